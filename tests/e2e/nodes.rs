@@ -38,6 +38,12 @@ impl Node {
         self.data.path()
     }
 
+    /// Returns its id, once it has started.
+    fn id(&self) -> String {
+        let id = std::fs::read_to_string(self.data().join("node")).unwrap();
+        id.split_whitespace().next().unwrap().to_owned()
+    }
+
     /// Starts a host with these variables.
     pub(crate) fn start_with(&self, env: &[(&str, &str)]) -> Server {
         self.start_as(false, env)
@@ -257,21 +263,43 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
     let attempts = client.get(&format!("/api/v1/jobs/{id}/attempts"));
     assert_eq!(attempts.unwrap().body["items"][0]["executor"], "own/1");
 
+    // All list it, with its node.
+    let its_id = json!(second.id());
+    let own = eventually("all nodes list it, and say the same", TAKEN_WITHIN, || {
+        let list = |client: &Client| client.get("/api/v1/runners").unwrap().body;
+        let listed = list(&client);
+        let is_idle = listed["items"][0]["in_flight"] == 0;
+        let is_same = is_idle && listed == list(&with_runner.client());
+        is_same.then(|| listed["items"][0].clone())
+    });
+    assert_eq!((&own["name"], &own["up"]), (&json!("own"), &json!(1)));
+    assert_eq!(own["node"]["id"], its_id, "{own}");
+    let shown = client.get("/api/v1/runners/own").unwrap().body;
+    assert_eq!(shown["node"]["id"], its_id, "{shown}");
+    let restart = client.post("/api/v1/runners/own/restart", &json!({}));
+    assert_eq!(restart.unwrap().status, 422, "that is for its node to do");
+
     // What was accepted when its node had just gone waits for it.
     assert_eq!(with_runner.stop(), Some(0));
     let mut waiting = None;
-    eventually("jobs for it are refused", TAKEN_WITHIN, || {
+    let refused = eventually("jobs for it are refused", TAKEN_WITHIN, || {
         let answer = enqueue("own#echo");
         if let Some(id) = answer.body["id"].as_str() {
             waiting = Some(id.to_owned());
         }
-        (answer.status == 422).then_some(())
+        (answer.status == 422).then_some(answer.body)
     });
-    if let Some(id) = &waiting {
-        assert_eq!(
-            client.job(id)["waits_because"],
-            "no node has the runner own"
+    let is_nowhere = |said: &Value| {
+        let said = said.as_str().unwrap_or_default();
+        assert!(
+            said.starts_with("no live node has the runner \"own\"; the node ")
+                && said.ends_with(" had it last"),
+            "{said}"
         );
+    };
+    is_nowhere(&refused["detail"]);
+    if let Some(id) = &waiting {
+        is_nowhere(&client.job(id)["waits_because"]);
     }
     let _again = second.start_configured(&config);
     if let Some(id) = &waiting {
@@ -338,9 +366,11 @@ fn what_a_killed_node_ran_runs_once_more_on_another() {
     deploy(&server.client());
     let other = second.start();
     let id = server.client().enqueue(&endless());
-    runs(&other.client(), &id, 1);
+    let job = runs(&other.client(), &id, 1);
+    assert_eq!(job["node"]["id"], first.id());
     server.kill();
     let job = runs(&other.client(), &id, 2);
+    assert_eq!(job["node"]["id"], second.id());
     assert_eq!(job["attempts_charged"], 1, "the first is free: {job}");
     let echo = json!({"handler": "echo", "params": [1]});
     assert_eq!(other.client().run(&echo)["result"], json!([1]));

@@ -1,5 +1,8 @@
 //! The nodes that share a store, as each sees the others.
 
+mod pools;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +14,8 @@ use crate::name::Name;
 use crate::outcome::Progress;
 use crate::policy::Policy;
 use crate::time::Time;
+
+pub use self::pools::{Pool, PoolRunner, shorten};
 
 /// After how long without a heartbeat others take what a node has.
 pub const LEASE: Duration = Duration::from_secs(10);
@@ -80,6 +85,11 @@ pub struct Card {
     pub runners: Vec<Name>,
     /// The foreign runners to which jobs may be given that are enqueued at other nodes.
     pub offers: Vec<Offer>,
+    /// How the foreign runners are that it has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<Pool>,
+    /// A digest of how long it keeps the jobs of queues, as its configuration says. Empty if that is not known.
+    pub retentions: String,
     /// Whether it starts no more jobs.
     pub drains: bool,
     pub running: Running,
@@ -103,6 +113,16 @@ impl Offer {
         let runner = runner.as_str();
         let is_in = self.is_family && runner.len() > self.name.len();
         runner == self.name || (is_in && runner.starts_with(&self.name))
+    }
+}
+
+impl Card {
+    /// Returns whether the node has a runner, or one whose name goes on with what a job needs of it.
+    pub fn has_runner(&self, runner: &Name) -> bool {
+        self.offers.iter().any(|offer| {
+            let rest = runner.as_str().strip_prefix(&offer.name);
+            offer.has(runner) || rest.is_some_and(|rest| rest.starts_with('/'))
+        })
     }
 }
 
@@ -169,7 +189,8 @@ pub struct Known {
     pub ahead_ms: i64,
     /// Whether it is asked to start no more jobs.
     pub drain: bool,
-    /// `None` if the process that runs now has said nothing. Of a node that was taken, only the name.
+    /// `None` if the process that runs now has said nothing. Of a node that was taken, only the name and the
+    /// offers.
     pub card: Option<Card>,
     /// Empty if it has said nothing.
     pub components: Arc<Components>,
@@ -246,10 +267,29 @@ impl Known {
         }
     }
 
+    /// Returns what people call the node: the name of its machine, or its id.
+    pub fn called(&self) -> Cow<'_, str> {
+        let name = self.card.as_ref().map(|card| card.name.as_str());
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => name.into(),
+            None => self.id.to_string().into(),
+        }
+    }
+
     /// Returns whether the node counts as dead, or soon will.
     pub fn is_lost(&self) -> bool {
         self.life != Life::Lives || Duration::from_millis(self.silent_ms) >= LEASE
     }
+}
+
+/// Returns which of the nodes that have gone had a runner last.
+pub fn had_last<'a>(nodes: &'a [Known], runner: &Name) -> Option<&'a Known> {
+    let had = |node: &&Known| {
+        let card = node.card.as_ref();
+        node.is_lost() && card.is_some_and(|card| card.has_runner(runner))
+    };
+    let had = nodes.iter().filter(had);
+    had.min_by_key(|node| node.silent_ms)
 }
 
 /// What a running job reported last.

@@ -164,8 +164,8 @@ struct Beats {
 impl Beats {
     /// Says that this host lives. Returns the pause before the next time, `None` if there is none.
     fn beat(&mut self) -> Option<Duration> {
-        let (sent, before) = (Lifeline::now(), self.clock.now());
         let (card, components) = (self.presence.card(), self.presence.components());
+        let (sent, before) = (Lifeline::now(), self.clock.now());
         match self.heartbeat.beat(self.ahead_ms, &card, &components) {
             Ok(roll) => {
                 if std::mem::take(&mut self.is_silent) {
@@ -185,7 +185,7 @@ impl Beats {
             }
             Err(StoreError::Fenced) => {
                 tracing::error!(
-                    "this host has lost its place among the nodes; its guests are stopped"
+                    "this host has lost its place among the nodes; guests that run here are stopped"
                 );
                 self.live(Duration::ZERO);
                 self.tell(News::Fenced);
@@ -194,19 +194,21 @@ impl Beats {
             Err(error) => {
                 if !std::mem::replace(&mut self.is_silent, true) {
                     let stop_s = STOP.as_secs();
-                    tracing::warn!(%error, stop_s, "a heartbeat is not answered; guests are stopped if that lasts");
+                    tracing::warn!(%error, stop_s, "a heartbeat is not answered; guests that run are stopped if that lasts");
                 }
                 Some(AGAIN)
             }
         }
     }
 
+    /// Moves the end of the time of guests to `end`. What ran when it had passed is in the log of its cell.
     fn live(&self, end: Duration) {
-        if self.lifeline.is_cut() && !end.is_zero() {
-            tracing::warn!("guests were stopped because heartbeats were not answered in time");
-        }
-        if let Err(error) = self.lifeline.extend(end) {
-            tracing::error!(%error, "the time of guests cannot be extended");
+        match self.lifeline.extend(end) {
+            Ok(had_passed) if had_passed && !end.is_zero() => tracing::warn!(
+                "heartbeats were not answered in time, so no guest could run until now"
+            ),
+            Ok(_) => {}
+            Err(error) => tracing::error!(%error, "the time of guests cannot be extended"),
         }
     }
 

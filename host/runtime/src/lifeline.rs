@@ -47,13 +47,15 @@ impl Lifeline {
         Duration::try_from(now).unwrap_or_default()
     }
 
-    /// Moves the end to `end`.
-    pub fn extend(&self, end: Duration) -> io::Result<()> {
+    /// Moves the end to `end`. Returns whether it had passed.
+    pub fn extend(&self, end: Duration) -> io::Result<bool> {
         let now = ms(Self::now());
-        if now >= self.end_ms.swap(ms(end), Ordering::SeqCst) {
+        let had_passed = now >= self.end_ms.swap(ms(end), Ordering::SeqCst);
+        if had_passed {
             self.back_ms.store(now, Ordering::SeqCst);
         }
-        self.set(end)
+        self.set(end)?;
+        Ok(had_passed)
     }
 
     /// Returns whether it has ended, now or a moment ago: a cell that dies now may have ended with it.
@@ -102,12 +104,15 @@ mod tests {
         let hour = Duration::from_hours(1);
         let line = Lifeline::new(Lifeline::now() + hour).unwrap();
         assert!(!has_fired(&line) && !line.is_cut());
-        for past in [Duration::ZERO, Lifeline::now()] {
-            line.extend(past).unwrap();
+        for (past, had_passed) in [(Duration::ZERO, false), (Lifeline::now(), true)] {
+            assert_eq!(line.extend(past).unwrap(), had_passed);
             assert!(has_fired(&line) && line.is_cut());
         }
-        line.extend(Lifeline::now() + hour).unwrap();
-        assert!(!has_fired(&line), "new cells may run guests");
-        assert!(line.is_cut(), "a cell that ended before is still reported");
+        for had_passed in [true, false] {
+            let later = Lifeline::now() + hour;
+            assert_eq!(line.extend(later).unwrap(), had_passed, "it passed once");
+            assert!(!has_fired(&line), "new cells may run guests");
+            assert!(line.is_cut(), "a cell that ended before is still reported");
+        }
     }
 }

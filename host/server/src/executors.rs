@@ -3,6 +3,7 @@
 
 mod elsewhere;
 pub(crate) mod numbers;
+mod pools;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use host_core::node::{Known, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_dispatch::executors::Opened;
+use host_http::json::nearest;
 use host_protocols::wire::executors::{self, ExecutorHealth, RestartError};
 
 use self::elsewhere::Elsewhere;
@@ -45,6 +47,15 @@ pub enum Found {
     Nobody,
     /// One more executor would exceed this limit.
     Full(usize),
+}
+
+/// Says that no node that lives has a runner, and which had it `last`.
+pub fn nowhere(runner: &str, last: Option<&str>) -> String {
+    let nobody = format!("no live node has the runner {runner:?}");
+    match last {
+        Some(node) => format!("{nobody}; the node {node} had it last"),
+        None => nobody,
+    }
 }
 
 impl Executors {
@@ -83,6 +94,25 @@ impl Executors {
             return Found::Executor(name);
         }
         Found::Nobody
+    }
+
+    /// Says that nothing executes the jobs of an executor with this name, to people.
+    pub fn nobody(&self, name: &str) -> String {
+        let shown: String = name.chars().take(64).collect();
+        let elsewhere = self.elsewhere.names();
+        if let Some(node) = self.elsewhere.had(name) {
+            return nowhere(&shown, Some(&node));
+        }
+        let own = self.names();
+        let known = own.iter().map(Name::as_str);
+        let of_others = elsewhere.iter().flatten().map(String::as_str);
+        let near = nearest(name, known.chain(of_others));
+        let near = near.map(|near| format!("; did you mean {near}?"));
+        let nobody = match elsewhere {
+            Some(_) => nowhere(&shown, None),
+            None => format!("no runner is named {shown:?}"),
+        };
+        format!("{nobody}{}", near.unwrap_or_default())
     }
 
     /// Returns whether this host has an executor.

@@ -37,10 +37,39 @@ pub(crate) fn presence(config: &Config, started_at: Time) -> Arc<Presence> {
             started_at,
             cells: u32::try_from(config.cells).unwrap_or(u32::MAX),
             slots: config.slots,
+            retentions: config.retentions.digest(),
             ..Card::default()
         }
     });
     Arc::new(presence)
+}
+
+/// Says once if other nodes keep the jobs of queues for other times than the node `own`.
+pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
+    // Other nodes compare as well when they start.
+    let Ok(nodes) = dispatch.read(|reader| reader.nodes()).await else {
+        return;
+    };
+    let card = dispatch.shared().presence.card();
+    let others = that_differ(&card.retentions, own, &nodes);
+    if !others.is_empty() {
+        let nodes = others.join(", ");
+        tracing::warn!(
+            nodes,
+            "other nodes have another retention of queues in their configuration; what the node says that \
+             accepts a job holds for the job"
+        );
+    }
+}
+
+/// Returns the nodes that live and keep the jobs of queues for other times.
+fn that_differ(retentions: &str, own: NodeId, nodes: &[Known]) -> Vec<String> {
+    let differs = |node: &&Known| {
+        let said = node.card.as_ref().map_or("", |card| &card.retentions);
+        node.id != own && !node.is_lost() && !said.is_empty() && said != retentions
+    };
+    let others = nodes.iter().filter(differs);
+    others.map(|node| node.called().into_owned()).collect()
 }
 
 /// The nodes, as one of them sees them.
@@ -141,6 +170,38 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+
+    #[test]
+    fn nodes_that_keep_jobs_for_other_times_are_named() {
+        let node = |id: u32, retentions: Option<&str>| Known {
+            id: format!("{id:08x}-0000-0000-0000-000000000000")
+                .parse()
+                .unwrap(),
+            version: "1".to_owned(),
+            life: Life::Lives,
+            silent_ms: 0,
+            ahead_ms: 0,
+            drain: false,
+            card: retentions.map(|retentions| Card {
+                name: format!("n{id}"),
+                retentions: retentions.to_owned(),
+                ..Card::default()
+            }),
+            components: Arc::default(),
+        };
+        let mut gone = node(6, Some("b"));
+        gone.life = Life::Left;
+        let nodes = [
+            node(1, Some("b")),
+            node(2, Some("a")),
+            node(3, Some("b")),
+            node(4, None),
+            node(5, Some("")),
+            gone,
+        ];
+        assert_eq!(that_differ("a", nodes[0].id, &nodes), ["n3"]);
+        assert_eq!(that_differ("b", nodes[0].id, &nodes), ["n2"]);
+    }
 
     #[test]
     fn a_data_directory_remembers_that_its_host_drains() {

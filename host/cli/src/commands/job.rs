@@ -27,6 +27,8 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::node::NodeView;
+
 /// Enqueue, show, cancel and retry jobs.
 #[derive(Debug, Args)]
 pub(crate) struct Job {
@@ -94,6 +96,7 @@ struct View {
     waited_ms: u64,
     #[serde(default)]
     ran_ms: u64,
+    node: Option<NodeView>,
     #[serde(default)]
     wire: String,
     external_id: Option<String>,

@@ -68,6 +68,39 @@ struct View {
     running: Running,
 }
 
+/// A node as the API names it where it shows something else.
+#[derive(Debug, Deserialize)]
+pub(super) struct NodeView {
+    id: String,
+    name: Option<String>,
+}
+
+impl NodeView {
+    /// Returns its id.
+    pub(super) fn id(&self) -> String {
+        plain::line(&self.id).into_owned()
+    }
+
+    /// Returns its name if no other of `nodes` has it, else its id.
+    pub(super) fn among(&self, nodes: &[&Self]) -> String {
+        let is_other = |node: &&Self| node.name == self.name && node.id != self.id;
+        let name = self.name.as_ref();
+        match name.filter(|_| !nodes.iter().any(is_other)) {
+            Some(name) => plain::line(name).into_owned(),
+            None => self.id(),
+        }
+    }
+
+    /// Returns its name, if it is known, and its id.
+    pub(super) fn line(&self) -> String {
+        let id = self.id();
+        match &self.name {
+            Some(name) => format!("{} ({id})", plain::line(name)),
+            None => id,
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Running {

@@ -12,6 +12,8 @@ use host_console::{human, pages, plain};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::node::NodeView;
+
 /// Look at foreign runners and restart them.
 #[derive(Debug, Args)]
 pub(crate) struct Runner {
@@ -25,8 +27,12 @@ enum Verb {
     #[command(after_help = "Example:\n  host runner ls -o json")]
     Ls(Remote),
     /// Show the runners of one pool
-    #[command(after_help = "Examples:\n  host runner show python\n  host runner show python/2")]
-    Show(Named),
+    #[command(after_help = "\
+Examples:
+  host runner show python
+  host runner show python/2
+  host runner show python --node db-worker-3")]
+    Show(Show),
     /// Restart the runners of a pool, each once its attempts have ended
     #[command(after_help = "\
 Examples:
@@ -43,10 +49,21 @@ struct Named {
     remote: Remote,
 }
 
+#[derive(Debug, Args)]
+struct Show {
+    /// The pool of this node: its id, a prefix of it, or the name of its machine [default: the node that
+    /// answers, if it has one]
+    #[arg(long)]
+    node: Option<String>,
+    #[command(flatten)]
+    named: Named,
+}
+
 /// A pool as the API shows it.
 #[derive(Deserialize)]
 struct Pool {
     name: String,
+    node: Option<NodeView>,
     #[serde(default)]
     wire: String,
     #[serde(default)]
@@ -63,6 +80,8 @@ struct Pool {
     in_flight: u64,
     #[serde(default)]
     runners: Vec<One>,
+    #[serde(default)]
+    runners_untold: u64,
 }
 
 /// A runner as the API shows it.
@@ -95,7 +114,7 @@ impl Runner {
     pub(crate) fn run(self) -> Result<(), CliError> {
         match self.verb {
             Verb::Ls(remote) => ls(&remote),
-            Verb::Show(named) => show(&named),
+            Verb::Show(show) => show.run(),
             Verb::Restart(named) => restart(&named),
         }
     }
@@ -110,7 +129,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
         name.unwrap_or_default().into_owned()
     };
     output.list(&list.items, name, || table(pools))?;
-    let is_short = |pool: &&Pool| pool.up < pool.runners.len() as u64;
+    let is_short = |pool: &&Pool| pool.up < pool.size();
     output.hint(&match pools.iter().find(is_short) {
         None if pools.is_empty() => {
             "no runners are configured; docs/config.md says how to add some".to_owned()
@@ -118,30 +137,51 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
         None => "`host runner show NAME` shows each runner of a pool".to_owned(),
         Some(pool) => {
             let name = plain::line(&pool.name);
-            format!("`host runner show {name}` says why not all of it is up")
+            let node = pool.node.as_ref();
+            let at = node.map(|node| format!(" --node {}", node.id()));
+            let at = at.unwrap_or_default();
+            format!("`host runner show {name}{at}` says why not all of it is up")
         }
     });
     Ok(())
 }
 
+impl Pool {
+    /// Returns how many runners it has.
+    fn size(&self) -> u64 {
+        self.runners.len() as u64 + self.runners_untold
+    }
+}
+
 fn table(pools: &[Pool]) -> Rows {
-    let mut rows = Rows::new(&[
+    let nodes: Vec<&NodeView> = pools.iter().filter_map(|pool| pool.node.as_ref()).collect();
+    let are_many = !nodes.is_empty();
+    let mut columns = vec![
         Column::Left("POOL"),
         Column::Left("WIRE"),
         Column::Right("UP"),
         Column::Right("OF"),
         Column::Right("IN FLIGHT"),
         Column::Left("JOBS"),
-    ]);
+    ];
+    if are_many {
+        columns.insert(1, Column::Left("NODE"));
+    }
+    let mut rows = Rows::new(&columns);
     for pool in pools {
-        rows.row(vec![
+        let mut cells = vec![
             Cell::new(plain::line(&pool.name)),
             Cell::new(plain::line(&pool.wire)),
             Cell::new(human::count(pool.up)),
-            Cell::new(human::count(pool.runners.len() as u64)),
+            Cell::new(human::count(pool.size())),
             Cell::new(human::count(pool.in_flight)),
             Cell::new(plain::line(&jobs(pool))),
-        ]);
+        ];
+        if are_many {
+            let node = pool.node.as_ref().map(|node| node.among(&nodes));
+            cells.insert(1, Cell::new(node.unwrap_or_default()));
+        }
+        rows.row(cells);
     }
     rows
 }
@@ -156,12 +196,20 @@ fn jobs(pool: &Pool) -> String {
     jobs.join(", ")
 }
 
-fn show(named: &Named) -> Result<(), CliError> {
+impl Show {
+    fn run(&self) -> Result<(), CliError> {
+        let node = self.node.as_ref();
+        let query = node.map(|node| format!("?node={}", segment(node)));
+        show(&self.named, &query.unwrap_or_default())
+    }
+}
+
+fn show(named: &Named, query: &str) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show runner {name}");
     let (of, number) = named.split();
-    let path = format!("/api/v1/runners/{}", segment(of));
+    let path = format!("/api/v1/runners/{}{query}", segment(of));
     let answer = client.get(&doing, &path, Duration::ZERO).map_err(unknown)?;
     let mut pool: Pool = answer.read(&doing)?;
     if number.is_some() {
@@ -179,11 +227,15 @@ fn show(named: &Named) -> Result<(), CliError> {
                 put_line(&format!("{name}: {}", plain::line(text)))?;
             }
         }
+        if let Some(node) = &pool.node {
+            put_line(&format!("it is a pool of the node {}", node.line()))?;
+        }
         put_line(&format!("it is given {}", plain::line(&jobs(&pool))))
     })?;
     if pool.restartable {
+        let of_node = pool.node.as_ref().map_or("", |_| ", asked of that node,");
         output.hint(&format!(
-            "`host runner restart {name}` {}",
+            "`host runner restart {name}`{of_node} {}",
             if pool.external {
                 "connects to it anew"
             } else {

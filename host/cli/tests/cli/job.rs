@@ -234,7 +234,7 @@ fn show() {
     let discarded = job("discarded", &format!("{DISCARDED}{more}"));
     let running = job(
         "running",
-        r#","progress":{"percent":null,"message":"busy"}"#,
+        r#","progress":{"percent":null,"message":"busy"},"node":{"id":"0199a0b0-0000-7000-8000-00000000000a","name":"db-1"}"#,
     );
     let none = r#"{"items":[]}"#;
     let host = CannedHost::start(&[

@@ -32,6 +32,36 @@ fn a_list() {
 }
 
 #[test]
+fn pools_of_several_nodes() {
+    let mut seen = Transcript::new("runner_pools_of_several_nodes");
+    let at = |pool: &str, node: &str| pool.replacen('{', &format!(r#"{{"node":{node},"#), 1);
+    let python = at(
+        PYTHON,
+        r#"{"id":"0199a0b0-0000-7000-8000-00000000000a","name":"db-1"}"#,
+    );
+    let python = python.replacen(r#""up":1"#, r#""runners_untold":3,"up":5"#, 1);
+    let theirs = at(THEIRS, r#"{"id":"0199a0b0-0000-7000-8000-00000000000b"}"#);
+    let page = format!(r#"{{"items":[{python},{theirs}],"next_cursor":null}}"#);
+    let missing = r#"{"status":404,"title":"No such runner","detail":"no runner of the node db-1 is named perl","code":"runner_not_found"}"#;
+    // Both have the same name.
+    let twin = theirs.replacen(r#"b"}"#, r#"b","name":"db-1"}"#, 1);
+    let twins = format!(r#"{{"items":[{python},{twin}],"next_cursor":null}}"#);
+    let host = CannedHost::start(&[
+        (200, &page),
+        (200, &twins),
+        (200, &python),
+        (200, &theirs),
+        (404, missing),
+    ]);
+    seen.add(&host.run(&["runner", "ls"]));
+    seen.add(&host.run(&["runner", "ls"]));
+    seen.add(&host.run(&["runner", "show", "python"]));
+    seen.add(&host.run(&["runner", "show", "theirs", "--node", "0199 b"]));
+    seen.add(&host.run(&["runner", "show", "perl", "--node", "db-1"]));
+    seen.check();
+}
+
+#[test]
 fn one_pool() {
     let mut seen = Transcript::new("runner_one_pool");
     let mut answers = vec![(200, PYTHON); 4];

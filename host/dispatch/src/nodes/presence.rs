@@ -1,26 +1,39 @@
 //! What this host says of itself to whoever looks at the nodes, and what it is asked to do.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use host_core::name::Name;
-use host_core::node::{Card, Components, Running};
+use host_core::node::{Card, Components, Pool, Running};
 use tokio::sync::watch;
 
 /// This host as a node: its card, the components that it has taken in, and whether it is asked to start no more
 /// jobs.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Presence {
     card: Mutex<Card>,
+    pools: OnceLock<Pools>,
     components: watch::Sender<Arc<Components>>,
     lacking: watch::Sender<BTreeSet<Name>>,
     drain: watch::Sender<bool>,
 }
 
+/// Returns how the foreign runners are now. It waits for nothing.
+type Pools = Box<dyn Fn() -> Vec<Pool> + Send + Sync>;
+
 impl Presence {
     /// Returns what this host says of itself now.
     pub fn card(&self) -> Card {
-        self.locked().clone()
+        let mut card = self.locked().clone();
+        if let Some(pools) = self.pools.get() {
+            card.pools = pools();
+        }
+        card
+    }
+
+    /// Lets each card say how the foreign runners are then. `pools` must wait for nothing: heartbeats do.
+    pub fn asks(&self, pools: impl Fn() -> Vec<Pool> + Send + Sync + 'static) {
+        let _only_once = self.pools.set(Box::new(pools));
     }
 
     /// Changes what it says.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Request, State};
 use host_core::command::{Command, Reply};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State as JobState};
+use host_core::lease::Hold;
 use host_core::node::Reported;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
@@ -22,7 +23,7 @@ use super::error::ApiError;
 use super::filter::FilterQuery;
 use super::job_id::IdInPath;
 use super::problem::kinds;
-use super::view::{AttemptView, JobView};
+use super::view::{AttemptView, JobView, NamedNode};
 use super::waiting;
 
 /// The longest reason of a cancel, in bytes.
@@ -148,9 +149,24 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let told = told(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, told.first());
     let waits_because = waiting::reason(shared, &job.lifecycle).await?;
+    let node = runs_at(shared, &job.lifecycle).await;
     let mut view = JobView::detail(job, progress, shared.api.clock.now());
     view.waits_because = waits_because;
+    view.node = node;
     Ok(view)
+}
+
+/// Returns the node that runs a job, if others may share the store. Workers that hold jobs by heartbeats may
+/// go on at any node.
+async fn runs_at(shared: &Shared, job: &Lifecycle) -> Option<NamedNode> {
+    let lease = job.lease.as_ref()?;
+    let is_among_nodes = shared.api.dispatch.shared().live.is_among_nodes();
+    if !is_among_nodes || lease.hold != Hold::Connection || lease.node == NodeId::NIL {
+        return None;
+    }
+    // Without the list, its id is still known.
+    let nodes = shared.api.nodes.list().await.unwrap_or_default();
+    Some(NamedNode::of(&nodes, lease.node))
 }
 
 /// Reads how far those of these jobs are that run, as their nodes have told the others.
@@ -336,7 +352,8 @@ pub(super) async fn attempts(
     let job = job.ok_or_else(|| unknown(id))?.lifecycle;
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
     let latest = dispatch.shared().live.latest(id).unwrap_or_default();
-    let running = AttemptView::running(&job, latest.meter).filter(|_| !recorded);
+    let node = runs_at(&shared, &job).await;
+    let running = AttemptView::running(&job, latest.meter, node).filter(|_| !recorded);
     let items = attempts.into_iter().map(AttemptView::from).chain(running);
     Ok(Json(PageView::all(items.collect())))
 }

@@ -213,7 +213,7 @@ fn view(shared: &Shared, nodes: Vec<Known>, id: NodeId) -> Result<NodeView, ApiE
 
 /// Returns the one node that is named so, or whose id starts so. A node that has gone has its name only as
 /// long as no other has it.
-fn find(nodes: &[Known], text: &str) -> Result<NodeId, ApiError> {
+pub(super) fn find(nodes: &[Known], text: &str) -> Result<NodeId, ApiError> {
     let start = text.to_ascii_lowercase();
     let is_gone = |node: &Known| node.standing() == Standing::Gone;
     let has_name = |node: &Known| node.card.as_ref().is_some_and(|card| card.name == text);

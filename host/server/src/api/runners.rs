@@ -1,17 +1,21 @@
-//! The pools of foreign runners: how each runner is, and restarting them.
+//! The pools of foreign runners of all nodes: how each runner is, and restarting those of this host.
 
 use axum::Json;
 use axum::extract::{Request, State};
+use host_core::id::NodeId;
 use host_core::name::Name;
-use host_http::extract::{InPath, small_body_or_default};
+use host_core::node::{Known, Pool, PoolRunner};
+use host_http::extract::{InPath, InQuery, small_body_or_default};
 use host_http::query::PageView;
-use host_protocols::wire::executors::{ExecutorHealth, RestartError, WorkerHealth, WorkerState};
+use host_protocols::wire::executors::RestartError;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::error::ApiError;
+use super::nodes;
 use super::problem::kinds;
+use super::view::NamedNode;
 
 /// A pool of foreign runners.
 #[derive(Debug, Serialize, ToSchema)]
@@ -19,22 +23,34 @@ use super::problem::kinds;
 pub(super) struct PoolView {
     /// Its name: what stands before `#` in a handler's name.
     name: String,
+    /// The node that has it, if others live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<NamedNode>,
     /// The protocol it speaks.
-    wire: &'static str,
+    wire: String,
     /// Whether its runners are started by another program; a restart then connects anew.
     external: bool,
-    /// Whether its runners can be restarted, or connected to anew, by this host.
+    /// Whether its runners can be restarted, or connected to anew, by the host that has it.
     restartable: bool,
     /// The queues whose jobs all go to it.
     queues: Vec<String>,
     /// Whether it gets the jobs whose handler no component has.
     default: bool,
     /// How many of its runners take work.
-    up: usize,
+    up: u64,
     /// Attempts in flight at all of them.
-    in_flight: usize,
+    in_flight: u64,
     /// Its runners.
     runners: Vec<RunnerView>,
+    /// How many more it has at another node, which tells only of the first 128.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    runners_untold: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One foreign runner.
@@ -44,7 +60,7 @@ pub(super) struct RunnerView {
     /// Its name in attempts: `python/1`.
     executor: String,
     /// down, starting, up, draining or ending.
-    state: &'static str,
+    state: String,
     /// Where it listens, or the Redis from which it takes its jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
@@ -52,7 +68,7 @@ pub(super) struct RunnerView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
     /// Attempts in flight.
-    in_flight: usize,
+    in_flight: u64,
     /// How often in a row it ended without having answered anything, or could not be reached.
     failures: u32,
     /// Why it takes no work, if that is known.
@@ -61,6 +77,15 @@ pub(super) struct RunnerView {
     /// What it does, if its protocol tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     doing: Option<String>,
+}
+
+/// Whose pool is meant.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct NodeQuery {
+    /// The node's id, the start of it, or the name of its machine.
+    node: Option<String>,
 }
 
 /// Which runners to restart.
@@ -72,64 +97,130 @@ pub(super) struct RestartBody {
 }
 
 impl PoolView {
-    fn new(shared: &Shared, executor: ExecutorHealth) -> Self {
-        let executors = &shared.api.executors;
-        let up = |worker: &&WorkerHealth| worker.state == WorkerState::Up;
-        let queues = executors.queues_of(&executor.name).into_iter();
+    fn new(pool: Pool, node: Option<NamedNode>) -> Self {
         Self {
-            up: executor.workers.iter().filter(up).count(),
-            in_flight: executor.workers.iter().map(|worker| worker.in_flight).sum(),
-            default: executors.default_executor() == Some(&executor.name),
-            queues: queues.map(String::from).collect(),
-            name: executor.name.into(),
-            wire: executor.wire,
-            external: executor.is_external,
-            restartable: executor.is_restartable,
-            runners: executor.workers.into_iter().map(RunnerView::from).collect(),
+            name: pool.name.into(),
+            node,
+            wire: pool.wire,
+            external: pool.is_external,
+            restartable: pool.is_restartable,
+            queues: pool.queues.into_iter().map(String::from).collect(),
+            default: pool.is_default,
+            up: pool.up,
+            in_flight: pool.in_flight,
+            runners: pool.runners.into_iter().map(RunnerView::from).collect(),
+            runners_untold: pool.untold,
         }
     }
 }
 
-impl From<WorkerHealth> for RunnerView {
-    fn from(worker: WorkerHealth) -> Self {
+impl From<PoolRunner> for RunnerView {
+    fn from(runner: PoolRunner) -> Self {
         Self {
-            executor: worker.name,
-            state: worker.state.as_str(),
-            address: worker.address,
-            pid: worker.pid,
-            in_flight: worker.in_flight,
-            failures: worker.failures,
-            reason: worker.reason,
-            doing: worker.doing,
+            executor: runner.name,
+            state: runner.state,
+            address: runner.address,
+            pid: runner.pid,
+            in_flight: runner.in_flight,
+            failures: runner.failures,
+            reason: runner.reason,
+            doing: runner.doing,
         }
     }
 }
 
-/// Lists the pools of foreign runners.
+/// The pools of a node.
+struct Had {
+    /// The node, if others live.
+    node: Option<NamedNode>,
+    id: NodeId,
+    pools: Vec<Pool>,
+}
+
+impl Had {
+    fn has(&self, name: &Name) -> bool {
+        self.pools.iter().any(|pool| pool.name == *name)
+    }
+
+    fn one(self, name: &Name) -> Option<PoolView> {
+        let pool = self.pools.into_iter().find(|pool| pool.name == *name)?;
+        Some(PoolView::new(pool, self.node))
+    }
+}
+
+/// Returns the pools of all these nodes that live. This host is always among them.
+fn all(shared: &Shared, nodes: &[Known]) -> Vec<Had> {
+    let own = shared.api.nodes.own();
+    let living = nodes.iter().filter(|node| !node.is_lost());
+    let mut living: Vec<NodeId> = living.map(|node| node.id).collect();
+    if !living.contains(&own) {
+        living.push(own);
+    }
+    let are_many = living.len() > 1;
+    let had = |id: &NodeId| {
+        let told = nodes.iter().find(|node| node.id == *id);
+        let card = told.and_then(|node| node.card.as_ref());
+        Had {
+            node: are_many.then(|| NamedNode::of(nodes, *id)),
+            id: *id,
+            pools: match card {
+                _ if *id == own => shared.api.executors.pools(),
+                Some(card) => card.pools.clone(),
+                None => Vec::new(),
+            },
+        }
+    };
+    living.iter().map(had).collect()
+}
+
+/// Lists the pools of foreign runners, those of all nodes that live. What other nodes have is as they said it
+/// with their last heartbeat.
 #[utoipa::path(
     get, path = "/api/v1/runners", tag = "runners",
     responses((status = 200, body = PageView<PoolView>))
 )]
-pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<PoolView>> {
-    let executors = shared.api.executors.health().into_iter();
-    let items = executors.map(|executor| PoolView::new(&shared, executor));
-    Json(PageView::all(items.collect()))
+pub(super) async fn list(
+    State(shared): State<Shared>,
+) -> Result<Json<PageView<PoolView>>, ApiError> {
+    let nodes = shared.api.nodes.list().await?;
+    let had = all(&shared, &nodes).into_iter();
+    let views = had.flat_map(|had| {
+        let node = had.node;
+        let pools = had.pools.into_iter();
+        pools.map(move |pool| PoolView::new(pool, node.clone()))
+    });
+    let mut views: Vec<PoolView> = views.collect();
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Json(PageView::all(views)))
 }
 
-/// Shows one pool of foreign runners.
+/// Shows one pool of foreign runners: that of this host if it has one of the name, else that of another node.
 #[utoipa::path(
     get, path = "/api/v1/runners/{name}", tag = "runners",
-    params(("name" = String, Path, description = "The pool's name")),
+    params(("name" = String, Path, description = "The pool's name"), NodeQuery),
     responses((status = 200, body = PoolView))
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
     InPath(name): InPath<Name>,
+    InQuery(query): InQuery<NodeQuery>,
 ) -> Result<Json<PoolView>, ApiError> {
-    look(&shared, &name)
+    let Some(node) = query.node else {
+        return look(&shared, &name).await.map(Json);
+    };
+    let nodes = shared.api.nodes.list().await?;
+    let id = nodes::find(&nodes, &node)?;
+    let had = all(&shared, &nodes).into_iter().find(|had| had.id == id);
+    let pool = had.and_then(|had| had.one(&name));
+    let pool = pool.ok_or_else(|| {
+        let called = NamedNode::of(&nodes, id);
+        unknown(format!("no runner of the node {called} is named {name}"))
+    })?;
+    Ok(Json(pool))
 }
 
-/// Restarts the runners of a pool, each once its attempts have ended; until then it takes no others.
+/// Restarts the runners of a pool of this host, each once its attempts have ended; until then it takes no
+/// others.
 #[utoipa::path(
     post, path = "/api/v1/runners/{name}/restart", tag = "runners",
     params(("name" = String, Path, description = "The pool's name")),
@@ -142,10 +233,17 @@ pub(super) async fn restart(
     request: Request,
 ) -> Result<Json<PoolView>, ApiError> {
     let RestartBody { runner } = small_body_or_default(&shared.api.bodies, request).await?;
-    let Json(pool) = look(&shared, &name)?;
+    let pool = look(&shared, &name).await?;
     let refused = |detail| Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+    if let Some(node) = &pool.node
+        && !node.is(shared.api.nodes.own())
+    {
+        return refused(format!(
+            "{name} is a runner of the node {node}; ask that node to restart it"
+        ));
+    }
     match shared.api.executors.restart(&name, runner) {
-        Ok(()) => look(&shared, &name),
+        Ok(()) => look(&shared, &name).await.map(Json),
         Err(RestartError::NotOurs) => refused(format!(
             "{name} is not started by this host; restart it where it runs"
         )),
@@ -155,12 +253,23 @@ pub(super) async fn restart(
     }
 }
 
-fn look(shared: &Shared, name: &Name) -> Result<Json<PoolView>, ApiError> {
-    let mut executors = shared.api.executors.health().into_iter();
-    let executor = executors.find(|executor| executor.name == *name);
-    let executor = executor.ok_or_else(|| {
-        let detail = format!("no runner is named {name}");
-        ApiError::new(&kinds::RUNNER_NOT_FOUND, detail)
-    })?;
-    Ok(Json(PoolView::new(shared, executor)))
+/// Finds a pool, first among those of this host.
+async fn look(shared: &Shared, name: &Name) -> Result<PoolView, ApiError> {
+    let own = shared.api.nodes.own();
+    let has = |pools: &[Pool]| pools.iter().any(|pool| pool.name == *name);
+    let nodes = match shared.api.nodes.list().await {
+        Err(_) if has(&shared.api.executors.pools()) => Vec::new(),
+        nodes => nodes?,
+    };
+    let mut having = all(shared, &nodes);
+    having.retain(|had| had.has(name));
+    having.sort_by_key(|had| had.id != own);
+    let first = having.into_iter().next();
+    first
+        .and_then(|had| had.one(name))
+        .ok_or_else(|| unknown(format!("no runner is named {name}")))
+}
+
+fn unknown(detail: String) -> ApiError {
+    ApiError::new(&kinds::RUNNER_NOT_FOUND, detail)
 }

@@ -1,13 +1,15 @@
 //! Jobs and attempts as the API shows them. What a job does not have is left out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use host_core::failure::{Category, Failure, FailureKind};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State};
 use host_core::json::JsonText;
 use host_core::lease::Lease;
 use host_core::name::address;
+use host_core::node::Known;
 use host_core::outcome::{Attempt, Meter, Progress};
 use host_core::query::{JobDetail, JobSummary};
 use host_core::seconds::Seconds;
@@ -44,6 +46,10 @@ pub(super) struct JobView {
     waited_ms: u64,
     /// How long its attempts took together, in milliseconds.
     ran_ms: u64,
+    /// The node that runs it, if others may share the store. Of one whose worker holds it by heartbeats,
+    /// none is shown: they may go on at any node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<NamedNode>,
     /// How it came: `http` or a protocol's name.
     wire: String,
     /// When it was accepted (RFC 3339).
@@ -116,6 +122,44 @@ pub(super) struct JobView {
     failure: Option<FailureView>,
 }
 
+/// A node of those that share the store.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct NamedNode {
+    /// Its id.
+    #[schema(value_type = String)]
+    id: NodeId,
+    /// The name of its machine, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+}
+
+impl NamedNode {
+    /// Names a node as it is among these.
+    pub(super) fn of(nodes: &[Known], id: NodeId) -> Self {
+        let node = nodes.iter().find(|node| node.id == id);
+        let card = node.and_then(|node| node.card.as_ref());
+        let name = card.map(|card| card.name.clone());
+        Self {
+            id,
+            name: name.filter(|name| !name.is_empty()),
+        }
+    }
+
+    /// Returns whether it is the node with this id.
+    pub(super) fn is(&self, id: NodeId) -> bool {
+        self.id == id
+    }
+}
+
+impl fmt::Display for NamedNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "{name} ({})", self.id),
+            None => write!(f, "{}", self.id),
+        }
+    }
+}
+
 /// How far an attempt says it is.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Progress)]
@@ -166,6 +210,9 @@ pub(super) struct AttemptView {
     number: u32,
     /// Who executed it: `cell-3`, `python/1`.
     executor: String,
+    /// The node that runs it, as long as it runs, if others may share the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<NamedNode>,
     /// The component it was executed with.
     #[serde(skip_serializing_if = "Option::is_none")]
     component: Option<String>,
@@ -248,6 +295,7 @@ impl JobView {
             attempts_lost: job.attempts_uncharged,
             waited_ms: exists_ms.saturating_sub(ran_ms),
             ran_ms,
+            node: None,
             wire,
             enqueued_at: job.enqueued_at.to_rfc3339(),
             run_at: instant(job.run_at),
@@ -285,11 +333,12 @@ pub(super) fn seconds(ms: u64) -> f64 {
 
 impl AttemptView {
     /// Shows the attempt that runs, if one does, and what it has used as far as is known.
-    pub(super) fn running(job: &Lifecycle, meter: Meter) -> Option<Self> {
+    pub(super) fn running(job: &Lifecycle, meter: Meter, node: Option<NamedNode>) -> Option<Self> {
         let lease = job.lease.as_ref()?;
         Some(Self {
             number: job.attempt,
             executor: lease.worker.clone(),
+            node,
             component: None,
             revision: None,
             started_at: lease.granted_at.to_rfc3339(),
@@ -316,6 +365,7 @@ impl From<Attempt> for AttemptView {
         Self {
             number: attempt.number,
             executor: attempt.executor,
+            node: None,
             component,
             revision,
             started_at: attempt.started_at.to_rfc3339(),

@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
-use host_core::node::{Card, Known, Readiness, Standing};
+use host_core::node::{Known, Readiness, Standing, had_last};
 
 use super::Shared;
 use super::error::ApiError;
+use crate::executors::nowhere;
 
 /// How many nodes a reason names.
 const NODES_SHOWN: usize = 3;
@@ -33,16 +34,22 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
     if is_here && !presence.is_asked_to_drain() {
         return Ok(None);
     }
-    let mut nodes = api.nodes.list().await?;
-    nodes.retain(|node| !node.is_lost());
+    let (gone, nodes): (Vec<Known>, Vec<Known>) = api
+        .nodes
+        .list()
+        .await?
+        .into_iter()
+        .partition(Known::is_lost);
     if let Some(runner) = &job.runner {
         let has = |node: &Known| {
-            node.card
-                .as_ref()
-                .is_some_and(|card| has_runner(card, runner))
+            let card = node.card.as_ref();
+            card.is_some_and(|card| card.has_runner(runner))
         };
         return Ok(match Able::among(&nodes, has) {
-            Able::None => Some(format!("no node has the runner {runner}")),
+            Able::None => {
+                let last = had_last(&gone, runner).map(Known::called);
+                Some(nowhere(runner.as_str(), last.as_deref()))
+            }
             able => able.reason(),
         });
     }
@@ -55,14 +62,6 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
     Ok(match Able::among(&nodes, is_ready) {
         Able::None => Some(missing(component, revision, &nodes)),
         able => able.reason(),
-    })
-}
-
-/// Returns whether a node has a runner, or one whose name goes on with what a job needs of it.
-fn has_runner(card: &Card, runner: &Name) -> bool {
-    card.offers.iter().any(|offer| {
-        let rest = runner.as_str().strip_prefix(&offer.name);
-        offer.has(runner) || rest.is_some_and(|rest| rest.starts_with('/'))
     })
 }
 
@@ -115,11 +114,7 @@ fn listed<'a>(nodes: &[&'a Known], of: impl Fn(&'a Known) -> Option<&'a str>) ->
     let mut text = String::new();
     for (n, node) in nodes.iter().take(NODES_SHOWN).enumerate() {
         let between = if n == 0 { "" } else { "; " };
-        let name = node.card.as_ref().map(|card| card.name.as_str());
-        let _infallible = match name.filter(|name| !name.is_empty()) {
-            Some(name) => write!(text, "{between}{name}"),
-            None => write!(text, "{between}{}", node.id),
-        };
+        let _infallible = write!(text, "{between}{}", node.called());
         if let Some(said) = of(node) {
             let _infallible = write!(text, ": {said}");
         }

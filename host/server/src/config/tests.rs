@@ -284,8 +284,9 @@ const INTRO: &str = "\
 
 `host serve` takes each value from the first of these that has it: its option on the command line,
 its variable of the environment, the file that `--config` or `HOST_CONFIG` names, its default. An
-unknown key is an error that names the nearest known one. Generated from the keys of the host and of
-its wires; `UPDATE_DOCS=1 cargo test -p host-server` updates it.
+unknown key is an error that names the nearest known one. All paths are relative to the folder in which
+the host is started, also those in the file, so write them from `/` where a supervisor starts it.
+Generated from the keys of the host and of its wires; `UPDATE_DOCS=1 cargo test -p host-server` updates it.
 
 ```toml
 # host.toml
@@ -328,7 +329,8 @@ max_mib = 1024
 const NAMED: &str = "
 These are keys of the file alone; you choose `NAME`. A job goes to the runner that its handler names
 (`python#send_email`; `hero-osis#report` is a worker of Hero, which needs no table), else to the
-runner of its queue, else to the component that has its handler, else to the default runner.
+runner of its queue, else to the component that has its handler, else to the default runner. Where several
+hosts share a store, `queues` and the default runner of the host that accepts a job hold for it.
 
 | key | default | what it is |
 |---|---|---|

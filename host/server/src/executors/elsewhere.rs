@@ -3,18 +3,19 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use host_core::name::Name;
-use host_core::node::{Known, LEASE_MS, Offer};
+use host_core::node::{Known, LEASE_MS, Offer, had_last};
 use host_core::policy::Policy;
 use host_core::time::Time;
 
-/// What other nodes have. Cloning shares it.
+/// What other nodes have, if that is known. Cloning shares it.
 #[derive(Clone, Default)]
-pub(super) struct Elsewhere(Arc<RwLock<Seen>>);
+pub(super) struct Elsewhere(Arc<RwLock<Option<Seen>>>);
 
-#[derive(Default)]
 struct Seen {
     at: Time,
     offers: Vec<Offer>,
+    /// The nodes that have gone.
+    gone: Vec<Known>,
 }
 
 impl Elsewhere {
@@ -23,17 +24,41 @@ impl Elsewhere {
         let living = nodes.iter().filter(|node| !node.is_lost());
         let cards = living.filter_map(|node| node.card.as_ref());
         let offers = cards.flat_map(|card| card.offers.iter().cloned()).collect();
+        let gone = nodes.iter().filter(|node| node.is_lost()).cloned();
+        let gone = gone.collect();
         let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        *seen = Seen { at: now, offers };
+        *seen = Some(Seen {
+            at: now,
+            offers,
+            gone,
+        });
     }
 
     /// Forgets what was noted so long ago that its node may have gone.
     pub(super) fn forget_old(&self, now: Time) {
-        let is_old = |seen: &Seen| !seen.offers.is_empty() && seen.at.plus_ms(LEASE_MS) <= now;
-        if is_old(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
-            let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            seen.offers.clear();
+        let is_old = |seen: &Seen| seen.at.plus_ms(LEASE_MS) <= now;
+        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if !seen.as_ref().is_some_and(is_old) {
+            return;
         }
+        drop(seen);
+        let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        seen.take_if(|seen| is_old(seen));
+    }
+
+    /// Returns the names of the executors of nodes that live; `None` if they are not known.
+    pub(super) fn names(&self) -> Option<Vec<String>> {
+        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let offers = seen.as_ref()?.offers.iter();
+        let named = offers.filter(|offer| !offer.is_family);
+        Some(named.map(|offer| offer.name.clone()).collect())
+    }
+
+    /// Returns which node had an executor last, if no other has it.
+    pub(super) fn had(&self, name: &str) -> Option<String> {
+        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let last = had_last(&seen.as_ref()?.gone, &name.parse().ok()?)?;
+        Some(last.called().into_owned())
     }
 
     pub(super) fn has(&self, name: &Name) -> bool {
@@ -62,7 +87,7 @@ impl Elsewhere {
 
     fn offer<T>(&self, name: &Name, of: impl FnOnce(&Offer) -> T) -> Option<T> {
         let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let mut offers = seen.offers.iter();
+        let mut offers = seen.as_ref()?.offers.iter();
         offers.find(|offer| offer.has(name)).map(of)
     }
 }
@@ -134,7 +159,14 @@ mod tests {
         let refused = elsewhere.place(&python, &with("needs")).unwrap_err();
         assert!(refused.starts_with("needs: "), "{refused}");
         assert!(elsewhere.place(&name("far-1"), &with("needs")).is_ok());
+        let gone = node(vec![]).id.to_string();
+        assert_eq!(
+            (elsewhere.had("ruby"), elsewhere.had("perl")),
+            (Some(gone), None)
+        );
+        assert_eq!(elsewhere.names(), Some(vec!["python".to_owned()]));
         elsewhere.forget_old(Time(11_000));
         assert!(!elsewhere.has(&python) && elsewhere.policy(&python).is_none());
+        assert_eq!((elsewhere.had("ruby"), elsewhere.names()), (None, None));
     }
 }

@@ -163,10 +163,7 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
-        presence.change(|card| {
-            card.runners = executors.names();
-            card.offers = executors.offers();
-        });
+        executors.tell(&presence);
         let (shared, leases, assigned) = loop_doors(base.clock, node.is_some(), presence, assigned);
         let loops = LoopPorts {
             executors: assigned,

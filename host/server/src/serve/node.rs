@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::{ServeError, system};
 use crate::config::{Config, Database};
 use crate::deploy::Deployments;
-use crate::nodes::Sharing;
+use crate::nodes::{Sharing, compare};
 
 /// How the dispatch loop hears of other nodes, and tells them.
 pub(super) type LoopEnd = (mpsc::Receiver<Elsewhere>, Committed);
@@ -32,6 +32,7 @@ pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
 
 /// This host among the nodes.
 pub(super) struct Node {
+    own: NodeId,
     place: Place,
     others: Arc<dyn Others>,
     /// Whether the database can give hints.
@@ -45,7 +46,7 @@ impl Node {
     /// Takes the place of the host that `store` is open for. Its heartbeats begin.
     pub(super) fn enter(
         store: &PostgresStore,
-        node: NodeId,
+        own: NodeId,
         presence: Arc<Presence>,
         database: &Database,
     ) -> Result<Self, ServeError> {
@@ -60,13 +61,14 @@ impl Node {
             );
         }
         let others: Arc<dyn Others> = Arc::new(others);
-        let place = Place::take(node, Box::new(store.heartbeat()), presence);
+        let place = Place::take(own, Box::new(store.heartbeat()), presence);
         let place = place.map_err(|error| match error {
             NoPlace::Store(error) => ServeError::Store(error),
             NoPlace::System(error) => system("start heartbeats")(error),
         })?;
         let (elsewhere, done) = mpsc::channel(ELSEWHERE_MAX);
         Ok(Self {
+            own,
             place,
             others,
             listen,
@@ -95,6 +97,7 @@ impl Node {
             let heeding = nodes::heed(news, dispatch.clone(), tasks.stopping().clone());
             tasks.spawn(heeding);
         }
+        tasks.spawn(compare(dispatch.clone(), self.own));
         let deployments = deployments.clone();
         let following = Following {
             clock: self.clock(),

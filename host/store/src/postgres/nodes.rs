@@ -189,8 +189,8 @@ pub(super) async fn known(client: &Client) -> Result<Vec<Known>, StoreError> {
             .get::<_, Option<&str>>(6)
             .and_then(|components| serde_json::from_str(components).ok());
         let (card, components) = match life {
-            // Only its name outlives it.
-            Life::Taken => (card.map(named), None),
+            // Only whose it was outlives it.
+            Life::Taken => (card.map(left), None),
             Life::Lives | Life::Left => (card, components),
         };
         Known {
@@ -207,10 +207,11 @@ pub(super) async fn known(client: &Client) -> Result<Vec<Known>, StoreError> {
     Ok(found.iter().map(known).collect())
 }
 
-/// Returns what is left of a card: whose it was.
-fn named(card: Card) -> Card {
+/// Returns what is left of a card: whose it was, and for which runners jobs were given to it.
+fn left(card: Card) -> Card {
     Card {
         name: card.name,
+        offers: card.offers,
         ..Card::default()
     }
 }

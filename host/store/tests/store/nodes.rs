@@ -5,8 +5,9 @@ use std::sync::Arc;
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::node::{Card, Component, Dead, Life, Reported, Roll, Seen};
+use host_core::node::{Card, Component, Dead, Life, Offer, Reported, Roll, Seen};
 use host_core::outcome::Progress;
+use host_core::policy::Policy;
 use host_core::time::Time;
 use host_store::postgres::PostgresStore;
 use host_store::postgres::nodes::Beats;
@@ -105,7 +106,7 @@ fn a_node_that_has_left_says_so_and_writes_no_more_once_it_is_taken() {
 }
 
 #[test]
-fn of_a_node_that_was_taken_the_name_is_kept() {
+fn of_a_node_that_was_taken_the_name_and_its_runners_are_kept() {
     let schema = Schema::new();
     let (first, mut its_beats) = enter(&schema, CLAIMS);
     let (mut second, mut beats) = enter(&schema, OTHER);
@@ -113,6 +114,12 @@ fn of_a_node_that_was_taken_the_name_is_kept() {
     let known = || reader.nodes().unwrap().swap_remove(0);
     let named = || Card {
         name: "one".to_owned(),
+        offers: vec![Offer {
+            name: "python".to_owned(),
+            is_family: false,
+            placed_by: Vec::new(),
+            policy: Policy::default(),
+        }],
         ..Card::default()
     };
     let card = Card {

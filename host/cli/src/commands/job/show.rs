@@ -14,7 +14,7 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{AttemptView, FailureView, View, between, fetch, parse_id, short_id};
+use super::{AttemptView, FailureView, NodeView, View, between, fetch, parse_id, short_id};
 
 /// Show everything about a job.
 #[derive(Debug, Args)]
@@ -114,6 +114,8 @@ fn header(view: &View, now: Option<Time>) -> Rows {
         &format!("{}, priority {}", view.queue, view.priority),
     );
     pair("state", &view.state);
+    let node = view.node.as_ref().map(NodeView::line);
+    pair("node", &node.unwrap_or_default());
     pair("waits", view.waits_because.as_deref().unwrap_or_default());
     pair("attempt", &view.attempts());
     pair(

@@ -9,7 +9,6 @@ use host_cells::schema::Budget;
 use host_core::json::JsonText;
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::{Policy, RetentionChoice};
-use host_http::json::nearest;
 use serde_json::Value;
 
 use crate::api::error::ApiError;
@@ -80,19 +79,13 @@ fn name(text: &str) -> Result<Name, ApiError> {
 
 /// Finds the runner of a prefix.
 fn named(api: &Api, prefix: &str) -> Result<Name, ApiError> {
-    let shown: String = prefix.chars().take(64).collect();
     let detail = match api.executors.find(prefix) {
         Found::Executor(name) => return Ok(name),
         Found::Full(most) => {
+            let shown: String = prefix.chars().take(64).collect();
             format!("no lane is left for {shown:?}: {most} were named since the host started")
         }
-        Found::Nobody => {
-            let names = api.executors.names();
-            match nearest(prefix, names.iter().map(Name::as_str)) {
-                Some(near) => format!("no runner is named {shown:?}; did you mean {near}?"),
-                None => format!("no runner is named {shown:?}"),
-            }
-        }
+        Found::Nobody => api.executors.nobody(prefix),
     };
     Err(ApiError::new(&kinds::HANDLER_NOT_FOUND, detail))
 }

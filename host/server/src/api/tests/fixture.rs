@@ -181,6 +181,11 @@ impl Deployer for Listed {
         }))
     }
 
+    fn look(&self) -> BoxFuture<'_, bool> {
+        let is_among_nodes = self.dispatch.shared().live.is_among_nodes();
+        Box::pin(std::future::ready(is_among_nodes))
+    }
+
     fn remove(&self, component: Name) -> BoxFuture<'_, Result<(), DeployError>> {
         Box::pin(async move {
             self.dispatch.submit(Command::Remove { component }).await?;
@@ -291,9 +296,18 @@ impl Host {
     }
 
     pub(super) async fn start_as(change: impl FnOnce(&mut Api)) -> Self {
+        Self::start_with(Shared::default(), change).await
+    }
+
+    /// Starts a host whose store others may share.
+    pub(super) async fn start_among_nodes(change: impl FnOnce(&mut Api)) -> Self {
+        Self::start_with(Shared::among_nodes(Arc::default()), change).await
+    }
+
+    async fn start_with(shared: Shared, change: impl FnOnce(&mut Api)) -> Self {
         let (tasks, clock) = (Tasks::default(), Clock::start());
         let logs = Arc::new(Lines::default());
-        let dispatch = Self::run_loop(&tasks, clock);
+        let dispatch = Self::run_loop_with(&tasks, clock, shared);
         let mut api = api(&dispatch, &logs, &tasks, clock);
         change(&mut api);
         let manifest = Manifest::default();
@@ -312,10 +326,14 @@ impl Host {
 
     /// Starts a loop over an empty store.
     pub(super) fn run_loop(tasks: &Tasks, clock: Clock) -> Dispatch {
+        Self::run_loop_with(tasks, clock, Shared::default())
+    }
+
+    fn run_loop_with(tasks: &Tasks, clock: Clock, shared: Shared) -> Dispatch {
         let store = MemoryStore::default();
         let readers = (0..2).map(|_| store.reader().unwrap()).collect();
         let (sender, requests) = mpsc::channel(64);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(shared);
         let dispatch = Dispatch::new(sender, Readers::new(readers), Arc::clone(&shared));
         tasks.spawn(run(requests, store, shared, clock));
         dispatch
@@ -385,14 +403,19 @@ impl Host {
 
     /// Leases the next job to a cell.
     pub(super) async fn claim(&self) -> Claimed {
+        self.claim_at(NodeId::NIL, Hold::Connection).await
+    }
+
+    /// Leases the next job to a worker of a node.
+    pub(super) async fn claim_at(&self, node: NodeId, hold: Hold) -> Claimed {
         let slot = Slot {
             lease: ids::lease(),
             worker: "cell-1".to_owned(),
             lane: Lane::Shared,
-            hold: Hold::Connection,
+            hold,
         };
         let claim = Command::Claim {
-            node: NodeId::NIL,
+            node,
             slots: vec![slot],
             except: BTreeSet::new(),
             params_bytes_max: usize::MAX,

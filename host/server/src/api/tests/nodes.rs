@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use host_core::id::NodeId;
-use host_core::node::{Card, Component, Known, Life, Offer, Running};
+use host_core::lease::Hold;
+use host_core::node::{Card, Component, Known, Life, Offer, Pool, PoolRunner, Running};
+use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_store::StoreError;
@@ -83,6 +85,52 @@ fn with(mut node: Known, component: &str, revision: u32, flaw: Option<&str>) -> 
 /// Starts a host among nodes, the first of which answers.
 async fn among(nodes: Vec<Known>) -> Host {
     Host::start_as(|api| api.nodes = Arc::new(Two(Mutex::new(nodes)))).await
+}
+
+/// The same, with a store that others may share.
+async fn sharing(nodes: Vec<Known>) -> Host {
+    Host::start_among_nodes(|api| api.nodes = Arc::new(Two(Mutex::new(nodes)))).await
+}
+
+/// Starts a host that is the only node.
+pub(super) async fn alone() -> Host {
+    among(vec![node(1, "one")]).await
+}
+
+/// Adds a runner for which jobs are given to a node.
+fn offering(mut node: Known, runner: &str) -> Known {
+    let offer = Offer {
+        name: runner.to_owned(),
+        is_family: false,
+        placed_by: Vec::new(),
+        policy: Policy::default(),
+    };
+    node.card.as_mut().unwrap().offers.push(offer);
+    node
+}
+
+/// Adds a pool with one runner.
+fn pooling(mut node: Known, name: &str) -> Known {
+    let pool = Pool {
+        name: name.parse().unwrap(),
+        wire: "sample".to_owned(),
+        is_external: false,
+        is_restartable: true,
+        queues: vec!["mail".parse().unwrap()],
+        is_default: false,
+        up: 0,
+        in_flight: 3,
+        runners: vec![PoolRunner {
+            name: format!("{name}/1"),
+            state: "down".to_owned(),
+            in_flight: 3,
+            reason: Some("it has ended".to_owned()),
+            ..PoolRunner::default()
+        }],
+        untold: 2,
+    };
+    node.card.as_mut().unwrap().pools.push(pool);
+    node
 }
 
 #[tokio::test]
@@ -337,15 +385,11 @@ async fn a_job_that_no_node_can_run_says_why_it_waits() {
 
 #[tokio::test]
 async fn a_job_whose_runner_no_node_has_says_so() {
-    let with_runner = |mut node: Known| {
-        let offer = Offer {
-            name: "python".to_owned(),
-            is_family: false,
-            placed_by: Vec::new(),
-            policy: Policy::default(),
-        };
-        node.card.as_mut().unwrap().offers = vec![offer];
-        node
+    let with_runner = |node| offering(node, "python");
+    let gone = |id, name, silent_ms| Known {
+        life: Life::Taken,
+        silent_ms,
+        ..with_runner(node(id, name))
     };
     let mut drained = with_runner(node(2, "two"));
     drained.drain = true;
@@ -355,7 +399,18 @@ async fn a_job_whose_runner_no_node_has_says_so() {
             vec![node(1, "one"), drained],
             Some("the nodes that can run it start no more jobs until `host node resume`: two"),
         ),
-        (vec![node(1, "one")], Some("no node has the runner python")),
+        (
+            vec![node(1, "one")],
+            Some("no live node has the runner \"python\""),
+        ),
+        (
+            vec![
+                node(1, "one"),
+                gone(3, "three", 60_000),
+                gone(4, "four", 50_000),
+            ],
+            Some("no live node has the runner \"python\"; the node four had it last"),
+        ),
     ] {
         let host = among(nodes).await;
         let id = host.enqueue(r#"{"handler":"python#noop"}"#).await;
@@ -367,5 +422,162 @@ async fn a_job_whose_runner_no_node_has_says_so() {
         );
         host.dispatch.shared().presence.ask_to_drain(true);
         assert_eq!(host.get(&path).await.body["waits_because"], json!(expected));
+    }
+}
+
+#[tokio::test]
+async fn jobs_for_a_runner_are_taken_if_any_node_that_lives_has_it() {
+    let gone = |id, name, silent_ms| Known {
+        life: Life::Left,
+        silent_ms,
+        ..offering(node(id, name), "perl")
+    };
+    let host = sharing(vec![
+        node(1, "one"),
+        offering(node(2, "two"), "lua"),
+        gone(3, "three", 60_000),
+        gone(4, "four", 50_000),
+    ])
+    .await;
+    host.enqueue(r#"{"handler":"lua#x"}"#).await;
+    for (handler, said) in [
+        (
+            "perl#x",
+            "no live node has the runner \"perl\"; the node four had it last",
+        ),
+        (
+            "luua#x",
+            "no live node has the runner \"luua\"; did you mean lua?",
+        ),
+        ("what#x", "no live node has the runner \"what\""),
+    ] {
+        let refused = host
+            .post("/api/v1/jobs", format!(r#"{{"handler":"{handler}"}}"#))
+            .await;
+        assert_eq!(refused.refused(422, "handler_not_found"), said);
+    }
+}
+
+#[tokio::test]
+async fn runners_of_all_nodes_that_live_are_listed() {
+    let gone = Known {
+        life: Life::Left,
+        ..pooling(node(4, "four"), "lua")
+    };
+    let host = among(vec![
+        node(1, "one"),
+        pooling(pooling(node(2, "two"), "python"), "perl"),
+        pooling(node(3, ""), "perl"),
+        gone,
+    ])
+    .await;
+    let list = host.get("/api/v1/runners").await.is(StatusCode::OK).body;
+    let shown: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pool| (&pool["name"], &pool["node"]["name"]))
+        .collect();
+    let (one, two) = (json!("one"), json!("two"));
+    let expected = [
+        (&json!("perl"), &two),
+        (&json!("perl"), &json!(null)),
+        (&json!("python"), &one),
+        (&json!("python"), &two),
+        (&json!("ruby"), &one),
+    ];
+    assert_eq!(shown, expected);
+    let perl = json!({
+        "name": "perl",
+        "node": {"id": node(2, "two").id.to_string(), "name": "two"},
+        "wire": "sample",
+        "external": false,
+        "restartable": true,
+        "queues": ["mail"],
+        "default": false,
+        "up": 0,
+        "in_flight": 3,
+        "runners": [{
+            "executor": "perl/1", "state": "down", "in_flight": 3, "failures": 0,
+            "reason": "it has ended",
+        }],
+        "runners_untold": 2,
+    });
+    assert_eq!(list["items"][0], perl);
+
+    // This host's own come first.
+    let path = "/api/v1/runners";
+    for (of, at) in [
+        ("python", json!("one")),
+        ("python?node=two", json!("two")),
+        ("python?node=00000002", json!("two")),
+        ("perl", json!("two")),
+        ("perl?node=00000003", json!(null)),
+    ] {
+        let shown = host.get(&format!("{path}/{of}")).await.is(StatusCode::OK);
+        assert_eq!(shown.body["node"]["name"], at, "{of}");
+    }
+    for (of, code) in [
+        ("lua", "runner_not_found"),
+        ("ruby?node=two", "runner_not_found"),
+        ("lua?node=four", "runner_not_found"),
+        ("python?node=five", "node_not_found"),
+    ] {
+        host.get(&format!("{path}/{of}")).await.refused(404, code);
+    }
+    let restart = async |name: &str| host.post(&format!("{path}/{name}/restart"), "{}").await;
+    restart("python").await.is(StatusCode::OK);
+    let refused = restart("perl").await;
+    assert_eq!(
+        refused.refused(422, "invalid_request"),
+        "perl is a runner of the node two (00000002-0000-0000-0000-000000000000); ask that node to restart it"
+    );
+}
+
+#[tokio::test]
+async fn a_running_job_names_its_node() {
+    let nodes = || vec![node(1, "one"), node(2, "two")];
+    let unknown = node(9, "").id;
+    let by_heartbeats = Hold::Ttl { ttl_ms: 60_000 };
+    for (host, at, hold, expected) in [
+        (
+            sharing(nodes()).await,
+            node(2, "two").id,
+            Hold::Connection,
+            json!({"id": node(2, "two").id.to_string(), "name": "two"}),
+        ),
+        (
+            sharing(nodes()).await,
+            unknown,
+            Hold::Connection,
+            json!({"id": unknown.to_string()}),
+        ),
+        (
+            sharing(nodes()).await,
+            node(2, "two").id,
+            by_heartbeats,
+            json!(null),
+        ),
+        (
+            alone().await,
+            node(1, "one").id,
+            Hold::Connection,
+            json!(null),
+        ),
+    ] {
+        let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+        let path = format!("/api/v1/jobs/{id}");
+        assert_eq!(host.get(&path).await.body["node"], json!(null), "it waits");
+        let claimed = host.claim_at(at, hold).await;
+        assert_eq!(host.get(&path).await.body["node"], expected);
+        let attempts = host.get(&format!("{path}/attempts")).await.body;
+        assert_eq!(attempts["items"][0]["node"], expected);
+        let outcome = Outcome::Completed { result: None };
+        host.complete(&claimed, outcome).await;
+        assert_eq!(
+            host.get(&path).await.body["node"],
+            json!(null),
+            "it has ended"
+        );
     }
 }

@@ -5,6 +5,7 @@ use host_core::policy::Policy;
 use serde_json::json;
 
 use super::fixture::Host;
+use super::nodes::alone;
 use super::sample_executors;
 
 const JOBS: &str = "/api/v1/jobs";
@@ -95,7 +96,7 @@ async fn jobs_of_runners_have_the_rules_of_their_wire_and_their_own_come_first()
 
 #[tokio::test]
 async fn pools_are_listed_shown_and_restarted() {
-    let host = Host::start().await;
+    let host = alone().await;
     let python = json!({
         "name": "python",
         "wire": "sample",
@@ -147,7 +148,7 @@ async fn the_numbers_of_runners_are_shown() {
 
 #[tokio::test]
 async fn jobs_go_to_workers_elsewhere_by_their_names() {
-    let host = Host::start().await;
+    let host = alone().await;
     let list = host.get("/api/v1/runners").await.is(StatusCode::OK);
     assert_eq!(list.body["items"].as_array().unwrap().len(), 2);
     for body in [

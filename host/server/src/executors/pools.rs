@@ -1,0 +1,81 @@
+//! How the foreign runners of this host are, as its API shows them and as it tells the other nodes.
+
+use host_core::node::{Pool, PoolRunner, shorten};
+use host_dispatch::nodes::Presence;
+use host_protocols::wire::executors::{ExecutorHealth, WorkerHealth, WorkerState};
+
+use super::Executors;
+
+impl Executors {
+    /// Returns the pools of this host, by name.
+    pub fn pools(&self) -> Vec<Pool> {
+        let executors = self.health().into_iter();
+        executors.map(|executor| self.pool(executor)).collect()
+    }
+
+    fn pool(&self, executor: ExecutorHealth) -> Pool {
+        let up = |worker: &&WorkerHealth| worker.state == WorkerState::Up;
+        let up = executor.workers.iter().filter(up).count();
+        let in_flight: usize = executor.workers.iter().map(|worker| worker.in_flight).sum();
+        Pool {
+            wire: executor.wire.to_owned(),
+            is_external: executor.is_external,
+            is_restartable: executor.is_restartable,
+            queues: self.queues_of(&executor.name),
+            is_default: self.default_executor() == Some(&executor.name),
+            up: up as u64,
+            in_flight: in_flight as u64,
+            runners: executor.workers.into_iter().map(runner).collect(),
+            untold: 0,
+            name: executor.name,
+        }
+    }
+
+    /// Tells the other nodes which runners this host has, and with each heartbeat how they are.
+    pub fn tell(&self, presence: &Presence) {
+        presence.change(|card| {
+            card.runners = self.names();
+            card.offers = self.offers();
+        });
+        let executors = self.clone();
+        presence.asks(move || {
+            let mut pools = executors.pools();
+            shorten(&mut pools);
+            pools
+        });
+    }
+}
+
+fn runner(worker: WorkerHealth) -> PoolRunner {
+    PoolRunner {
+        state: worker.state.as_str().to_owned(),
+        address: worker.address,
+        pid: worker.pid,
+        in_flight: worker.in_flight as u64,
+        failures: worker.failures,
+        reason: worker.reason,
+        doing: worker.doing,
+        name: worker.name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::node::Card;
+
+    use super::*;
+
+    #[test]
+    fn little_is_written_and_what_other_versions_write_is_read() {
+        let short =
+            r#"{"name":"a","wire":"sample","up":1,"runners":[{"name":"a/1","state":"up"}]}"#;
+        let pool: Pool = serde_json::from_str(short).unwrap();
+        assert_eq!((pool.up, pool.runners[0].state.as_str()), (1, "up"));
+        assert_eq!(serde_json::to_string(&pool).unwrap(), short);
+        let later = r#"{"pools":[{"name":"a","mood":1,"runners":[{"name":"a/1","state":"asleep","mood":2}]}]}"#;
+        let card: Card = serde_json::from_str(later).unwrap();
+        assert_eq!(card.pools[0].runners[0].state, "asleep");
+        let earlier: Card = serde_json::from_str(r#"{"name":"one","runners":["a"]}"#).unwrap();
+        assert!(earlier.pools.is_empty() && earlier.retentions.is_empty());
+    }
+}
