@@ -145,7 +145,7 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
             reduced("part of Landlock", &"the kernel is older than Linux 6.12");
         }
         (RulesetStatus::NotEnforced, true) => {
-            reduced("no Landlock", &"the kernel does not have it")
+            reduced("no Landlock", &"the kernel does not have it");
         }
         (RulesetStatus::NotEnforced, false) => missing.push(
             "neither Landlock (Linux 5.13) nor a file system of its own (user namespaces)"

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use host_core::cell::{ComponentKey, FRAME_BYTES_MAX, FromCell, RunId, Start, ToCell};
+use host_core::cell::{ComponentKey, FRAME_BYTES_MAX, FromCell, Offer, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
 use tokio::net::UnixStream;
@@ -171,6 +171,7 @@ impl Cell {
                         Ok(component) => run::describe(&cell.resources, &component).await,
                         Err(error) => Err(not_loaded(&error)),
                     };
+                    let result = result.map(Offer);
                     cell.send(FromCell::Described { run, result }).await;
                 });
             }

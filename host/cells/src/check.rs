@@ -1,7 +1,7 @@
 //! Checks the sizes, numbers and JSON in messages from a cell before they are used. A value that is
 //! too large is cut, or the run it belongs to fails. The pool checks whether the cell has that run.
 
-use host_core::cell::{FromCell, LINE_FIELDS_MAX, LogLine};
+use host_core::cell::{FromCell, LINE_FIELDS_MAX, LogLine, Offer};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::HandlerInfo;
 use host_core::json::JsonText;
@@ -31,7 +31,7 @@ pub fn checked(mut message: FromCell) -> FromCell {
             bound(meter);
         }
         FromCell::Described { result, .. } => {
-            if let Ok(handlers) = result {
+            if let Ok(Offer(handlers)) = result {
                 match handlers.iter_mut().try_for_each(described) {
                     Ok(()) => {}
                     Err(failure) => *result = Err(failure),

@@ -130,7 +130,8 @@ impl Cells {
                     CellEvent::Said { messages, .. } => {
                         for message in messages {
                             if let FromCell::Described { result, .. } = message {
-                                return result.map_err(DescribeError::Failed);
+                                let offered = result.map(|offer| offer.0);
+                                return offered.map_err(DescribeError::Failed);
                             }
                         }
                     }

@@ -269,40 +269,34 @@ fn few_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)
     from.deserialize_seq(Fields)
 }
 
-/// Reads at most [`DESCRIBED_MAX`] handlers: one without a name of its own has five bytes in a frame, and
-/// some twenty times that in memory.
-fn few_handlers<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Result<Vec<HandlerInfo>, Failure>, D::Error> {
-    struct Few(Vec<HandlerInfo>);
-    impl<'de> Deserialize<'de> for Few {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            from.deserialize_seq(Handlers)
-        }
-    }
-    struct Handlers;
-    impl<'de> Visitor<'de> for Handlers {
-        type Value = Few;
+/// The handlers that a component describes: at most [`DESCRIBED_MAX`]. Of more, a cell leaves out the rest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer(pub Vec<HandlerInfo>);
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "at most {DESCRIBED_MAX} handlers")
-        }
+/// Reads so many and no more: a handler without words has few bytes in a frame, and many times that in memory.
+impl<'de> Deserialize<'de> for Offer {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Handlers;
+        impl<'de> Visitor<'de> for Handlers {
+            type Value = Offer;
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut handlers = Vec::new();
-            while let Some(handler) = seq.next_element()? {
-                if handlers.len() == DESCRIBED_MAX {
-                    return Err(A::Error::custom("too many handlers are described"));
-                }
-                handlers.push(handler);
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "at most {DESCRIBED_MAX} handlers")
             }
-            Ok(Few(handlers))
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut handlers = Vec::new();
+                while let Some(handler) = seq.next_element()? {
+                    if handlers.len() == DESCRIBED_MAX {
+                        return Err(A::Error::custom("too many handlers are described"));
+                    }
+                    handlers.push(handler);
+                }
+                Ok(Offer(handlers))
+            }
         }
+        from.deserialize_seq(Handlers)
     }
-    Ok(match Result::<Few, Failure>::deserialize(from)? {
-        Ok(few) => Ok(few.0),
-        Err(failure) => Err(failure),
-    })
 }
 
 /// Reads lines that cost at most [`LINES_COST_MAX`] together.
@@ -362,10 +356,8 @@ pub enum FromCell {
     Described {
         /// The number of the request.
         run: RunId,
-        /// The handlers, or why they could not be read. There are at most [`DESCRIBED_MAX`]: of more, a
-        /// cell leaves out the rest.
-        #[serde(deserialize_with = "few_handlers")]
-        result: Result<Vec<HandlerInfo>, Failure>,
+        /// The handlers, or why they could not be read.
+        result: Result<Offer, Failure>,
     },
     /// What a run has used so far.
     Used { run: RunId, meter: Meter },
@@ -377,7 +369,7 @@ impl FromCell {
         match self {
             Self::Log { lines, .. } => lines.iter().map(LogLine::cost).sum(),
             Self::Described { result, .. } => result.as_ref().map_or(0, |handlers| {
-                (handlers.len() * std::mem::size_of::<HandlerInfo>()) as u64
+                (handlers.0.len() * std::mem::size_of::<HandlerInfo>()) as u64
             }),
             _ => 0,
         }

@@ -128,7 +128,7 @@ fn a_component_says_what_it_offers() {
     let FromCell::Described { run, result } = cell.receive() else {
         panic!("it answers")
     };
-    let handlers = result.unwrap();
+    let handlers = result.unwrap().0;
     assert_eq!(run, RunId(7));
     assert_eq!(handlers.len(), 10);
     assert_eq!(handlers[0].name.as_str(), "noop");

@@ -1,6 +1,6 @@
 //! Encoding and decoding of frames, and invalid frames.
 
-use host_core::cell::{DESCRIBED_MAX, FromCell, Level, LogLine, LogSource, RunId, ToCell};
+use host_core::cell::{DESCRIBED_MAX, FromCell, Level, LogLine, LogSource, Offer, RunId, ToCell};
 use host_core::handler::HandlerInfo;
 use host_core::outcome::{Meter, Outcome};
 
@@ -93,7 +93,7 @@ fn countless_handlers_are_refused() {
     for (count, refused) in [(DESCRIBED_MAX, false), (DESCRIBED_MAX + 1, true)] {
         let described = FromCell::Described {
             run: RunId(1),
-            result: Ok(vec![one.clone(); count]),
+            result: Ok(Offer(vec![one.clone(); count])),
         };
         let frame = encode(std::slice::from_ref(&described)).unwrap().remove(0);
         let decoded = decode_from_cell(&frame);

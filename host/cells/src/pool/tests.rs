@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use host_core::cell::{Context, FromCell, Start};
+use host_core::cell::{Context, FromCell, Offer, Start};
 use host_core::chain::ChainKind;
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
@@ -304,7 +304,7 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
             CellId(0),
             FromCell::Described {
                 run: RunId(0),
-                result: Ok(Vec::new()),
+                result: Ok(Offer(Vec::new())),
             },
             "CellDied { alone: true }",
             1,

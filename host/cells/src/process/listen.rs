@@ -14,7 +14,7 @@ use crate::frames::{self, FrameError};
 use crate::port::{CellEvent, CellId};
 
 /// How much a cell may say before it is heard, in KiB. The largest frame fits.
-const UNHEARD_KIB_MAX: usize = 2 * FRAME_BYTES_MAX >> 10;
+const UNHEARD_KIB_MAX: usize = (2 * FRAME_BYTES_MAX) >> 10;
 
 /// How many lines of a cell's standard error are logged. It writes there only what has gone wrong with it.
 const STDERR_LINES_MAX: usize = 1_000;

@@ -58,9 +58,11 @@ impl HeroConfig {
         let allow_plaintext = section.switch(ALLOW_PLAINTEXT)?;
         let url = RedisUrl::parse(&text)
             .and_then(|url| url.allowing_plaintext(allow_plaintext).not_in_plaintext())
-            .and_then(|url| match section.is_flag(URL) && url.has_password() {
-                true => Err(UrlError::OnCommandLine),
-                false => Ok(url),
+            .and_then(|url| {
+                if section.is_flag(URL) && url.has_password() {
+                    return Err(UrlError::OnCommandLine);
+                }
+                Ok(url)
             });
         let url = url.map_err(|error| bad_url(origin, error))?;
         let certificates = certificates(section)?;
