@@ -89,7 +89,7 @@ impl Dev {
             values: values.into(),
         };
         let config = Config::load(&flags).map_err(|error| failed(&error))?;
-        serve::log_at(serve::LogFormat::Text, LOG);
+        serve::log_at(serve::LogFormat::Text, LOG)?;
         let (sender, ended) = sync_channel(1);
         let program = serve::program("dev", config.confinement.clone())?;
         let served = server::run(config, program, move |ready| {

@@ -8,10 +8,12 @@ use clap::Args;
 use host_cells::spawn::{CellProgram, Confinement};
 use host_console::error::{CliError, Exit};
 use host_console::output::{put_line, say};
+use host_console::plain;
 use host_protocols::wire::section::ConfigError;
 use host_server::config::{Config, Flags};
 use host_server::serve::{self, Ready};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
 
 use super::settings::SettingFlags;
@@ -52,7 +54,7 @@ pub(crate) enum LogFormat {
 impl Serve {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
-        log(self.log_format);
+        log(self.log_format)?;
         let fresh = self.fresh;
         let mut config = Config::load(&self.flags()).map_err(|error| match &error {
             ConfigError::UnknownKey { .. } | ConfigError::File { .. } => {
@@ -123,16 +125,62 @@ fn shown(address: Option<SocketAddr>) -> String {
 }
 
 /// Lets the process write about itself, as much as `HOST_LOG` says.
-pub(crate) fn log(format: LogFormat) {
-    log_at(format, "info");
+pub(crate) fn log(format: LogFormat) -> Result<(), CliError> {
+    log_at(format, "info")
 }
 
 /// The same, where `HOST_LOG` is not set as much as `default` says.
-pub(crate) fn log_at(format: LogFormat, default: &str) {
-    let filter = EnvFilter::try_from_env("HOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+pub(crate) fn log_at(format: LogFormat, default: &str) -> Result<(), CliError> {
+    let text = std::env::var("HOST_LOG").unwrap_or_default();
+    let filter = log_filter(if text.is_empty() { default } else { &text }).map_err(|cause| {
+        CliError::new(Exit::Usage, "read HOST_LOG", cause).next(
+            "write error, warn, info, debug, trace or off, for all or for some parts: info,host_cells=debug",
+        )
+    })?;
     let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+/// Reads which messages are written. A word alone is a level here: as the name of a part it would silence all
+/// others.
+fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    let parts = text.split(',').map(str::trim);
+    for part in parts.filter(|part| !part.contains(['=', '[', ']', '{', '}'])) {
+        part.parse::<LevelFilter>()
+            .map_err(|_| format!("`{}` is no level", plain::line(part)))?;
+    }
+    let filter = EnvFilter::builder().parse(text);
+    filter.map_err(|error| format!("`{}`: {error}", plain::line(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for text in [
+            "warn",
+            "INFO",
+            "off",
+            "info,host_cells=debug",
+            "host_store=trace",
+        ] {
+            assert!(log_filter(text).is_ok(), "{text}");
+        }
+        for text in [
+            "wran",
+            ",",
+            "info,",
+            "host_cells",
+            "host_cells=loud",
+            "info,[x",
+        ] {
+            assert!(log_filter(text).is_err(), "{text}");
+        }
     }
 }

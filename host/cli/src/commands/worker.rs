@@ -163,7 +163,7 @@ impl Worker {
         let doing = role.doing;
         let common = Common::from_arg_matches(&self.matches)
             .map_err(|error| CliError::new(Exit::Usage, doing, error))?;
-        serve::log(common.log_format);
+        serve::log(common.log_format)?;
         let mut values = given(role, &self.matches);
         values.extend(common.values());
         let config = load(doing, values)?;

@@ -16,6 +16,9 @@ pub const LOGS: &str = "logs.db";
 /// What SQLite keeps beside a file, by suffix.
 const BESIDE: [&str; 3] = ["", "-wal", "-shm"];
 
+/// What a copy of the store has until it is whole.
+const PARTIAL: &str = "host.db.partial";
+
 /// How many damaged files are kept.
 const ASIDE_MAX: u32 = 100;
 
@@ -25,9 +28,11 @@ pub(super) fn store_is_gone(data: &Path) -> Option<String> {
     if bytes > 0 {
         return None;
     }
+    let is_restored = data.join(PARTIAL).exists();
     let has_logs = data.join(LOGS).exists();
     let compiled = fs::read_dir(data.join("cache")).is_ok_and(|mut files| files.next().is_some());
     let left = [
+        is_restored.then_some("a part of a copy that was not finished (host.db.partial)"),
         has_logs.then_some("the logs of its jobs (logs.db)"),
         compiled.then_some("compiled components (cache)"),
     ];
@@ -105,6 +110,14 @@ mod tests {
         assert!(store_is_gone(data).is_some(), "an empty file");
         fs::write(data.join(STORE), "x").unwrap();
         assert_eq!(store_is_gone(data), None);
+    }
+
+    #[test]
+    fn a_copy_that_was_not_finished_is_no_new_directory() {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join(PARTIAL), "x").unwrap();
+        let left = store_is_gone(folder.path()).unwrap();
+        assert!(left.contains(PARTIAL), "{left}");
     }
 
     #[test]
