@@ -37,7 +37,7 @@ impl Plane {
         std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
         let config = folder.join("plane.toml");
         let text = format!(
-            "[protocol.arco]\nheartbeat_interval_ms = 200\nheartbeat_timeout_ms = 20000\n\
+            "[protocol.arco]\nheartbeat_interval_ms = 200\nheartbeat_timeout_ms = 60000\n\
              cancel_grace_period_ms = 1000\n\
              [protocol.arco.workers.spark]\nurl = \"http://127.0.0.1:{}\"\n\
              secret_file = \"{}\"\nmax_in_flight = 8\n",
@@ -169,7 +169,7 @@ fn a_control_plane_that_is_killed_goes_on_with_the_same_attempt() {
     let server = plane.start();
     let worker = plane.worker();
     let client = server.client();
-    let sleep = json!({"handler": "spark#sleep", "params": {"ms": 1_500}});
+    let sleep = json!({"handler": "spark#sleep", "params": {"ms": 10_000}});
     let ids: Vec<String> = (0..4).map(|_| client.enqueue(&sleep)).collect();
     for id in &ids {
         until(&client, id, "a heartbeat", has_heartbeat);
@@ -194,7 +194,7 @@ fn an_end_survives_the_kill_of_both_sides() {
     let worker = plane.serving_worker();
     assert!(worker.arco_address().is_some());
     let client = server.client();
-    let id = client.enqueue(&json!({"handler": "spark#sleep", "params": {"ms": 1_000}}));
+    let id = client.enqueue(&json!({"handler": "spark#sleep", "params": {"ms": 10_000}}));
     until(&client, &id, "a heartbeat", has_heartbeat);
     server.kill();
     // The task ends while nobody takes its end.

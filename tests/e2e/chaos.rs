@@ -120,6 +120,15 @@ struct Load<'a> {
     acknowledged: Mutex<BTreeMap<String, String>>,
 }
 
+/// Stops the clients when it is dropped, whatever the test found.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Load<'_> {
     /// Asks one host after the other until one answers with one of the statuses.
     fn ask(
@@ -288,6 +297,7 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
         acknowledged: Mutex::default(),
     };
     std::thread::scope(|scope| {
+        let stopping = Stopping(&load.stop);
         for client in 0..CLIENTS {
             let load = &load;
             scope.spawn(move || load.run(client));
@@ -297,7 +307,7 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
         while start.elapsed() < span {
             harm(&mut dice, &mut cluster, &places);
         }
-        load.stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         for place in &places {
             place.proxy.heal();
         }

@@ -117,7 +117,7 @@ fn a_runner_executes_a_job_and_the_job_shows_it() {
 
 #[test]
 fn leases_survive_a_killed_host_and_a_lost_runner_changes_nothing() {
-    let host = Host::start(8);
+    let host = Host::start(20);
     let (alive, silent) = (host.runner("alive"), host.runner("silent"));
     let kept = host.client().enqueue(&job());
     let kept_lease = alive.lease();

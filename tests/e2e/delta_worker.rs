@@ -119,6 +119,7 @@ fn a_worker_leases_jobs_over_the_network_until_it_is_told_to_stop() {
     let second = client.enqueue(&job(&endless));
     // The second heartbeat tells the step.
     is_running(&client, &id);
+    is_running(&client, &second);
     let cancel = client.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}));
     assert_eq!(cancel.unwrap().status, 200);
     assert_eq!(client.wait(&id)["state"], "cancelled");
@@ -179,7 +180,7 @@ fn a_worker_executes_the_lease_in_a_file() {
 #[test]
 fn a_worker_whose_lease_is_over_stops_and_fails() {
     let folder = TempDir::new().unwrap();
-    let server = orchestrator(folder.path(), 4);
+    let server = orchestrator(folder.path(), 15);
     let endless = json!([{"run": "wasm:sleep", "with": {"ms": 600_000}}]);
     let (id, _) = lease_file(&server, folder.path(), &endless);
     let worker = launched(&server, folder.path());

@@ -177,7 +177,7 @@ fn attempts_keep_their_revision_and_a_rollback_restores_an_earlier_one() {
     const SHORT: &str = "[handlers.sleep]\ntimeout_seconds = 0.05\n";
     let own = own();
     let client = own.server.client();
-    let sleep = json!({"handler": "sleep", "params": {"ms": 1_500}, "max_attempts": 1});
+    let sleep = json!({"handler": "sleep", "params": {"ms": 5_000}, "max_attempts": 1});
 
     let early = client.enqueue(&sleep);
     eventually("the job to run", Duration::from_secs(20), || {

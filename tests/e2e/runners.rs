@@ -23,6 +23,7 @@ fn signal(pid: u32, signal: Signal) {
 #[test]
 fn a_runner_executes_its_jobs() {
     let host = Pool::of_workers(2, 4);
+    host.loaded();
     let client = host.client();
     let params = json!({"a": [1, "ü", null]});
     let job = client.run(&json!({"handler": "own#echo", "params": params}));
@@ -148,7 +149,7 @@ fn jobs_of_a_killed_runner_run_again_without_counting_an_attempt() {
     let client = host.client();
     let first = host.loaded();
     let sleep = json!({
-        "handler": "own#sleep", "params": {"ms": 1_000}, "max_attempts": 1, "timeout_seconds": 30,
+        "handler": "own#sleep", "params": {"ms": 10_000}, "max_attempts": 1, "timeout_seconds": 60,
     });
     let ids = [host.running(&sleep), host.running(&sleep)];
     signal(first[0], Signal::KILL);
@@ -174,7 +175,7 @@ fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
     let client = host.client();
     let first = host.loaded();
     let id = host.running(&json!({
-        "handler": "own#sleep", "params": {"ms": 60_000}, "timeout_seconds": 1,
+        "handler": "own#sleep", "params": {"ms": 60_000}, "timeout_seconds": 10,
     }));
     signal(first[0], Signal::STOP);
     let job = client.wait(&id);
@@ -191,7 +192,7 @@ fn a_restart_waits_for_running_jobs_and_starts_a_new_process() {
     let host = Pool::of_workers(2, 2);
     let client = host.client();
     let first = host.loaded();
-    let sleep = json!({"handler": "own#sleep", "params": {"ms": 1_000}});
+    let sleep = json!({"handler": "own#sleep", "params": {"ms": 5_000}});
     let id = host.running(&sleep);
     let restart = "/api/v1/runners/own/restart";
     let answer = client.post(restart, &json!({"runner": 1})).unwrap();
@@ -236,7 +237,7 @@ fn runners_end_with_the_host_and_their_jobs_run_again_after_a_restart() {
     let pids = host.loaded();
     assert!(children(host.server().pid()).contains(&pids[0]));
     let id = host.running(&json!({
-        "handler": "own#sleep", "params": {"ms": 1_000}, "max_attempts": 1,
+        "handler": "own#sleep", "params": {"ms": 5_000}, "max_attempts": 1,
     }));
     let host = host.killed(|| {
         eventually("the runner to end", WAIT_MAX, || {

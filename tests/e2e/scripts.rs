@@ -72,7 +72,7 @@ fn actions_share_one_time_limit_and_are_cancelled_together() {
     let own = host();
     let client = own.server.client();
     let mut endless = heroscript("!!vm.attempt\n!!vm.spin\n!!vm.attempt\n");
-    endless["timeout_seconds"] = json!(0.5);
+    endless["timeout_seconds"] = json!(5);
     let job = client.run(&endless);
     assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
     let message = job["failure"]["message"].as_str().unwrap();
@@ -121,7 +121,7 @@ fn what_a_rhai_script_calls_shares_its_limits_and_its_end() {
     let own = host();
     let client = own.server.client();
     let mut endless = rhai("try { run(\"vm.spin\") } catch { 1 }");
-    endless["timeout_seconds"] = json!(0.5);
+    endless["timeout_seconds"] = json!(5);
     let job = client.run(&endless);
     assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
     let message = job["failure"]["message"].as_str().unwrap();

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::fixture::{Own, own};
 
 /// How long a host may take to stop if no jobs run.
-const WAIT_MAX: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 fn serve(arguments: &[&str]) -> Output {
     let mut command = Command::new(host());
@@ -114,7 +114,7 @@ fn a_stopping_host_lets_running_jobs_end() {
     let client = server.client();
     let id = running(
         &client,
-        &json!({"handler": "sleep", "params": {"ms": 1_500}}),
+        &json!({"handler": "sleep", "params": {"ms": 5_000}}),
     );
     // Terminals and service managers send the signal to all processes at once.
     for (child, signal) in children(server.pid())

@@ -267,7 +267,13 @@ fn hostile_scripts_end_at_their_limits() {
     ];
     for (script, errors) in table {
         let shown = &script[..script.len().min(60)];
-        let n = all.submit(&[("script", script), ("timeout", "1.5"), ("retries", "0")]);
+        // A script that ends by another limit has the time for it, even on a busy machine.
+        let timeout = if errors.contains(&"timeout") {
+            "1.5"
+        } else {
+            "60"
+        };
+        let n = all.submit(&[("script", script), ("timeout", timeout), ("retries", "0")]);
         all.client.reply(n);
         let found = all.client.field(n, "error");
         assert!(
@@ -323,13 +329,13 @@ fn stop_requests_for_no_job_are_harmless() {
     all.client.failed(spins, "stopped_by_request");
     let took = start.elapsed();
     assert!(
-        took < Duration::from_secs(5),
+        took < Duration::from_secs(30),
         "a stop took {took:?} in the flood"
     );
     // Redis still answers other clients.
     let start = Instant::now();
     let _: String = redis::cmd("PING").query(&mut all.redis).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(30));
     all.check_unaffected("the stop");
 }
 
@@ -348,7 +354,7 @@ fn forged_status_fields_are_not_trusted() {
     let n = all.submit(&[("output", "forged"), ("handler", "nobody")]);
     all.client.failed(n, "handler_not_found");
     // Forged while the job runs: the values from when it was taken are used.
-    let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":300}"#)]);
+    let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":4000}"#)]);
     all.client.until_status(n, "started");
     for (field, value) in [
         ("id", "x"),
@@ -363,7 +369,7 @@ fn forged_status_fields_are_not_trusted() {
     assert_ne!(all.client.field(n, "output"), "x");
     all.check_unaffected("tampering");
     // If a hash disappears, the jobs that wait for it keep waiting.
-    let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":300}"#)]);
+    let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":4000}"#)]);
     all.client.until_status(n, "started");
     let _: i64 = all.redis.del(format!("hero:job:{}", id(n))).unwrap();
     all.client.reply(n);

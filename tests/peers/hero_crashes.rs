@@ -187,7 +187,7 @@ fn redis_dies(redis: Redis) -> usize {
     let host = host(&fixture, "data");
     client.submit(
         SOME + 1,
-        &[("handler", "sleep"), ("script", r#"{"ms":1500}"#)],
+        &[("handler", "sleep"), ("script", r#"{"ms":6000}"#)],
     );
     client.until_status(SOME + 1, "started");
     submit(&mut client, SOME);

@@ -116,7 +116,7 @@ fn a_job_can_be_stopped_queued_or_running() {
         assert_eq!(attempts(&host, id), cancelled);
     }
     // A job whose worker ignores the stop request is given up.
-    let deaf = enqueue(&host, "hero-w1#deaf", &json!({"ms": 3_000}));
+    let deaf = enqueue(&host, "hero-w1#deaf", &json!({"ms": 10_000}));
     started(&redis, "deaf");
     let path = format!("/api/v1/jobs/{deaf}/cancel");
     let grace = json!({"grace_seconds": 0.1});
@@ -279,7 +279,8 @@ fn one_host_sends_jobs_to_another_one() {
         ("hero-w1#spin", json!({}), "timed_out"),
     ];
     for (handler, params, kind) in failures {
-        let failed = run(handler, &params, &json!({"timeout_seconds": 1}));
+        let seconds = if kind == "timed_out" { 1 } else { 60 };
+        let failed = run(handler, &params, &json!({"timeout_seconds": seconds}));
         assert_eq!(failed["failure"]["kind"], kind, "{failed}");
     }
     let spins = enqueue(&host, "hero-w1#spin", &none);

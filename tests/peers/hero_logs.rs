@@ -71,7 +71,10 @@ fn output_of_guests_is_written_to_the_file_of_the_job() {
         ours["id"].as_str().map(str::to_owned)
     });
     let path = format!("/api/v1/jobs/{ours}/logs");
-    let kept = host.client().get(&path).unwrap().body;
+    let kept = eventually("the log to be kept", WAIT_MAX, || {
+        let kept = host.client().get(&path).unwrap().body;
+        kept["items"][0].is_object().then_some(kept)
+    });
     assert_eq!(kept["items"][0]["message"], "hello", "{kept}");
     assert_eq!(host.stop(), Some(0));
 }

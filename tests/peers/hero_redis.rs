@@ -8,6 +8,10 @@ use redis::Connection;
 
 use crate::hero_serve::{Client, Fixture, WAIT_MAX, doctor, id, log};
 
+/// The time limit of the jobs that end while Redis writes nothing: long enough to see them run, and shorter
+/// than their claims last without a renewal.
+const JOB_TIME: Duration = Duration::from_secs(4);
+
 const SPEC: &str = include_str!("../../host/protocols/src/hero/SPEC.md");
 
 /// The password of the worker, which is also a value in the environment of a job.
@@ -185,8 +189,9 @@ fn if_redis_is_out_of_memory_results_are_kept_and_jobs_wait() {
     let mut redis = fixture.redis.connection();
     let mut client = fixture.client();
     let host = fixture.host("data");
-    client.submit(1, &[("handler", "spin"), ("timeout", "1")]);
+    client.submit(1, &[("handler", "spin"), ("timeout", "4")]);
     client.until_status(1, "started");
+    let started = Instant::now();
     send_line(&mut redis, "CONFIG SET maxmemory 1");
     let full = redis::cmd("SET")
         .arg("x")
@@ -195,11 +200,14 @@ fn if_redis_is_out_of_memory_results_are_kept_and_jobs_wait() {
     assert!(full.unwrap_err().to_string().contains("OOM"));
     wait_for_warning(&fixture, "OOM");
     // The end of a running job is still written, at once or as soon as possible.
-    eventually("some refusals", Duration::from_secs(5), || {
+    eventually("some refusals", WAIT_MAX, || {
         (warnings(&fixture, "refuses a command") > 1).then_some(())
     });
     let said = log(&fixture.path("data"));
     assert!(warnings(&fixture, "refuses a command") < 20, "{said}");
+    eventually("the time of the job to be over", WAIT_MAX, || {
+        (started.elapsed() > JOB_TIME + Duration::from_secs(1)).then_some(())
+    });
     send_line(&mut redis, "CONFIG SET maxmemory 0");
     client.failed(1, "timeout");
     client.submit(2, &[("script", "2")]);
@@ -215,8 +223,9 @@ fn a_replica_is_reported_and_used_once_it_takes_writes() {
     let mut redis = fixture.redis.connection();
     let mut client = fixture.client();
     let host = fixture.host("data");
-    client.submit(1, &[("handler", "spin"), ("timeout", "2")]);
+    client.submit(1, &[("handler", "spin"), ("timeout", "4")]);
     client.until_status(1, "started");
+    let started = Instant::now();
     // The replica has all data and becomes the master.
     let mut other = master.connection();
     send_line(
@@ -246,6 +255,9 @@ fn a_replica_is_reported_and_used_once_it_takes_writes() {
     );
     let lines = log(&fixture.path("data")).lines().count() - log_lines;
     assert!(lines < 20, "{}", log(&fixture.path("data")));
+    eventually("the time of the job to be over", WAIT_MAX, || {
+        (started.elapsed() > JOB_TIME + Duration::from_secs(1)).then_some(())
+    });
     send_line(&mut redis, "REPLICAOF NO ONE");
     // The host kept the outcome meanwhile.
     client.failed(1, "timeout");

@@ -384,7 +384,7 @@ fn jobs_wait_for_their_dependencies() {
     client.submit(5, &[("script", "5"), ("dependencies", &on(4))]);
     client.submit(6, &[("script", "6"), ("dependencies", &on(7))]);
     client.submit(7, &[("script", "7"), ("dependencies", &on(6))]);
-    client.submit(8, &[("script", "8"), ("timeout", "1")]);
+    client.submit(8, &[("script", "8")]);
     assert_eq!(client.reply(8), "8");
     assert_eq!(client.field(2, "status"), "dispatched");
     client.submit(4, &[("script", "throw \"no\"")]);

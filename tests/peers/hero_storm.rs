@@ -18,7 +18,7 @@ const JOBS: u32 = 400;
 const WAIT_MAX: Duration = Duration::from_mins(8);
 
 /// How long a circle may last.
-const CIRCLE_MAX: Duration = Duration::from_secs(10);
+const CIRCLE_MAX: Duration = Duration::from_mins(1);
 
 /// What each job waits for, and what it may end with.
 #[derive(Default)]

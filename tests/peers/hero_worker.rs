@@ -12,7 +12,7 @@ use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
 use crate::redis_monitor::RedisMonitor;
 
 /// How long a worker may take to stop, even on a busy machine.
-const STOP_TIME: Duration = Duration::from_secs(5);
+const STOP_TIME: Duration = Duration::from_secs(30);
 
 const SLEEP: [(&str, &str); 2] = [("handler", "sleep"), ("script", r#"{"ms":600000}"#)];
 
@@ -97,7 +97,7 @@ fn an_id_in_the_queues_of_two_worker_ids_is_run_once() {
     let fixture = Fixture::new(Redis::start());
     let mut client = fixture.client();
     let worker = worker(&fixture, "worker");
-    client.submit(1, &[("handler", "sleep"), ("script", r#"{"ms":1000}"#)]);
+    client.submit(1, &[("handler", "sleep"), ("script", r#"{"ms":5000}"#)]);
     client.until_status(1, "started");
     let twice = client.ask::<i64>(&["LPUSH", "hero:work_queue:w2", &id(1)]);
     assert_eq!(twice, 1);

@@ -1,7 +1,9 @@
 //! Components that were made with componentize-py and componentize-js deploy and run, and an exception of
 //! either language arrives with its message and its stack.
 
-use host_tests::{Client, Options, Server, peers};
+use std::time::Duration;
+
+use host_tests::{Client, Options, Server, eventually, peers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -109,7 +111,10 @@ fn check(client: &Client, prefix: &str, failing: &[Failing]) {
     let counted = run(client, &handler("word-count"), &json!({"text": "b a B"}), 1);
     assert_eq!(counted["result"], json!({"a": 1, "b": 2}), "{counted}");
     let id = counted["id"].as_str().unwrap();
-    let log = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap().body;
+    let log = eventually("the log to be kept", Duration::from_mins(1), || {
+        let log = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap().body;
+        log["items"][0].is_object().then_some(log)
+    });
     let line = &log["items"][0];
     assert_eq!(line["message"], "counted", "{log}");
     assert_eq!(line["fields"]["words"], "3", "{log}");

@@ -207,14 +207,14 @@ fn a_cancel_or_timeout_of_a_python_job_does_not_end_its_runner() {
         let client = python.pool.client();
         let first = python.pool.up();
         let sleep =
-            json!({"handler": "own#sleep", "params": {"seconds": 60}, "timeout_seconds": 90});
+            json!({"handler": "own#sleep", "params": {"seconds": 600}, "timeout_seconds": 900});
         let id = python.pool.running(&sleep);
         let start = Instant::now();
         let cancel = format!("/api/v1/jobs/{id}/cancel");
         client.post(&cancel, &json!({})).unwrap();
         let job = client.wait(&id);
         assert_eq!(job["state"], "cancelled", "{job}");
-        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(start.elapsed() < Duration::from_mins(1));
         let job = python.run(&json!({
             "handler": "own#sleep", "params": {"seconds": 60}, "timeout_seconds": 2,
         }));

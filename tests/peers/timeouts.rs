@@ -51,7 +51,7 @@ fn jobs_time_out_and_the_worker_lives_without_cancel_hints() {
 
 /// Makes the orchestrator give up a job before its deadline, so that it sends a cancel.
 fn gives_up(setup: Setup, function: &str) -> Orchestrator {
-    let rrq = setup.response_seconds(2).start();
+    let rrq = setup.response_seconds(10).start();
     rrq.run("noop", &json!({}));
     let workers = rrq.workers();
     let id = rrq.enqueue(
@@ -61,10 +61,10 @@ fn gives_up(setup: Setup, function: &str) -> Orchestrator {
     rrq.until("the job to run", |it| {
         (it.job(&id).status() == "ACTIVE").then_some(())
     });
-    let first = rrq.run("sleep", &json!({"ms": 1_000}));
+    let first = rrq.run("sleep", &json!({"ms": 4_000}));
     assert_eq!(first.status(), "COMPLETED", "{first:?}");
     // This job is in flight when the orchestrator gives up the other one.
-    let second = rrq.run("sleep", &json!({"ms": 1_700}));
+    let second = rrq.run("sleep", &json!({"ms": 7_000}));
     assert_eq!(second.status(), "COMPLETED", "{second:?}");
     let given_up = rrq.wait(&id);
     assert_eq!(given_up.status(), "FAILED", "{given_up:?}");

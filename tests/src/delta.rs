@@ -76,7 +76,7 @@ impl Runner {
     ///
     /// If none comes within 30 seconds.
     pub fn lease(&self) -> Value {
-        let ask = json!({"capabilities": ["os:linux"], "wait_seconds": 30});
+        let ask = json!({"capabilities": ["os:linux"], "wait_seconds": 60});
         let granted = self.send("lease", ask);
         assert_eq!(granted.status, 200, "{granted:?}");
         granted.body

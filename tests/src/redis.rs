@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::{eventually, ports};
 
 /// How long to wait for the server.
-const WAIT_MAX: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub struct Redis {
@@ -222,7 +222,7 @@ impl Sentinel {
         let config = folder.path().join("sentinel.conf");
         let text = format!(
             "port {port}\nbind 127.0.0.1\nsentinel monitor {name} 127.0.0.1 {master_port} 1\n\
-             sentinel down-after-milliseconds {name} 500\nsentinel failover-timeout {name} 3000\n"
+             sentinel down-after-milliseconds {name} 10000\nsentinel failover-timeout {name} 3000\n"
         );
         std::fs::write(&config, text).expect("the folder can be written to");
         let child = Command::new("redis-server")

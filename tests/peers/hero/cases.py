@@ -265,7 +265,7 @@ def logs_are_written_to_log_path(hero):
 
 @case
 def duplicate_ids_run_once(hero):
-    job = handler("sleep", script='{"ms": 200}')
+    job = handler("sleep", script='{"ms": 5000}')
     hero.submit(job)
     hero.await_status(job, "started")
     for _ in range(3):

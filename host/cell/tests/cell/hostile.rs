@@ -21,7 +21,7 @@ enum Expected {
 
 fn limits() -> Limits {
     Limits {
-        timeout_ms: 3_000,
+        timeout_ms: 60_000,
         fuel: Some(1_000_000_000_000),
         ..Limits::default()
     }

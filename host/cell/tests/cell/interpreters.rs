@@ -110,7 +110,7 @@ fn a_looping_script_stops_when_it_is_asked_to() {
     let mut cell = Cell::start();
     let params = json!({"script": "print(\"on\"); loop {}"}).to_string();
     let run = cell.begin("hero-rhai/hero.rhai", &params, Limits::default());
-    cell.stop(run, 5_000);
+    cell.stop(run, 60_000);
     let ran = cell.ended(run);
     assert_eq!(ran.outcome, Outcome::Cancelled { partial: None });
 }

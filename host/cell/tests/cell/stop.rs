@@ -21,7 +21,7 @@ fn kind(outcome: &Outcome) -> FailureKind {
 fn a_guest_that_looks_keeps_what_it_has_done() {
     let mut cell = Cell::start();
     let run = cell.begin("basics/cooperate", "null", Limits::default());
-    cell.stop(run, 10_000);
+    cell.stop(run, 60_000);
     let Outcome::Cancelled {
         partial: Some(partial),
     } = cell.ended(run).outcome

@@ -22,7 +22,7 @@ use crate::writer::EVENTS_MAX;
 use host_cells::build::RunBuilder;
 use host_cells::pool::{Isolation, Pool, Shape};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A session that records its answers.
 struct Notes(SyncSender<(Tag, Answer)>);

@@ -28,7 +28,7 @@ use crate::route::{Group, Route};
 use crate::router::{Serving, router};
 
 /// A timeout longer than any answer takes.
-pub(super) const SOON: Duration = Duration::from_secs(20);
+pub(super) const SOON: Duration = Duration::from_mins(1);
 
 /// The largest body that `/api/echo` accepts, and the length of `/api/large`, in bytes.
 pub(super) const ECHO_BYTES_MAX: usize = 1_000;

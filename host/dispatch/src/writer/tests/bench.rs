@@ -37,7 +37,7 @@ use host_cells::pool::{Isolation, Pool, Shape};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long renewed leases are kept in memory only, in milliseconds.
 const RENEWAL_MS_MAX: u64 = 20;

@@ -58,7 +58,7 @@ impl Disk {
     pub(crate) async fn refused_twice(&self) {
         self.refusals.forget_permits(usize::MAX);
         let two = self.refusals.acquire_many(2);
-        let waited = tokio::time::timeout(std::time::Duration::from_secs(10), two).await;
+        let waited = tokio::time::timeout(std::time::Duration::from_mins(1), two).await;
         waited.unwrap().unwrap().forget();
     }
 }

@@ -32,7 +32,7 @@ impl Bench {
                 given = self.runner.started();
             }
         };
-        let patience = std::time::Duration::from_secs(10);
+        let patience = std::time::Duration::from_mins(1);
         let ended = tokio::time::timeout(patience, seen).await;
         assert!(ended.is_ok(), "{:?}", self.runner.all());
         given.remove(executions - 1).unwrap()

@@ -98,7 +98,7 @@ async fn a_worker_says_whose_jobs_it_takes_and_gives_its_lock_away() {
     let ports = ports();
     ports.stopping.cancel();
     let run = worker.run(ports);
-    tokio::time::timeout(Duration::from_secs(10), run)
+    tokio::time::timeout(Duration::from_mins(1), run)
         .await
         .unwrap()
         .unwrap();
@@ -150,7 +150,7 @@ async fn a_host_with_hero_ends_when_it_is_told_to() {
     let waits = poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending())).await;
     assert!(waits, "it goes on without a Redis");
     stopping.cancel();
-    tokio::time::timeout(Duration::from_secs(10), run)
+    tokio::time::timeout(Duration::from_mins(1), run)
         .await
         .unwrap()
         .unwrap();

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A host that starts everything and ends nothing on its own.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::fixture::Host;
 
 /// More than any event needs.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(1);
 
 /// An open stream of events.
 struct Stream {

@@ -19,7 +19,7 @@ use host_store::logs::LogEntry;
 const NOOP: &str = r#"{"handler":"noop"}"#;
 
 /// More than any of these answers needs.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn lists_are_filtered_and_paged() {

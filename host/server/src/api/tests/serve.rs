@@ -12,7 +12,7 @@ use super::fixture::{Host, Lines, api};
 use crate::api::serve;
 
 /// More than any answer needs.
-const SOON: std::time::Duration = std::time::Duration::from_secs(20);
+const SOON: std::time::Duration = std::time::Duration::from_mins(1);
 
 #[tokio::test]
 async fn the_api_answers_and_ends_with_the_host() {

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 struct Scene {
     folder: TempDir,
