@@ -15,9 +15,10 @@ pub(super) enum ScopeEntry {
     /// One that has not ended.
     #[default]
     Active,
-    /// Any that is still kept.
+    /// Any, if the newest with this key is still kept.
     Retained,
-    /// One that has not ended or was enqueued within so many seconds.
+    /// One that has not ended or was enqueued within so many seconds, as long as it is kept: its retention
+    /// should not end sooner.
     Seconds(f64),
 }
 
