@@ -267,11 +267,11 @@ fn a_list_is_of_one_moment() {
         ask(&mut store, NOW, cancel).unwrap();
     }
     let reader = store.reader().unwrap();
-    let (listed, begins) = std::sync::mpsc::channel();
+    let (listed, begins) = std::sync::mpsc::sync_channel(1);
     let listing = std::thread::spawn(move || {
         loop {
             let page = reader.jobs(&JobFilter::default(), None, 1_000).unwrap();
-            let _nobody_waits = listed.send(page.items.len());
+            let _only_the_first_is_awaited = listed.try_send(page.items.len());
             if page.items.is_empty() {
                 break;
             }
