@@ -27,6 +27,18 @@ fn compiling() -> Own {
     own_with(|options| options.compiles_all = true)
 }
 
+/// `host store check` finds damage and says these words.
+fn finds(data: &Path, words: &str) {
+    let check = Command::new(host_tests::server::host())
+        .args(["store", "check", "--data"])
+        .arg(data)
+        .output()
+        .unwrap();
+    let found = String::from_utf8_lossy(&check.stdout);
+    assert!(found.contains(words), "{found}");
+    assert_eq!(check.status.code(), Some(1));
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -219,14 +231,7 @@ fn a_damaged_store_is_refused_with_the_name_of_its_table() {
     fs::write(data.path().join("host.db-wal"), b"cut off").unwrap();
     let said = said(&refused(data.path()));
     assert!(said.contains("the table "), "{said}");
-    let check = Command::new(host_tests::server::host())
-        .args(["store", "check", "--data"])
-        .arg(data.path())
-        .output()
-        .unwrap();
-    let found = String::from_utf8_lossy(&check.stdout);
-    assert!(found.contains("the table "), "{found}");
-    assert_eq!(check.status.code(), Some(1));
+    finds(data.path(), "the table ");
 }
 
 #[test]
@@ -275,12 +280,5 @@ fn a_changed_bit_in_the_log_of_a_killed_host_is_named() {
         said.contains("host.db-wal") && said.contains("frame 1 "),
         "{said}"
     );
-    let check = Command::new(host_tests::server::host())
-        .args(["store", "check", "--data"])
-        .arg(data.path())
-        .output()
-        .unwrap();
-    let found = String::from_utf8_lossy(&check.stdout);
-    assert!(found.contains("host.db-wal"), "{found}");
-    assert_eq!(check.status.code(), Some(1));
+    finds(data.path(), "host.db-wal");
 }

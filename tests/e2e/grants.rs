@@ -80,7 +80,18 @@ fn cells_have_nothing_of_the_host() {
     }
 }
 
-fn manifest(folder: &TempDir) -> String {
+/// Makes a folder whose file `/etc/passwd` a guest looks for.
+pub(crate) fn folder() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    // Cells of root are another user.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(folder.path().join("etc")).unwrap();
+    fs::write(folder.path().join("etc/passwd"), "x").unwrap();
+    folder
+}
+
+/// Asks for a variable and for the folder.
+pub(crate) fn manifest(folder: &TempDir) -> String {
     let host = folder.path().display();
     format!(
         "[handlers.read_files]\nenv = [\"GRANTED\"]\nread_dirs = [{{ host = \"{host}\", guest = \"/\" }}]\n"
@@ -89,11 +100,7 @@ fn manifest(folder: &TempDir) -> String {
 
 #[test]
 fn a_manifest_grants_what_the_configuration_allows_and_who_deploys_accepts() {
-    let (data, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    // Cells of root are another user.
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::create_dir(folder.path().join("etc")).unwrap();
-    fs::write(folder.path().join("etc/passwd"), "x").unwrap();
+    let (data, folder) = (TempDir::new().unwrap(), folder());
     let hostile = fs::read(guests::component("hostile")).unwrap();
     let manifest = manifest(&folder);
     let mut options = Options::new(data.path());

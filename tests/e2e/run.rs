@@ -1,13 +1,14 @@
 //! `host run`: runs a handler once, without a host.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
 use host_tests::guests::component;
 use host_tests::server::host;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::grants;
 
 /// Runs a handler of `basics` with an empty cache.
 fn run(arguments: &[&str]) -> (Output, String) {
@@ -71,17 +72,10 @@ fn json_output_contains_the_outcome() {
 
 #[test]
 fn a_run_grants_what_its_flags_allow() {
-    let (cache, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-    // Cells of root are another user.
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::create_dir(folder.path().join("etc")).unwrap();
-    fs::write(folder.path().join("etc/passwd"), "x").unwrap();
+    let (cache, folder) = (TempDir::new().unwrap(), grants::folder());
     let manifest = cache.path().join("hostile.toml");
     let read = folder.path().display().to_string();
-    let wanted = format!(
-        "[handlers.read_files]\nenv = [\"GRANTED\"]\nread_dirs = [{{ host = \"{read}\", guest = \"/\" }}]\n"
-    );
-    fs::write(&manifest, wanted).unwrap();
+    fs::write(&manifest, grants::manifest(&folder)).unwrap();
     let run = |flags: &[&str]| {
         let mut command = Command::new(host());
         command

@@ -111,16 +111,16 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
         roots,
         allow_weak,
     } = confinement;
-    let (mut missing, mut lacking) = (Vec::new(), Vec::new());
-    let mut reduced = |what: &str, cause: &dyn std::fmt::Display| {
-        lacking.push(format!("{what} ({cause})"));
+    let (mut missing, mut reduced) = (Vec::new(), Vec::new());
+    let mut lacks = |what: &str, cause: &dyn std::fmt::Display| {
+        reduced.push(format!("{what} ({cause})"));
     };
     let has_own_root = if is_isolated {
         own::empty_root()
-            .inspect_err(|error| reduced("no file system of its own", error))
+            .inspect_err(|error| lacks("no file system of its own", error))
             .is_ok()
     } else {
-        reduced(
+        lacks(
             "no namespaces of its own",
             &"the kernel or the container does not allow them",
         );
@@ -142,10 +142,10 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
     match (landlock, has_own_root) {
         (RulesetStatus::FullyEnforced, _) => {}
         (RulesetStatus::PartiallyEnforced, _) => {
-            reduced("part of Landlock", &"the kernel is older than Linux 6.12");
+            lacks("part of Landlock", &"the kernel is older than Linux 6.12");
         }
         (RulesetStatus::NotEnforced, true) => {
-            reduced("no Landlock", &"the kernel does not have it");
+            lacks("no Landlock", &"the kernel does not have it");
         }
         (RulesetStatus::NotEnforced, false) => missing.push(
             "neither Landlock (Linux 5.13) nor a file system of its own (user namespaces)"
@@ -160,10 +160,7 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
     }
     drop_capabilities()?;
     calls.allow()?;
-    Ok(Protection {
-        missing,
-        reduced: lacking,
-    })
+    Ok(Protection { missing, reduced })
 }
 
 /// Takes the right to open any path, except to read below `roots`. Returns how much of that the kernel can.

@@ -76,4 +76,4 @@ pub fn added(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

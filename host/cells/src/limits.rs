@@ -63,17 +63,8 @@ mod tests {
     use host_core::time::Time;
 
     use super::*;
+    use crate::grants::tests::handlers;
     use crate::manifest::parse;
-
-    fn handlers(names: &[&str]) -> Vec<HandlerInfo> {
-        let info = |name: &&str| HandlerInfo {
-            name: name.parse().unwrap(),
-            description: None,
-            params_schema: None,
-            result_schema: None,
-        };
-        names.iter().map(info).collect()
-    }
 
     #[test]
     fn a_manifest_that_is_left_out_takes_limits_back() {

@@ -247,26 +247,22 @@ impl LogLine {
 /// Reads at most [`LINE_FIELDS_MAX`] fields: an empty one has two bytes in a frame, and many times that
 /// in memory.
 fn few_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
-    struct Fields;
-    impl<'de> Visitor<'de> for Fields {
-        type Value = Vec<(String, String)>;
+    bounded(
+        from,
+        LINE_FIELDS_MAX as u64,
+        |_| 1,
+        "a log line has too many fields",
+    )
+}
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "at most {LINE_FIELDS_MAX} fields")
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let mut fields = Vec::new();
-            while let Some(field) = seq.next_element()? {
-                if fields.len() == LINE_FIELDS_MAX {
-                    return Err(A::Error::custom("a log line has too many fields"));
-                }
-                fields.push(field);
-            }
-            Ok(fields)
-        }
-    }
-    from.deserialize_seq(Fields)
+/// Reads lines that cost at most [`LINES_COST_MAX`] together.
+fn few_lines<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LogLine>, D::Error> {
+    bounded(
+        from,
+        LINES_COST_MAX,
+        LogLine::cost,
+        "a message has too many log lines",
+    )
 }
 
 /// The handlers that a component describes: at most [`DESCRIBED_MAX`]. Of more, a cell leaves out the rest.
@@ -276,52 +272,46 @@ pub struct Offer(pub Vec<HandlerInfo>);
 /// Reads so many and no more: a handler without words has few bytes in a frame, and many times that in memory.
 impl<'de> Deserialize<'de> for Offer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Handlers;
-        impl<'de> Visitor<'de> for Handlers {
-            type Value = Offer;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "at most {DESCRIBED_MAX} handlers")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                let mut handlers = Vec::new();
-                while let Some(handler) = seq.next_element()? {
-                    if handlers.len() == DESCRIBED_MAX {
-                        return Err(A::Error::custom("too many handlers are described"));
-                    }
-                    handlers.push(handler);
-                }
-                Ok(Offer(handlers))
-            }
-        }
-        from.deserialize_seq(Handlers)
+        let refusal = "too many handlers are described";
+        bounded(from, DESCRIBED_MAX as u64, |_| 1, refusal).map(Self)
     }
 }
 
-/// Reads lines that cost at most [`LINES_COST_MAX`] together.
-fn few_lines<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LogLine>, D::Error> {
-    struct Lines;
-    impl<'de> Visitor<'de> for Lines {
-        type Value = Vec<LogLine>;
+/// Reads a list whose elements cost at most `max` together. Ends with `refusal` at the first that costs more.
+fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+    max: u64,
+    cost: impl Fn(&T) -> u64,
+    refusal: &'static str,
+) -> Result<Vec<T>, D::Error> {
+    struct Bounded<T, C> {
+        left: u64,
+        cost: C,
+        refusal: &'static str,
+        elements: Vec<T>,
+    }
+    impl<'de, T: Deserialize<'de>, C: Fn(&T) -> u64> Visitor<'de> for Bounded<T, C> {
+        type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "lines of at most {LINES_COST_MAX} bytes together")
+            f.write_str("a list that is not too long")
         }
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-            let (mut lines, mut cost) = (Vec::new(), 0);
-            while let Some(line) = seq.next_element::<LogLine>()? {
-                cost += line.cost();
-                if cost > LINES_COST_MAX {
-                    return Err(A::Error::custom("a message has too many log lines"));
-                }
-                lines.push(line);
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while let Some(element) = seq.next_element()? {
+                let left = self.left.checked_sub((self.cost)(&element));
+                self.left = left.ok_or_else(|| A::Error::custom(self.refusal))?;
+                self.elements.push(element);
             }
-            Ok(lines)
+            Ok(self.elements)
         }
     }
-    from.deserialize_seq(Lines)
+    from.deserialize_seq(Bounded {
+        left: max,
+        cost,
+        refusal,
+        elements: Vec::new(),
+    })
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -190,6 +190,12 @@ impl Store for SqliteStore {
     }
 }
 
+/// Returns what a file is called, for people.
+fn name_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
+}
+
 /// Returns the device and the number of the file that has this path now.
 fn file_at(path: &Path) -> Option<(u64, u64)> {
     let file = fs::metadata(path).ok()?;

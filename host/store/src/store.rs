@@ -30,8 +30,8 @@ pub trait Store: Send {
     /// Applies a batch in order at the time `now`. Returns when all of it is on disk.
     ///
     /// If this fails, nothing of the batch is kept. After [`StoreError::Broken`] the store refuses
-    /// every later batch. After [`StoreError::Full`] or [`StoreError::Moved`] a batch without `Enqueue` and `Deploy` may be
-    /// committed again: accepted jobs continue in reserved space while it lasts.
+    /// every later batch. After [`StoreError::Full`] or [`StoreError::Moved`] a batch without `Enqueue` and
+    /// `Deploy` may be committed again: accepted jobs continue in reserved space while it lasts.
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError>;
 
     /// Returns why new jobs are refused now: [`StoreError::Full`] or [`StoreError::Moved`]. Looks at the disk.

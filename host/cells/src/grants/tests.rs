@@ -6,7 +6,8 @@ use host_core::time::Time;
 use super::*;
 use crate::manifest::parse;
 
-fn handlers(names: &[&str]) -> Vec<HandlerInfo> {
+/// Returns handlers without words and schemas.
+pub(crate) fn handlers(names: &[&str]) -> Vec<HandlerInfo> {
     let info = |name: &&str| HandlerInfo {
         name: name.parse().unwrap(),
         description: None,

@@ -37,8 +37,8 @@ pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
     Json(health(&shared))
 }
 
-/// Tells whether the host takes work: its store answers, has room and is where it was, and it has not been asked to stop or to
-/// drain.
+/// Tells whether the host takes work: its store answers, has room and is where it was, and it has not been
+/// asked to stop or to drain.
 #[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
 pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, ApiError> {
     if shared.api.draining.is_cancelled() {

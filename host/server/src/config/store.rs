@@ -75,6 +75,7 @@ pub struct Database {
 /// Reads the section. Returns `None` if the data directory keeps the jobs.
 pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigError> {
     let stated = values.find(URL).filter(|(_, text)| !text.is_empty());
+    let is_flag = stated.is_some() && values.is_flag(URL);
     let Some((origin, url)) = values.or_in_file(stated, URL_FILE)? else {
         return Ok(None);
     };
@@ -102,7 +103,7 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
         Target::check_file(&path).map_err(|error| hidden(&origin, error.to_string()))?;
     }
     let target = parse(&origin, &url)?;
-    if origin.starts_with("the flag") && Target::has_password(&url) {
+    if is_flag && Target::has_password(&url) {
         let message = "other users see the flags of a process; give the password in store.url_file, \
                        in HOST_STORE_URL or in the file of PGPASSFILE";
         return Err(hidden(&origin, message.to_owned()));

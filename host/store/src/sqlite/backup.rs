@@ -8,7 +8,7 @@ use std::thread;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{connect, doing, wal};
+use super::{connect, doing, name_of, wal};
 use crate::error::StoreError;
 
 /// How many pages of 4 KiB are copied in one step. The copy is synced after each, so that the host's
@@ -80,11 +80,7 @@ pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), 
         remove();
         match error {
             StoreError::Damaged { message, .. } => StoreError::Damaged {
-                what: from
-                    .file_name()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned(),
+                what: name_of(from),
                 message,
             },
             error => error,

@@ -12,7 +12,7 @@ use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
-use super::{check, connect, damaged, doing};
+use super::{check, connect, damaged, doing, name_of};
 use crate::error::StoreError;
 use crate::finding::Finding;
 use crate::logs::{
@@ -117,11 +117,7 @@ pub fn check(path: &Path) -> Option<Finding> {
         return None;
     }
     let finding = |message: String| Finding {
-        what: path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        what: name_of(path),
         message,
     };
     let checked = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|connection| {

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _};
 use std::path::Path;
 
-use super::log_of;
+use super::{log_of, name_of};
 use crate::error::StoreError;
 
 const HEADER_BYTES: usize = 32;
@@ -60,9 +60,8 @@ pub(super) fn check(store: &Path) -> Result<(), StoreError> {
         let Some(broken) = seen else { return Ok(()) };
         seen = look()?;
         if seen.is_some_and(|it| (it.header, it.frame) == (broken.header, broken.frame)) {
-            let name = log.file_name().unwrap_or_default().to_string_lossy();
             return Err(StoreError::Damaged {
-                what: name.into_owned(),
+                what: name_of(&log),
                 message: broken.to_string(),
             });
         }
