@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use host_protocols::arco::SignedToken;
+use host_wires::arco::SignedToken;
 
 use crate::report::{Report, Target};
 use crate::{Args, Part, Stage};

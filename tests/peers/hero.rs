@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host_core::port::End;
-use host_protocols::hero::client::{self, JobView};
-use host_protocols::hero::{DispatcherConfig, Execution, Task};
 use host_tests::{Redis, eventually};
+use host_wires::hero::client::{self, JobView};
+use host_wires::hero::{DispatcherConfig, Execution, Task};
 use redis::{Commands as _, Connection};
 
 use self::driver::{Dispatching, Host, ask, now};

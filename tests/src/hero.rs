@@ -1,6 +1,6 @@
-//! Sends the commands of our Hero sessions to a real Redis, one at a time. Uses `host_protocols`.
+//! Sends the commands of our Hero sessions to a real Redis, one at a time. Uses `host_wires`.
 
-use host_protocols::hero::{Command, Value};
+use host_wires::hero::{Command, Value};
 use redis::{Cmd, Connection};
 
 /// Converts a command for the `redis` crate. A script is sent with its source (EVAL).

@@ -32,7 +32,7 @@ enum Layer {
     /// The orchestrator, with cells that are not real
     Server,
     /// The wires
-    Protocols,
+    Wires,
     /// The command line
     Cli,
     /// The whole program, from outside
@@ -53,7 +53,7 @@ impl Layer {
             Self::Store => &["host-store"],
             Self::Cell => &["host-cell"],
             Self::Server => &["host-server"],
-            Self::Protocols => &["host-protocols"],
+            Self::Wires => &["host-wires"],
             Self::Cli => &["host"],
             Self::E2e | Self::Peers => &[],
             Self::Guests => &[

@@ -3,7 +3,7 @@
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use host_console::command::Command;
 use host_console::error::{CliError, Exit};
-use host_protocols::WIRES;
+use host_wires::WIRES;
 
 use crate::commands::{
     backup, build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,

@@ -20,10 +20,10 @@ use host_cells::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::name::Name;
 use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
-use host_protocols::WIRES;
-use host_protocols::wire::Configured;
-use host_protocols::wire::section::{ConfigError, Section, Sources, refused};
-use host_protocols::wire::settings::{Setting, TableSetting};
+use host_wires::WIRES;
+use host_wires::wire::Configured;
+use host_wires::wire::section::{ConfigError, Section, Sources, refused};
+use host_wires::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
 pub use self::grants::{check_roots, for_one_run};

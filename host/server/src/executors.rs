@@ -14,7 +14,7 @@ use host_core::policy::Policy;
 use host_core::time::Time;
 use host_dispatch::executors::Opened;
 use host_http::json::nearest;
-use host_protocols::wire::executors::{self, ExecutorHealth, RestartError};
+use host_wires::wire::executors::{self, ExecutorHealth, RestartError};
 
 use self::elsewhere::Elsewhere;
 use self::numbers::Numbers;

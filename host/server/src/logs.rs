@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use crate::api::ports;
 use host_dispatch::logged::{Gaps, Logged, Logs, Progress, Waiting};
 use host_dispatch::readers::Readers;
-use host_protocols::wire;
+use host_wires::wire;
 
 /// The most messages written in one transaction.
 const BATCH_MAX: usize = 256;

@@ -8,10 +8,10 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::Tag;
 use host_core::time::Time;
-use host_protocols::hero::{Answered, Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
-use host_protocols::stream::Moment;
 use host_tests::Redis;
 use host_tests::hero::ask;
+use host_wires::hero::{Answered, Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
+use host_wires::kit::stream::Moment;
 use redis::Connection;
 
 use super::resp::{ID, Pipe, Template};

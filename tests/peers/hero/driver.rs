@@ -7,13 +7,13 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::{End, Tag};
 use host_core::time::Time;
-use host_protocols::hero::{
+use host_tests::Redis;
+pub(super) use host_tests::hero::ask;
+use host_wires::hero::{
     Answered, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value,
     Worker, WorkerAct, WorkerConfig,
 };
-use host_protocols::stream::Moment;
-use host_tests::Redis;
-pub(super) use host_tests::hero::ask;
+use host_wires::kit::stream::Moment;
 use redis::Connection;
 
 /// Returns the time.

@@ -15,7 +15,7 @@ struct Rule {
 }
 
 const DISPATCH: &str = "host-dispatch";
-const PROTOCOLS: &str = "host-protocols";
+const WIRES: &str = "host-wires";
 const SERVER: &str = "host-server";
 
 const RULES: &[Rule] = &[
@@ -69,7 +69,7 @@ const RULES: &[Rule] = &[
         never_directly: &[],
     },
     Rule {
-        package: PROTOCOLS,
+        package: WIRES,
         never: &["rusqlite"],
         never_directly: &[],
     },
@@ -97,7 +97,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ),
     ("host-http", &["host-core", "host-runtime"]),
     (
-        PROTOCOLS,
+        WIRES,
         &["host-core", "host-runtime", "host-http", "host-console"],
     ),
     (
@@ -110,7 +110,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             DISPATCH,
             "host-http",
             "host-console",
-            PROTOCOLS,
+            WIRES,
         ],
     ),
 ];

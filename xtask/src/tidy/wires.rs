@@ -7,10 +7,10 @@ use super::files;
 use crate::cargo::root;
 
 /// Where the wires are: each folder with a specification is one.
-const FOLDER: &str = "host/protocols/src";
+const FOLDER: &str = "host/wires/src";
 
 /// The list of wires.
-const LIST: &str = "host/protocols/src/lib.rs";
+const LIST: &str = "host/wires/src/lib.rs";
 
 /// A wire for tests alone, whose name is an ordinary word.
 const SAMPLE: &str = "sample";

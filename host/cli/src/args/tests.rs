@@ -1,6 +1,6 @@
 //! The nouns of wires among those of `host`.
 
-use host_protocols::WIRES;
+use host_wires::WIRES;
 
 use super::{BEFORE_WIRES, definition, of_wires};
 use crate::commands::worker::two_dashes;

@@ -13,9 +13,9 @@ use host_console::options::Shown;
 use host_console::output::Output;
 use host_console::plain;
 use host_console::table::{Cell, Color, Column, Rows};
-use host_protocols::wire::check::{Check, Status};
-use host_protocols::wire::section::ConfigError;
 use host_server::config::{Config, Flags};
+use host_wires::wire::check::{Check, Status};
+use host_wires::wire::section::ConfigError;
 
 /// Check that a host can run well on this machine.
 #[derive(Debug, Args)]

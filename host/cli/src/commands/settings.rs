@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
-use host_protocols::wire::settings::Setting;
 use host_server::config;
+use host_wires::wire::settings::Setting;
 
 /// What was given on the command line, by key.
 #[derive(Clone, Debug, Default)]

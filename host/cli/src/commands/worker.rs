@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use host_console::error::{CliError, Exit};
 use host_console::output::put_line;
-use host_protocols::WIRES;
-use host_protocols::wire::Wire;
-use host_protocols::wire::settings::{WorkerFlag, WorkerRole};
 use host_server::config::{self, Config, Flags};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
+use host_wires::WIRES;
+use host_wires::wire::Wire;
+use host_wires::wire::settings::{WorkerFlag, WorkerRole};
 
 use super::serve;
 

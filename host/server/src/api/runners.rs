@@ -7,7 +7,7 @@ use host_core::name::Name;
 use host_core::node::{Known, Pool, PoolRunner};
 use host_http::extract::{InPath, InQuery, small_body_or_default};
 use host_http::query::PageView;
-use host_protocols::wire::executors::RestartError;
+use host_wires::wire::executors::RestartError;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use host_core::name::Name;
-use host_protocols::wire::section::{ConfigError, NamedTable, Stated, Tables, refused};
+use host_wires::wire::section::{ConfigError, NamedTable, Stated, Tables, refused};
 use toml::{Table, Value};
 
 use super::{settings, table_settings};

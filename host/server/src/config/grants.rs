@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use host_cells::build::Environment;
 use host_cells::roots::{ROOTS_MAX, ReadRoots};
 use host_cells::spawn::Confinement;
-use host_protocols::wire::section::{ConfigError, Section, Sources, refused};
+use host_wires::wire::section::{ConfigError, Section, Sources, refused};
 
 use super::SETTINGS;
 

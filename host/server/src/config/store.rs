@@ -5,9 +5,9 @@ mod tests;
 
 use std::path::PathBuf;
 
-use host_protocols::wire::section::{ConfigError, Section};
-use host_protocols::wire::settings::Setting;
 use host_store::postgres::target::Target;
+use host_wires::wire::section::{ConfigError, Section};
+use host_wires::wire::settings::Setting;
 
 const URL: &str = "store.url";
 const URL_FILE: &str = "store.url_file";

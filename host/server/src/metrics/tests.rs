@@ -9,7 +9,7 @@ use host_core::job::State;
 use host_core::node::Life;
 use host_core::outcome::Outcome;
 use host_dispatch::foreign::register_dropped;
-use host_protocols::wire::executors::ExecutorHealth;
+use host_wires::wire::executors::ExecutorHealth;
 
 use host_http::metrics::Metrics as _;
 

@@ -35,7 +35,6 @@ use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
-use host_protocols::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 use host_runtime::lifeline::Lifeline;
@@ -45,6 +44,7 @@ use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
+use host_wires::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 

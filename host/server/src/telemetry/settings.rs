@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
 use host_cells::build::Environment;
-use host_protocols::http_client::BaseUrl;
+use host_wires::kit::http_client::BaseUrl;
 use opentelemetry_otlp::{ExporterBuildError, Protocol};
 use thiserror::Error;
 

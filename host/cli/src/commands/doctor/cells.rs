@@ -70,7 +70,7 @@ fn groups(controllers: Result<Vec<&'static str>, NotDelegated>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use host_protocols::wire::check::Status;
+    use host_wires::wire::check::Status;
 
     use super::*;
 

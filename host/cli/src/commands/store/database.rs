@@ -11,10 +11,10 @@ use host_console::options::Shown;
 use host_console::output::Output;
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
-use host_protocols::wire::check::Check;
 use host_server::config::{Config, Database, Flags};
 use host_store::postgres::admin::{self, Status};
 use host_store::{Finding, StoreError};
+use host_wires::wire::check::Check;
 use serde_json::json;
 
 /// The key that `--store` is.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use host_protocols::WIRES;
+use host_wires::WIRES;
 
 /// What to do about any of them.
 pub const NEXT: &str = "Correct what the peer sends. `host_wire_refusals` of /metrics counts \

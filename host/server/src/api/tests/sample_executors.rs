@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use host_core::name::Name;
 use host_core::policy::Policy;
 use host_core::port::Assign;
-use host_protocols::wire::executors::{
+use host_wires::wire::executors::{
     ExecutorHealth, Executors, Found, RestartError, WorkerHealth, WorkerState,
 };
 

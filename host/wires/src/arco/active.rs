@@ -1,0 +1,129 @@
+//! Arco once it is open: the control plane and the worker in `host serve`, the worker alone in
+//! `host worker`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::NAME;
+use super::orchestrator::{self, Control, Remote};
+use super::section::{ArcoConfig, WorkerConfig};
+use super::token::Tokens;
+use super::token::key::Keys;
+use super::worker::{self, Bound};
+use crate::wire::executors::Executors;
+use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports};
+
+/// The file with the key that this host has made.
+const KEY_FILE: &str = "arco.key";
+
+/// The folder with what our worker keeps.
+const WORKER_FOLDER: &str = "arco-worker";
+
+struct Opened {
+    control: Arc<Control>,
+    /// `None` if no worker is configured for our jobs.
+    tokens: Option<Tokens>,
+    /// `None` if we are no worker.
+    worker: Option<Bound>,
+}
+
+/// Makes the key, and binds the socket of the worker.
+pub(super) async fn open(
+    config: &ArcoConfig,
+    control: &Arc<Control>,
+    place: &Place,
+) -> Result<Box<dyn Active>, OpenError> {
+    let (tokens, folder) = match place {
+        Place::Serve { data } => {
+            let has_workers = !config.control.workers.is_empty();
+            let keys = has_workers.then(|| keys(config, data)).transpose()?;
+            (
+                keys.as_ref().map(Tokens::new),
+                Some(data.join(WORKER_FOLDER)),
+            )
+        }
+        Place::Worker { .. } if config.worker.is_none() => {
+            let message = "there is no address to listen on; give one with --listen HOST:PORT";
+            return Err(OpenError::usage(message));
+        }
+        Place::Worker { .. } => (None, None),
+    };
+    let worker = match &config.worker {
+        Some(worker) => Some(bind(worker, folder, place).await?),
+        None => None,
+    };
+    Ok(Box::new(Opened {
+        control: Arc::clone(control),
+        tokens,
+        worker,
+    }))
+}
+
+async fn bind(
+    config: &WorkerConfig,
+    folder: Option<std::path::PathBuf>,
+    place: &Place,
+) -> Result<Bound, OpenError> {
+    Bound::bind(config, folder).await.map_err(|error| {
+        let message = format!(
+            "cannot listen on {} for Arco control planes: {error}; give another address (port 0 takes a free one)",
+            config.listen
+        );
+        match place {
+            Place::Worker { .. } => OpenError::usage(message),
+            Place::Serve { .. } => OpenError::failed(message),
+        }
+    })
+}
+
+fn keys(config: &ArcoConfig, data: &Path) -> Result<Keys, OpenError> {
+    if let Some(keys) = &config.control.keys {
+        return Ok(keys.clone());
+    }
+    let path = data.join(KEY_FILE);
+    Keys::kept_in(&path).map_err(|error| {
+        OpenError::failed(format!(
+            "cannot keep the key of task tokens in {}: {error}",
+            path.display()
+        ))
+    })
+}
+
+impl Active for Opened {
+    fn ready(&self) -> Vec<(&'static str, String)> {
+        let worker = self.worker.iter();
+        worker
+            .map(|bound| (NAME, bound.address.to_string()))
+            .collect()
+    }
+
+    fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
+        self.tokens.as_ref()?;
+        Some(Arc::new(Remote(Arc::clone(&self.control))))
+    }
+
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
+        Box::pin(async move {
+            let Self {
+                control,
+                tokens,
+                worker,
+            } = *self;
+            let dispatching = async {
+                if let (Some(tokens), Some(leases)) = (tokens, ports.leases.clone()) {
+                    control.start(&ports, leases, tokens);
+                    orchestrator::run(control, ports.stopping.clone()).await;
+                }
+            };
+            let working = async {
+                if let Some(bound) = worker {
+                    worker::serve(bound, ports.clone()).await;
+                }
+            };
+            tokio::join!(dispatching, working, ports.stopping.cancelled());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! The checks of doctor for Arco: whether workers and control planes can be reached, whether workers can
+//! call back, and whether secrets cross a network that others can read.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use host_core::name::Name;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::section::{ArcoConfig, ControlConfig, RemoteWorker};
+use crate::kit::http_client::{BaseUrl, Origin};
+use crate::wire::check::Check;
+
+/// How long a peer may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A peer that is asked for a connection.
+struct Peer<'a> {
+    /// What is looked at.
+    check: &'static str,
+    /// The peer and where it is, for people.
+    shown: String,
+    origin: &'a Origin,
+    /// What to do if it cannot be reached.
+    next: String,
+}
+
+/// Runs all checks. Blocks for a few seconds at most.
+pub(super) fn all(config: &ArcoConfig) -> Vec<Check> {
+    let control = &config.control;
+    let mut peers: Vec<Peer<'_>> = control.workers.iter().map(of_worker).collect();
+    let origins = config.worker.iter().flat_map(|worker| &worker.origins);
+    peers.extend(origins.map(of_plane));
+    let mut checks = reach(&peers);
+    checks.extend(peers.iter().filter_map(clear_text));
+    for (name, worker) in &control.workers {
+        checks.extend(secret(name, worker));
+        checks.extend(callbacks(control, name, worker));
+    }
+    checks
+}
+
+fn of_worker<'a>((name, worker): (&Name, &'a RemoteWorker)) -> Peer<'a> {
+    Peer {
+        check: "arco worker",
+        shown: format!("{name} at {}", worker.url),
+        origin: worker.url.origin(),
+        next: format!(
+            "start it, or correct protocol.arco.workers.{name}.url; its jobs wait until it answers"
+        ),
+    }
+}
+
+fn of_plane(origin: &Origin) -> Peer<'_> {
+    Peer {
+        check: "arco callbacks",
+        shown: origin.to_string(),
+        origin,
+        next:
+            "start the control plane, or correct protocol.arco.worker.callback_origins; tasks do \
+               not begin while it cannot be called back"
+                .to_owned(),
+    }
+}
+
+/// Connects to all peers at once.
+fn reach(peers: &[Peer<'_>]) -> Vec<Check> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let connected = match runtime {
+        Ok(runtime) => runtime.block_on(join_all(peers.iter().map(connect))),
+        Err(error) => vec![Err(error.to_string()); peers.len()],
+    };
+    let checks = peers.iter().zip(connected).map(|(peer, connected)| {
+        let shown = &peer.shown;
+        match connected {
+            Ok(()) => Check::ok(peer.check, format!("{shown} takes connections")),
+            Err(why) => {
+                let found = format!("{shown} cannot be reached: {why}");
+                Check::warn(peer.check, found, &peer.next)
+            }
+        }
+    });
+    checks.collect()
+}
+
+async fn connect(peer: &Peer<'_>) -> Result<(), String> {
+    let connecting = TcpStream::connect(peer.origin.authority());
+    match timeout(CONNECT_TIMEOUT, connecting).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())),
+    }
+}
+
+fn clear_text(peer: &Peer<'_>) -> Option<Check> {
+    if !peer.origin.is_exposed() {
+        return None;
+    }
+    Some(Check::warn(
+        "arco network",
+        format!(
+            "secrets and task tokens cross the network in clear text on the way to {}",
+            peer.shown
+        ),
+        "name an https:// URL instead",
+    ))
+}
+
+fn secret(name: &Name, worker: &RemoteWorker) -> Option<Check> {
+    if worker.secret.is_some() {
+        return None;
+    }
+    Some(Check::warn(
+        "arco secret",
+        format!("dispatches to {name} present no secret: whoever reaches it can give it tasks"),
+        format!(
+            "name one with protocol.arco.workers.{name}.secret_file, and give the worker the same"
+        ),
+    ))
+}
+
+/// Looks whether a worker on another machine is told to call back its own.
+fn callbacks(control: &ControlConfig, name: &Name, worker: &RemoteWorker) -> Option<Check> {
+    let back = control.public_url.as_ref().map(BaseUrl::origin);
+    let is_here = back.is_none_or(Origin::is_loopback);
+    if worker.url.origin().is_loopback() || !is_here {
+        return None;
+    }
+    let shown = back.map_or_else(|| "this host's own address".to_owned(), Origin::to_string);
+    Some(Check::warn(
+        "arco callbacks",
+        format!("{name} is on another machine, but is told to call back {shown}"),
+        "set protocol.arco.public_url to the URL by which workers reach this host's API",
+    ))
+}

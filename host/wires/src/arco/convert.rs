@@ -1,0 +1,234 @@
+//! Between the messages of the wire and the words of the host. Pure.
+
+#[cfg(test)]
+mod tests;
+
+use host_core::failure::{Category, Failure, FailureKind};
+use host_core::job::State;
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome, Progress};
+use serde_json::value::RawValue;
+
+use super::messages::{
+    CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics,
+};
+use super::refusals::Refused;
+use crate::kit::text::cut_marked;
+
+/// The longest stack trace that is kept, in bytes.
+const STACK_BYTES_MAX: usize = 64 << 10;
+
+/// The longest message that is kept, in bytes.
+const MESSAGE_BYTES_MAX: usize = 8 << 10;
+
+/// What a worker reports of an ended attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    pub(super) meter: Meter,
+    /// The outcome in the words of the wire.
+    pub(super) state: &'static str,
+}
+
+/// Reads how an attempt ended.
+pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
+    let metrics = metrics(message.metrics.as_deref())?;
+    let (outcome, state) = match message.outcome.as_str() {
+        SUCCEEDED => (completed(message)?, SUCCEEDED),
+        FAILED => (Outcome::Failed(failure(message.error.as_ref())?), FAILED),
+        CANCELLED => (cancelled(message), CANCELLED),
+        "" => return Err(Refused::field("outcome: it is missing")),
+        _ => {
+            let words = "outcome: SUCCEEDED, FAILED or CANCELLED is taken";
+            return Err(Refused::field(words));
+        }
+    };
+    Ok(Ended {
+        outcome,
+        state,
+        meter: Meter {
+            fuel: metrics.fuel.unwrap_or_default(),
+            cpu_us: metrics
+                .cpu_time_ms
+                .unwrap_or_default()
+                .saturating_mul(1_000),
+            peak_memory_bytes: metrics.peak_memory_bytes.unwrap_or_default(),
+        },
+    })
+}
+
+fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
+    let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
+        return Ok(TaskMetrics::default());
+    };
+    let wanted = "metrics: an object is taken, whose known fields are whole numbers of at least 0";
+    if !raw.get().starts_with('{') {
+        return Err(Refused::field(wanted));
+    }
+    serde_json::from_str(raw.get()).map_err(|_| Refused::field(wanted))
+}
+
+fn completed(message: &TaskCompleted) -> Result<Outcome, Refused> {
+    if message.error.is_some() {
+        let words = "error: a task that SUCCEEDED has none";
+        return Err(Refused::field(words));
+    }
+    let text = |raw: Option<&RawValue>| raw.map_or("null", RawValue::get).to_owned();
+    let (output, metrics) = (
+        text(message.output.as_deref()),
+        text(message.metrics.as_deref()),
+    );
+    let result = JsonText(format!(r#"{{"output":{output},"metrics":{metrics}}}"#));
+    Ok(Outcome::Completed {
+        result: Some(result),
+    })
+}
+
+fn cancelled(message: &TaskCompleted) -> Outcome {
+    let phase = message.cancelled_during_phase.as_deref();
+    let progress = message.partial_progress.as_deref();
+    if phase.is_none() && progress.is_none() {
+        return Outcome::Cancelled { partial: None };
+    }
+    let phase = serde_json::to_string(&phase.map(|phase| cut_marked(phase, MESSAGE_BYTES_MAX)));
+    let partial = JsonText(format!(
+        r#"{{"cancelledDuringPhase":{},"partialProgress":{}}}"#,
+        phase.unwrap_or_else(|_| "null".to_owned()),
+        progress.map_or("null", RawValue::get),
+    ));
+    Outcome::Cancelled {
+        partial: Some(partial),
+    }
+}
+
+/// The worker's category stays; only a timeout is a kind of its own here.
+fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
+    let Some(error) = error else {
+        return Ok(Failure::new(
+            FailureKind::UserError,
+            "the worker gives no reason",
+        ));
+    };
+    let Some(category) = category(&error.category) else {
+        let words = "error.category: USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION, \
+                     TIMEOUT or CANCELLED is taken";
+        return Err(Refused::field(words));
+    };
+    let kind = match category {
+        Category::Timeout => FailureKind::TimedOut,
+        _ => FailureKind::UserError,
+    };
+    let stack = error.stack_trace.as_deref().filter(|it| !it.is_empty());
+    Ok(Failure {
+        category: Some(category),
+        stack: stack.map(|stack| cut_marked(stack, STACK_BYTES_MAX).into_owned()),
+        retryable: error.retryable,
+        ..Failure::new(kind, cut_marked(&error.message, MESSAGE_BYTES_MAX))
+    })
+}
+
+fn category(text: &str) -> Option<Category> {
+    Some(match text {
+        "USER_CODE" => Category::UserCode,
+        "DATA_QUALITY" => Category::DataQuality,
+        "INFRASTRUCTURE" => Category::Infrastructure,
+        "CONFIGURATION" => Category::Configuration,
+        "TIMEOUT" => Category::Timeout,
+        "CANCELLED" => Category::Cancelled,
+        _ => return None,
+    })
+}
+
+/// Returns a category in the words of the wire.
+pub(super) const fn category_text(category: Category) -> &'static str {
+    match category {
+        Category::UserCode => "USER_CODE",
+        Category::DataQuality => "DATA_QUALITY",
+        Category::Infrastructure => "INFRASTRUCTURE",
+        Category::Configuration => "CONFIGURATION",
+        Category::Timeout => "TIMEOUT",
+        Category::Cancelled => "CANCELLED",
+    }
+}
+
+/// Reads the progress of a heartbeat; `None` if it reports none.
+pub(super) fn progress(message: &TaskHeartbeat) -> Result<Option<Progress>, Refused> {
+    let percent = match message.progress_pct {
+        None => None,
+        Some(percent @ 0..=100) => {
+            let percent = u8::try_from(percent).unwrap_or(100);
+            Some(f32::from(percent))
+        }
+        Some(_) => {
+            return Err(Refused::field(
+                "progressPct: a number from 0 to 100 is taken",
+            ));
+        }
+    };
+    let text = message.message.as_deref().unwrap_or_default();
+    if percent.is_none() && text.is_empty() {
+        return Ok(None);
+    }
+    let message = cut_marked(text, MESSAGE_BYTES_MAX).into_owned();
+    Ok(Some(Progress { percent, message }))
+}
+
+/// Returns a state of a job in the words of the messages; `None` while it has not ended.
+pub(super) const fn final_state(state: State) -> Option<&'static str> {
+    match state {
+        State::Completed => Some(SUCCEEDED),
+        State::Cancelled => Some(CANCELLED),
+        State::Discarded => Some(FAILED),
+        State::Pending
+        | State::Scheduled
+        | State::Available
+        | State::Running
+        | State::Retryable => None,
+    }
+}
+
+/// Reports an execution of ours.
+pub(super) fn report(outcome: &Outcome, meter: &Meter) -> TaskCompleted {
+    let metrics = TaskMetrics {
+        cpu_time_ms: Some(meter.cpu_us.div_ceil(1_000)),
+        peak_memory_bytes: Some(meter.peak_memory_bytes),
+        fuel: Some(meter.fuel),
+        ..TaskMetrics::default()
+    };
+    let mut message = TaskCompleted {
+        metrics: serde_json::value::to_raw_value(&metrics).ok(),
+        ..TaskCompleted::default()
+    };
+    let raw = |text: &JsonText| RawValue::from_string(text.0.clone()).ok();
+    match outcome {
+        Outcome::Completed { result } => {
+            SUCCEEDED.clone_into(&mut message.outcome);
+            message.output = result.as_ref().and_then(raw);
+        }
+        Outcome::Cancelled { partial } => {
+            CANCELLED.clone_into(&mut message.outcome);
+            message.partial_progress = partial.as_ref().and_then(raw);
+        }
+        Outcome::Failed(failure) if failure.kind == FailureKind::Cancelled => {
+            CANCELLED.clone_into(&mut message.outcome);
+        }
+        Outcome::Failed(failure) => fail(&mut message, failure),
+        Outcome::Retry { reason, .. } => {
+            let mut failure = Failure::new(FailureKind::UserError, reason.clone());
+            failure.retryable = Some(true);
+            fail(&mut message, &failure);
+        }
+    }
+    message
+}
+
+fn fail(message: &mut TaskCompleted, failure: &Failure) {
+    FAILED.clone_into(&mut message.outcome);
+    let stack = failure.stack.as_deref();
+    message.error = Some(TaskError {
+        category: category_text(failure.category()).to_owned(),
+        message: cut_marked(&failure.message, MESSAGE_BYTES_MAX).into_owned(),
+        stack_trace: stack.map(|stack| cut_marked(stack, STACK_BYTES_MAX).into_owned()),
+        retryable: Some(failure.is_retryable()),
+    });
+}

@@ -1,0 +1,111 @@
+//! Arco's worker contract over HTTP (ADR-023), in both roles.
+//!
+#![doc = include_str!("SPEC.md")]
+
+mod active;
+mod backoff;
+mod checks;
+mod convert;
+mod messages;
+mod orchestrator;
+mod refusals;
+mod section;
+mod settings;
+mod task_id;
+mod token;
+mod worker;
+
+#[cfg(test)]
+mod pair;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use host_http::route::{Description, Group, RoutePorts};
+
+use self::orchestrator::Control;
+use self::section::ArcoConfig;
+use crate::wire::check::Check;
+use crate::wire::section::{ConfigError, Section};
+use crate::wire::settings::{Setting, TableSetting, WorkerRole};
+use crate::wire::{Active, Configured, OpenError, Place, Wire};
+
+pub use self::token::SignedToken;
+
+const NAME: &str = "arco";
+
+/// Arco's worker contract as a wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Arco;
+
+impl Wire for Arco {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn settings(&self) -> &'static [Setting] {
+        settings::SETTINGS
+    }
+
+    fn table_settings(&self) -> &'static [TableSetting] {
+        settings::TABLE_SETTINGS
+    }
+
+    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
+        &refusals::CODES
+    }
+
+    fn specification(&self) -> &'static str {
+        include_str!("SPEC.md")
+    }
+
+    fn worker_role(&self) -> Option<&'static WorkerRole> {
+        Some(&settings::WORKER_ROLE)
+    }
+
+    fn http(&self) -> Description {
+        orchestrator::description()
+    }
+
+    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
+        let config = ArcoConfig::read(section)?;
+        let control = Arc::new(Control::new(&config.control));
+        Ok(Box::new(ConfiguredArco { config, control }))
+    }
+}
+
+/// Arco with its section read.
+struct ConfiguredArco {
+    config: ArcoConfig,
+    control: Arc<Control>,
+}
+
+impl fmt::Debug for ConfiguredArco {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.fmt(f)
+    }
+}
+
+impl Configured for ConfiguredArco {
+    fn has_executor(&self, name: &str) -> bool {
+        let mut names = self.config.control.workers.keys();
+        names.any(|worker| worker.as_str() == name)
+    }
+
+    fn executor_names(&self) -> Vec<(String, String)> {
+        self.config.control.origins.clone()
+    }
+
+    fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
+        self.control.routes(ports)
+    }
+
+    fn checks(&self) -> Vec<Check> {
+        checks::all(&self.config)
+    }
+
+    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+        Box::pin(active::open(&self.config, &self.control, place))
+    }
+}

@@ -1,0 +1,392 @@
+//! A control plane, and the worker `spark` that the test plays.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use host_core::id::JobId;
+use host_core::policy::Policy;
+use host_core::port::conformance::LeaseAudit;
+use host_http::budget::ByteBudget;
+use host_http::guard::AllowedHosts;
+use host_http::metrics::Metrics;
+use host_http::problem;
+use host_http::route::RoutePorts;
+use host_http::router::{Serving, router};
+use host_runtime::tasks::Tasks;
+use http_body_util::BodyExt as _;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::arco::messages::Secret;
+use crate::arco::orchestrator::{Control, Remote, run};
+use crate::arco::section::{ControlConfig, RemoteWorker, Times};
+use crate::arco::token::Tokens;
+use crate::arco::token::key::Keys;
+use crate::lease_host::{LeaseHost, Refusals, TestClock};
+use crate::wire::Ports;
+use crate::wire::executors::Executors as _;
+
+/// Nothing in a test takes as long.
+const BOUND: Duration = Duration::from_mins(1);
+
+pub(in crate::arco) const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+pub(in crate::arco) const TIMES: Times = Times {
+    heartbeat_interval_ms: 30_000,
+    heartbeat_timeout_ms: 90_000,
+    cancel_grace_ms: 20_000,
+    token_ttl_seconds: 3_600,
+};
+
+pub(in crate::arco) struct Uncounted;
+
+impl Metrics for Uncounted {
+    fn answered(&self, _method: &'static str, _path: &'static str, _status: u16, _: Duration) {}
+    fn connection_opened(&self) {}
+    fn connection_closed(&self) {}
+}
+
+/// A dispatch as a worker gets it.
+pub(in crate::arco) struct Dispatch {
+    pub(in crate::arco) headers: HeaderMap,
+    pub(in crate::arco) body: Value,
+    reply: oneshot::Sender<Response>,
+}
+
+impl Dispatch {
+    /// Answers the dispatch. The control plane may not wait for it any more.
+    pub(in crate::arco) fn answer(
+        self,
+        status: u16,
+        headers: &[(&'static str, &'static str)],
+        body: &str,
+    ) {
+        let status = StatusCode::from_u16(status).unwrap();
+        let mut response = (status, body.to_owned()).into_response();
+        for (name, value) in headers {
+            response.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let _gone = self.reply.send(response);
+    }
+
+    pub(in crate::arco) fn text(&self, field: &str) -> String {
+        self.body[field].as_str().unwrap().to_owned()
+    }
+
+    /// Returns the id of the task, its token and the number of the attempt.
+    pub(in crate::arco) fn task(&self) -> Task {
+        Task {
+            id: self.text("taskId"),
+            token: self.text("taskToken"),
+            attempt: self.body["attempt"].as_u64().unwrap(),
+        }
+    }
+}
+
+/// What a worker knows of a task.
+#[derive(Clone, Debug)]
+pub(in crate::arco) struct Task {
+    pub(in crate::arco) id: String,
+    pub(in crate::arco) token: String,
+    pub(in crate::arco) attempt: u64,
+}
+
+/// The worker that the test plays.
+pub(in crate::arco) struct Spark {
+    pub(in crate::arco) address: SocketAddr,
+    dispatches: Mutex<mpsc::Receiver<Dispatch>>,
+    tasks: Tasks,
+}
+
+async fn take(State(sender): State<mpsc::Sender<Dispatch>>, request: Request<Body>) -> Response {
+    let path = request.uri().path().to_owned();
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    assert_eq!(path, "/dispatch");
+    let (reply, answer) = oneshot::channel();
+    let dispatch = Dispatch {
+        headers: parts.headers,
+        body: serde_json::from_slice(&body).unwrap(),
+        reply,
+    };
+    let _gone = sender.send(dispatch).await;
+    let unanswered = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    answer.await.unwrap_or(unanswered)
+}
+
+impl Spark {
+    pub(in crate::arco) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, dispatches) = mpsc::channel(64);
+        let tasks = Tasks::default();
+        let stopping = tasks.stopping().clone();
+        tasks.spawn(async move {
+            let serving = axum::serve(listener, Router::new().fallback(take).with_state(sender));
+            tokio::select! {
+                _ = serving => {}
+                () = stopping.cancelled() => {}
+            }
+        });
+        Self {
+            address,
+            dispatches: Mutex::new(dispatches),
+            tasks,
+        }
+    }
+
+    pub(in crate::arco) async fn dispatched(&self) -> Dispatch {
+        let mut dispatches = self.dispatches.lock().await;
+        let dispatch = timeout(BOUND, dispatches.recv()).await;
+        dispatch.expect("a dispatch").unwrap()
+    }
+}
+
+/// An answer to a callback.
+#[derive(Debug)]
+pub(in crate::arco) struct Answer {
+    pub(in crate::arco) status: u16,
+    pub(in crate::arco) headers: HeaderMap,
+    pub(in crate::arco) body: Value,
+}
+
+impl Answer {
+    /// Checks a refusal and returns its body.
+    pub(in crate::arco) fn refused(&self, status: u16, error: &str) -> &Value {
+        let found = (self.status, self.body["error"].as_str());
+        assert_eq!(found, (status, Some(error)), "{self:?}");
+        let message = self.body["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("{error}: ")), "{message}");
+        &self.body
+    }
+
+    pub(in crate::arco) fn ok(&self) -> &Value {
+        assert_eq!(self.status, 200, "{self:?}");
+        assert_eq!(self.body["acknowledged"], true);
+        assert!(self.body["serverTime"].is_string(), "{self:?}");
+        &self.body
+    }
+}
+
+/// How a plane is set up.
+pub(in crate::arco) struct Setup {
+    pub(in crate::arco) url: String,
+    pub(in crate::arco) in_flight_max: usize,
+    pub(in crate::arco) keys: Keys,
+    pub(in crate::arco) times: Times,
+    pub(in crate::arco) secret: &'static str,
+    /// What workers call back, if not this host.
+    pub(in crate::arco) public_url: Option<String>,
+}
+
+impl Setup {
+    pub(in crate::arco) fn to(worker: SocketAddr) -> Self {
+        Self {
+            url: format!("http://{worker}"),
+            in_flight_max: 2,
+            keys: Keys::new(KEY, None).unwrap(),
+            times: TIMES,
+            secret: "s3cret",
+            public_url: None,
+        }
+    }
+
+    /// A plane whose worker is not there.
+    pub(in crate::arco) fn nowhere() -> Self {
+        Self::to(SocketAddr::from(([127, 0, 0, 1], 9)))
+    }
+}
+
+/// A control plane that runs.
+pub(in crate::arco) struct Plane {
+    pub(in crate::arco) model: Arc<LeaseHost>,
+    pub(in crate::arco) control: Arc<Control>,
+    pub(in crate::arco) refusals: Arc<Refusals>,
+    pub(in crate::arco) tokens: Tokens,
+    audit: Arc<LeaseAudit>,
+    pub(in crate::arco) router: Router,
+    tasks: Tasks,
+}
+
+impl Plane {
+    /// Starts a plane on a host that may have jobs already.
+    pub(in crate::arco) fn start(setup: &Setup, model: &Arc<LeaseHost>) -> Self {
+        let worker = RemoteWorker {
+            url: setup.url.parse().unwrap(),
+            secret: Some(Secret(setup.secret.to_owned())),
+            in_flight_max: setup.in_flight_max,
+        };
+        let config = ControlConfig {
+            workers: BTreeMap::from([("spark".parse().unwrap(), worker)]),
+            origins: Vec::new(),
+            public_url: setup.public_url.as_ref().map(|url| url.parse().unwrap()),
+            keys: None,
+            times: setup.times,
+        };
+        let control = Arc::new(Control::new(&config));
+        let listen = SocketAddr::from(([127, 0, 0, 1], 7_700));
+        let clock: Arc<TestClock> = Arc::clone(&model.clock);
+        let groups = control.routes(&RoutePorts {
+            listen,
+            bodies: ByteBudget::default(),
+            clock: Arc::<TestClock>::clone(&clock),
+            stopping: CancellationToken::new(),
+        });
+        let serving = Serving {
+            hosts: AllowedHosts::loopback_and(listen),
+            answers: ByteBudget::default(),
+            metrics: Arc::new(Uncounted),
+            tasks: Tasks::default(),
+        };
+        let audit = LeaseAudit::new(Arc::<LeaseHost>::clone(model));
+        let refusals = Refusals::of(crate::arco::NAME);
+        let tasks = Tasks::default();
+        let ports = Ports {
+            clock,
+            counters: Arc::<Refusals>::clone(&refusals),
+            execute: Arc::new(|| unreachable!("the control plane executes nothing")),
+            leases: None,
+            stopping: tasks.stopping().clone(),
+        };
+        let tokens = Tokens::new(&setup.keys);
+        control.start(&ports, Arc::<LeaseAudit>::clone(&audit), tokens.clone());
+        tasks.spawn(run(Arc::clone(&control), tasks.stopping().clone()));
+        Self {
+            model: Arc::clone(model),
+            control,
+            refusals,
+            tokens,
+            audit,
+            router: router(groups, &serving, problem::render),
+            tasks,
+        }
+    }
+
+    /// The rules of a job for `spark` that sets none.
+    pub(in crate::arco) fn policy(&self) -> Policy {
+        Remote(Arc::clone(&self.control)).policy(&"spark".parse().unwrap())
+    }
+
+    pub(in crate::arco) fn enqueue(&self) -> JobId {
+        self.enqueue_with(&[])
+    }
+
+    pub(in crate::arco) fn enqueue_with(&self, attributes: &[(&str, &str)]) -> JobId {
+        let params = r#"{"partition":"date=2026-01-01"}"#;
+        let to = ("spark", "analytics.daily_sales");
+        self.model.enqueue(to, params, self.policy(), attributes)
+    }
+
+    pub(in crate::arco) async fn call(&self, task: &Task, verb: &str, body: &Value) -> Answer {
+        let path = format!("/v1/tasks/{}/{verb}", task.id);
+        self.send(
+            &path,
+            &[("authorization", &format!("Bearer {}", task.token))],
+            body.to_string(),
+        )
+        .await
+    }
+
+    pub(in crate::arco) async fn started(&self, task: &Task) -> Answer {
+        let body = json!({"attempt": task.attempt, "workerId": "w-1", "startedAt": "2020-01-01T00:00:00Z"});
+        self.call(task, "started", &body).await
+    }
+
+    pub(in crate::arco) async fn heartbeat(&self, task: &Task) -> Answer {
+        let body = json!({"attempt": task.attempt, "workerId": "w-1"});
+        self.call(task, "heartbeat", &body).await
+    }
+
+    pub(in crate::arco) async fn completed(&self, task: &Task, more: Value) -> Answer {
+        let mut body = json!({"attempt": task.attempt, "workerId": "w-1"});
+        for (key, value) in more.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        self.call(task, "completed", &body).await
+    }
+
+    pub(in crate::arco) async fn send(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Answer {
+        let mut request = Request::post(path).header("host", "127.0.0.1:7700");
+        if headers.iter().all(|(name, _)| *name != "content-type") {
+            request = request.header("content-type", "application/json");
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from(body.into())).unwrap();
+        let service = TowerToHyperService::new(self.router.clone());
+        let (parts, body) = service.call(request).await.unwrap().into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: serde_json::from_slice(&bytes).unwrap_or_default(),
+        }
+    }
+
+    /// Stops the plane. What was sent to workers goes on.
+    pub(in crate::arco) async fn stop(self) {
+        self.tasks.stop();
+        timeout(BOUND, self.tasks.join()).await.unwrap();
+        self.audit.assert_kept();
+    }
+}
+
+/// A plane with its worker.
+pub(in crate::arco) struct World {
+    pub(in crate::arco) plane: Plane,
+    pub(in crate::arco) spark: Spark,
+}
+
+impl World {
+    pub(in crate::arco) async fn start() -> Self {
+        let spark = Spark::start().await;
+        let model = LeaseHost::new();
+        let plane = Plane::start(&Setup::to(spark.address), &model);
+        Self { plane, spark }
+    }
+
+    /// Enqueues a job and takes its dispatch, which is answered at once.
+    pub(in crate::arco) async fn dispatched(&self) -> (JobId, Task) {
+        let id = self.plane.enqueue();
+        (id, self.taken().await)
+    }
+
+    /// Takes a dispatch and answers it.
+    pub(in crate::arco) async fn taken(&self) -> Task {
+        let dispatch = self.spark.dispatched().await;
+        let task = dispatch.task();
+        dispatch.answer(200, &[], "ok");
+        task
+    }
+
+    /// Enqueues a job that its worker begins.
+    pub(in crate::arco) async fn begun(&self) -> (JobId, Task) {
+        let (id, task) = self.dispatched().await;
+        self.plane.started(&task).await.ok();
+        (id, task)
+    }
+
+    pub(in crate::arco) async fn stop(self) {
+        self.plane.stop().await;
+        self.spark.tasks.stop();
+        self.spark.tasks.join().await;
+    }
+}

@@ -1,0 +1,270 @@
+//! Why we refuse what a peer sends: one code for metrics, and for callbacks the status and body of the
+//! document.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use host_http::refusal::Refusal;
+use serde::Serialize;
+
+use super::messages::CallbackError;
+
+/// What was wrong, as metrics and documents name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Code {
+    Attempt,
+    Auth,
+    Body,
+    Busy,
+    DispatchAuth,
+    DispatchRefused,
+    Envelope,
+    Expired,
+    Field,
+    Mismatch,
+    Origin,
+    Task,
+    Terminal,
+}
+
+/// All codes with their meaning and what to do.
+pub(super) const CODES: [(&str, &str); 13] = [
+    (
+        "E_ATTEMPT",
+        "A callback names no attempt, or one below 1. Send the `attempt` of the dispatch.",
+    ),
+    (
+        "E_AUTH",
+        "A callback has no token, or one that is forged, expired or of another task or attempt. Send the `taskToken` of the dispatch as `Authorization: Bearer`.",
+    ),
+    (
+        "E_BODY",
+        "The body of a callback is not a JSON object, is too large, or has another type. Look at the worker.",
+    ),
+    (
+        "E_BUSY",
+        "The host takes no message now. The peer repeats it later; nothing has to be done.",
+    ),
+    (
+        "E_DISPATCH_AUTH",
+        "A dispatch to our worker has no secret or a wrong one. Give both sides the same secret.",
+    ),
+    (
+        "E_DISPATCH_REFUSED",
+        "A worker refused a dispatch of ours for good, so the attempt failed. Its failure has the worker's words.",
+    ),
+    (
+        "E_ENVELOPE",
+        "A dispatch to our worker is not a task envelope. Look at the control plane.",
+    ),
+    (
+        "E_EXPIRED",
+        "A heartbeat came for a task that has ended or whose worker was given up. The worker must stop.",
+    ),
+    (
+        "E_FIELD",
+        "A field of a callback has a value that it cannot have. The answer names the field.",
+    ),
+    (
+        "E_MISMATCH",
+        "A callback is about an attempt that is not the current one. The worker must stop.",
+    ),
+    (
+        "E_ORIGIN",
+        "A dispatch to our worker names callbacks to a place that is not allowed. Add the origin to `callback_origins` if it is right.",
+    ),
+    (
+        "E_TASK",
+        "A callback names a task that does not exist. It may have been purged.",
+    ),
+    (
+        "E_TERMINAL",
+        "A worker reports the start or end of a task that has ended already. The worker must stop.",
+    ),
+];
+
+impl Code {
+    pub(super) const fn as_str(self) -> &'static str {
+        CODES[self as usize].0
+    }
+}
+
+/// The refusal of a callback: its code, its status and its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) code: Code,
+    pub(super) status: u16,
+    pub(super) body: CallbackError,
+}
+
+impl Refused {
+    pub(super) fn new(code: Code, status: u16, error: &str, words: &str) -> Self {
+        Self {
+            code,
+            status,
+            body: CallbackError {
+                error: error.to_owned(),
+                // Real workers look for the code here.
+                message: format!("{error}: {words}"),
+                ..CallbackError::default()
+            },
+        }
+    }
+
+    pub(super) fn attempt() -> Self {
+        let words = "attempt: a number of at least 1 is needed";
+        Self::new(Code::Attempt, 400, "invalid_request", words)
+    }
+
+    pub(super) fn body(status: u16, error: &str, words: &str) -> Self {
+        Self::new(Code::Body, status, error, words)
+    }
+
+    pub(super) fn field(words: &str) -> Self {
+        Self::new(Code::Field, 422, "invalid_field", words)
+    }
+
+    pub(super) fn task() -> Self {
+        Self::new(Code::Task, 404, "task_not_found", "no task has this id")
+    }
+
+    pub(super) fn token() -> Self {
+        let words = "the token is missing, or not valid for this task and attempt";
+        Self::new(Code::Auth, 401, "unauthorized", words)
+    }
+
+    pub(super) fn busy() -> Self {
+        Self::new(
+            Code::Busy,
+            503,
+            "busy",
+            "the host takes no message now; repeat this later",
+        )
+    }
+
+    pub(super) fn terminal(state: &str) -> Self {
+        let words = format!("the task or its attempt is {state}");
+        Self::new(Code::Terminal, 409, "task_already_terminal", &words).with_state(state)
+    }
+
+    pub(super) fn expired(state: &str) -> Self {
+        let words = format!("the attempt is no longer active: {state}");
+        Self::new(Code::Expired, 410, "task_expired", &words).with_state(state)
+    }
+
+    pub(super) fn mismatch(expected: u32, received: u32) -> Self {
+        let words = format!("the current attempt is {expected}, not {received}");
+        let mut refused = Self::new(Code::Mismatch, 409, "attempt_mismatch", &words);
+        refused.body.expected_attempt = Some(expected);
+        refused.body.received_attempt = Some(received);
+        refused
+    }
+
+    pub(super) fn id_mismatch(attempt: u32, expected: &str, received: &str) -> Self {
+        let words = "the attempt's id is not that of the current attempt";
+        let mut refused = Self::new(Code::Mismatch, 409, "attempt_id_mismatch", words);
+        refused.body.state = Some(super::messages::RUNNING.to_owned());
+        refused.body.expected_attempt = Some(attempt);
+        refused.body.received_attempt = Some(attempt);
+        refused.body.expected_attempt_id = Some(expected.to_owned());
+        let received = received.chars().take(ID_CHARS_SHOWN).collect();
+        refused.body.received_attempt_id = Some(received);
+        refused
+    }
+
+    fn with_state(mut self, state: &str) -> Self {
+        self.body.state = Some(state.to_owned());
+        self
+    }
+
+    pub(super) fn into_response(self) -> Response {
+        let mut response = json(self.status, &self.body);
+        let headers = response.headers_mut();
+        match self.code {
+            Code::Auth => {
+                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            Code::Busy => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// How many characters of a peer's id are shown.
+const ID_CHARS_SHOWN: usize = 64;
+
+/// Makes an answer with a JSON body.
+pub(super) fn json(status: u16, body: &impl Serialize) -> Response {
+    let text = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// Renders what the server refuses before a callback is read.
+pub(super) fn render(refusal: &Refusal) -> Response {
+    of_server(refusal).into_response()
+}
+
+/// Returns the refusal of a callback that the server refuses.
+pub(super) fn of_server(refusal: &Refusal) -> Refused {
+    let error = match refusal {
+        Refusal::NotFound => "not_found",
+        Refusal::MethodNotAllowed { .. } => "method_not_allowed",
+        Refusal::BodyTooLarge { .. } => "body_too_large",
+        Refusal::ContentEncoding
+        | Refusal::MediaTypeMissing { .. }
+        | Refusal::MediaTypeRepeated
+        | Refusal::MediaType { .. } => "unsupported_media_type",
+        Refusal::Busy => "busy",
+        Refusal::TimedOut { .. } | Refusal::BodyTimeout { .. } => "timeout",
+        Refusal::AnswerBroken => "internal_error",
+        Refusal::BodyBroken
+        | Refusal::NotHttp
+        | Refusal::LengthUnclear
+        | Refusal::HeaderTooLarge { .. }
+        | Refusal::HostHeaderCount
+        | Refusal::HostHeaderNotAscii
+        | Refusal::HostNotAllowed { .. }
+        | Refusal::ForeignOrigin
+        | Refusal::ForeignSite => "invalid_request",
+    };
+    let code = match refusal {
+        Refusal::Busy => Code::Busy,
+        _ => Code::Body,
+    };
+    Refused::new(code, refusal.status().as_u16(), error, &refusal.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_stands_in_its_row() {
+        for (code, text) in [
+            (Code::Attempt, "E_ATTEMPT"),
+            (Code::Auth, "E_AUTH"),
+            (Code::Body, "E_BODY"),
+            (Code::Busy, "E_BUSY"),
+            (Code::DispatchAuth, "E_DISPATCH_AUTH"),
+            (Code::DispatchRefused, "E_DISPATCH_REFUSED"),
+            (Code::Envelope, "E_ENVELOPE"),
+            (Code::Expired, "E_EXPIRED"),
+            (Code::Field, "E_FIELD"),
+            (Code::Mismatch, "E_MISMATCH"),
+            (Code::Origin, "E_ORIGIN"),
+            (Code::Task, "E_TASK"),
+            (Code::Terminal, "E_TERMINAL"),
+        ] {
+            assert_eq!(code.as_str(), text);
+        }
+    }
+}

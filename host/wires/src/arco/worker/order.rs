@@ -1,0 +1,218 @@
+//! What a dispatch asks for, read and checked. Pure.
+
+use std::fmt;
+use std::time::Duration;
+
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::time::Time;
+use serde_json::value::RawValue;
+
+use crate::arco::messages::{EnvelopeIn, Secret};
+use crate::arco::task_id::ID_BYTES_MAX;
+use crate::kit::http_client::{BaseUrl, Origin};
+
+/// How long a worker may be silent if the dispatch does not say, in milliseconds.
+const HEARTBEAT_TIMEOUT_MS: u64 = 90_000;
+
+/// The time that a cancelled task has if the dispatch does not say, in milliseconds.
+const CANCEL_GRACE_MS: u64 = 30_000;
+
+/// The longest time that a dispatch may set, in milliseconds.
+const TIME_MS_MAX: u64 = 24 * 3_600_000;
+
+/// The shortest interval between heartbeats, in milliseconds.
+const INTERVAL_MS_MIN: u64 = 50;
+
+/// A task to execute.
+#[derive(Clone)]
+pub(super) struct Order {
+    /// Identifies the dispatch: a second one with the same key is the same.
+    pub(super) key: String,
+    pub(super) task_id: String,
+    pub(super) task_key: String,
+    pub(super) attempt: u32,
+    pub(super) attempt_id: String,
+    pub(super) tenant: Option<String>,
+    pub(super) workspace: Option<String>,
+    pub(super) run: Option<String>,
+    pub(super) queue: Option<String>,
+    pub(super) base: BaseUrl,
+    /// The path of the task's callbacks below the base.
+    pub(super) path: String,
+    pub(super) token: Secret,
+    /// Instants of the control plane's clock.
+    pub(super) token_expires_at: Option<Time>,
+    pub(super) deadline: Option<Time>,
+    pub(super) enqueued_at: Option<Time>,
+    pub(super) interval: Duration,
+    pub(super) timeout: Duration,
+    pub(super) grace_ms: u64,
+    pub(super) traceparent: Option<String>,
+    /// `None` if the name that is asked for cannot be a handler's.
+    pub(super) handler: Option<Name>,
+    pub(super) params: JsonText,
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Order({}, attempt {})", self.task_id, self.attempt)
+    }
+}
+
+/// Why a dispatch is refused, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    Envelope(String),
+    /// Its callbacks would go where they may not.
+    Origin(String),
+}
+
+impl Order {
+    /// Reads the body of a dispatch, whose callbacks may go to `origins`.
+    pub(super) fn read(body: &[u8], origins: &[Origin]) -> Result<Self, Unread> {
+        let envelope: EnvelopeIn = crate::kit::json::check(body)
+            .map_err(|fault| Unread::Envelope(format!("the body is not JSON: {}", fault.message)))
+            .and_then(|()| {
+                let read = host_http::json::read_object(body);
+                read.map_err(|error| Unread::Envelope(error.to_string()))
+            })?;
+        let base = base(&envelope.callback_base_url, origins)?;
+        let task_id = match &envelope.task_id {
+            Some(id) => id.clone(),
+            // Dispatches of older control planes name the task by its key.
+            None => envelope.task_key.clone(),
+        };
+        for (field, text) in [("taskId", &task_id), ("taskKey", &envelope.task_key)] {
+            if text.is_empty() || text.len() > ID_BYTES_MAX {
+                let words = format!("{field}: 1 to {ID_BYTES_MAX} bytes are taken");
+                return Err(Unread::Envelope(words));
+            }
+        }
+        if envelope.attempt == 0 {
+            return Err(Unread::Envelope(
+                "attempt: a number of at least 1 is needed".to_owned(),
+            ));
+        }
+        if !is_token(envelope.task_token.expose()) {
+            return Err(Unread::Envelope("taskToken: it is no token".to_owned()));
+        }
+        let is_current = envelope.dispatch_id.is_some() && envelope.heartbeat_interval_ms.is_none();
+        let prefix = if is_current { "/api/v1" } else { "/v1" };
+        let path = format!("{prefix}/tasks/{}", segment(&task_id));
+        Ok(Self::new(envelope, base, task_id, path))
+    }
+
+    fn new(envelope: EnvelopeIn, base: BaseUrl, task_id: String, path: String) -> Self {
+        let timeout_ms = timeout_ms(&envelope);
+        let interval_ms = envelope.heartbeat_interval_ms.unwrap_or(timeout_ms / 3);
+        let (handler, params) = handler(&envelope.task_key, envelope.payload.as_deref());
+        let instant = |text: &Option<String>| Time::parse_rfc3339(text.as_deref()?);
+        let attempt = envelope.attempt;
+        let attempt_id = envelope.attempt_id.clone();
+        Self {
+            key: key(&envelope, &task_id),
+            attempt_id: attempt_id.unwrap_or_else(|| format!("{task_id}:{attempt}")),
+            task_id,
+            attempt,
+            base,
+            path,
+            token_expires_at: instant(&envelope.token_expires_at),
+            deadline: instant(&envelope.deadline),
+            enqueued_at: instant(&envelope.enqueued_at),
+            interval: Duration::from_millis(interval_ms.clamp(INTERVAL_MS_MIN, timeout_ms)),
+            timeout: Duration::from_millis(timeout_ms),
+            grace_ms: envelope
+                .cancel_grace_period_ms
+                .unwrap_or(CANCEL_GRACE_MS)
+                .min(TIME_MS_MAX),
+            task_key: envelope.task_key,
+            tenant: envelope.tenant_id,
+            workspace: envelope.workspace_id,
+            run: envelope.run_id,
+            queue: envelope.worker_queue,
+            token: envelope.task_token,
+            traceparent: envelope.traceparent,
+            handler,
+            params,
+        }
+    }
+}
+
+fn timeout_ms(envelope: &EnvelopeIn) -> u64 {
+    let of_seconds = envelope.heartbeat_timeout_sec;
+    let of_seconds = of_seconds.map(|seconds| seconds.saturating_mul(1_000));
+    let stated = envelope.heartbeat_timeout_ms.or(of_seconds);
+    stated
+        .unwrap_or(HEARTBEAT_TIMEOUT_MS)
+        .clamp(2 * INTERVAL_MS_MIN, TIME_MS_MAX)
+}
+
+/// Two dispatches with the same key are the same: only one of them is executed.
+fn key(envelope: &EnvelopeIn, task_id: &str) -> String {
+    let origin = &envelope.callback_base_url;
+    if let Some(id) = &envelope.dispatch_id {
+        return format!("{origin} {id}");
+    }
+    let run = envelope.run_id.as_deref().unwrap_or_default();
+    format!("{origin} {run} {task_id} {}", envelope.attempt)
+}
+
+fn base(text: &str, origins: &[Origin]) -> Result<BaseUrl, Unread> {
+    let base: BaseUrl = text
+        .parse()
+        .map_err(|error| Unread::Origin(format!("callbackBaseUrl is not taken: {error}")))?;
+    if origins.contains(base.origin()) {
+        return Ok(base);
+    }
+    let words = format!(
+        "callbackBaseUrl: callbacks to {} are not allowed here",
+        base.origin()
+    );
+    Err(Unread::Origin(words))
+}
+
+/// A header can carry it.
+fn is_token(text: &str) -> bool {
+    (1..=8_192).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Returns the handler and its params: those that the payload names, or the task key and the payload.
+fn handler(task_key: &str, payload: Option<&RawValue>) -> (Option<Name>, JsonText) {
+    #[derive(Default, serde::Deserialize)]
+    struct Payload<'a> {
+        #[serde(default, borrow)]
+        handler: Option<&'a RawValue>,
+        #[serde(default, borrow)]
+        params: Option<&'a RawValue>,
+    }
+    let text = payload.map_or("null", RawValue::get);
+    let read: Payload<'_> = serde_json::from_str(text).unwrap_or_default();
+    let named = read
+        .handler
+        .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
+    let params = read.params.filter(|raw| raw.get().starts_with('{'));
+    let params = match params {
+        Some(params) => params.get(),
+        None if text == "null" => "{}",
+        None => text,
+    };
+    let name = named.as_deref().unwrap_or(task_key).parse().ok();
+    (name, JsonText(params.to_owned()))
+}
+
+/// Writes a segment of a path: all but plain characters are escaped.
+pub(super) fn segment(text: &str) -> String {
+    use fmt::Write as _;
+    let mut written = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        let is_plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        if is_plain && text != "." && text != ".." {
+            written.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _written = write!(written, "%{byte:02X}");
+        }
+    }
+    written
+}

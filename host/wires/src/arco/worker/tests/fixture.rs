@@ -1,0 +1,373 @@
+//! A worker, a sandbox and a control plane for tests.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use host_core::failure::{Failure, FailureKind};
+use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::port::conformance::ExecuteAudit;
+use host_core::port::{Clock as _, Execute, ForeignJob, Reply, Stop, Tag};
+use host_runtime::tasks::Tasks;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex as Turn, mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+use crate::arco::messages::Secret;
+use crate::arco::section::WorkerConfig;
+use crate::arco::worker::{Bound, serve};
+use crate::kit::http_client::{Answer, BaseUrl, HttpClient, Post};
+use crate::lease_host::{Refusals, TestClock};
+use crate::wire::Ports;
+
+/// Nothing in a test takes as long.
+pub(in crate::arco) const BOUND: Duration = Duration::from_mins(1);
+
+/// A sandbox in memory: `echo` returns its params, `hang` runs until it is stopped, `fail` fails.
+#[derive(Default)]
+pub(in crate::arco) struct Sandbox {
+    hanging: Mutex<BTreeMap<Tag, Reply>>,
+    pub(in crate::arco) jobs: watch::Sender<Vec<ForeignJob>>,
+    pub(in crate::arco) stops: watch::Sender<Vec<(u64, Stop)>>,
+}
+
+impl Execute for Sandbox {
+    fn start(&self, job: ForeignJob, reply: Reply) {
+        self.jobs.send_modify(|jobs| jobs.push(job.clone()));
+        let meter = Meter {
+            fuel: 5,
+            cpu_us: 2_000,
+            peak_memory_bytes: 65_536,
+        };
+        match job.handler.as_str() {
+            "hang" => {
+                let message = "half".to_owned();
+                reply.progressed(Progress {
+                    percent: Some(50.0),
+                    message,
+                });
+                self.hanging.lock().unwrap().insert(reply.tag(), reply);
+            }
+            "busy" => reply.busy(),
+            "fail" => reply.failed(Failure::new(FailureKind::FuelExhausted, "no fuel left")),
+            _ => {
+                let result = Some(job.params);
+                reply.ended(Outcome::Completed { result }, meter);
+            }
+        }
+    }
+
+    fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
+        self.stops.send_modify(|stops| stops.push((grace_ms, why)));
+        let hanging = self.hanging.lock().unwrap().remove(&tag);
+        if let Some(reply) = hanging {
+            reply.ended(Outcome::Cancelled { partial: None }, Meter::default());
+        }
+    }
+}
+
+/// A request to the control plane.
+pub(in crate::arco) struct Callback {
+    pub(in crate::arco) path: String,
+    pub(in crate::arco) headers: HeaderMap,
+    pub(in crate::arco) body: Value,
+    reply: oneshot::Sender<Response>,
+}
+
+impl Callback {
+    pub(in crate::arco) fn answer(
+        self,
+        status: u16,
+        headers: &[(&'static str, String)],
+        body: &Value,
+    ) {
+        let status = StatusCode::from_u16(status).unwrap();
+        let mut response = (status, body.to_string()).into_response();
+        for (name, value) in headers {
+            response.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let _gone = self.reply.send(response);
+    }
+
+    /// Acknowledges it; heartbeats are told whether to stop.
+    pub(in crate::arco) fn acknowledge(self, should_cancel: bool) {
+        let body = json!({
+            "acknowledged": true,
+            "shouldCancel": should_cancel,
+            "serverTime": "2027-01-15T08:00:00Z",
+        });
+        self.answer(200, &[], &body);
+    }
+
+    pub(in crate::arco) fn verb(&self) -> &str {
+        self.path.rsplit('/').next().unwrap()
+    }
+}
+
+/// A control plane that the test plays.
+pub(in crate::arco) struct Plane {
+    pub(in crate::arco) address: SocketAddr,
+    callbacks: Turn<mpsc::Receiver<Callback>>,
+    tasks: Tasks,
+}
+
+async fn take(State(sender): State<mpsc::Sender<Callback>>, request: Request<Body>) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let (reply, answer) = oneshot::channel();
+    let callback = Callback {
+        path: parts.uri.path().to_owned(),
+        headers: parts.headers,
+        body: serde_json::from_slice(&body).unwrap(),
+        reply,
+    };
+    let _gone = sender.send(callback).await;
+    let unanswered = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    answer.await.unwrap_or(unanswered)
+}
+
+impl Plane {
+    pub(in crate::arco) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::on(listener)
+    }
+
+    pub(in crate::arco) fn on(listener: TcpListener) -> Self {
+        let address = listener.local_addr().unwrap();
+        let (sender, callbacks) = mpsc::channel(64);
+        let tasks = Tasks::default();
+        let stopping = tasks.stopping().clone();
+        tasks.spawn(async move {
+            let serving = axum::serve(listener, Router::new().fallback(take).with_state(sender));
+            tokio::select! {
+                _ = serving => {}
+                () = stopping.cancelled() => {}
+            }
+        });
+        Self {
+            address,
+            callbacks: Turn::new(callbacks),
+            tasks,
+        }
+    }
+
+    /// Waits for a callback.
+    pub(in crate::arco) async fn next(&self) -> Callback {
+        let mut callbacks = self.callbacks.lock().await;
+        timeout(BOUND, callbacks.recv())
+            .await
+            .expect("a callback")
+            .unwrap()
+    }
+
+    /// Waits for a callback of this kind and returns it unanswered.
+    pub(in crate::arco) async fn expect(&self, verb: &str) -> Callback {
+        let callback = self.next().await;
+        assert_eq!(callback.verb(), verb, "{}", callback.body);
+        callback
+    }
+
+    /// Returns whether a callback has come.
+    pub(in crate::arco) async fn has_more(&self) -> bool {
+        self.callbacks.lock().await.try_recv().is_ok()
+    }
+}
+
+/// A worker that serves.
+pub(in crate::arco) struct World {
+    pub(in crate::arco) plane: Arc<Plane>,
+    pub(in crate::arco) sandbox: Arc<Sandbox>,
+    pub(in crate::arco) refusals: Arc<Refusals>,
+    pub(in crate::arco) clock: Arc<TestClock>,
+    pub(in crate::arco) url: BaseUrl,
+    pub(in crate::arco) audit: Arc<ExecuteAudit>,
+    client: HttpClient,
+    tasks: Tasks,
+}
+
+/// The answer to a dispatch that somebody waits for.
+pub(in crate::arco) type Waiting = oneshot::Receiver<(u16, Option<Duration>, String)>;
+
+impl World {
+    pub(in crate::arco) async fn start() -> Self {
+        Self::start_with(Arc::new(Plane::start().await), None, 2).await
+    }
+
+    pub(in crate::arco) async fn start_with(
+        plane: Arc<Plane>,
+        folder: Option<&Path>,
+        concurrency: usize,
+    ) -> Self {
+        let origin = plane.address;
+        Self::start_towards(plane, origin, folder, concurrency).await
+    }
+
+    /// Starts a worker whose callbacks may go to `origin`.
+    pub(in crate::arco) async fn start_towards(
+        plane: Arc<Plane>,
+        origin: SocketAddr,
+        folder: Option<&Path>,
+        concurrency: usize,
+    ) -> Self {
+        let origin: BaseUrl = format!("http://{origin}").parse().unwrap();
+        let config = WorkerConfig {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            secret: Secret("dsecret".to_owned()),
+            origins: vec![origin.origin().clone()],
+            concurrency,
+            logs_token: None,
+        };
+        Self::start_as(plane, folder.map(PathBuf::from), config).await
+    }
+
+    pub(in crate::arco) async fn start_as(
+        plane: Arc<Plane>,
+        folder: Option<PathBuf>,
+        config: WorkerConfig,
+    ) -> Self {
+        let bound = Bound::bind(&config, folder).await.unwrap();
+        let url = format!("http://{}", bound.address).parse().unwrap();
+        let sandbox = Arc::new(Sandbox::default());
+        let audit = ExecuteAudit::new(Arc::<Sandbox>::clone(&sandbox));
+        let execute = Arc::clone(&audit);
+        let (refusals, clock) = (
+            Refusals::of(crate::arco::NAME),
+            Arc::new(TestClock::default()),
+        );
+        let tasks = Tasks::default();
+        tasks.spawn(serve(
+            bound,
+            Ports {
+                clock: Arc::<TestClock>::clone(&clock),
+                counters: Arc::<Refusals>::clone(&refusals),
+                execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
+                leases: None,
+                stopping: tasks.stopping().clone(),
+            },
+        ));
+        Self {
+            plane,
+            sandbox,
+            refusals,
+            clock,
+            url,
+            audit,
+            client: HttpClient::default(),
+            tasks,
+        }
+    }
+
+    /// A dispatch as the document has it.
+    pub(in crate::arco) fn envelope(&self, number: u32, handler: &str) -> Value {
+        json!({
+            "taskId": format!("task-{number}"),
+            "runId": "run-1",
+            "taskKey": handler,
+            "tenantId": "t",
+            "workspaceId": "w",
+            "attempt": 1,
+            "attemptId": format!("att-{number}"),
+            "callbackBaseUrl": format!("http://{}", self.plane.address),
+            "taskToken": "tok",
+            "tokenExpiresAt": "2027-01-15T09:00:00Z",
+            "deadline": "2027-01-15T08:10:00Z",
+            "heartbeatIntervalMs": 50,
+            "heartbeatTimeoutMs": 60_000,
+            "cancelGracePeriodMs": 7_000,
+            "payload": {"a": 1},
+        })
+    }
+
+    /// Sends a dispatch and returns its answer once it comes.
+    pub(in crate::arco) async fn dispatch(&self, envelope: &Value) -> Answer {
+        let secret = [("x-arco-dispatch-secret", "dsecret")];
+        self.send(&secret, envelope.to_string()).await
+    }
+
+    pub(in crate::arco) async fn send(
+        &self,
+        headers: &[(&'static str, &str)],
+        body: String,
+    ) -> Answer {
+        let headers = headers.iter().map(|(name, value)| {
+            let name = hyper::header::HeaderName::from_static(name);
+            (name, value.parse().unwrap())
+        });
+        let post = Post {
+            base: &self.url,
+            path: "/dispatch",
+            headers: &headers.collect::<Vec<_>>(),
+            body: body.into(),
+            timeout: BOUND,
+        };
+        self.client.post(post).await.unwrap()
+    }
+
+    /// Sends a dispatch whose answer comes later.
+    pub(in crate::arco) fn begin(&self, envelope: &Value) -> Waiting {
+        let (told, answered) = oneshot::channel();
+        let (client, url, body) = (self.client.clone(), self.url.clone(), envelope.to_string());
+        self.tasks.spawn(async move {
+            let secret = hyper::header::HeaderName::from_static("x-arco-dispatch-secret");
+            let post = Post {
+                base: &url,
+                path: "/dispatch",
+                headers: &[(secret, "dsecret".parse().unwrap())],
+                body: body.into(),
+                timeout: BOUND,
+            };
+            let Ok(answer) = client.post(post).await else {
+                return;
+            };
+            let body = String::from_utf8_lossy(&answer.body).into_owned();
+            let _gone = told.send((answer.status, answer.retry_after, body));
+        });
+        answered
+    }
+
+    pub(in crate::arco) async fn until_stopped(&self) -> (u64, Stop) {
+        let mut stops = self.sandbox.stops.subscribe();
+        let found = timeout(BOUND, stops.wait_for(|stops| !stops.is_empty())).await;
+        found.expect("a stop").unwrap()[0]
+    }
+
+    /// Begins a dispatch of `hang` whose start is acknowledged.
+    pub(in crate::arco) async fn hanging(&self, number: u32) -> Waiting {
+        let answered = self.begin(&self.envelope(number, "hang"));
+        self.plane.expect("started").await.acknowledge(false);
+        answered
+    }
+
+    pub(in crate::arco) fn now_ms(&self) -> i64 {
+        self.clock.now().0
+    }
+
+    /// Stops the worker.
+    pub(in crate::arco) async fn stop(self) {
+        self.tasks.stop();
+        timeout(BOUND, self.tasks.join()).await.unwrap();
+        self.audit.assert_settled();
+    }
+
+    pub(in crate::arco) async fn stop_all(self) {
+        let plane = Arc::clone(&self.plane);
+        self.stop().await;
+        plane.tasks.stop();
+        plane.tasks.join().await;
+    }
+}
+
+/// Waits for the answer to a dispatch.
+pub(in crate::arco) async fn answered(waiting: Waiting) -> (u16, String) {
+    let (status, _, body) = timeout(BOUND, waiting).await.expect("an answer").unwrap();
+    (status, body)
+}

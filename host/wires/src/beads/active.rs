@@ -1,0 +1,156 @@
+//! The open wire: its socket is bound, so that workers wait for [`Active::run`].
+
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use host_core::name::Name;
+use host_core::port::lease::Leases;
+use tokio::time::timeout;
+
+use super::WIRE;
+use super::connect::work;
+use super::executors::{Pulled, Serving};
+use super::leases::{LeasePort, OrchestratorHub};
+use super::orchestrator::{Event, Orchestrator};
+use super::section::{BeadsConfig, OrchestratorConfig};
+use super::socket::Bound;
+use super::worker_section::WorkerConfig;
+use crate::kit::stream::{Hub, Moment, Session as _, accept};
+use crate::wire::executors::Executors;
+use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports, STOP_TIME_MAX};
+
+/// How long the last bytes may take when all connections are closed.
+const FLUSH_TIME: Duration = Duration::from_millis(500);
+
+pub(super) struct ActiveBeads {
+    orchestrator: Option<Listening>,
+    worker: Option<WorkerConfig>,
+    /// `host worker`: this role alone.
+    is_alone: bool,
+}
+
+/// The orchestrator role, not yet serving.
+struct Listening {
+    config: OrchestratorConfig,
+    bound: Bound,
+    serving: Serving,
+}
+
+/// Binds the socket, if the role is on.
+pub(super) fn open(config: &BeadsConfig, place: &Place) -> Result<ActiveBeads, OpenError> {
+    let listening = match (place, &config.orchestrator) {
+        (Place::Serve { .. }, Some(config)) => Some(Listening::open(config)?),
+        _ => None,
+    };
+    let is_alone = matches!(place, Place::Worker { .. });
+    if is_alone && config.worker.is_none() {
+        let message = "there is no orchestrator to work for; name its socket with --socket PATH";
+        return Err(OpenError::usage(message));
+    }
+    Ok(ActiveBeads {
+        orchestrator: listening,
+        worker: config.worker.clone(),
+        is_alone,
+    })
+}
+
+impl Listening {
+    fn open(config: &OrchestratorConfig) -> Result<Self, OpenError> {
+        let bound = Bound::at(&config.path(std::process::id()));
+        Ok(Self {
+            config: config.clone(),
+            bound: bound.map_err(|error| OpenError::failed(error.to_string()))?,
+            serving: Serving::default(),
+        })
+    }
+
+    /// Serves workers until the host stops. Then tells them to end, waits for that, closes all
+    /// connections and removes the socket.
+    async fn serve(self, leases: Arc<dyn Leases>, ports: Ports) {
+        let moment = Moment {
+            now: ports.clock.now(),
+            wall: ports.clock.wall(),
+        };
+        let session = Orchestrator::new(self.config.clone(), moment);
+        let port = LeasePort::new(&self.config, leases);
+        let counters = Arc::clone(&ports.counters);
+        let workers_max = self.config.workers_max;
+        let hub = Hub::with_limit(session, port, ports.clock, ports.counters, workers_max);
+        let _first = self.serving.set(Arc::clone(&hub)).is_ok();
+        let path = self.bound.path().to_owned();
+        let socket = self.bound.listen(counters);
+        let serving = async {
+            let mut open = accept(&hub, socket, &ports.stopping).await;
+            stop(&hub).await;
+            let flushed = async { while open.join_next().await.is_some() {} };
+            let _flushed = timeout(FLUSH_TIME, flushed).await;
+        };
+        tracing::info!(path = %path.display(), "beads workers may connect");
+        tokio::select! {
+            () = serving => {}
+            () = Arc::clone(&hub).keep_time() => {}
+        }
+    }
+}
+
+/// Tells all workers to end, and closes the connections that are left after a time.
+async fn stop(hub: &Arc<OrchestratorHub>) {
+    hub.report(Event::Stop);
+    let ended = hub.until(Orchestrator::is_idle);
+    if timeout(STOP_TIME_MAX, ended).await.is_err() {
+        hub.report(Event::Cut);
+        let _late = timeout(FLUSH_TIME, hub.until(Orchestrator::is_idle)).await;
+    }
+}
+
+impl Active for ActiveBeads {
+    fn ready(&self) -> Vec<(&'static str, String)> {
+        let listening = self.orchestrator.as_ref().map(|it| it.bound.path());
+        let working = self.worker.as_ref().filter(|_| self.is_alone);
+        let path = listening.or_else(|| working.map(|worker| worker.socket.as_path()));
+        let shown = path.map(|path| (WIRE, path.display().to_string()));
+        shown.into_iter().collect()
+    }
+
+    fn executors(&mut self, _ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
+        let listening = self.orchestrator.as_ref()?;
+        Some(Arc::new(Pulled {
+            name: listening.config.executor.clone(),
+            serving: Arc::clone(&listening.serving),
+        }))
+    }
+
+    fn needed_handlers(&self) -> Vec<Name> {
+        let working = self.worker.iter().filter(|_| self.is_alone);
+        working.map(|worker| worker.handler.clone()).collect()
+    }
+
+    fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
+        let Self {
+            orchestrator,
+            worker,
+            is_alone,
+        } = *self;
+        Box::pin(async move {
+            let serving = async {
+                match (orchestrator, ports.leases.clone()) {
+                    (Some(listening), Some(leases)) => listening.serve(leases, ports.clone()).await,
+                    _ if is_alone => {}
+                    _ => ports.stopping.cancelled().await,
+                }
+            };
+            let working = async {
+                match worker {
+                    Some(worker) => work(worker, ports.clone(), !is_alone).await,
+                    None => Ok(()),
+                }
+            };
+            let ((), worked) = tokio::join!(serving, working);
+            worked
+        })
+    }
+}

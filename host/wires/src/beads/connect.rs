@@ -1,0 +1,285 @@
+//! The worker role over its connections: connects, has guests executed and the program called, and
+//! connects again when a connection ends. Decides nothing about tasks.
+
+mod ending;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use host_core::port::{Answer, Answers, Execute, Reply, Tag};
+use host_runtime::tasks::TaskGroup;
+use rustix::process::geteuid;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use self::ending::Endings;
+use super::program::{CALL_TIME, Calls, Program};
+use super::worker::{Effect, Event, GRACE_MS, Worker};
+use super::worker_section::WorkerConfig;
+use crate::kit::pause::Pauses;
+use crate::kit::process::Launcher;
+use crate::kit::stream::{EffectHandler, Hub, Link, Moment, Session as _, serve_connection};
+use crate::kit::trouble::Trouble;
+use crate::wire::{OpenError, Ports};
+
+/// The pauses before a connection is tried again. After the last one the worker gives up.
+const PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// How long `host serve` waits before it connects again, if nobody listens or the orchestrator has
+/// told the worker to end. Also the longest pause if connections end soon after they began.
+const REST_TIME: Duration = Duration::from_secs(30);
+
+/// The user who could be every other user.
+const ROOT: u32 = 0;
+
+/// How long a guest and the program may take when the worker ends.
+const END_TIME: Duration = Duration::from_millis(GRACE_MS + 500);
+
+/// How long they may take when the connection has ended: the guest as above, a call of the program that
+/// has begun, and the one that opens the issue again.
+const TASK_END_TIME: Duration = END_TIME.saturating_add(CALL_TIME.saturating_mul(2));
+
+/// The way to the host's cells.
+pub(super) struct Guests {
+    execute: Arc<dyn Execute>,
+    calls: Option<Calls>,
+}
+
+/// The session of one worker.
+type WorkerHub = Hub<Worker, Guests>;
+
+impl EffectHandler<Worker> for Guests {
+    fn handle(&self, hub: &Arc<WorkerHub>, effect: Effect) {
+        match effect {
+            Effect::Start(tag, job) => {
+                let answers: Arc<dyn Answers> = Arc::<WorkerHub>::clone(hub);
+                self.execute.start(*job, Reply::new(tag, answers));
+            }
+            Effect::Stop(tag, why) => self.execute.stop(tag, GRACE_MS, why),
+            Effect::Call(call, issue_id) => {
+                let asked = self.calls.as_ref().map(|calls| calls.ask(call, issue_id));
+                if asked != Some(true) {
+                    let why = "the program cannot be called".to_owned();
+                    hub.report(Event::Called(Err(why)));
+                }
+            }
+        }
+    }
+}
+
+impl Answers for WorkerHub {
+    fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
+        let outcome = match answer {
+            Answer::Ended(outcome, _) => Some(outcome),
+            Answer::Busy => None,
+            // The wire has no messages for these.
+            Answer::Began | Answer::Progressed(_) | Answer::Logged { .. } => return,
+        };
+        self.report(Event::Ended(tag, outcome));
+    }
+}
+
+/// Why a worker has ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// The orchestrator has told it to, or the host stops.
+    Told,
+    /// Nobody listens at the path.
+    Unreachable(String),
+}
+
+/// Runs all workers of a role. In `host serve` they come back; else they end with SHUTDOWN, or with
+/// an error if the orchestrator cannot be reached.
+pub(super) async fn work(
+    config: WorkerConfig,
+    ports: Ports,
+    comes_back: bool,
+) -> Result<(), OpenError> {
+    let program = match &config.program {
+        Some(command) => Some(Program::new(command.clone(), launcher()?)),
+        None => None,
+    };
+    // One that fails stops the others.
+    let stopping = ports.stopping.child_token();
+    let (ended, mut ends) = mpsc::channel(1);
+    let mut tasks = TaskGroup::default();
+    let endings = Endings::default();
+    for setup in config.setups() {
+        let (ports, path, program) = (ports.clone(), config.socket.clone(), program.clone());
+        let endings = endings.clone();
+        let (stopping, ended) = (stopping.clone(), ended.clone());
+        tasks.spawn(async move {
+            let moment = Moment {
+                now: ports.clock.now(),
+                wall: ports.clock.wall(),
+            };
+            let (calls, asked) = Calls::channel();
+            let guests = Guests {
+                execute: (ports.execute)(),
+                calls: program.is_some().then_some(calls),
+            };
+            let hub = Hub::new(
+                Worker::new(setup, moment),
+                guests,
+                ports.clock,
+                ports.counters,
+            );
+            let answers = Arc::clone(&hub);
+            let calling = asked.serve(program, move |end| answers.report(Event::Called(end)));
+            tokio::select! {
+                end = live(&hub, &path, &endings, &stopping, comes_back) => {
+                    // The receiver outlives this.
+                    let _heard = ended.send(end).await;
+                }
+                () = Arc::clone(&hub).keep_time() => {}
+                () = calling => {}
+            }
+        });
+    }
+    drop(ended);
+    let mut result = Ok(());
+    while let Some(end) = ends.recv().await {
+        if let End::Unreachable(why) = end {
+            stopping.cancel();
+            result = Err(OpenError::failed(why));
+        }
+    }
+    tasks.join().await;
+    result
+}
+
+fn launcher() -> Result<Launcher, OpenError> {
+    Launcher::start()
+        .map_err(|error| OpenError::failed(format!("cannot start a thread for --bd: {error}")))
+}
+
+/// Runs one worker, over one connection after the other.
+async fn live(
+    hub: &Arc<WorkerHub>,
+    path: &Path,
+    endings: &Endings,
+    stopping: &CancellationToken,
+    comes_back: bool,
+) -> End {
+    let mut pauses = Pauses::up_to(REST_TIME);
+    let trouble = Trouble::default();
+    for link in 0.. {
+        let connecting = endings
+            .are_over()
+            .then(|()| connect(path, [geteuid().as_raw(), ROOT]));
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            () = stopping.cancelled() => return End::Told,
+        };
+        let (is_reached, connected_at) = (connected.is_ok(), Instant::now());
+        match connected {
+            Ok(stream) => {
+                trouble.is_over();
+                serve(hub, Link(link), stream, endings, stopping).await;
+            }
+            Err(why) if comes_back => {
+                if trouble.is_news(&why) {
+                    tracing::warn!("{why}; it is tried again every 30 s");
+                }
+            }
+            Err(why) => return End::Unreachable(why),
+        }
+        let was_shut_down = hub.inspect(Worker::was_shut_down);
+        if stopping.is_cancelled() || (was_shut_down && !comes_back) {
+            return End::Told;
+        }
+        let pause = if was_shut_down || !is_reached {
+            Some(REST_TIME)
+        } else {
+            pauses.rest(connected_at.elapsed())
+        };
+        if let Some(pause) = pause {
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = stopping.cancelled() => return End::Told,
+            }
+        }
+        if was_shut_down {
+            hub.report(Event::Again);
+        }
+    }
+    End::Told
+}
+
+/// Serves one connection until it has ended and nothing runs any more.
+async fn serve(
+    hub: &Arc<WorkerHub>,
+    link: Link,
+    stream: UnixStream,
+    endings: &Endings,
+    stopping: &CancellationToken,
+) {
+    let mut serving = std::pin::pin!(serve_connection(Arc::clone(hub), link, stream));
+    tokio::select! {
+        () = &mut serving => {}
+        () = stopping.cancelled() => {
+            hub.report(Event::Stop);
+            let _late = timeout(END_TIME, serving).await;
+        }
+    }
+    let _ending = endings.begin();
+    tokio::select! {
+        _late = timeout(TASK_END_TIME, hub.until(Worker::is_idle)) => {}
+        () = stopping.cancelled() => {
+            // A guest that does not stop in time dies with its cell.
+            let _late = timeout(END_TIME, hub.until(Worker::is_idle)).await;
+        }
+    }
+}
+
+/// Connects to a process of one of the users `trusted`, in four tries.
+async fn connect(path: &Path, trusted: [u32; 2]) -> Result<UnixStream, String> {
+    let mut tries = PAUSES.iter();
+    loop {
+        match UnixStream::connect(path).await {
+            Ok(stream) => return check(path, stream, trusted),
+            Err(error) => match tries.next() {
+                Some(pause) => sleep(*pause).await,
+                None => return Err(unreachable(path, &error)),
+            },
+        }
+    }
+}
+
+/// Anybody may have put a socket at a path that can be guessed, and would have tasks of its own done.
+fn check(path: &Path, stream: UnixStream, trusted: [u32; 2]) -> Result<UnixStream, String> {
+    let peer = stream.peer_cred().map(|peer| peer.uid());
+    if peer.as_ref().is_ok_and(|peer| trusted.contains(peer)) {
+        return Ok(stream);
+    }
+    let whose = peer.map_or_else(
+        |error| format!("nobody knows who ({error})"),
+        |peer| format!("the user {peer}"),
+    );
+    Err(format!(
+        "at {} listens {whose}, and a worker does tasks of its own user ({}) and of root alone; give the \
+         socket of your orchestrator with --socket",
+        path.display(),
+        trusted[0]
+    ))
+}
+
+fn unreachable(path: &Path, error: &io::Error) -> String {
+    format!(
+        "cannot connect to the orchestrator at {}, tried 4 times in 7 s: {error}; start it first, or \
+         give its socket with --socket",
+        path.display()
+    )
+}

@@ -1,0 +1,26 @@
+//! What an orchestrator hears of an outcome.
+
+use host_core::failure::FailureKind;
+use host_core::outcome::Outcome;
+
+use crate::kit::text::cut_marked;
+
+/// The longest error that is sent, in bytes.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+
+/// Returns the `error` of FAILED; `None` if the task is done. `None` as the outcome means that there
+/// was no room.
+pub(super) fn error_text(outcome: Option<&Outcome>) -> Option<String> {
+    let text = match outcome {
+        Some(Outcome::Completed { .. }) => return None,
+        None => "no room: this worker's host is busy".to_owned(),
+        Some(Outcome::Retry { reason, .. }) => format!("retry: {reason}"),
+        Some(Outcome::Cancelled { .. }) => "cancelled".to_owned(),
+        // The handler's own words need no kind before them.
+        Some(Outcome::Failed(failure)) if failure.kind == FailureKind::UserError => {
+            failure.message.clone()
+        }
+        Some(Outcome::Failed(failure)) => format!("{}: {}", failure.kind.as_str(), failure.message),
+    };
+    Some(cut_marked(&text, ERROR_BYTES_MAX).into_owned())
+}

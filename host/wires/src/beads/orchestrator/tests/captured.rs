@@ -1,0 +1,118 @@
+//! Replays what the real worker sent in a captured session: our orchestrator must answer as the real
+//! one did, but once where that one answered twice.
+
+use bytes::Bytes;
+use host_core::outcome::Outcome;
+use host_core::port::lease::LeaseMessage;
+use serde_json::Value;
+
+use super::super::{Event, Orchestrator};
+use super::fixture::Bench;
+use crate::beads::frame::text_of;
+use crate::beads::read::{In, Kind};
+use crate::kit::stream::{Link, Session as _};
+
+const SESSION: &[u8] = include_bytes!("../../../../tests/golden/session-beads-framed.bin");
+
+/// Returns the messages of the capture, each with its length before it: whether the worker sent
+/// it, and its bytes.
+pub(in crate::beads) fn messages() -> Vec<(bool, Bytes)> {
+    let (mut bytes, mut messages) = (SESSION, Vec::new());
+    while let Some((&[back, a, b, c, d], rest)) = bytes.split_first_chunk() {
+        let length = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap();
+        let (payload, rest) = rest.split_at(length);
+        let mut frame = vec![a, b, c, d];
+        frame.extend_from_slice(payload);
+        messages.push((back == 1, Bytes::from(frame)));
+        bytes = rest;
+    }
+    messages
+}
+
+#[test]
+fn the_capture_is_whole() {
+    let messages = messages();
+    assert_eq!(messages.len(), 15);
+    for (_, message) in messages {
+        let value: Value = serde_json::from_slice(text_of(&message)).unwrap();
+        assert_eq!(value["version"], 1);
+    }
+}
+
+/// Cuts what differs between any two sessions.
+fn comparable(message: &Value) -> Value {
+    let mut message = message.clone();
+    for field in ["timestamp", "issue_id", "title", "priority"] {
+        message.as_object_mut().unwrap().remove(field);
+    }
+    message
+}
+
+#[test]
+fn the_real_worker_is_served() {
+    let mut bench = Bench::new(0);
+    bench.jobs.extend([2, 1, 3]);
+    bench.open(1);
+    let (mut theirs, mut ours): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
+    let mut ends = Vec::new();
+    for (is_workers, message) in messages() {
+        if !is_workers {
+            let value: Value = serde_json::from_slice(text_of(&message)).unwrap();
+            theirs.push(value["payload"].clone());
+            continue;
+        }
+        let In { dialect, message } = Orchestrator::read(Ok(message));
+        let mut message = message.unwrap();
+        // Its issue is our job with the same number.
+        if let Kind::Done(report) | Kind::Failed(report, _) = &mut message.kind {
+            let number = report.issue_id.rsplit('-').next().unwrap().parse().unwrap();
+            report.issue_id = super::fixture::job(number).to_string();
+        }
+        let said = In {
+            dialect,
+            message: Ok(message),
+        };
+        bench.say_in(1, said);
+        if !bench.asks.is_empty() {
+            bench.answer();
+        }
+        ours.extend(bench.sent(1));
+        ends.append(&mut bench.told);
+    }
+    bench.say(Event::Stop);
+    ours.extend(bench.sent(1));
+    // The real one answers DONE and FAILED too, as if they were READY.
+    theirs.dedup_by_key(|message| comparable(message));
+    let mut once = ours.clone();
+    once.dedup_by_key(|message| comparable(message));
+    let comparable = |all: &[Value]| -> Vec<Value> { all.iter().map(comparable).collect() };
+    assert_eq!(comparable(&once), comparable(&theirs));
+    let types: Vec<_> = ours.iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["TASK", "TASK", "TASK", "WAIT", "SHUTDOWN"]);
+    assert!(ours.iter().all(|message| message["worker_id"] == "W1"));
+    let [(2, failed), (1, _), (3, done)] = &ends[..] else {
+        panic!("{ends:?}");
+    };
+    let LeaseMessage::Complete {
+        outcome: Outcome::Failed(failure),
+        ..
+    } = failed
+    else {
+        panic!("{failed:?}");
+    };
+    assert_eq!(failure.message, "Failed to close task");
+    let LeaseMessage::Complete {
+        outcome: Outcome::Completed { result },
+        ..
+    } = done
+    else {
+        panic!("{done:?}");
+    };
+    assert_eq!(
+        result.as_ref().unwrap().as_str(),
+        r#"{"duration_ms":2019,"worker_id":"W1"}"#
+    );
+    bench.close(1);
+    assert!(bench.session.is_idle() && !bench.closed.contains(&Link(1)));
+    bench.check_quiet();
+}

@@ -1,0 +1,237 @@
+//! A session with a host that has jobs, and workers that say what a test tells them to.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::{Bytes, BytesMut};
+use host_core::id::{JobId, LeaseId};
+use host_core::port::lease::LeaseMessage;
+use host_core::time::Time;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::beads::EXECUTOR;
+use crate::beads::frame::text_of;
+use crate::beads::messages::Out;
+use crate::beads::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
+use crate::beads::read::{In, Message};
+use crate::beads::section::OrchestratorConfig;
+use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+
+pub(in crate::beads) const START: Time = Time(1_733_423_456_789);
+
+/// How far the wall clock is ahead of host time.
+pub(in crate::beads) const AHEAD_MS: u64 = 1_000;
+
+pub(in crate::beads) const TIMEOUT_MS: u64 = 60_000;
+
+pub(in crate::beads) fn config(hold_ms: u64) -> OrchestratorConfig {
+    OrchestratorConfig {
+        executor: EXECUTOR.parse().unwrap(),
+        socket: "unused".to_owned(),
+        workers_max: 256,
+        wait_seconds: 30,
+        hold_ms,
+    }
+}
+
+pub(in crate::beads) fn job(number: u64) -> JobId {
+    JobId(Uuid::from_u128(number.into()))
+}
+
+pub(in crate::beads) fn granted(number: u64, lease: u64) -> Granted {
+    Granted {
+        job: job(number),
+        lease: LeaseId(Uuid::from_u128(u128::from(lease) << 64)),
+        priority: 2,
+        title: format!("issue {number}"),
+        timeout_ms: TIMEOUT_MS,
+    }
+}
+
+/// A session, and what it has decided so far.
+pub(in crate::beads) struct Bench {
+    pub(in crate::beads) session: Orchestrator,
+    pub(in crate::beads) now: Time,
+    /// Jobs that are available.
+    pub(in crate::beads) jobs: VecDeque<u64>,
+    /// Requests without an answer, with their wait.
+    pub(in crate::beads) asks: VecDeque<(Ask, u64)>,
+    /// The number of each lease's job.
+    leases: BTreeMap<LeaseId, u64>,
+    /// What each worker was sent.
+    sent: BTreeMap<Link, Vec<Value>>,
+    pub(in crate::beads) closed: Vec<Link>,
+    pub(in crate::beads) counted: Vec<&'static str>,
+    /// The number of a job, and how its lease ended.
+    pub(in crate::beads) told: Vec<(u64, LeaseMessage)>,
+    /// Whether the host takes what it is told.
+    pub(in crate::beads) is_taking: bool,
+}
+
+impl Bench {
+    pub(in crate::beads) fn new(hold_ms: u64) -> Self {
+        let moment = Moment {
+            now: START,
+            wall: START.plus_ms(AHEAD_MS),
+        };
+        Self {
+            session: Orchestrator::new(config(hold_ms), moment),
+            now: START,
+            jobs: VecDeque::new(),
+            asks: VecDeque::new(),
+            leases: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            closed: Vec::new(),
+            counted: Vec::new(),
+            told: Vec::new(),
+            is_taking: true,
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment {
+            now: self.now,
+            wall: self.now.plus_ms(AHEAD_MS),
+        }
+    }
+
+    pub(in crate::beads) fn open(&mut self, link: u64) {
+        self.step(|session, at, actions| session.on_open(at.now, Link(link), actions));
+    }
+
+    pub(in crate::beads) fn close(&mut self, link: u64) {
+        self.step(|session, at, actions| session.on_closed(at.now, Link(link), actions));
+    }
+
+    pub(in crate::beads) fn hear(&mut self, link: u64, text: &str) {
+        let said = Orchestrator::read(Ok(Bytes::copy_from_slice(text.as_bytes())));
+        self.say_in(link, said);
+    }
+
+    pub(in crate::beads) fn say_in(&mut self, link: u64, said: In<Message>) {
+        self.step(|session, at, actions| session.on_message(at, Link(link), said, actions));
+    }
+
+    pub(in crate::beads) fn say(&mut self, event: Event) {
+        self.step(|session, at, actions| session.on_event(at, event, actions));
+    }
+
+    pub(in crate::beads) fn pass_ms(&mut self, ms: u64) {
+        self.now = self.now.plus_ms(ms);
+        if self.session.wakeup().is_some_and(|due| due <= self.now) {
+            self.step(|session, at, actions| session.on_wakeup(at.now, actions));
+        }
+    }
+
+    /// Opens a connection and says READY on it.
+    pub(in crate::beads) fn ready(&mut self, link: u64) {
+        if !self.session.workers.contains_key(&Link(link)) {
+            self.open(link);
+        }
+        self.hear(link, &ready(link).to_string());
+    }
+
+    /// Says that a worker has done a job.
+    pub(in crate::beads) fn done(&mut self, link: u64, number: u64) {
+        let done = json!({"type": "DONE", "worker_id": format!("W{link}"), "issue_id": job(number).to_string(), "duration_ms": 12});
+        self.hear(link, &done.to_string());
+    }
+
+    /// Says that a worker has failed a job.
+    pub(in crate::beads) fn failed(&mut self, link: u64, number: u64, error: &str) {
+        let failed = json!({"type": "FAILED", "worker_id": format!("W{link}"), "issue_id": job(number).to_string(), "error": error, "duration_ms": 12});
+        self.hear(link, &failed.to_string());
+    }
+
+    /// Returns what a worker was sent since this was asked last.
+    pub(in crate::beads) fn sent(&mut self, link: u64) -> Vec<Value> {
+        self.sent.remove(&Link(link)).unwrap_or_default()
+    }
+
+    /// Returns the types of what a worker was sent since this was asked last.
+    pub(in crate::beads) fn types(&mut self, link: u64) -> Vec<String> {
+        let sent = self.sent(link);
+        let types = sent
+            .iter()
+            .map(|message| message["type"].as_str().unwrap().to_owned());
+        types.collect()
+    }
+
+    /// Answers the oldest request: with the next job, or with nothing.
+    pub(in crate::beads) fn answer(&mut self) {
+        let (ask, _) = self.asks.pop_front().expect("somebody asks");
+        let granted = self.jobs.pop_front().map(|number| {
+            let granted = granted(number, self.leases.len() as u64);
+            self.leases.insert(granted.lease, number);
+            granted
+        });
+        self.say(Event::Answered(ask, granted));
+    }
+
+    /// Makes a job available and gives it to a worker.
+    pub(in crate::beads) fn busy(&mut self, link: u64, number: u64) {
+        self.jobs.push_back(number);
+        self.ready(link);
+        self.answer();
+        assert_eq!(self.types(link), ["TASK"]);
+    }
+
+    /// Returns the lease of a job that was granted once.
+    pub(in crate::beads) fn lease(&self, number: u64) -> LeaseId {
+        let mut leases = self.leases.iter();
+        *leases.find(|(_, job)| **job == number).unwrap().0
+    }
+
+    fn step(&mut self, act: impl FnOnce(&mut Orchestrator, Moment, &mut ActionsOf<Orchestrator>)) {
+        let mut actions = Actions::default();
+        let at = self.moment();
+        act(&mut self.session, at, &mut actions);
+        let actions: Vec<_> = actions.drain().collect();
+        for action in actions {
+            self.carry_out(action);
+        }
+    }
+
+    fn carry_out(&mut self, action: Action<Out, Effect>) {
+        match action {
+            Action::Send(link, message) => {
+                let mut out = BytesMut::new();
+                Orchestrator::write(&message, &mut out);
+                let mut value: Value = serde_json::from_slice(text_of(&out)).unwrap();
+                if let Some(payload) = value.get_mut("payload") {
+                    value = payload.take();
+                }
+                self.sent.entry(link).or_default().push(value);
+            }
+            Action::Close(link) => self.closed.push(link),
+            Action::Count(code) => self.counted.push(code),
+            Action::Effect(Effect::Ask { ask, wait_ms, .. }) => self.asks.push_back((ask, wait_ms)),
+            Action::Effect(Effect::Withdraw(ask)) => self.asks.retain(|(asked, _)| *asked != ask),
+            Action::Effect(Effect::Tell { lease, message, .. }) => {
+                // A lease that was granted too late for its worker is not known here.
+                let number = self.leases.get(&lease).copied().unwrap_or(0);
+                self.told.push((number, *message));
+                let event = if self.is_taking {
+                    Event::Settled(lease)
+                } else {
+                    Event::Repeat(lease)
+                };
+                self.say(event);
+            }
+            Action::Effect(Effect::Warn(..) | Effect::Note(..)) => {}
+        }
+    }
+
+    /// Checks that nothing is left: no request, no lease, no timer.
+    pub(in crate::beads) fn check_quiet(&self) {
+        assert!(self.asks.is_empty());
+        let left = &self.session;
+        assert!(left.asks.is_empty() && left.leases.is_empty() && left.due.is_empty());
+        assert!(left.ends.is_empty());
+        assert_eq!(left.numbers.len(), left.workers.len());
+    }
+}
+
+pub(in crate::beads) fn ready(link: u64) -> Value {
+    json!({"type": "READY", "worker_id": format!("W{link}"), "timestamp": 1.5})
+}

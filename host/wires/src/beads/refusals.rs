@@ -1,0 +1,209 @@
+//! Why a message is refused: one stable code for each cause, a text for the log, and the start of
+//! the message, cut and escaped. Knows no state.
+
+use crate::kit::stream::Pending;
+
+use super::frame::{Defect, MESSAGE_BYTES_MAX};
+
+/// How many bytes of a refused message are shown.
+const SHOWN_BYTES: usize = 64;
+
+/// The cause of a refusal, as shown in metrics and in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Code {
+    Abuse,
+    Busy,
+    Direction,
+    FieldRange,
+    FieldType,
+    FrameTimeout,
+    FrameTooLarge,
+    Json,
+    LineTimeout,
+    LineTooLong,
+    Peer,
+    Truncated,
+    Unexpected,
+    UnknownType,
+}
+
+/// In the order of declaration.
+const ALL: [Code; 14] = [
+    Code::Abuse,
+    Code::Busy,
+    Code::Direction,
+    Code::FieldRange,
+    Code::FieldType,
+    Code::FrameTimeout,
+    Code::FrameTooLarge,
+    Code::Json,
+    Code::LineTimeout,
+    Code::LineTooLong,
+    Code::Peer,
+    Code::Truncated,
+    Code::Unexpected,
+    Code::UnknownType,
+];
+
+/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
+pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
+
+impl Code {
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Abuse => {
+                "A connection sent 100 bad messages within 10 s and was closed; look at the log \
+                 for the first of them."
+            }
+            Self::Busy => {
+                "TASK came while the worker had another one, and was answered FAILED with `busy`; \
+                 the orchestrator gives a worker one task at a time."
+            }
+            Self::Direction => {
+                "The message is one that the other side sends: workers send READY, DONE and \
+                 FAILED, orchestrators TASK, WAIT and SHUTDOWN."
+            }
+            Self::FieldRange => {
+                "A field's value is outside its range; the log names the field and the limit. A \
+                 worker_id has 1 to 64 characters, an issue_id that a worker executes 1 to 256 bytes \
+                 and no `-` in front."
+            }
+            Self::FieldType => {
+                "A required field is missing or has another type than the document says; the log \
+                 names it."
+            }
+            Self::FrameTimeout => "A frame was begun and did not end within 30 s.",
+            Self::FrameTooLarge => {
+                "A frame's length is above 1 MiB; often it is another protocol on this socket."
+            }
+            Self::Json => {
+                "A line or frame is not one JSON object as it is taken here: whole UTF-8, no key \
+                 twice, no number beyond a double, less than 128 levels deep, nothing after it."
+            }
+            Self::LineTimeout => "A line did not end within 30 s; it is skipped up to its newline.",
+            Self::LineTooLong => {
+                "A line is longer than 1 MiB; it is skipped up to its newline. After 64 MiB \
+                 without one the connection ends."
+            }
+            Self::Peer => {
+                "A process of another user connected and was refused; run workers as the user of \
+                 the host."
+            }
+            Self::Truncated => "The peer closed the connection within a line or frame.",
+            Self::Unexpected => {
+                "DONE or FAILED for a task that the worker does not hold; the worker is told to \
+                 WAIT."
+            }
+            Self::UnknownType => "A message's type is missing or none of the document's.",
+        }
+    }
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Abuse => "E_ABUSE",
+            Self::Busy => "E_BUSY",
+            Self::Direction => "E_DIRECTION",
+            Self::FieldRange => "E_FIELD_RANGE",
+            Self::FieldType => "E_FIELD_TYPE",
+            Self::FrameTimeout => "E_FRAME_TIMEOUT",
+            Self::FrameTooLarge => "E_FRAME_TOO_LARGE",
+            Self::Json => "E_JSON",
+            Self::LineTimeout => "E_LINE_TIMEOUT",
+            Self::LineTooLong => "E_LINE_TOO_LONG",
+            Self::Peer => "E_PEER",
+            Self::Truncated => "E_TRUNCATED",
+            Self::Unexpected => "E_UNEXPECTED",
+            Self::UnknownType => "E_UNKNOWN_TYPE",
+        }
+    }
+}
+
+/// One refused message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) code: Code,
+    /// What is wrong. Quotes nothing of the message.
+    pub(super) text: String,
+    /// The start of the message, escaped.
+    pub(super) start: String,
+}
+
+impl Refusal {
+    /// Refuses the message that begins with `message`.
+    pub(super) fn new(code: Code, text: impl Into<String>, message: &[u8]) -> Self {
+        let start = message.get(..SHOWN_BYTES).unwrap_or(message);
+        Self {
+            code,
+            text: text.into(),
+            start: start.escape_ascii().to_string(),
+        }
+    }
+
+    /// Refuses a value of one field. `found` describes the value without quoting it.
+    pub(super) fn field(name: &str, expected: &str, found: &str, message: &[u8]) -> Self {
+        let text = format!("{name}: expected {expected}, found {found}");
+        Self::new(Code::FieldType, text, message)
+    }
+}
+
+impl From<Defect> for Refusal {
+    fn from(defect: Defect) -> Self {
+        let too_long = format!("the line is longer than {MESSAGE_BYTES_MAX} bytes");
+        match defect {
+            Defect::LineTooLong(start) => Self::new(Code::LineTooLong, too_long, &start),
+            Defect::LineEndless => Self::new(Code::LineTooLong, "the line has no end", b""),
+            Defect::LineLate(start) => Self::new(
+                Code::LineTimeout,
+                "the line's end did not come in time",
+                &start,
+            ),
+            Defect::LineBinary(start) => {
+                Self::new(Code::Json, "the line begins with a zero byte", &start)
+            }
+            Defect::Truncated(bytes) => {
+                let text = format!("the peer closed after {bytes} bytes of a message");
+                Self::new(Code::Truncated, text, b"")
+            }
+            Defect::FrameTooLarge(header) => Self::new(
+                Code::FrameTooLarge,
+                format!(
+                    "the frame's length is {} bytes, at most {MESSAGE_BYTES_MAX} are taken",
+                    u32::from_be_bytes(header)
+                ),
+                &header,
+            ),
+            Defect::FrameLate(pending) => Self::new(
+                Code::FrameTimeout,
+                match pending {
+                    Pending::Nothing | Pending::Header => "the frame's length did not come in time",
+                    Pending::Body => "the frame's payload did not come in time",
+                },
+                b"",
+            ),
+        }
+    }
+}
+
+/// Names the other protocol that a text which is not JSON looks like.
+pub(super) fn other_protocol(text: &[u8]) -> &'static str {
+    let http: [&[u8]; 7] = [
+        b"GET ",
+        b"POST ",
+        b"PUT ",
+        b"HEAD ",
+        b"OPTIONS ",
+        b"DELETE ",
+        b"PRI ",
+    ];
+    match text {
+        _ if http.iter().any(|verb| text.starts_with(verb)) => {
+            "; this looks like HTTP, this socket speaks beads-workers"
+        }
+        [0x16, 3, ..] => "; this looks like TLS, this socket speaks beads-workers",
+        [b'S', b'S', b'H', b'-', ..] => "; this looks like SSH, this socket speaks beads-workers",
+        [b'*' | b'$', b'0'..=b'9', ..] => {
+            "; this looks like Redis, this socket speaks beads-workers"
+        }
+        _ => "",
+    }
+}

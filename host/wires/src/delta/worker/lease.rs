@@ -1,0 +1,163 @@
+//! Reads a lease as an orchestrator grants it: from a file, or as the answer to a request. Pure.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use host_core::json::JsonText;
+use host_core::name::Name;
+use serde_json::value::RawValue;
+
+use super::super::fields::{Fields, found, wrong};
+use super::super::lease_id::LeaseText;
+use super::super::refusals::Refused;
+
+/// The longest ids, in bytes. They are another program's.
+const ID_BYTES_MAX: usize = 4_096;
+
+/// The times of a lease that names none, as the document recommends them, in seconds.
+const TTL_SECONDS: u64 = 120;
+const INTERVAL_SECONDS: u64 = 20;
+
+/// The longest times that are taken as they are, in seconds: ten years.
+const SECONDS_MAX: u64 = 10 * 365 * 24 * 3_600;
+
+/// The most steps and variables of a job.
+const STEPS_MAX: usize = 1_000;
+const VARIABLES_MAX: usize = 1_000;
+
+/// What a step that we execute begins with.
+const WASM: &str = "wasm:";
+
+/// How much of a step's name is shown, in characters.
+const STEP_CHARS_MAX: usize = 200;
+
+/// One lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Lease {
+    pub(super) id: LeaseText,
+    pub(super) job_id: String,
+    pub(super) run_id: Option<String>,
+    pub(super) ttl_ms: u64,
+    pub(super) interval_ms: u64,
+    pub(super) max_runtime_ms: Option<u64>,
+    pub(super) steps: Vec<Step>,
+    /// The variables that the job sets.
+    pub(super) env: Vec<(String, String)>,
+}
+
+/// One step of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// As people see it.
+    pub(super) name: String,
+    /// What is executed; the error says why nothing can be.
+    pub(super) run: Result<(Name, JsonText), String>,
+}
+
+/// Reads a lease. The error is for people and shows no secret.
+pub(super) fn read(text: &[u8]) -> Result<Lease, String> {
+    lease(text).map_err(|refused| refused.message)
+}
+
+fn lease(text: &[u8]) -> Result<Lease, Refused> {
+    let names = &[
+        "type",
+        "job_id",
+        "run_id",
+        "lease_id",
+        "lease_ttl_seconds",
+        "heartbeat_interval_seconds",
+        "max_runtime_seconds",
+        "job_spec",
+    ];
+    let fields = Fields::read(text, names)?;
+    let seconds = |name: &str| -> Result<Option<u64>, Refused> {
+        let seconds: Option<u64> = fields.optional(name, "a whole number of seconds")?;
+        Ok(seconds
+            .filter(|seconds| *seconds > 0)
+            .map(|it| it.min(SECONDS_MAX)))
+    };
+    let ttl_ms = seconds("lease_ttl_seconds")?.unwrap_or(TTL_SECONDS) * 1_000;
+    let interval = seconds("heartbeat_interval_seconds")?.unwrap_or(INTERVAL_SECONDS);
+    let spec = fields.raw("job_spec");
+    let spec = spec.ok_or_else(|| wrong("job_spec", "an object", "nothing"))?;
+    let (steps, env) = read_spec(spec)?;
+    Ok(Lease {
+        id: LeaseText(fields.text("lease_id", ID_BYTES_MAX)?),
+        job_id: fields.text("job_id", ID_BYTES_MAX)?,
+        run_id: fields.optional("run_id", "a string")?,
+        ttl_ms,
+        // An interval that is longer would let the lease run out.
+        interval_ms: (interval * 1_000).min(ttl_ms / 2).max(1),
+        max_runtime_ms: seconds("max_runtime_seconds")?.map(|seconds| seconds * 1_000),
+        steps,
+        env,
+    })
+}
+
+type Spec = (Vec<Step>, Vec<(String, String)>);
+
+fn read_spec(raw: &RawValue) -> Result<Spec, Refused> {
+    let fields = Fields::within(raw.get(), &["steps", "env"]);
+    let fields = fields.map_err(|found| wrong("job_spec", "an object", &found))?;
+    let steps: Option<Vec<&RawValue>> = fields.optional("steps", "an array")?;
+    let steps = steps.unwrap_or_default();
+    if steps.len() > STEPS_MAX {
+        let found = format!("an array of {}", steps.len());
+        return Err(wrong(
+            "job_spec.steps",
+            &format!("at most {STEPS_MAX}"),
+            &found,
+        ));
+    }
+    let steps = (0..).zip(steps).map(|(at, step)| read_step(at, step, raw));
+    let env: Option<BTreeMap<String, String>> = fields.optional("env", "an object of strings")?;
+    let env = env.unwrap_or_default().into_iter().take(VARIABLES_MAX);
+    Ok((steps.collect(), env.collect()))
+}
+
+/// Reads a step. One that is none of ours fails when its turn comes.
+fn read_step(at: usize, raw: &RawValue, spec: &RawValue) -> Step {
+    let (run, with): (Option<String>, Option<&RawValue>) = match serde_json::from_str(raw.get()) {
+        Ok(text) => (Some(text), None),
+        Err(_) => match Fields::within(raw.get(), &["run", "with"]) {
+            Ok(fields) => (
+                fields.optional("run", "").ok().flatten(),
+                fields.raw("with"),
+            ),
+            Err(_) => (None, None),
+        },
+    };
+    let name: String = match &run {
+        Some(run) => run.chars().take(STEP_CHARS_MAX).collect(),
+        None => format!("step {at}"),
+    };
+    let other =
+        || format!("{name:?} is no step that this runner executes; those begin with {WASM}");
+    let run = run
+        .as_deref()
+        .and_then(|run| run.strip_prefix(WASM))
+        .ok_or_else(other);
+    let run = run.and_then(|handler| {
+        let handler = handler.trim().parse::<Name>();
+        let handler = handler.map_err(|error| format!("{name:?} names no handler: {error}"))?;
+        Ok((handler, params(at, with, spec)?))
+    });
+    Step { name, run }
+}
+
+/// Returns the params of a step: the spec and the step's number, over what the step gives.
+fn params(at: usize, with: Option<&RawValue>, spec: &RawValue) -> Result<JsonText, String> {
+    let number = RawValue::from_string(at.to_string()).map_err(|error| error.to_string())?;
+    let mut params: BTreeMap<String, &RawValue> = match with {
+        None => BTreeMap::new(),
+        Some(with) => serde_json::from_str(with.get())
+            .map_err(|_| format!("step {at}: `with` is {}, not an object", found(with.get())))?,
+    };
+    params.insert("spec".to_owned(), spec);
+    params.insert("step".to_owned(), &number);
+    let text = serde_json::to_string(&params).map_err(|error| error.to_string())?;
+    Ok(JsonText(text))
+}

@@ -1,0 +1,344 @@
+//! The dispatcher role: foreign workers execute our jobs. Stores and queues jobs, watches their
+//! hashes until they end, stops jobs, and queues jobs again that a worker lost. Pure.
+
+mod ends;
+mod execution;
+mod looks;
+mod outcome;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use host_core::time::Time;
+
+use super::config::DispatcherConfig;
+use super::job::is_id;
+use super::messages::{self, Call, CallTag, Command, Lane, Value};
+use crate::kit::stream::Moment;
+use host_core::port::End;
+use host_core::port::Tag;
+
+pub use self::execution::Execution;
+
+/// The wait before a refused command is sent again, in milliseconds.
+const REFUSED_PAUSE_MS: u64 = 1_000;
+
+/// How long after the grace period a worker may take to report a stopped job, in milliseconds.
+const STOP_LATE_MS: u64 = 1_000;
+
+/// The actions the session decided on, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DispatcherAct {
+    /// Send this to Redis.
+    Call(Call),
+    /// The session accepts work from now on, until Redis cannot be reached.
+    Ready,
+    /// Report to people that Redis refused a command. It is sent again later.
+    Refused {
+        /// How many commands Redis has refused since the connection was opened.
+        times: u32,
+        /// The error of Redis, without secrets.
+        why: String,
+    },
+    /// An execution is over. Nothing follows about it.
+    Ended { tag: Tag, end: End },
+}
+
+/// All jobs sent to foreign workers of one Redis.
+#[derive(Debug)]
+pub struct Dispatcher {
+    config: DispatcherConfig,
+    out: BTreeMap<Tag, Out>,
+    /// Ended jobs whose traces must still be removed, with the time for that.
+    ended: BTreeSet<(Time, Trace)>,
+    calls: BTreeMap<CallTag, Purpose>,
+    /// Ended jobs with long outputs, which are read one at a time.
+    long: VecDeque<Tag>,
+    due: BTreeSet<(Time, Due)>,
+    connected: bool,
+    stopping: bool,
+    /// How many commands Redis has refused since the connection was opened.
+    refusals: u32,
+    calls_made: u64,
+}
+
+/// One job that was sent out.
+#[derive(Debug)]
+struct Out {
+    execution: Execution,
+    /// Whether Redis has confirmed that the job is queued.
+    queued: bool,
+    queued_at: Time,
+    started_at: Option<Time>,
+    /// The `updated_at` of that start, and how many starts were seen.
+    start_seen: (Option<String>, u32),
+    /// Since when the job is in no list although no worker has started it.
+    absent_since: Option<Time>,
+    /// When its hash is read next; `None` while it is being read.
+    look_at: Option<Time>,
+    requeues: u32,
+    /// When a cancelled job must have stopped.
+    stop_by: Option<Time>,
+    /// When the job was asked to stop because it exceeded its time limit.
+    late_since: Option<Time>,
+}
+
+/// The data in Redis of a job that is no longer out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Trace {
+    id: String,
+    worker: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Purpose {
+    Reconcile,
+    Submit(Tag),
+    Look(Vec<Tag>),
+    Fetch(Tag),
+    Absent(Vec<Tag>),
+    Recall(Vec<Tag>),
+    Withdraw(Tag),
+    Forget(Vec<Trace>),
+    NothingFollows,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Reconcile,
+    Look,
+    /// Redis is away: time limits are looked at without it.
+    Away,
+    Absent,
+    Tidy,
+    Submit(Tag),
+    GiveUp(Tag),
+}
+
+type Todo = Vec<DispatcherAct>;
+
+impl Dispatcher {
+    /// Makes a session without jobs.
+    pub fn new(config: DispatcherConfig) -> Self {
+        Self {
+            config,
+            out: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            calls: BTreeMap::new(),
+            long: VecDeque::new(),
+            due: BTreeSet::new(),
+            connected: false,
+            stopping: false,
+            refusals: 0,
+            calls_made: 0,
+        }
+    }
+
+    /// Sends a job out. If there is no room or Redis cannot be reached, answers that there is no
+    /// room.
+    pub fn on_start(&mut self, at: Moment, tag: Tag, execution: Execution, todo: &mut Todo) {
+        let full = self.out.len() >= self.config.in_flight_max;
+        if full || self.stopping || !self.connected || !is_id(&execution.id) {
+            let end = End::NoRoom;
+            return todo.push(DispatcherAct::Ended { tag, end });
+        }
+        let out = Out {
+            execution,
+            queued: false,
+            queued_at: at.now,
+            started_at: None,
+            start_seen: (None, 0),
+            absent_since: None,
+            look_at: None,
+            requeues: 0,
+            stop_by: None,
+            late_since: None,
+        };
+        self.out.insert(tag, out);
+        self.submit(at, tag, todo);
+    }
+
+    /// Takes a job back if no worker has it; otherwise asks its worker to stop it. If the worker
+    /// does not report the end within the grace period, the job is given up, even if Redis cannot
+    /// be reached.
+    pub fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Todo) {
+        let Some(out) = self.out.get_mut(&tag) else {
+            return;
+        };
+        let stop_by = at.now.plus_ms(grace_ms).plus_ms(STOP_LATE_MS);
+        let earlier = out.stop_by.replace(stop_by);
+        if let Some(earlier) = earlier {
+            out.stop_by = Some(earlier.min(stop_by));
+        } else {
+            self.withdraw(at, tag, todo);
+        }
+        self.arm(stop_by, Due::GiveUp(tag));
+        self.look_soon(at.now, tag);
+    }
+
+    /// Handles a new connection: sends unconfirmed commands again, and takes back the jobs of an
+    /// earlier run of this host.
+    pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
+        self.connected = true;
+        self.due.retain(|(_, due)| *due != Due::Away);
+        self.refusals = 0;
+        self.reconcile(todo);
+        let mut unsent = Vec::new();
+        let mut stopping = Vec::new();
+        for (tag, out) in &mut self.out {
+            out.look_at = Some(at.now);
+            if out.stop_by.is_some() || out.late_since.is_some() {
+                stopping.push(*tag);
+            } else if !out.queued {
+                unsent.push(*tag);
+            }
+        }
+        for tag in unsent {
+            self.submit(at, tag, todo);
+        }
+        for tag in stopping {
+            self.withdraw(at, tag, todo);
+        }
+        self.look(at, todo);
+        self.arm(at.now.plus_ms(looks::ABSENT_EVERY_MS), Due::Absent);
+    }
+
+    /// Handles a lost connection. Calls in flight get no answer.
+    pub fn on_disconnected(&mut self) {
+        self.connected = false;
+        self.calls.clear();
+        self.long.clear();
+        self.ended.clear();
+        self.due.retain(|(_, due)| matches!(due, Due::GiveUp(_)));
+        // At once, and then as long as Redis is away.
+        self.arm(Time(0), Due::Away);
+    }
+
+    /// Handles the answer to a call: one value for each command.
+    pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
+        match self.calls.remove(&call) {
+            Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
+            Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
+            Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
+            Some(Purpose::Fetch(tag)) => self.fetched(at, tag, values, todo),
+            Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
+            Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
+            Some(Purpose::Withdraw(tag)) => self.withdrawn(at, tag, values, todo),
+            Some(Purpose::Forget(traces)) => self.forgotten(at, traces, values, todo),
+            Some(Purpose::NothingFollows) => {
+                self.refused(values, todo);
+            }
+            None => {}
+        }
+    }
+
+    /// Takes back the jobs that no worker has, because the host will stop soon. Jobs at workers
+    /// continue.
+    pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
+        self.recall(at, todo);
+    }
+
+    /// Stops: sends no more jobs and takes back all jobs, which are lost. Ends when
+    /// [`Dispatcher::is_idle`]. Jobs that cannot be taken back in Redis now are taken back at the
+    /// next start.
+    pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
+        self.stopping = true;
+        let tags: Vec<Tag> = self.out.keys().copied().collect();
+        for tag in tags {
+            let end = End::Lost("the host stops".to_owned());
+            self.give_up(at, tag, end, todo);
+        }
+        self.tidy(Time(i64::MAX), at, todo);
+    }
+
+    /// Returns when the next timer is due.
+    pub fn wakeup(&self) -> Option<Time> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Handles all timers that are due.
+    pub fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
+        while self.due.first().is_some_and(|(due, _)| *due <= at.now) {
+            match self.due.pop_first() {
+                Some((_, Due::Reconcile)) => self.reconcile(todo),
+                Some((_, Due::Look)) => self.look(at, todo),
+                Some((_, Due::Away)) => self.watch_without_redis(at, todo),
+                Some((_, Due::Absent)) => self.look_for_absent(at, todo),
+                Some((_, Due::Tidy)) => self.tidy(at.now, at, todo),
+                Some((_, Due::Submit(tag))) => self.submit(at, tag, todo),
+                Some((_, Due::GiveUp(tag))) => self.cancel_timed_out(at, tag, todo),
+                None => return,
+            }
+        }
+    }
+
+    /// Returns whether no job is out and no call waits for an answer.
+    pub fn is_idle(&self) -> bool {
+        self.out.is_empty() && self.calls.is_empty()
+    }
+
+    /// Stores and queues a job, unless it has been cancelled.
+    fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+        let Some(out) = self.out.get(&tag).filter(|out| out.stop_by.is_none()) else {
+            return;
+        };
+        let Execution { id, worker_id, .. } = &out.execution;
+        let fields = out.execution.fields(&self.config, at.wall);
+        let commands = vec![
+            messages::plain(&["HSET", &messages::out(&self.config.instance), id, worker_id]),
+            messages::store_and_queue(id, worker_id, &fields),
+        ];
+        self.call(Purpose::Submit(tag), commands, todo);
+    }
+
+    fn submitted(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+        let is_refused = self.refused(values, todo);
+        let Some(out) = self.out.get_mut(&tag) else {
+            return;
+        };
+        if is_refused {
+            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Submit(tag));
+        }
+        out.queued = true;
+        out.queued_at = at.now;
+        self.look_soon(at.now, tag);
+    }
+
+    /// Returns whether Redis refused one of the commands, and reports it.
+    fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
+        let refusal = values.iter().find_map(|value| match value {
+            Value::Error(text) => Some(text),
+            _ => None,
+        });
+        if let Some(text) = refusal {
+            self.refusals = self.refusals.saturating_add(1);
+            let (times, why) = (self.refusals, text.chars().take(256).collect());
+            todo.push(DispatcherAct::Refused { times, why });
+        }
+        refusal.is_some()
+    }
+
+    fn arm(&mut self, at: Time, due: Due) {
+        self.due.insert((at, due));
+    }
+
+    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
+        self.send(purpose, Lane::Shared, commands, todo);
+    }
+
+    fn send(&mut self, purpose: Purpose, lane: Lane, commands: Vec<Command>, todo: &mut Todo) {
+        if commands.is_empty() || !self.connected {
+            return;
+        }
+        let tag = CallTag(self.calls_made);
+        self.calls_made += 1;
+        self.calls.insert(tag, purpose);
+        todo.push(DispatcherAct::Call(Call {
+            tag,
+            lane,
+            commands,
+        }));
+    }
+}

@@ -1,0 +1,495 @@
+//! The dispatcher against a Redis in memory, with workers that the test plays, and with our own
+//! worker.
+
+mod limits;
+mod stops;
+mod storms;
+
+use host_core::failure::FailureKind;
+use host_core::json::JsonText;
+use host_core::outcome::Outcome;
+
+use super::looks::LOOK_MS;
+use super::*;
+use crate::hero::messages::Script;
+use crate::hero::model::Model;
+use crate::hero::task::Task;
+
+fn id(n: u32) -> String {
+    format!("3f2b8a1c-0000-4000-8000-{n:012}")
+}
+
+fn execution(n: u32) -> Execution {
+    Execution {
+        id: id(n),
+        worker_id: "w1".to_owned(),
+        task: Task::Script("40 + 2".to_owned()),
+        caller_id: None,
+        context_id: "c".to_owned(),
+        timeout_ms: 1_500,
+        deadline: None,
+        env: [("REGION".to_owned(), "eu".to_owned())].into(),
+        log_path: None,
+        attributes: BTreeMap::new(),
+    }
+}
+
+struct Bench {
+    redis: Model,
+    dispatcher: Dispatcher,
+    now: Time,
+    calls: Vec<Call>,
+    ended: Vec<(u64, End)>,
+    ready: usize,
+    refused: Vec<String>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(DispatcherConfig::new("host-a"))
+    }
+
+    fn with(config: DispatcherConfig) -> Self {
+        let mut bench = Self {
+            redis: Model::default(),
+            dispatcher: Dispatcher::new(config),
+            now: Time(1_000),
+            calls: Vec::new(),
+            ended: Vec::new(),
+            ready: 0,
+            refused: Vec::new(),
+        };
+        bench.tell(Dispatcher::on_connected);
+        bench
+    }
+
+    fn at(&self) -> Moment {
+        Moment {
+            now: self.now,
+            wall: self.now,
+        }
+    }
+
+    fn hand_in(&mut self, hand_in: impl FnOnce(&mut Dispatcher, Moment, &mut Todo)) {
+        let (at, mut todo) = (self.at(), Vec::new());
+        hand_in(&mut self.dispatcher, at, &mut todo);
+        for act in todo {
+            match act {
+                DispatcherAct::Call(call) => self.calls.push(call),
+                DispatcherAct::Ready => self.ready += 1,
+                DispatcherAct::Refused { why, .. } => self.refused.push(why),
+                DispatcherAct::Ended { tag, end } => self.ended.push((tag.0, end)),
+            }
+        }
+    }
+
+    fn tell(&mut self, hand_in: impl FnOnce(&mut Dispatcher, Moment, &mut Todo)) {
+        self.hand_in(hand_in);
+        while !self.calls.is_empty() {
+            self.answer();
+        }
+    }
+
+    /// Lets Redis answer the first call.
+    fn answer(&mut self) {
+        let call = self.calls.remove(0);
+        self.redis.now = self.now;
+        let values = self.redis.answer(&call);
+        self.hand_in(|it, at, todo| it.on_reply(at, call.tag, &values, todo));
+    }
+
+    fn send(&mut self, n: u32) {
+        self.tell(|it, at, todo| it.on_start(at, Tag(n.into()), execution(n), todo));
+    }
+
+    fn pass(&mut self, ms: u64) {
+        let end = self.now.plus_ms(ms);
+        while let Some(due) = self.dispatcher.wakeup().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.tell(Dispatcher::on_wakeup);
+        }
+        self.now = end;
+    }
+
+    /// Takes a job as a worker does that uses `BLPOP`.
+    fn taken(&mut self, n: u32) {
+        let removed = self
+            .redis
+            .plain(&["LREM", "hero:work_queue:w1", "0", &id(n)]);
+        assert_eq!(removed, Value::Int(1), "{n} was queued");
+    }
+
+    /// Does what a worker does, as documented.
+    fn worker_says(&mut self, n: u32, fields: &[(&str, &str)]) {
+        self.redis.hset(&id(n), fields);
+        self.pass(LOOK_MS);
+    }
+
+    fn outcome(&mut self) -> Outcome {
+        match self.ended.pop() {
+            Some((_, End::Outcome(outcome))) => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_job_is_stored_queued_and_awaited() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    let fields = [
+        ("id", id(1)),
+        ("caller_id", "host".to_owned()),
+        ("worker_id", "w1".to_owned()),
+        ("context_id", "c".to_owned()),
+        ("script", "40 + 2".to_owned()),
+        ("timeout", "2".to_owned()),
+        ("retries", "0".to_owned()),
+        ("concurrent", "true".to_owned()),
+        ("status", "dispatched".to_owned()),
+        ("env_vars", r#"{"REGION":"eu"}"#.to_owned()),
+        ("dependencies", "[]".to_owned()),
+    ];
+    for (field, value) in fields {
+        assert_eq!(bench.redis.field(&id(1), field), Some(value), "{field}");
+    }
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+    bench.worker_says(1, &[("status", "started")]);
+    assert!(bench.ended.is_empty());
+    bench.worker_says(1, &[("status", "finished"), ("output", "42")]);
+    let result = Some(JsonText("42".to_owned()));
+    assert_eq!(bench.outcome(), Outcome::Completed { result });
+    assert!(bench.dispatcher.is_idle());
+    let out = "hero:out:host-a";
+    assert_eq!(bench.redis.texts(out), [(id(1), "w1".to_owned())]);
+    // A worker replies a moment after it has written the hash.
+    bench.redis.push(&format!("hero:reply:{}", id(1)), "42");
+    bench.pass(2_500);
+    assert!(bench.redis.texts(out).is_empty());
+    assert!(
+        bench
+            .redis
+            .items(&format!("hero:reply:{}", id(1)))
+            .is_empty()
+    );
+    assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(1))], 3_600);
+}
+
+#[test]
+fn a_deployed_handler_is_named_in_its_field() {
+    let mut bench = Bench::new();
+    let mut named = execution(1);
+    named.task = Task::Handler {
+        name: "resize".to_owned(),
+        params: JsonText("{\"w\":1}".to_owned()),
+    };
+    bench.tell(|it, at, todo| it.on_start(at, Tag(1), named, todo));
+    assert_eq!(
+        bench.redis.field(&id(1), "handler").as_deref(),
+        Some("resize")
+    );
+    assert_eq!(
+        bench.redis.field(&id(1), "script").as_deref(),
+        Some("{\"w\":1}")
+    );
+}
+
+#[test]
+fn what_workers_write_is_read() {
+    use FailureKind::{
+        Cancelled, FuelExhausted, HandlerNotFound, InvalidParams, TimedOut, UserError,
+    };
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    for (output, expected) in [
+        ("42", "42"),
+        ("", "null"),
+        ("hello", "\"hello\""),
+        ("{\"a\":1}", "{\"a\":1}"),
+        ("{\"a\":1,\"a\":2}", "\"{\\\"a\\\":1,\\\"a\\\":2}\""),
+        ("\"x\"", "\"x\""),
+        (&deep, &serde_json::Value::String(deep.clone()).to_string()),
+    ] {
+        let mut bench = Bench::new();
+        bench.send(1);
+        bench.worker_says(1, &[("status", "finished"), ("output", output)]);
+        let result = Some(JsonText(expected.to_owned()));
+        assert_eq!(
+            bench.outcome(),
+            Outcome::Completed { result },
+            "{output:.20}"
+        );
+    }
+    for (error, kind) in [
+        ("timeout", TimedOut),
+        ("stopped", Cancelled),
+        ("stopped_by_request", Cancelled),
+        ("handler_not_found: no", HandlerNotFound),
+        ("fuel_exhausted: all of it", FuelExhausted),
+        ("invalid_params: no", InvalidParams),
+        ("E_FIELD_RANGE script: no", InvalidParams),
+        ("anything", UserError),
+        ("", UserError),
+        (&"ü".repeat(100_000), UserError),
+    ] {
+        let mut bench = Bench::new();
+        bench.send(1);
+        bench.worker_says(1, &[("status", "error"), ("error", error)]);
+        let Outcome::Failed(failure) = bench.outcome() else {
+            panic!("{error:.20} is no failure")
+        };
+        assert_eq!(failure.kind, kind, "{error:.20}");
+        assert!(!failure.message.is_empty() && failure.message.len() <= 8 << 10);
+    }
+}
+
+#[test]
+fn long_outputs_are_read_one_after_the_other() {
+    let mut bench = Bench::new();
+    let output = |n: u32| format!("\"{}\"", n.to_string().repeat(100_000));
+    for n in 1..=5 {
+        bench.send(n);
+        let output = output(n);
+        bench
+            .redis
+            .hset(&id(n), &[("status", "finished"), ("output", &output)]);
+    }
+    let mut longest = 0;
+    while bench.ended.len() < 5 {
+        if bench.calls.is_empty() {
+            bench.now = bench.dispatcher.wakeup().unwrap().max(bench.now);
+            bench.hand_in(Dispatcher::on_wakeup);
+            continue;
+        }
+        let answer = bench.redis.answer(&bench.calls[0]);
+        longest = longest.max(format!("{answer:?}").len());
+        bench.answer();
+    }
+    let ended = bench.ended.iter().map(|(n, end)| (*n, end.clone()));
+    let expected = (1..=5).map(|n| {
+        let result = Some(JsonText(output(n)));
+        (u64::from(n), End::Outcome(Outcome::Completed { result }))
+    });
+    assert!(ended.eq(expected));
+    assert!(longest < 600_000, "{longest}: several at once");
+}
+
+#[test]
+fn an_output_that_is_too_large_is_not_read() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    let output = "x".repeat((16 << 20) + 1);
+    bench.worker_says(1, &[("status", "finished"), ("output", &output)]);
+    let Outcome::Failed(failure) = bench.outcome() else {
+        panic!("it is refused")
+    };
+    assert_eq!(failure.kind, FailureKind::ResultTooLarge);
+    assert!(failure.message.contains("16777217"), "{}", failure.message);
+}
+
+#[test]
+fn what_an_earlier_life_had_out_is_taken_back() {
+    let mut bench = Bench::new();
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    bench.taken(2);
+    bench.worker_says(2, &[("status", "started")]);
+    bench.taken(3);
+    bench
+        .redis
+        .hset(&id(3), &[("status", "finished"), ("output", "3")]);
+    // The host was killed and starts again.
+    bench.dispatcher = Dispatcher::new(DispatcherConfig::new("host-a"));
+    bench.ready = 0;
+    bench.send(4);
+    assert_eq!(bench.ended, [(4, End::NoRoom)], "it is not ready yet");
+    bench.tell(Dispatcher::on_connected);
+    assert_eq!(bench.ready, 1);
+    bench.send(5);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(5)]);
+    assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(2)]);
+    assert_eq!(
+        bench.redis.field(&id(1), "error").unwrap(),
+        "stopped_by_request"
+    );
+    assert_eq!(bench.redis.field(&id(3), "status").unwrap(), "finished");
+    let out: Vec<_> = bench.redis.texts("hero:out:host-a");
+    let still = [2, 5].map(|n| (id(n), "w1".to_owned()));
+    assert_eq!(out, still, "one runs on, one is new");
+    for n in 1..=3 {
+        assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(n))], 3_600);
+    }
+}
+
+#[test]
+fn a_host_that_stops_takes_back_what_is_out() {
+    let mut bench = Bench::new();
+    for n in 1..=2 {
+        bench.send(n);
+    }
+    bench.taken(1);
+    bench.worker_says(1, &[("status", "started")]);
+    bench.tell(Dispatcher::on_stop);
+    assert!(bench.dispatcher.is_idle());
+    assert_eq!(bench.ended.len(), 2);
+    assert!(
+        bench
+            .ended
+            .iter()
+            .all(|(_, end)| matches!(end, End::Lost(_)))
+    );
+    assert!(bench.redis.items("hero:work_queue:w1").is_empty());
+    assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
+    // The next run removes the rest.
+    let out = bench.redis.texts("hero:out:host-a");
+    assert_eq!(out, [(id(1), "w1".to_owned())]);
+}
+
+#[test]
+fn a_host_that_drains_takes_back_what_nobody_has_taken() {
+    let mut bench = Bench::new();
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    bench.taken(1);
+    bench.worker_says(1, &[("status", "started")]);
+    bench.taken(2);
+    bench.tell(Dispatcher::on_drain);
+    assert_eq!(bench.ended, [(3, End::NoRoom)], "nobody has begun it");
+    for list in ["work_queue", "stop_queue"] {
+        let items = bench.redis.items(&format!("hero:{list}:w1"));
+        assert!(items.is_empty(), "{list}: {items:?}");
+    }
+    bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
+    bench.worker_says(2, &[("status", "finished"), ("output", "2")]);
+    assert_eq!(bench.ended.len(), 3);
+    bench.pass(2_500);
+    assert!(bench.redis.texts("hero:out:host-a").is_empty());
+}
+
+#[test]
+fn what_redis_refuses_is_told_and_asked_for_again() {
+    let mut bench = Bench::new();
+    let refusal = || Value::Error("OOM command not allowed".to_owned());
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), execution(1), todo));
+    let call = bench.calls.remove(0);
+    bench.hand_in(|it, at, todo| {
+        it.on_reply(at, call.tag, &[Value::Int(1), refusal()], todo);
+    });
+    assert_eq!(bench.refused, ["OOM command not allowed"]);
+    bench.pass(REFUSED_PAUSE_MS);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+}
+
+#[test]
+fn an_assignment_becomes_a_hash() {
+    let assignment = |handler: &str, params: &str| host_core::port::Assignment {
+        request_id: "r".to_owned(),
+        job_id: "j".to_owned(),
+        handler: handler.to_owned(),
+        params: JsonText(params.to_owned()),
+        queue: "night".to_owned(),
+        priority: 5,
+        attempt: 1,
+        enqueued_at: Time(0),
+        timeout_ms: 10,
+        deadline: None,
+        trace: Vec::new(),
+        attributes: vec![("caller_id".to_owned(), "alice".to_owned())],
+        worker_id: "host".to_owned(),
+        losses: 0,
+    };
+    let of = |handler, params| Execution::of(assignment(handler, params), "w1", id(1));
+    let named = of("resize", "{\"w\":1}").unwrap();
+    assert_eq!(
+        (named.caller_id.as_deref(), named.context_id.as_str()),
+        (Some("alice"), "night")
+    );
+    let script = of("script", "{\"script\":\"40 + 2\",\"more\":1}").unwrap();
+    assert_eq!(script.task, Task::Script("40 + 2".to_owned()));
+    for params in ["{}", "[]", "{\"script\":7}", "{\"script\":\"\"}"] {
+        let failure = of("script", params).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::InvalidParams, "{params}");
+        assert!(!failure.is_retryable() && failure.message.contains("params.script"));
+    }
+}
+
+#[test]
+fn a_hash_that_is_gone_is_a_loss() {
+    let mut bench = Bench::new();
+    bench.send(1);
+    bench.redis.keys.remove(&format!("hero:job:{}", id(1)));
+    bench.pass(LOOK_MS);
+    assert!(
+        matches!(&bench.ended[..], [(1, End::Lost(_))]),
+        "{:?}",
+        bench.ended
+    );
+}
+
+#[test]
+fn there_is_room_for_so_many() {
+    let mut bench = Bench::with(DispatcherConfig {
+        in_flight_max: 2,
+        ..DispatcherConfig::new("host-a")
+    });
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    assert_eq!(bench.ended, [(3, End::NoRoom)]);
+}
+
+#[test]
+fn what_was_not_confirmed_is_sent_again_and_queued_once() {
+    let mut bench = Bench::new();
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), execution(1), todo));
+    let lost = bench.calls.remove(0);
+    bench.redis.answer(&lost);
+    bench.dispatcher.on_disconnected();
+    bench.hand_in(|it, at, todo| it.on_start(at, Tag(2), execution(2), todo));
+    assert_eq!(bench.ended.pop(), Some((2, End::NoRoom)), "Redis is away");
+    bench.tell(Dispatcher::on_connected);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+    bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
+    assert_eq!(bench.ended.len(), 1);
+}
+
+#[test]
+fn the_attributes_of_a_job_reach_its_worker() {
+    let attributes = [
+        ("context_id", "c"),
+        ("env.REGION", "eu"),
+        ("env.NOT-A-NAME", "x"),
+        ("log_path", "jobs/1.log"),
+        ("tenant", "t"),
+    ];
+    let assignment = host_core::port::Assignment {
+        request_id: "r".to_owned(),
+        job_id: "j".to_owned(),
+        handler: "resize".to_owned(),
+        params: JsonText("{}".to_owned()),
+        queue: "night".to_owned(),
+        attempt: 1,
+        enqueued_at: Time(0),
+        timeout_ms: 10,
+        deadline: None,
+        trace: Vec::new(),
+        attributes: attributes
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+        priority: 5,
+        worker_id: "host".to_owned(),
+        losses: 0,
+    };
+    let sent = Execution::of(assignment, "w1", id(1)).unwrap();
+    let fields = sent.fields(&DispatcherConfig::new("host-a"), Time(0));
+    let field = |name: &str| {
+        let found = fields.iter().find(|(other, _)| *other == name);
+        found.map(|(_, value)| value.as_str())
+    };
+    assert_eq!(field("context_id"), Some("c"));
+    assert_eq!(field("env_vars"), Some(r#"{"REGION":"eu"}"#));
+    assert_eq!(field("log_path"), Some("jobs/1.log"));
+    let others = r#"{"env.NOT-A-NAME":"x","tenant":"t"}"#;
+    assert_eq!(field("attributes"), Some(others));
+}

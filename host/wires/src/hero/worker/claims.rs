@@ -1,0 +1,283 @@
+//! Turns ids into jobs of this host: claims, reads and checks the ids that were popped or left
+//! behind, and renews the claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use host_core::time::Time;
+
+use super::turns::TURN_KEPT_MS;
+use super::{
+    CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, Queue, REFUSED_PAUSE_MS,
+    RENEW_EVERY_MS, Refusal, Script, Todo, Value, Worker, WorkerAct, messages,
+};
+use crate::hero::job::{self, FIELDS};
+use crate::kit::stream::Moment;
+
+impl Worker {
+    /// Handles popped ids.
+    pub(super) fn popped(&mut self, at: Moment, values: &[Value], todo: &mut Todo) {
+        let mut claims = Vec::new();
+        for value in values {
+            let id = match value {
+                Value::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                Value::Error(_) => {
+                    if self.queue != Queue::Refused {
+                        self.refused(at.now, Some(value), todo);
+                    }
+                    self.queue = Queue::Refused;
+                    self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Fill);
+                    continue;
+                }
+                _ => continue,
+            };
+            if let Some(held) = self.jobs.get_mut(&id) {
+                // This entry was found in the processing list before the answer to its pop came.
+                if std::mem::take(&mut held.found) {
+                    continue;
+                }
+                if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing(_)) {
+                    self.again.insert(id);
+                } else {
+                    // Both entries stay until the job ends: Redis may have forgotten the first.
+                    self.bury(id.as_bytes(), &Self::twice(), false, todo);
+                }
+            } else if let Some(id) = self.take(value, id, false, todo) {
+                claims.push(id);
+            }
+        }
+        self.claim(claims, todo);
+    }
+
+    /// Handles the processing list. A job that no host has is taken only at the next check, because
+    /// a host that lost its connection claims its jobs again as soon as it is back.
+    pub(super) fn found(&mut self, now: Time, list: Option<&Value>, todo: &mut Todo) {
+        let Some(Value::List(values)) = list else {
+            return;
+        };
+        let mut claims = Vec::new();
+        let mut orphans = BTreeMap::new();
+        for value in values {
+            let Value::Data(bytes) = value else { continue };
+            let id = String::from_utf8_lossy(bytes).into_owned();
+            if self.jobs.contains_key(&id) {
+                continue;
+            }
+            let Some(id) = self.take(value, id, true, todo) else {
+                continue;
+            };
+            let since = self.orphans.get(&id).copied().unwrap_or(now);
+            if let Some(held) = self.jobs.get_mut(&id) {
+                held.only_own = now.since_ms(since) < RENEW_EVERY_MS;
+            }
+            orphans.insert(id.clone(), since);
+            claims.push(id);
+        }
+        self.orphans = orphans;
+        self.claim(claims, todo);
+    }
+
+    /// Adds a popped entry as a job to claim, if it is a valid id.
+    fn take(&mut self, value: &Value, id: String, found: bool, todo: &mut Todo) -> Option<String> {
+        if !job::is_id(&id) {
+            let bytes = match value {
+                Value::Data(bytes) => bytes.as_slice(),
+                _ => &[],
+            };
+            let found = format!("{} bytes", bytes.len());
+            let refusal = Refusal::field(Code::Id, "id", "a UUID", &found);
+            self.reject_id(bytes, &refusal, todo);
+            return None;
+        }
+        self.hold(id.clone(), found);
+        Some(id)
+    }
+
+    fn hold(&mut self, id: String, found: bool) {
+        let held = Held {
+            phase: Phase::Claiming,
+            job: None,
+            attempt: 1,
+            losses: 0,
+            began: None,
+            has_turn: false,
+            stop: false,
+            found,
+            only_own: false,
+        };
+        self.jobs.insert(id, held);
+    }
+
+    /// Takes a job again that has just ended here and was popped again.
+    pub(super) fn take_again(&mut self, id: &str, todo: &mut Todo) {
+        self.hold(id.to_owned(), false);
+        self.claim(vec![id.to_owned()], todo);
+    }
+
+    pub(super) fn claim(&mut self, ids: Vec<String>, todo: &mut Todo) {
+        let scripts = ids.iter().map(|id| self.claim_script(id)).collect();
+        self.call(Purpose::Claim(ids), scripts, todo);
+    }
+
+    fn claim_script(&self, id: &str) -> Command {
+        let config = &self.config;
+        let only_own = self.jobs.get(id).is_some_and(|held| held.only_own);
+        let mut args = vec![
+            id.to_owned(),
+            config.instance.clone(),
+            CLAIM_MS.to_string(),
+            messages::STOPS_SCANNED_MAX.to_string(),
+            u8::from(!only_own).to_string(),
+            FIELDS.len().to_string(),
+        ];
+        args.extend(FIELDS.map(|(field, _)| field.to_owned()));
+        args.extend(FIELDS.map(|(_, bytes_max)| bytes_max.to_string()));
+        Command::Script {
+            script: Script::Claim,
+            keys: vec![
+                messages::job_key(id),
+                messages::claim_key(id),
+                messages::stop_queue(&config.worker_id),
+            ],
+            args: args.into_iter().map(String::into_bytes).collect(),
+        }
+    }
+
+    /// Handles the answer to a claim: whether the job belongs to this host, and its fields.
+    /// It is void if the job left this host and came back meanwhile, and its new claim was answered.
+    pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
+        let held = self.jobs.get(&id);
+        if held.is_none_or(|held| held.phase != Phase::Claiming) {
+            return;
+        }
+        let fields = match value {
+            Value::List(fields) => fields.as_slice(),
+            _ => &[],
+        };
+        let refused = match fields.first().and_then(Value::text) {
+            Some("claimed") => return self.read(at, id, fields, todo),
+            Some("held") => {
+                // Another host has it, and removes it from the list when it has ended.
+                if self.jobs.remove(&id).is_some_and(|held| !held.found) {
+                    todo.push(WorkerAct::Count(Code::JobTwice.as_str()));
+                }
+                self.orphans.remove(&id);
+                return;
+            }
+            Some("free") => return self.free(id, todo),
+            Some("missing") => Refusal::new(Code::JobMissing, "the job has no hash"),
+            Some("no_hash") => Refusal::new(Code::JobType, "the job's key does not hold a hash"),
+            // Its host has ended it since the list was read, or left the entry behind.
+            Some("ended") if self.jobs.get(&id).is_some_and(|held| held.found) => {
+                self.jobs.remove(&id);
+                self.orphans.remove(&id);
+                let forget = messages::forget_processing(&self.config.worker_id, id.as_bytes());
+                return self.call(Purpose::NothingFollows, vec![forget], todo);
+            }
+            Some("ended") => Refusal::new(Code::JobEnded, "the job has already ended"),
+            _ => {
+                self.refused(at.now, Some(value), todo);
+                return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Claim(id));
+            }
+        };
+        self.jobs.remove(&id);
+        self.reject_id(id.as_bytes(), &refused, todo);
+    }
+
+    /// Leaves a job that no host has for now, unless this host has popped it.
+    fn free(&mut self, id: String, todo: &mut Todo) {
+        match self.jobs.get_mut(&id) {
+            Some(held) if !held.found => {
+                held.only_own = false;
+                self.claim(vec![id], todo);
+            }
+            _ => {
+                self.jobs.remove(&id);
+            }
+        }
+    }
+
+    fn read(&mut self, at: Moment, id: String, fields: &[Value], todo: &mut Todo) {
+        let stop = fields.get(1) == Some(&Value::Int(1));
+        let read = job::read(&id, fields.get(2..).unwrap_or_default(), &self.terms);
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        held.stop |= stop;
+        match read {
+            _ if self.stopping => self.give_back(at, &id, todo),
+            Err(refusal) => {
+                todo.push(WorkerAct::Count(refusal.code()));
+                self.finish(at, &id, Ending::Error(refusal.text()), todo);
+            }
+            Ok(_) if held.stop => self.finish(at, &id, Ending::stopped(), todo),
+            Ok(job) => {
+                held.job = Some(Box::new(job));
+                self.look_for_stops_soon(at.now);
+                self.admit(at, id, todo);
+            }
+        }
+    }
+
+    /// Renews claims and looks for jobs that another host left behind.
+    pub(super) fn renew(&mut self, at: Moment, todo: &mut Todo) {
+        // A job whose end is being written must not be claimed again afterwards; until then it is ours.
+        let ending: BTreeSet<&String> = self
+            .calls
+            .values()
+            .filter_map(|purpose| match purpose {
+                Purpose::Finish(id) | Purpose::Release(id) => Some(id),
+                _ => None,
+            })
+            .collect();
+        let ids: Vec<String> = self
+            .jobs
+            .iter()
+            .filter(|(id, held)| held.phase != Phase::Claiming && !ending.contains(id))
+            .map(|(id, _)| id.clone())
+            .collect();
+        let taken = ids.len();
+        let (contexts, turns): (Vec<String>, Vec<String>) = ids
+            .iter()
+            .filter(|id| self.jobs.get(*id).is_some_and(|held| held.has_turn))
+            .filter_map(|id| Some((self.context_of(id)?, id.clone())))
+            .unzip();
+        let ids: Vec<String> = ids.into_iter().chain(ending.into_iter().cloned()).collect();
+        if !ids.is_empty() {
+            let numbers = [CLAIM_MS, taken as u64, ids.len() as u64, TURN_KEPT_MS];
+            let args = numbers.iter().map(u64::to_string).chain(turns.clone());
+            let keys = ids.iter().map(|id| messages::claim_key(id));
+            let script = Command::Script {
+                script: Script::Renew,
+                keys: keys.chain(contexts).collect(),
+                args: std::iter::once(self.config.instance.clone())
+                    .chain(args)
+                    .map(String::into_bytes)
+                    .collect(),
+            };
+            let ids = ids.into_iter().chain(turns).collect();
+            self.call(Purpose::Renew(ids), vec![script], todo);
+        }
+        if !self.stopping {
+            let list = messages::list_processing(&self.config.worker_id);
+            self.call(Purpose::Recover, vec![list], todo);
+            let count = messages::count_queued(&self.config.worker_id);
+            self.call(Purpose::Depth, vec![count], todo);
+        }
+        self.arm_once(at.now.plus_ms(RENEW_EVERY_MS), Due::Renew);
+    }
+
+    /// Drops jobs that another host has taken, and those whose turn another job has.
+    pub(super) fn renewed(&mut self, ids: &[String], lost: Option<&Value>, todo: &mut Todo) {
+        let Some(Value::List(places)) = lost else {
+            return;
+        };
+        for place in places {
+            let Value::Int(place) = place else { continue };
+            let place = usize::try_from(*place).unwrap_or_default();
+            let Some(id) = place.checked_sub(1).and_then(|place| ids.get(place)) else {
+                continue;
+            };
+            self.lose(id, todo);
+        }
+    }
+}

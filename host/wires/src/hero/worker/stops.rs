@@ -1,0 +1,149 @@
+//! Stop requests: reads them from the stop queue, stops our jobs, and removes requests that are no
+//! longer needed.
+
+use std::collections::BTreeMap;
+
+use host_core::time::Time;
+
+use super::{Due, Ending, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, messages};
+use crate::hero::job;
+use crate::kit::stream::Moment;
+
+/// How often the stop queue is read while this host has jobs, in milliseconds.
+const LOOK_EVERY_MS: u64 = 100;
+
+/// How often it is read while this host has no jobs, in milliseconds.
+const LOOK_IDLE_MS: u64 = 5_000;
+
+/// How long a request for a job without a hash is kept, in milliseconds, because its sender may be
+/// about to store it. Also how often the hash of one that is not here is looked at.
+const UNKNOWN_KEPT_MS: u64 = 600_000;
+
+/// Requests for jobs that are not here, and when the hash of each was first looked at, or was last
+/// seen.
+#[derive(Debug, Default)]
+pub(super) struct Stops(BTreeMap<String, Time>);
+
+impl Stops {
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.0.contains_key(id)
+    }
+}
+
+impl Worker {
+    pub(super) fn look_for_stops(&mut self, now: Time, todo: &mut Todo) {
+        let list = messages::list_stops(&self.config.worker_id);
+        self.call(Purpose::Stops, vec![list], todo);
+        let every_ms = if self.jobs.is_empty() {
+            LOOK_IDLE_MS
+        } else {
+            LOOK_EVERY_MS
+        };
+        self.arm_once(now.plus_ms(every_ms), Due::Stops);
+    }
+
+    /// Reads the stop queue sooner, because this host has jobs now.
+    pub(super) fn look_for_stops_soon(&mut self, now: Time) {
+        let soon = now.plus_ms(LOOK_EVERY_MS);
+        let armed = self.due.iter().find(|(_, due)| *due == Due::Stops).cloned();
+        if let Some(armed) = armed.filter(|(at, _)| *at > soon) {
+            self.due.remove(&armed);
+            self.arm(soon, Due::Stops);
+        }
+    }
+
+    /// Handles the stop queue.
+    pub(super) fn stops_listed(&mut self, at: Moment, list: Option<&Value>, todo: &mut Todo) {
+        let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
+        if let Some(Value::List(entries)) = list {
+            for entry in entries {
+                if let Value::Data(id) = entry {
+                    *counts.entry(id).or_default() += 1;
+                }
+            }
+        }
+        let stops = &mut self.stops.0;
+        stops.retain(|id, _| counts.contains_key(id.as_bytes()));
+        let worker = self.config.worker_id.clone();
+        let (mut forget, mut ask) = (Vec::new(), Vec::new());
+        for (entry, count) in counts {
+            let id = std::str::from_utf8(entry).ok();
+            let Some(id) = id.filter(|id| job::is_id(id)) else {
+                forget.push(messages::forget_stop(&worker, entry, count));
+                continue;
+            };
+            if self.jobs.contains_key(id) {
+                self.stop_job(at, id, todo);
+            } else {
+                let since = self.stops.0.get(id).copied();
+                if since.is_none_or(|since| at.now.since_ms(since) >= UNKNOWN_KEPT_MS) {
+                    self.stops.0.entry(id.to_owned()).or_insert(at.now);
+                    ask.push((id.to_owned(), count));
+                }
+            }
+        }
+        self.call(Purpose::NothingFollows, forget, todo);
+        let looks = ask
+            .iter()
+            .flat_map(|(id, _)| [messages::status_of(id), messages::kind_of(id)]);
+        let looks = looks.collect();
+        self.call(Purpose::StopStatuses(ask), looks, todo);
+    }
+
+    /// Removes requests for jobs that have ended, and for those that have had no hash for some time.
+    /// Removes only as many as were seen, because the rest of the list may be long.
+    pub(super) fn stop_statuses(
+        &mut self,
+        now: Time,
+        asked: &[(String, usize)],
+        values: &[Value],
+        todo: &mut Todo,
+    ) {
+        let mut forget = Vec::new();
+        for ((id, count), looked) in asked.iter().zip(values.chunks(2)) {
+            if self.jobs.contains_key(id) {
+                continue;
+            }
+            let [status, kind] = looked else { continue };
+            let ended = matches!(status.text(), Some("finished" | "error"));
+            let since = self.stops.0.get(id).copied().unwrap_or(now);
+            match kind.text() {
+                Some("none") if now.since_ms(since) < UNKNOWN_KEPT_MS => continue,
+                Some("none") => {}
+                _ if ended => {}
+                _ => {
+                    // It is queued, or another host has it: the request holds.
+                    self.stops.0.insert(id.clone(), now);
+                    continue;
+                }
+            }
+            self.stops.0.remove(id);
+            let worker = &self.config.worker_id;
+            forget.push(messages::forget_stop(worker, id.as_bytes(), *count));
+        }
+        self.call(Purpose::NothingFollows, forget, todo);
+    }
+
+    fn stop_job(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+        let grace_ms = self.config.grace_ms;
+        let Some(held) = self.jobs.get_mut(id) else {
+            return;
+        };
+        let again = std::mem::replace(&mut held.stop, true);
+        match &held.phase {
+            Phase::Running { tag, .. } if !again => todo.push(WorkerAct::Stop {
+                tag: *tag,
+                grace_ms,
+                why: Stop::Cancelled,
+            }),
+            Phase::Waiting(_)
+            | Phase::Parked
+            | Phase::Turn
+            | Phase::Ready
+            | Phase::Crowded
+            | Phase::Backoff => self.finish(at, id, Ending::stopped(), todo),
+            Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing(_) => {
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The wires: one folder per protocol, what they are to the host (`wire`), and what they share
+//! (`kit`).
+//!
+//! A session decides, as a pure function of its state, a message and the time; the driver moves
+//! bytes. Nothing here knows the store, the cells or the server: the ways inward are the doors of
+//! `host_core::port`.
+
+pub mod kit;
+#[cfg(test)]
+mod lease_host;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod transcript;
+pub mod wire;
+
+pub mod arco;
+pub mod beads;
+pub mod delta;
+pub mod hero;
+pub mod rrq;
+
+/// Every wire, in the order in which they are shown.
+pub const WIRES: &[&dyn wire::Wire] = &[
+    &rrq::Rrq,
+    &hero::Hero,
+    &delta::Delta,
+    &arco::Arco,
+    &beads::Beads,
+];
+
+#[cfg(test)]
+mod tests;

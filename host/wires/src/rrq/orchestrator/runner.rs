@@ -1,0 +1,118 @@
+//! One runner: the state of its process and connection, and how long to wait before the next try.
+//! Decides nothing about requests.
+
+use std::collections::BTreeSet;
+
+use host_core::port::Tag;
+use host_core::time::Time;
+
+use crate::kit::stream::Link;
+
+/// How long a started runner may take until it listens, in milliseconds.
+pub(super) const CONNECT_MS_MAX: u64 = 15_000;
+
+/// The wait after the first failed connection, in milliseconds. Doubles each time.
+const CONNECT_BACKOFF_MS: u64 = 20;
+
+/// The longest wait between two tries to connect, in milliseconds.
+const CONNECT_BACKOFF_MS_MAX: u64 = 500;
+
+/// The wait before the first restart, in milliseconds. Doubles with each failure.
+const LAUNCH_BACKOFF_MS: u64 = 100;
+
+/// The longest wait before a restart, in milliseconds.
+const LAUNCH_BACKOFF_MS_MAX: u64 = 30_000;
+
+/// The state of a runner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No process runs. A timer starts the next one.
+    Down,
+    /// The process is being started.
+    Launching,
+    /// The process runs, but may not listen yet.
+    Connecting { give_up_at: Time, tries: u32 },
+    /// The runner accepts requests; over `main` if one connection carries them all.
+    Up { main: Option<Link> },
+    /// The runner was asked to end.
+    Ending,
+}
+
+/// What a runner is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// It always runs and takes any request.
+    Regular,
+    /// It runs only when there are requests that must be alone, and takes these. Or it has been
+    /// replaced and only ends what it has.
+    Extra,
+}
+
+#[derive(Debug)]
+pub(super) struct Runner {
+    pub(super) duty: Duty,
+    pub(super) state: State,
+    /// The requests in flight.
+    pub(super) runs: BTreeSet<Tag>,
+    /// Whether the request in flight must be alone.
+    pub(super) is_alone: bool,
+    /// Whether the runner gets no new requests and is restarted when its requests have ended.
+    pub(super) draining: bool,
+    /// Since when the runner is stuck. Another takes its place while its other requests end.
+    pub(super) stuck_since: Option<Time>,
+    /// When a request was lost that was not alone.
+    pub(super) lost_at: Option<Time>,
+    /// How many times in a row the runner ended without having answered a request.
+    pub(super) failures: u32,
+    pub(super) timer: Option<Time>,
+}
+
+impl Runner {
+    pub(super) const fn new(duty: Duty) -> Self {
+        Self {
+            duty,
+            state: State::Down,
+            runs: BTreeSet::new(),
+            is_alone: false,
+            draining: false,
+            stuck_since: None,
+            lost_at: None,
+            failures: 0,
+            timer: None,
+        }
+    }
+
+    /// Returns whether the runner takes requests.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self.state, State::Up { .. }) && !self.draining && !self.is_alone
+    }
+
+    /// Returns how many more requests of any job the runner accepts.
+    pub(super) fn free(&self, in_flight_max: usize) -> usize {
+        match self.duty {
+            Duty::Regular if self.is_open() => in_flight_max.saturating_sub(self.runs.len()),
+            Duty::Regular | Duty::Extra => 0,
+        }
+    }
+
+    /// Returns whether the runner is an extra one that neither runs nor is about to.
+    pub(super) const fn is_spare(&self) -> bool {
+        matches!(self.duty, Duty::Extra)
+            && matches!(self.state, State::Down)
+            && self.timer.is_none()
+    }
+
+    /// Returns how long to wait before starting the process again.
+    pub(super) fn launch_backoff_ms(&self) -> u64 {
+        doubled(LAUNCH_BACKOFF_MS, self.failures, LAUNCH_BACKOFF_MS_MAX)
+    }
+}
+
+/// Returns how long to wait before connecting again.
+pub(super) fn connect_backoff_ms(tries: u32) -> u64 {
+    doubled(CONNECT_BACKOFF_MS, tries, CONNECT_BACKOFF_MS_MAX)
+}
+
+fn doubled(base_ms: u64, times: u32, max_ms: u64) -> u64 {
+    base_ms.saturating_mul(1 << times.min(20)).min(max_ms)
+}

@@ -1,0 +1,263 @@
+//! Jobs that were lost with others, and runners that are stuck.
+
+use host_core::failure::FailureKind;
+use host_core::outcome::Outcome;
+use host_core::port::{End, Tag};
+use serde_json::json;
+
+use super::super::PoolEvent;
+use super::super::apart::APART_MS;
+use super::fixture::{Bench, assignment, config};
+use crate::kit::stream::Link;
+use crate::rrq::config::{Dialect, Source};
+
+use super::rules::failure_kind;
+
+#[test]
+fn a_hung_request_is_cancelled_then_its_runner_restarted_when_its_neighbours_are_through() {
+    let mut bench = Bench::up(2, 2, Dialect::Current);
+    bench.start(0, 1_000);
+    bench.start(1, 60_000);
+    bench.start(2, 60_000);
+    let (hung, other) = (bench.links[0].1, bench.links[1].1);
+    bench.pass_ms(1_000);
+    let cancel = bench.last_link();
+    assert_eq!(
+        bench.written(cancel),
+        [json!({"type": "cancel", "payload": {
+            "protocol_version": "2", "job_id": "j0", "request_id": "r0", "hard_kill": false
+        }})]
+    );
+    assert_eq!(bench.ended, []);
+    bench.pass_ms(1_000);
+    assert_eq!(failure_kind(&bench.ended[0].1), Some(FailureKind::TimedOut));
+    assert_eq!(bench.free, 1, "the stuck runner takes nothing new");
+    assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
+    assert_eq!(
+        bench.log.last().unwrap(),
+        "launch 2",
+        "another takes its place"
+    );
+    bench.say(PoolEvent::Launched { runner: 2 });
+    assert_eq!(bench.free, 3);
+    bench.hear_success(bench.last_link(), 9);
+    bench.counted.clear();
+    bench.start(4, 60_000);
+    bench.hear_success(bench.last_link(), 4);
+    bench.ended.pop();
+    bench.start(5, 60_000);
+    bench.start(3, 60_000);
+    assert_eq!(bench.written(other).len(), 2);
+    bench.hear_success(bench.last_link(), 5);
+    bench.ended.pop();
+    bench.hear_success(hung, 0);
+    assert_eq!(bench.counted, ["E_OUTCOME_UNKNOWN"], "late");
+    bench.hear_success(hung, 2);
+    assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
+    bench.hear_success(other, 1);
+    bench.hear_success(other, 3);
+    let outcomes: Vec<_> = bench.ended[1..].iter().map(|(tag, _)| tag.0).collect();
+    assert_eq!(outcomes, [2, 1, 3], "no neighbour was failed");
+    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.pass_ms(60_000);
+    assert!(
+        !bench.log.contains(&"launch 0".to_owned()),
+        "it has been replaced"
+    );
+    assert_eq!(bench.free, 4);
+    let shown = bench.pool.runners();
+    let shown: Vec<bool> = shown.iter().map(|runner| runner.is_shown).collect();
+    assert_eq!(shown, [false, true, true, false, false]);
+    bench.check_quiet();
+}
+
+#[test]
+fn a_job_that_was_lost_with_others_is_kept_apart_from_such_jobs() {
+    let mut bench = Bench::up(1, 4, Dialect::Current);
+    let main = bench.links[0].1;
+    bench.start(0, 60_000);
+    for tag in 1..=3 {
+        bench.start_lost(tag, 1);
+    }
+    assert_eq!(bench.free, 0, "those that wait count");
+    assert_eq!(
+        bench.written(main).len(),
+        2,
+        "one of them beside one that is none"
+    );
+    bench.hear_success(main, 1);
+    assert_eq!(bench.written(main).len(), 1, "then the next");
+    bench.pass_ms(APART_MS);
+    assert_eq!(
+        bench.written(main).len(),
+        1,
+        "it has shown that it is harmless"
+    );
+    for tag in [0, 2, 3] {
+        bench.hear_success(main, tag);
+    }
+    assert_eq!(bench.free, 4);
+    bench.check_quiet();
+}
+
+#[test]
+fn a_job_that_was_lost_with_others_more_than_once_runs_alone_beside_the_pool() {
+    for dialect in [Dialect::Current, Dialect::Documented] {
+        let mut bench = Bench::up(1, 4, dialect);
+        bench.start(0, 60_000);
+        bench.log.clear();
+        bench.start_lost(1, 2);
+        bench.start_lost(2, 7);
+        bench.pass_ms(0);
+        assert_eq!(bench.log, ["launch 1"]);
+        bench.start(3, 60_000);
+        assert_eq!(bench.pool.runners[0].runs.len(), 2, "the others go on");
+        bench.say(PoolEvent::Launched { runner: 1 });
+        assert_eq!(bench.pool.runners[1].runs, [Tag(1)].into());
+        assert_eq!(bench.free, 1);
+        bench.say(PoolEvent::Exited { runner: 1 });
+        assert!(
+            matches!(&bench.ended[..], [(Tag(1), End::Lost(_))]),
+            "it harms nobody"
+        );
+        bench.pass_ms(100);
+        bench.say(PoolEvent::Launched { runner: 1 });
+        assert_eq!(bench.pool.runners[1].runs, [Tag(2)].into());
+        bench.log.clear();
+        bench.hear_success(bench.last_link(), 2);
+        assert!(
+            bench.log.contains(&"kill 1 after 5000".to_owned()),
+            "{:?}",
+            bench.log
+        );
+        bench.say(PoolEvent::Exited { runner: 1 });
+        bench.pass_ms(60_000);
+        assert!(!bench.log.contains(&"launch 1".to_owned()));
+        assert_eq!(
+            bench.pool.runners().iter().filter(|it| it.is_shown).count(),
+            1
+        );
+    }
+}
+
+#[test]
+fn a_job_that_must_be_alone_has_an_external_runner_for_itself() {
+    let mut external = config(1, 4, Dialect::Current);
+    external.source = Source::External("127.0.0.1:9000".parse().unwrap());
+    let mut bench = Bench::new(&external);
+    bench.pass_ms(0);
+    let main = bench.last_link();
+    bench.start(0, 60_000);
+    bench.start_lost(1, 2);
+    bench.start(2, 60_000);
+    assert_eq!(
+        bench.ended,
+        [(Tag(2), End::NoRoom)],
+        "it has to become idle"
+    );
+    bench.hear_success(main, 0);
+    assert_eq!(bench.written(main).len(), 2);
+    assert_eq!(bench.free, 0);
+    bench.hear_success(main, 1);
+    assert_eq!(bench.free, 4);
+    assert_eq!(bench.links.len(), 1);
+}
+
+#[test]
+fn what_waits_to_be_kept_apart_can_be_cancelled_and_ends_at_its_deadline() {
+    let mut bench = Bench::up(1, 8, Dialect::Current);
+    bench.start_lost(0, 1);
+    for tag in 1..=4 {
+        bench.start_lost(tag, 1);
+    }
+    let mut late = assignment(5, 60_000);
+    (late.losses, late.deadline) = (1, Some(bench.now.plus_ms(500)));
+    bench.say(PoolEvent::Start(Tag(5), Box::new(late)));
+    bench.cancel(2, 500);
+    let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
+    assert_eq!(bench.ended, [(Tag(2), cancelled)]);
+    bench.pass_ms(500);
+    assert_eq!(bench.ended[1].0, Tag(5));
+    assert_eq!(failure_kind(&bench.ended[1].1), Some(FailureKind::TimedOut));
+    bench.say(PoolEvent::Drain);
+    let given_back: Vec<_> = bench.ended[2..].to_vec();
+    assert_eq!(given_back, [1, 3, 4].map(|tag| (Tag(tag), End::NoRoom)));
+    bench.hear_success(bench.links[0].1, 0);
+    bench.check_quiet();
+}
+
+#[test]
+fn a_pool_of_one_with_a_stuck_runner_goes_on_at_once() {
+    for dialect in [Dialect::Current, Dialect::Documented] {
+        let mut bench = Bench::up(1, 2, dialect);
+        bench.start(0, 1_000);
+        bench.start(1, 3_600_000);
+        bench.pass_ms(2_000);
+        assert_eq!(bench.log.last().unwrap(), "launch 1");
+        bench.say(PoolEvent::Launched { runner: 1 });
+        assert_eq!(bench.free, 2);
+        assert_eq!(bench.ended.len(), 1, "the neighbour goes on");
+        // The second is stuck as well; then the third; then the first is ended.
+        for runner in 1..=2 {
+            bench.start(2 * u64::try_from(runner).unwrap(), 1_000);
+            bench.start(2 * u64::try_from(runner).unwrap() + 1, 3_600_000);
+            bench.ended.clear();
+            bench.pass_ms(2_000);
+            assert_eq!(bench.ended.len(), 1);
+            if runner < 2 {
+                bench.say(PoolEvent::Launched { runner: runner + 1 });
+                assert_eq!(bench.free, 2);
+            }
+        }
+        assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
+        bench.say(PoolEvent::Exited { runner: 0 });
+        bench.pass_ms(100);
+        assert_eq!(bench.log.last().unwrap(), "launch 0");
+        bench.say(PoolEvent::Launched { runner: 0 });
+        assert_eq!(bench.free, 2);
+    }
+}
+
+#[test]
+fn a_runner_that_is_stuck_while_it_is_connected_to_again_is_still_restarted() {
+    let mut bench = Bench::up(1, 2, Dialect::Documented);
+    bench.start(0, 1_000);
+    bench.listening = false;
+    bench.start(1, 1_000);
+    assert_eq!(bench.ended, [(Tag(1), End::NoRoom)]);
+    assert_eq!(bench.free, 0, "it is connected to again");
+    bench.pass_ms(2_000);
+    assert_eq!(failure_kind(&bench.ended[1].1), Some(FailureKind::TimedOut));
+    bench.listening = true;
+    bench.pass_ms(500);
+    assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
+}
+
+#[test]
+fn connections_that_end_one_after_the_other_are_lost_together() {
+    let mut bench = Bench::up(1, 4, Dialect::Documented);
+    let before = bench.links.len();
+    for tag in 0..3 {
+        bench.start(tag, 60_000);
+    }
+    let links: Vec<Link> = bench.links[before..]
+        .iter()
+        .map(|(_, link)| *link)
+        .collect();
+    bench.close(links[0]);
+    assert_eq!(bench.free, 0, "it may be ending");
+    bench.close(links[2]);
+    bench.pass_ms(5);
+    bench.say(PoolEvent::Exited { runner: 0 });
+    assert_eq!(bench.ended.len(), 3);
+    for (_, end) in &bench.ended {
+        assert!(matches!(end, End::LostWithOthers(_)), "{end:?}");
+    }
+    // Much later, one that is alone is.
+    bench.pass_ms(100);
+    bench.say(PoolEvent::Launched { runner: 0 });
+    bench.pass_ms(2_000);
+    bench.start(3, 60_000);
+    bench.close(bench.last_link());
+    assert!(matches!(&bench.ended[3], (Tag(3), End::Lost(_))));
+}

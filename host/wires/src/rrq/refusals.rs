@@ -1,0 +1,262 @@
+//! The reasons for refusing a peer's message: one stable code for each cause, its message, and
+//! whether the peer can be answered. Knows no state.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use serde_json::value::to_raw_value;
+
+use super::frame::{Defect, PAYLOAD_BYTES_MAX};
+pub(super) use super::ids::Ids;
+use super::messages::{ErrorOut, Out, ResponseOut, Status};
+use crate::kit::stream::{Cut, Pending};
+
+/// The cause of a refusal, as shown in metrics and in the `code` of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Code {
+    Busy,
+    CancelPeer,
+    Direction,
+    FieldMismatch,
+    FieldRange,
+    FieldType,
+    FrameEmpty,
+    FrameTimeout,
+    FrameTooLarge,
+    FrameTruncated,
+    Json,
+    OutcomeJob,
+    OutcomeRequest,
+    OutcomeStatus,
+    OutcomeUnknown,
+    UnknownType,
+    Version,
+}
+
+/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
+pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
+
+/// In the order of declaration.
+const ALL: [Code; 17] = [
+    Code::Busy,
+    Code::CancelPeer,
+    Code::Direction,
+    Code::FieldMismatch,
+    Code::FieldRange,
+    Code::FieldType,
+    Code::FrameEmpty,
+    Code::FrameTimeout,
+    Code::FrameTooLarge,
+    Code::FrameTruncated,
+    Code::Json,
+    Code::OutcomeJob,
+    Code::OutcomeRequest,
+    Code::OutcomeStatus,
+    Code::OutcomeUnknown,
+    Code::UnknownType,
+    Code::Version,
+];
+
+impl Code {
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Busy => {
+                "64 requests of this connection are in flight, or the host has no room; wait for \
+                 an answer before the next request."
+            }
+            Self::CancelPeer => {
+                "A cancel names a request of another user of this machine; it is not followed. \
+                 protocol.rrq.cancels_for_all allows it."
+            }
+            Self::Direction => {
+                "The message is one that the other side sends: a runner takes request and cancel, \
+                 an orchestrator response."
+            }
+            Self::FieldMismatch => "Two fields that must agree do not; the answer names them.",
+            Self::FieldRange => "A field's value is outside its range; the answer names both.",
+            Self::FieldType => {
+                "A field has another type than the protocol says; the answer names it."
+            }
+            Self::FrameEmpty => "A frame's length is 0; a payload has 1 byte or more.",
+            Self::FrameTimeout => {
+                "A frame was begun and not ended in time: 10 s for its length, 30 s for the rest."
+            }
+            Self::FrameTooLarge => {
+                "A frame's length is above 16 MiB; often it is another protocol on this port."
+            }
+            Self::FrameTruncated => "The peer closed the connection within a frame.",
+            Self::Json => {
+                "A payload is not JSON as it is taken here: whole UTF-8, no key twice, no number \
+                 beyond a double, less than 128 levels deep; the answer says at which byte."
+            }
+            Self::OutcomeJob => "A runner answered a request with the id of another job.",
+            Self::OutcomeRequest => {
+                "A runner's outcome has no request_id; nobody knows what it is about."
+            }
+            Self::OutcomeStatus => {
+                "A runner's outcome has a status other than success, retry, timeout and error."
+            }
+            Self::OutcomeUnknown => {
+                "A runner's outcome is for no request in flight: late, sent twice, or never asked for."
+            }
+            Self::UnknownType => "A message's type is not request, response or cancel.",
+            Self::Version => "The request's protocol_version is not \"2\".",
+        }
+    }
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "E_BUSY",
+            Self::CancelPeer => "E_CANCEL_PEER",
+            Self::Direction => "E_DIRECTION",
+            Self::FieldMismatch => "E_FIELD_MISMATCH",
+            Self::FieldRange => "E_FIELD_RANGE",
+            Self::FieldType => "E_FIELD_TYPE",
+            Self::FrameEmpty => "E_FRAME_EMPTY",
+            Self::FrameTimeout => "E_FRAME_TIMEOUT",
+            Self::FrameTooLarge => "E_FRAME_TOO_LARGE",
+            Self::FrameTruncated => "E_FRAME_TRUNCATED",
+            Self::Json => "E_JSON",
+            Self::OutcomeJob => "E_OUTCOME_JOB",
+            Self::OutcomeRequest => "E_OUTCOME_REQUEST",
+            Self::OutcomeStatus => "E_OUTCOME_STATUS",
+            Self::OutcomeUnknown => "E_OUTCOME_UNKNOWN",
+            Self::UnknownType => "E_UNKNOWN_TYPE",
+            Self::Version => "E_VERSION",
+        }
+    }
+}
+
+/// What a refused message was about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// The frame itself: nothing after it can be read.
+    Frame,
+    /// A message whose two ids could be read.
+    Known(Ids),
+    /// A message that cannot be answered: its ids are missing.
+    Unknown,
+    /// A message that is only counted: a cancel, because an answer to it would look like the answer
+    /// to its request, or one that only the other side sends.
+    Aside,
+}
+
+/// Why a message is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) code: Code,
+    pub(super) message: String,
+    /// The field, its limit and what was found. Never contains a value.
+    pub(super) details: Option<serde_json::Value>,
+    pub(super) about: About,
+}
+
+impl Refusal {
+    pub(super) fn new(code: Code, message: impl Into<String>, about: About) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            details: None,
+            about,
+        }
+    }
+
+    /// Makes a refusal with the message `field: expected …, found …`.
+    pub(super) fn field(
+        code: Code,
+        field: &str,
+        expected: &str,
+        found: &str,
+        about: About,
+    ) -> Self {
+        Self {
+            code,
+            message: format!("{field}: expected {expected}, found {found}"),
+            details: Some(json!({"field": field, "expected": expected, "found": found})),
+            about,
+        }
+    }
+
+    /// Returns the answer for the peer, or `None` if it cannot be answered.
+    pub(super) fn answer(&self) -> Option<Out> {
+        let (kind, ids) = match &self.about {
+            About::Frame => ("invalid_frame", None),
+            About::Known(ids) => ("invalid_request", Some(ids)),
+            About::Unknown | About::Aside => return None,
+        };
+        if matches!(self.code, Code::FrameTimeout | Code::FrameTruncated) {
+            return None;
+        }
+        Some(Out::Response(Box::new(ResponseOut {
+            job_id: ids.map_or_else(|| "unknown".to_owned(), |ids| ids.job.clone()),
+            request_id: ids.map(|ids| ids.request.clone()),
+            status: Status::Error,
+            result: None,
+            error: Some(ErrorOut {
+                message: self.message.clone(),
+                kind: Some(kind.to_owned()),
+                code: Some(self.code.as_str().to_owned()),
+                details: self
+                    .details
+                    .as_ref()
+                    .and_then(|details| to_raw_value(details).ok()),
+            }),
+            retry_after_seconds: None,
+        })))
+    }
+
+    /// Returns whether nothing more can be read from the connection.
+    pub(super) const fn is_fatal(&self) -> bool {
+        matches!(self.about, About::Frame | About::Unknown)
+    }
+}
+
+impl From<Defect> for Refusal {
+    fn from(defect: Defect) -> Self {
+        let mut about = About::Frame;
+        let (code, message) = match defect {
+            Defect::Skipped { bytes, ids } => {
+                about = ids.map_or(About::Frame, About::Known);
+                (Code::FrameTooLarge, length_refused(bytes))
+            }
+            Defect::Empty => (
+                Code::FrameEmpty,
+                "the frame has no payload; send 1 byte or more".to_owned(),
+            ),
+            Defect::TooLarge { header } => (Code::FrameTooLarge, too_large(header)),
+            Defect::Cut(Cut::Late(pending)) => (
+                Code::FrameTimeout,
+                match pending {
+                    Pending::Nothing | Pending::Header => "the frame's length did not come in time",
+                    Pending::Body => "the frame's payload did not come in time",
+                }
+                .to_owned(),
+            ),
+            Defect::Cut(Cut::Short { bytes }) => (
+                Code::FrameTruncated,
+                format!("the peer closed after {bytes} bytes of a frame"),
+            ),
+        };
+        Self::new(code, message, about)
+    }
+}
+
+fn length_refused(bytes: u32) -> String {
+    format!("the frame's length is {bytes} bytes, at most {PAYLOAD_BYTES_MAX} are taken")
+}
+
+fn too_large(header: [u8; 4]) -> String {
+    let mut message = length_refused(u32::from_be_bytes(header));
+    let other = match &header {
+        b"GET " | b"POST" | b"PUT " | b"HEAD" | b"OPTI" | b"DELE" | b"PATC" | b"PRI " => "HTTP",
+        [0x16, 3, ..] => "TLS",
+        b"SSH-" => "SSH",
+        [b'*' | b'$', b'0'..=b'9', ..] => "Redis",
+        _ => return message,
+    };
+    let _infallible = write!(
+        message,
+        "; this looks like {other}, this port speaks the RRQ runner protocol"
+    );
+    message
+}
