@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use host_cells::build::Environment;
 use host_cells::compile::CACHE_BYTES_MAX;
 use host_cells::pool::Isolation;
-use host_cells::spawn::Confinement;
+use host_cells::run::build::Environment;
+use host_cells::sandbox::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::name::Name;
 use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};

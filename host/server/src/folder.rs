@@ -10,9 +10,9 @@ use host_core::name::Name;
 use host_core::rejection::Rejection;
 use thiserror::Error;
 
-use host_cells::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
-use host_cells::handlers::Handlers;
-use host_cells::manifest::{self, ManifestError};
+use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
+use host_cells::deploy::manifest::{self, ManifestError};
+use host_cells::run::handlers::Handlers;
 
 use crate::deploy::{DeployError, Deployments};
 use host_dispatch::SubmitError;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use host_cells::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
+use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
 use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
 use host_core::policy::Retention;
 use host_core::seconds::Seconds;

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use host_cells::compile::CompileError;
-use host_cells::examine::StartError;
-use host_cells::spawn::CellProgram;
+use host_cells::deploy::examine::StartError;
+use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
 use host_http::local::LocalListener;
 use host_store::StoreError;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use host_cells::spawn::{CellProgram, Confinement};
+use host_cells::sandbox::spawn::{CellProgram, Confinement};
 use host_console::error::{CliError, Exit};
 use host_console::output::{put_line, say};
 use host_console::plain;

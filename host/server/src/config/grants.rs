@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use host_cells::build::Environment;
-use host_cells::roots::{ROOTS_MAX, ReadRoots};
-use host_cells::spawn::Confinement;
+use host_cells::run::build::Environment;
+use host_cells::sandbox::roots::{ROOTS_MAX, ReadRoots};
+use host_cells::sandbox::spawn::Confinement;
 use host_wires::wire::section::{ConfigError, Section, Sources, refused};
 
 use super::SETTINGS;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::published;
 use host_cells::pool::Isolation;
-use host_cells::roots::ReadRoots;
+use host_cells::sandbox::roots::ReadRoots;
 
 const MACHINE: Machine = Machine {
     cores: 8,

@@ -9,13 +9,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use host_cells::build::RunBuilder;
-use host_cells::examine::{Examiner, Setup};
-use host_cells::feed::Feed;
-use host_cells::handlers::Handlers;
+use host_cells::deploy::examine::{Examiner, Setup};
+use host_cells::pool::executor::CellExecutor;
 use host_cells::pool::{Pool, Shape};
 use host_cells::process::{Cells, ProcessPort};
-use host_cells::spawn::CellProgram;
+use host_cells::run::build::RunBuilder;
+use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::spawn::CellProgram;
 use host_core::cell::Protection;
 use host_core::handler::Digest;
 use host_core::id::NodeId;
@@ -581,12 +581,17 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
 }
 
 /// Makes a pool of cells with the name `name` and the deployed components.
-fn feed(config: &Config, base: &Base, name: &'static str, port: ProcessPort) -> Feed<ProcessPort> {
+fn feed(
+    config: &Config,
+    base: &Base,
+    name: &'static str,
+    port: ProcessPort,
+) -> CellExecutor<ProcessPort> {
     let shape = Shape {
         name,
         cells: config.cells,
         slots: config.slots,
         isolation: config.isolation,
     };
-    Feed::new(Pool::new(port, shape), base.runs.clone())
+    CellExecutor::new(Pool::new(port, shape), base.runs.clone())
 }

@@ -1,7 +1,7 @@
 //! How this system confines cells: a child that is confined as one tells it.
 
-use host_cells::cgroup::{self, NotDelegated};
-use host_cells::spawn::Confinement;
+use host_cells::sandbox::cgroup::{self, NotDelegated};
+use host_cells::sandbox::spawn::Confinement;
 use host_core::cell::Protection;
 use host_server::probe;
 

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use host_cells::handlers::Handler;
-use host_cells::schema::Budget;
+use host_cells::compile::schema::Budget;
+use host_cells::run::handlers::Handler;
 use host_core::json::JsonText;
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::{Policy, RetentionChoice};

@@ -9,7 +9,7 @@ use super::super::convert;
 use super::super::messages::{CancelOut, Out, VERSION};
 use super::super::read::{Response, Verdict};
 use super::super::refusals::{About, Code, Refusal};
-use super::apart::{APART_MS, Company};
+use super::apart::{APART_MS, SharingRule};
 use super::runner::State;
 use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
 use crate::kit::stream::{Link, Moment};
@@ -63,10 +63,10 @@ impl Orchestrator {
         if self.free() == 0 {
             return actions.effect(ended(End::NoRoom));
         }
-        let company = Company::of(&assignment);
-        match self.place(at.now, company) {
+        let sharing = SharingRule::of(&assignment);
+        match self.place(at.now, sharing) {
             Some(runner) => self.send(at, runner, tag, assignment, actions),
-            None if company == Company::Any => actions.effect(ended(End::NoRoom)),
+            None if sharing == SharingRule::Any => actions.effect(ended(End::NoRoom)),
             None => self.hold(at, tag, assignment),
         }
     }
@@ -80,7 +80,7 @@ impl Orchestrator {
         assignment: Assignment,
         actions: &mut PoolActions,
     ) {
-        let company = Company::of(&assignment);
+        let sharing = SharingRule::of(&assignment);
         let timer = at.now.plus_ms(assignment.timeout_ms);
         let request = match super::assign::request(assignment, at, self.dialect) {
             Ok(request) => request,
@@ -103,8 +103,8 @@ impl Orchestrator {
         };
         self.by_request.insert(request_id.clone(), tag);
         self.runners[runner].runs.insert(tag);
-        self.runners[runner].is_alone |= company == Company::Nobody;
-        let apart_until = (company == Company::NoSuspect).then(|| at.now.plus_ms(APART_MS));
+        self.runners[runner].is_alone |= sharing == SharingRule::Nobody;
+        let apart_until = (sharing == SharingRule::NoSuspect).then(|| at.now.plus_ms(APART_MS));
         self.due.extend(apart_until.map(|at| (at, Timer::Place)));
         self.due.insert((timer, Timer::Run(tag)));
         let run = Run {
