@@ -26,6 +26,14 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// The documents that both packages have.
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "LICENSE"];
 
+/// The pages of the documentation beside them, for operators.
+const PAGES: [&str; 4] = [
+    "docs/backup.md",
+    "docs/config.md",
+    "docs/operate.md",
+    "docs/postgres.md",
+];
+
 /// What to package.
 #[derive(clap::Args)]
 #[command(after_help = "Example: cargo xtask dist")]
@@ -171,16 +179,10 @@ impl Release {
         for document in DOCUMENTS {
             copy(&root().join(document), &documents.join(document), 0o644)?;
         }
-        copy(
-            &root().join("docs/config.md"),
-            &documents.join("docs/config.md"),
-            0o644,
-        )?;
-        copy(
-            &root().join("docs/operate.md"),
-            &documents.join("docs/operate.md"),
-            0o644,
-        )
+        for page in PAGES {
+            copy(&root().join(page), &documents.join(page), 0o644)?;
+        }
+        Ok(())
     }
 }
 

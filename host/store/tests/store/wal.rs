@@ -85,7 +85,7 @@ fn a_store_with_a_changed_bit_in_its_log_is_refused() {
     assert!(refused > accepted && accepted > 0, "{refused} {accepted}");
 }
 
-/// As docs/operate.md says.
+/// As docs/backup.md says.
 #[test]
 fn what_is_in_front_of_the_damage_can_be_kept() {
     let (folder, left) = killed();
