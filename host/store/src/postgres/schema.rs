@@ -34,7 +34,7 @@ async fn kept_version(client: &Client) -> Result<i64, StoreError> {
     Ok(rows.first().and_then(|row| row.get(0)).unwrap_or(0))
 }
 
-/// Brings the schema to the latest version. Returns the versions before and after.
+/// Migrates the schema to the latest version. Returns the versions before and after.
 pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
     let before = version(client).await?;
     refuse_newer(before)?;
@@ -112,7 +112,7 @@ pub(super) async fn check_server(client: &Client, allow_unsafe: bool) -> Result<
     let rows = client.ask(settings, &[]).await.map_err(reading)?;
     let row = rows
         .first()
-        .ok_or_else(|| damaged("the server", "it does not show its settings"))?;
+        .ok_or_else(|| damaged("the server", "it does not report its settings"))?;
     let (version, encoding): (i32, String) = (row.get(0), row.get(1));
     let refuse = |message: String| {
         Err(StoreError::Broken {
