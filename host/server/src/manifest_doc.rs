@@ -14,7 +14,7 @@ const INTRO: &str = "\
 
 Limits and grants of handlers, in a TOML file beside the component: `report.toml` beside `report.wasm`,
 or `host deploy --manifest FILE`. An unknown key is an error. Generated from what the host reads;
-`UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+`cargo xtask test docs --update` writes it anew.
 
 ```toml
 ";

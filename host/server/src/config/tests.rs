@@ -286,7 +286,7 @@ const INTRO: &str = "\
 its variable of the environment, the file that `--config` or `HOST_CONFIG` names, its default. An
 unknown key is an error that names the nearest known one. All paths are relative to the folder in which
 the host is started, also those in the file, so write them from `/` where a supervisor starts it.
-Generated from the keys of the host and of its wires; `UPDATE_DOCS=1 cargo test -p host-server` updates it.
+Generated from the keys of the host and of its wires; `cargo xtask test docs --update` updates it.
 
 ```toml
 # host.toml
