@@ -108,7 +108,7 @@ impl Worker {
         execution: &Arc<Execution>,
     ) -> Option<(Outcome, Meter)> {
         let Some(job) = self.job(order, skew) else {
-            let words = format!("{:?} is no name of a handler", order.task_key);
+            let words = format!("{:?} is not a valid handler name", order.task_key);
             let failure = Failure::new(FailureKind::HandlerNotFound, words);
             return Some((Outcome::Failed(failure), Meter::default()));
         };
