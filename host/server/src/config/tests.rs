@@ -395,5 +395,8 @@ fn debug_output_shows_no_secret() {
 #[test]
 fn a_file_without_an_end_is_refused() {
     let refused = super::file::read(std::path::Path::new("/dev/zero")).unwrap_err();
-    assert!(refused.to_string().contains("larger than 4 MiB"), "{refused}");
+    assert!(
+        refused.to_string().contains("larger than 4 MiB"),
+        "{refused}"
+    );
 }

@@ -215,7 +215,7 @@ const BAD: &[Case<'_>] = &[
         r#"{"handler":"noop","unique_key":""}"#,
         422,
         "invalid_request",
-        "unique_key: it has 1 to 256 bytes",
+        "unique_key: must have 1–256 bytes",
     ),
     (
         r#"{"handler":"noop","attributes":{"a":1}}"#,

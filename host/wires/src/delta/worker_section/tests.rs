@@ -120,11 +120,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
             "",
             "the variable NONE is not set",
         ),
-        (
-            &[url, id, ("token_env", "TWO")],
-            "",
-            "expected one token",
-        ),
+        (&[url, id, ("token_env", "TWO")], "", "expected one token"),
         (&[url, id, ("token_env", "ODD")], "", "token 1 is not"),
         (
             &[url, id, ("capabilities", "a b")],
