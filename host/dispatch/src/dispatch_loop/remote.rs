@@ -10,46 +10,49 @@ use host_core::job::State;
 use host_core::name::Name;
 use host_core::time::Time;
 
-use super::Writer;
-use crate::nodes::Elsewhere;
+use super::DispatchLoop;
+use crate::nodes::RemoteChange;
 
-impl<P: CellPort> Writer<P> {
-    pub(super) fn hear_elsewhere(&mut self, now: Time, elsewhere: Elsewhere) {
-        match elsewhere {
-            Elsewhere::Changes(changes) => self.changed_elsewhere(&changes),
-            Elsewhere::Effects(effects) => {
+impl<P: CellPort> DispatchLoop<P> {
+    pub(super) fn handle_remote_change(&mut self, now: Time, change: RemoteChange) {
+        match change {
+            RemoteChange::Changes(changes) => self.handle_changes_elsewhere(&changes),
+            RemoteChange::Effects(effects) => {
                 for (job, effect) in effects {
                     // What is known of it in memory is not current any more.
                     self.leases.renewals().forget(job);
                     self.carry_out(now, job, effect);
                 }
             }
-            Elsewhere::Queues => self.look_anew(),
+            RemoteChange::Queues => self.reset_demand(),
         }
     }
 
     /// Claims no jobs of these handlers, if other nodes may run them.
-    pub(super) fn leave_to_others(&mut self, lacking: &BTreeSet<Name>) {
-        if self.told.is_some() && self.lacking != *lacking {
-            self.lacking.clone_from(lacking);
-            self.look_anew();
+    pub(super) fn set_unrunnable(&mut self, unrunnable: &BTreeSet<Name>) {
+        if self.is_shared() && self.unrunnable != *unrunnable {
+            self.unrunnable.clone_from(unrunnable);
+            self.reset_demand();
         }
     }
 
     /// Returns whether a job must not fail because this node cannot run its handler.
     pub(super) fn may_run_elsewhere(&self, refused: &Refused, enqueued_at: Time) -> bool {
         let is_known = refused.revision.is_some();
-        let is_shared = self.told.is_some();
+        let is_shared = self.is_shared();
         is_shared
             && refused.failure.kind == FailureKind::HandlerNotFound
-            && self.shared.looks.may_run_elsewhere(is_known, enqueued_at)
+            && self
+                .shared
+                .deploy_sync
+                .may_run_elsewhere(is_known, enqueued_at)
     }
 
-    fn changed_elsewhere(&mut self, changes: &[Change]) {
+    fn handle_changes_elsewhere(&mut self, changes: &[Change]) {
         for change in changes {
-            self.executors.changed(change);
-            if let Some(lease) = self.pulls.changed_elsewhere(change) {
-                self.carried.end(lease);
+            self.executors.record_change(change);
+            if let Some(lease) = self.pulls.record_remote_change(change) {
+                self.params_in_flight.end(lease);
             }
             if change.from == Some(State::Running) {
                 self.shared.live.forget(change.job);
