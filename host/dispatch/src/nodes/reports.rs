@@ -42,7 +42,7 @@ pub(super) async fn publish(
         {
             Ok(()) => commit_signal.notify(),
             Err(error) => {
-                tracing::debug!(%error, "other nodes are not told how far jobs are; it is tried again");
+                tracing::debug!(%error, "cannot publish progress; retrying");
                 live.put_back(unpublished);
             }
         }
