@@ -85,7 +85,7 @@ impl Worker {
                 Heard::Over(_) => return Err(Done::Over),
                 Heard::Refused(status) => return Err(Done::Refused(status)),
                 Heard::Again { after, why } => {
-                    tracing::debug!(?order, why, "the start of a task is not taken");
+                    tracing::debug!(?order, why, "the control plane refused the start of a task");
                     backoff(tries, after)
                 }
             };
@@ -211,7 +211,7 @@ impl Worker {
                 }
                 Heard::Again { after, why } => {
                     tries += 1;
-                    tracing::debug!(?order, why, "a heartbeat is not taken");
+                    tracing::debug!(?order, why, "the control plane refused a heartbeat");
                     backoff(tries, after).min(order.interval)
                 }
             };

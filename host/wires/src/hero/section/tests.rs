@@ -219,7 +219,7 @@ fn the_address_may_be_in_a_file() {
     let missing = with(&flags, &[], &[]);
     for (said, expected) in [
         (both, "HOST_HERO_URL: conflicts with protocol.hero.url_file"),
-        (wrong, "url_file: invalid Redis URL"),
+        (wrong, "url_file: invalid Redis address"),
         (missing, "url_file: cannot read"),
     ] {
         let said = said.unwrap_err().to_string();
