@@ -41,7 +41,7 @@ pub struct Deployed {
     pub stubbed: Vec<String>,
 }
 
-/// What a new revision changes, apart from what the rules tell.
+/// What a new revision changes for its handlers.
 #[derive(Default)]
 struct RevisionChanges {
     grants_added: Vec<String>,
@@ -159,7 +159,7 @@ impl Deployments {
         let shared = Arc::clone(&self.shared);
         let following = async move { shared.follow().await };
         self.run(following).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot take in what another node has deployed; it is tried again");
+            tracing::warn!(%error, "cannot apply a deploy of another node; retrying");
             SyncOutcome::Nothing
         })
     }
@@ -401,12 +401,12 @@ impl Shared {
         };
         let digest_shown = digest.to_string();
         match &compiled {
-            Ok(()) => tracing::info!(digest = digest_shown, "a component is compiled again"),
+            Ok(()) => tracing::info!(digest = digest_shown, "recompiled a component"),
             Err(error) => {
                 tracing::error!(
                     digest = digest_shown,
                     error,
-                    "a component cannot be compiled again: its handlers do not run"
+                    "cannot recompile a component: its handlers do not run"
                 );
             }
         }

@@ -27,7 +27,7 @@ pub enum FolderError {
     #[error("{}: {error}", .path.display())]
     Manifest { path: PathBuf, error: ManifestError },
     /// A file's name is not a valid component name, and no manifest gives another.
-    #[error("{}: its name cannot be a component's; give one in a manifest beside it, `name = \"…\"`", .path.display())]
+    #[error("{}: not a valid component name; give one in a manifest beside it, `name = \"…\"`", .path.display())]
     Name { path: PathBuf },
     /// A component was rejected.
     #[error("{}: {error}", .path.display())]

@@ -153,7 +153,7 @@ fn log_filter(text: &str) -> Result<EnvFilter, String> {
     for part in parts.filter(|part| !part.contains(['=', '[', ']', '{', '}'])) {
         // Nothing is read as the level of errors.
         if part.is_empty() || part.parse::<LevelFilter>().is_err() {
-            return Err(format!("`{}` is no level", plain::line(part)));
+            return Err(format!("`{}` is not a valid level", plain::line(part)));
         }
     }
     let filter = EnvFilter::builder().parse(text);

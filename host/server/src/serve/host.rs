@@ -339,7 +339,7 @@ impl Host {
             let _left = tokio::task::spawn_blocking(|| node.leave()).await;
         }
         if wires.is_err() || rest.is_err() {
-            tracing::warn!("some connections do not end; they are cut");
+            tracing::warn!("closing connections that did not end in time");
         }
         self.foreign_logs.close();
         drop(self.shared.logs);
@@ -378,7 +378,7 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
             files,
             "removed compiled components that are no longer needed"
         ),
-        Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
+        Err(error) => tracing::warn!(%error, "cannot remove unused compiled components"),
     }
 }
 

@@ -35,13 +35,9 @@ fn judge(protection: &Protection, is_allowed: bool) -> Check {
         let missing = missing.join(", ");
         return if is_allowed {
             let found = format!("weak, as cells.allow_weak says: {missing}");
-            Check::warn(
-                NAME,
-                found,
-                "set cells.allow_weak = false where nobody needs it",
-            )
+            Check::warn(NAME, found, "unset cells.allow_weak unless you need it")
         } else {
-            Check::fail(NAME, format!("not confined enough: {missing}"), NEXT)
+            Check::fail(NAME, format!("not fully sandboxed: {missing}"), NEXT)
         };
     }
     if reduced.is_empty() {
