@@ -9,7 +9,7 @@ use host_core::job::{Lifecycle, State};
 use host_core::json::JsonText;
 use host_core::lease::Lease;
 use host_core::name::address;
-use host_core::node::Known;
+use host_core::node::NodeRecord;
 use host_core::outcome::{Attempt, Meter, Progress};
 use host_core::query::{JobDetail, JobSummary};
 use host_core::seconds::Seconds;
@@ -135,10 +135,10 @@ pub(super) struct NamedNode {
 
 impl NamedNode {
     /// Names a node as it is among these.
-    pub(super) fn of(nodes: &[Known], id: NodeId) -> Self {
+    pub(super) fn of(nodes: &[NodeRecord], id: NodeId) -> Self {
         let node = nodes.iter().find(|node| node.id == id);
-        let card = node.and_then(|node| node.card.as_ref());
-        let name = card.map(|card| card.name.clone());
+        let info = node.and_then(|node| node.info.as_ref());
+        let name = info.map(|info| info.name.clone());
         Self {
             id,
             name: name.filter(|name| !name.is_empty()),
