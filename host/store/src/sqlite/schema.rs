@@ -10,8 +10,7 @@ use crate::error::StoreError;
 const STEPS: [&str; 1] = [include_str!("schema/1.sql")];
 
 /// The version of the file, kept in its `user_version`. It covers the tables and the newest records.
-#[expect(clippy::cast_possible_wrap, reason = "a list of a few steps")]
-const VERSION: i64 = STEPS.len() as i64;
+const VERSION: i64 = 1;
 
 /// Sets the journal mode, brings the tables to the current version, and refuses a file of a version that
 /// this host does not know.
