@@ -3,6 +3,7 @@
 //! publishes events. Knows no wire.
 
 mod batch;
+mod demand;
 mod drain;
 mod intake;
 mod params_in_flight;
@@ -31,7 +32,8 @@ use host_runtime::lifeline::Lifeline;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::batch::{Batch, End, Finished, OfferedSlot, Origin, Target};
+use self::batch::{Batch, Finished, OfferedSlot, Origin, Target};
+use self::demand::CellDemand;
 use self::intake::Intake;
 use self::params_in_flight::ParamsInFlight;
 use self::traces::Traces;
@@ -156,8 +158,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         logs: wiring.logs,
         finished: Vec::new(),
         params_in_flight: ParamsInFlight::new(wiring.params_bytes_max),
-        claimable: 0,
-        suspects: true,
+        demand: CellDemand::new(0),
         next_wakeup: None,
         full_until: None,
         room_at: None,
@@ -220,10 +221,7 @@ struct DispatchLoop<P> {
     /// Attempts that have ended but are not stored yet.
     finished: Vec<Finished>,
     params_in_flight: ParamsInFlight,
-    /// An upper bound of the jobs that cells may claim.
-    claimable: u64,
-    /// Whether a suspect may be claimable.
-    suspects: bool,
+    demand: CellDemand,
     next_wakeup: Option<Time>,
     /// When to try a full disk again.
     full_until: Option<Time>,
@@ -244,7 +242,7 @@ struct DispatchLoop<P> {
 }
 
 impl<P: CellPort> DispatchLoop<P> {
-    /// Takes back the leases that ended with an earlier run of the host, and restores the others.
+    /// Takes back the leases that ended with the previous process, and restores the others.
     fn recover(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let committed = self
@@ -252,7 +250,14 @@ impl<P: CellPort> DispatchLoop<P> {
             .commit(now, vec![Command::Recover { node: self.node }])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
+<<<<<<< HEAD
             tracing::info!(jobs, "requeueing jobs left running by the previous process");
+=======
+            tracing::info!(
+                jobs,
+                "jobs left running by the previous process are taken back"
+            );
+>>>>>>> main
         }
         let reader = self.store.reader()?;
         for executor in reader.runners_awaited()? {
@@ -261,7 +266,7 @@ impl<P: CellPort> DispatchLoop<P> {
         for remote in reader.remote_leases()? {
             self.pulls.restore(remote);
         }
-        self.claimable = committed.available;
+        self.demand = CellDemand::new(committed.available);
         self.next_wakeup = committed.next_wakeup;
         self.look_for_room(now);
         self.publish(now, committed.first_change, &committed.changes);
@@ -327,10 +332,10 @@ impl<P: CellPort> DispatchLoop<P> {
         } else {
             due.push(self.next_wakeup);
             due.push(self.pulls.renewals_due());
-            let claims = self.claims() && self.claimable > 0 && self.cells.pool.free() > 0;
+            let claims = self.claims() && self.demand.is_claimable() && self.cells.pool.free() > 0;
             let assigns = self.claims() && (self.executors.may_claim() || self.may_grant());
             due.push((claims || assigns || !self.finished.is_empty()).then_some(now));
-            if self.suspects && self.claims() {
+            if self.demand.has_suspects() && self.claims() {
                 let alone_at = self.cells.pool.alone_at().max(now);
                 due.push((self.cells.pool.free_alone(alone_at) > 0).then_some(alone_at));
             }
@@ -419,7 +424,7 @@ impl<P: CellPort> DispatchLoop<P> {
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
         for mut request in intake.requests {
-            self.suspects |= matches!(&request.command, Command::SetPaused { paused: false, .. });
+            self.demand.record_request(&request.command);
             self.executors.record_request(&request.command);
             let enqueues = match &self.traces {
                 Some(_) => Traces::enqueues(now, &mut request.command),
@@ -448,9 +453,7 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         self.full_until = None;
         let finished = std::mem::take(&mut self.finished);
-        self.suspects |= finished
-            .iter()
-            .any(|finished| matches!(finished.end, End::Lost { .. }));
+        self.demand.record_finished(&finished);
         batch.finish(&finished);
         if self.next_wakeup.is_some_and(|wakeup| now >= wakeup) {
             batch.tick(TICK_JOBS_MAX);
@@ -463,14 +466,13 @@ impl<P: CellPort> DispatchLoop<P> {
         if !self.claims() || self.full_until.is_some() {
             return;
         }
-        let wanted = self.claimable.saturating_add(batch.newly_available_max);
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let wanted = self.demand.slots_wanted(batch.newly_available_max);
         let mut slots = Vec::new();
         for place in self.cells.pool.offer(wanted) {
             let name = self.cells.pool.name(&place).to_owned();
             slots.push(OfferedSlot::connected(Target::Cell(place), name));
         }
-        if self.suspects {
+        if self.demand.has_suspects() {
             for _ in 0..self.cells.pool.free_alone(now) {
                 let name = self.cells.pool.name(&Place::Alone).to_owned();
                 slots.push(OfferedSlot::connected(Target::Cell(Place::Alone), name));
@@ -503,7 +505,9 @@ impl<P: CellPort> DispatchLoop<P> {
         let was_moved = &self.shared.store_moved;
         match (was_moved.swap(moved.is_some(), Ordering::Relaxed), moved) {
             (false, Some(error)) => tracing::error!(%error, "new jobs are refused"),
-            (true, None) => tracing::info!("the store is where it was: new jobs are taken again"),
+            (true, None) => {
+                tracing::info!("the store is back where it was; new jobs are accepted again");
+            }
             _ => {}
         }
     }
@@ -531,7 +535,9 @@ impl<P: CellPort> DispatchLoop<P> {
             Err(error @ (StoreError::Full | StoreError::Moved { .. })) => {
                 self.set_room(now, Some(&error));
                 let refused = if matches!(error, StoreError::Full) {
-                    tracing::error!("the disk is full: free space where the data directory is");
+                    tracing::error!(
+                        "the disk is full: free space on the disk of the data directory"
+                    );
                     SubmitError::StoreFull
                 } else {
                     SubmitError::StoreMoved

@@ -120,7 +120,7 @@ impl Executors {
             // Another node may have it, now or later.
             Opened::Unknown if self.is_shared => None,
             Opened::Unknown => {
-                tracing::warn!(runner = %name, "there are jobs for a runner that is not configured; they are discarded");
+                tracing::warn!(runner = %name, "a runner with waiting jobs is not configured; its jobs are discarded");
                 self.capacity.insert(name.clone(), missing::AT_ONCE_MAX);
                 let events: Arc<dyn AssignEvents> = Arc::<AssignMail>::clone(&self.mail);
                 Some(Box::new(Missing::new(name.clone(), events)))

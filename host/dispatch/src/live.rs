@@ -10,7 +10,7 @@ use host_core::outcome::{Meter, Progress};
 use host_core::time::Time;
 use tokio::sync::Notify;
 
-/// How many jobs are told of at once.
+/// How many jobs are published at once.
 const PUBLISHED_MAX: usize = 512;
 
 /// What each running job last reported, if it reported anything. Cloning shares it.
@@ -41,7 +41,7 @@ pub struct Latest {
     at: Time,
 }
 
-/// What other nodes must be told.
+/// What has to be published to other nodes.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Unpublished {
     pub(crate) reported: Vec<Reported>,
@@ -50,7 +50,7 @@ pub(crate) struct Unpublished {
 }
 
 impl Live {
-    /// Also remembers what other nodes must be told.
+    /// Also remembers what has to be published to other nodes.
     pub(crate) fn among_nodes() -> Self {
         Self {
             changed: Some(Arc::default()),
@@ -121,7 +121,7 @@ impl Live {
         jobs.latest.remove(&job)?.progress
     }
 
-    /// Waits until other nodes must be told something. Cancel safe.
+    /// Waits until there is something to publish. Cancel safe.
     pub(crate) async fn changed(&self) {
         match &self.changed {
             Some(changed) => changed.notified().await,
@@ -145,7 +145,7 @@ impl Live {
                 continue;
             };
             jobs.published.insert(job);
-            // What is told now replaces what was told before.
+            // What is published now replaces what was published before.
             jobs.over.remove(&job);
             unpublished.reported.push(Reported {
                 job,
@@ -166,7 +166,7 @@ impl Live {
         unpublished
     }
 
-    /// Puts back what could not be told.
+    /// Puts back what could not be published.
     pub(crate) fn put_back(&self, unpublished: Unpublished) {
         let mut guard = self.jobs();
         let jobs = &mut *guard;

@@ -37,7 +37,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The pause after a heartbeat that failed.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// How much news may wait. What does not fit is told again with a later heartbeat.
+/// How many events may wait. What does not fit is sent again with a later heartbeat.
 const EVENTS_MAX: usize = 64;
 
 /// What a heartbeat shows.
@@ -48,7 +48,7 @@ pub enum NodeEvent {
     Fenced,
 }
 
-/// The place of this host. The heartbeats go on until it is dropped or given up.
+/// The place of this host among the nodes. The heartbeats go on until it is dropped or given up.
 pub struct Membership {
     /// The host time that the nodes share.
     pub clock: Clock,
@@ -72,8 +72,8 @@ pub enum JoinError {
 }
 
 impl Membership {
-    /// Takes the place of `own`, for which the store is open. Others are told what `presence` says, and it
-    /// hears what they ask.
+    /// Joins the nodes as `own`, for which the store is open. `presence` is what heartbeats publish, and gets
+    /// what other nodes request.
     pub fn join(
         own: NodeId,
         mut heartbeat: Box<dyn Heartbeat>,
@@ -141,7 +141,7 @@ impl Membership {
             Err(_panicked) => return,
         };
         if let Err(error) = left {
-            tracing::warn!(%error, "the other nodes are not told that this host ends; they find out");
+            tracing::warn!(%error, "cannot announce to the other nodes that this host stops; they will notice");
         }
     }
 }
@@ -185,7 +185,7 @@ impl Beats {
             }
             Err(StoreError::Fenced) => {
                 tracing::error!(
-                    "this host has lost its place among the nodes; guests that run here are stopped"
+                    "this host lost its place among the nodes; its running guests are stopped"
                 );
                 self.live(Duration::ZERO);
                 self.notify(NodeEvent::Fenced);
@@ -194,7 +194,7 @@ impl Beats {
             Err(error) => {
                 if !std::mem::replace(&mut self.is_silent, true) {
                     let stop_s = STOP.as_secs();
-                    tracing::warn!(%error, stop_s, "a heartbeat is not answered; guests that run are stopped if that lasts");
+                    tracing::warn!(%error, stop_s, "a heartbeat got no answer; running guests are stopped if this lasts");
                 }
                 Some(AGAIN)
             }
@@ -204,11 +204,11 @@ impl Beats {
     /// Moves the end of the time of guests to `end`. What ran when it had passed is in the log of its cell.
     fn live(&self, end: Duration) {
         match self.lifeline.extend(end) {
-            Ok(had_passed) if had_passed && !end.is_zero() => tracing::warn!(
-                "heartbeats were not answered in time, so no guest could run until now"
-            ),
+            Ok(had_passed) if had_passed && !end.is_zero() => {
+                tracing::warn!("heartbeats got no answer in time; guests were stopped until now");
+            }
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "the time of guests cannot be extended"),
+            Err(error) => tracing::error!(%error, "cannot extend the time that guests may run"),
         }
     }
 
@@ -231,7 +231,7 @@ fn has_others(own: NodeId, view: &ClusterView) -> bool {
     nodes.any(|seen| seen.id != own && seen.is_fresh && seen.life == Life::Lives)
 }
 
-/// Carries out what heartbeats show, until `stopping`.
+/// Acts on what heartbeats show, until `stopping`.
 pub async fn handle_node_events(
     mut events: mpsc::Receiver<NodeEvent>,
     dispatch: Dispatch,
@@ -250,7 +250,9 @@ pub async fn handle_node_events(
             }
             (_, Err(SubmitError::Stopping)) => return,
             (_, Ok(_)) => {}
-            (event, Err(error)) => tracing::warn!(?event, %error, "not done; it is tried again"),
+            (event, Err(error)) => {
+                tracing::warn!(?event, %error, "cannot handle what a heartbeat showed; retrying");
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A host that an operator drains: it starts no more jobs, and says how many are left.
+//! A host that an operator drains: it starts no more jobs, and reports how many still run.
 
 use host_cells::port::CellPort;
 use host_core::node::Running;
@@ -16,24 +16,23 @@ impl<P: CellPort> DispatchLoop<P> {
             let runs = cells + pushed + pulled;
             tracing::warn!(
                 runs,
-                "asked to drain: no more jobs are started here until `host node resume`"
+                "draining: no more jobs start here until `host node resume`"
             );
             // What no worker has begun goes back.
             self.executors.drain();
         } else {
-            tracing::info!("asked to go on: jobs are started here again");
+            tracing::info!("resumed: jobs start here again");
             self.reset_demand();
         }
     }
 
     /// Looks for jobs of all lanes with the next claim.
     pub(super) fn reset_demand(&mut self) {
-        self.claimable = u64::MAX;
-        self.suspects = true;
+        self.demand.reset();
         self.executors.reset_demand();
     }
 
-    /// Says what runs here, if that has changed.
+    /// Publishes what runs here, if that has changed.
     pub(super) fn report_running(&mut self) {
         let is_draining = self.is_draining || self.phase > Phase::Running;
         let now = Some((self.counted(), is_draining));

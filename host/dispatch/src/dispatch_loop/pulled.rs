@@ -53,7 +53,11 @@ impl<P: CellPort> DispatchLoop<P> {
     fn resume(&mut self, now: Time, resume: Resume) {
         let jobs = self.pulls.resume(&resume.executor, &resume.events);
         let resumed = self.resumed(now, jobs).map_err(|error| {
+<<<<<<< HEAD
             tracing::error!(%error, "cannot read the leases of the previous process");
+=======
+            tracing::error!(%error, "cannot read the leases granted by the previous process");
+>>>>>>> main
             LeaseError::Stopping
         });
         // The requester may have gone.
@@ -135,7 +139,7 @@ impl<P: CellPort> DispatchLoop<P> {
             // A message becomes no other command.
             Ok(_) => Err(LeaseError::Stopping),
             Err(rejection) => {
-                tracing::debug!(job = %message.job, %rejection, "a worker's message is refused");
+                tracing::debug!(job = %message.job, %rejection, "a worker's message was rejected");
                 Err(LeaseError::Rejected(rejection))
             }
         };

@@ -60,74 +60,7 @@ impl<P: CellPort> DispatchLoop<P> {
             if change.to.is_none_or(State::is_terminal) {
                 self.shared.waiters.ended(change.job);
             }
-            self.suspects |= change.runner.is_none()
-                && change.from == Some(State::Running)
-                && change.to == Some(State::Available);
         }
-        self.claimable = self.claimable.saturating_add(left_available(changes));
-    }
-}
-
-/// Returns how many jobs for cells these changes leave available. Too many make a claim that finds nothing;
-/// too few leave a job waiting. Changes of this node are among them: that it has claimed one job says
-/// nothing of another.
-fn left_available(changes: &[Change]) -> u64 {
-    let mut available = BTreeSet::new();
-    for change in changes.iter().filter(|change| change.runner.is_none()) {
-        if change.to == Some(State::Available) {
-            available.insert(change.job);
-        } else {
-            available.remove(&change.job);
-        }
-    }
-    available.len() as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use State::{Available, Completed, Running};
-    use host_core::id::JobId;
-
-    use super::*;
-
-    fn change(job: u128, from: Option<State>, to: Option<State>) -> Change {
-        Change {
-            job: JobId(uuid::Uuid::from_u128(job)),
-            handler: "echo".parse().unwrap(),
-            runner: None,
-            queue: "default".parse().unwrap(),
-            from,
-            to,
-            attempt: 1,
-        }
-    }
-
-    #[test]
-    fn no_claim_of_this_node_hides_a_job_of_another() {
-        let enqueued = |job| change(job, None, Some(Available));
-        let claimed = |job| change(job, Some(Available), Some(Running));
-        let given_back = |job| change(job, Some(Running), Some(Available));
-        let ended = |job| change(job, Some(Running), Some(Completed));
-        let for_a_runner = Change {
-            runner: Some("python".parse().unwrap()),
-            ..enqueued(9)
-        };
-        for (changes, left) in [
-            (vec![], 0),
-            (vec![enqueued(1), enqueued(2)], 2),
-            // This node had claimed 1 before, in the order of commits.
-            (vec![claimed(1), enqueued(2)], 1),
-            (vec![enqueued(2), claimed(1), claimed(3)], 1),
-            (vec![enqueued(1), claimed(1), enqueued(2)], 1),
-            (vec![enqueued(1), claimed(1), given_back(1)], 1),
-            (
-                vec![enqueued(1), claimed(1), given_back(1), claimed(1), ended(1)],
-                0,
-            ),
-            (vec![for_a_runner], 0),
-            (vec![enqueued(1), change(1, Some(Available), None)], 0),
-        ] {
-            assert_eq!(left_available(&changes), left, "{changes:?}");
-        }
+        self.demand.record_remote_changes(changes);
     }
 }

@@ -29,8 +29,8 @@ impl<P: CellPort> DispatchLoop<P> {
             traces.committed(now, &origins, &committed);
         }
         self.next_wakeup = committed.next_wakeup;
-        let may_be_more = self.claimable > 0 || newly_available_max > 0;
-        self.claimable = if may_be_more { committed.available } else { 0 };
+        self.demand
+            .record_commit(committed.available, newly_available_max);
         for (job, effect) in committed.effects {
             self.carry_out(now, job, effect);
         }
@@ -60,7 +60,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 Origin::Lease(message) => self.answer(now, message, reply),
                 Origin::Renewal(job) => {
                     if let Err(rejection) = reply {
-                        tracing::warn!(%job, %rejection, "a renewed lease is not the current one");
+                        tracing::warn!(%job, %rejection, "a lease renewed in memory is no longer current");
                         self.leases.renewals().forget(job);
                     }
                 }
@@ -103,11 +103,9 @@ impl<P: CellPort> DispatchLoop<P> {
 
     fn finished(&mut self, reply: Result<Reply, Rejection>) {
         match reply {
-            Ok(Reply::Moved(job)) => {
-                self.suspects |= job.suspect && job.state == State::Available;
-            }
+            Ok(Reply::Moved(job)) => self.demand.record_job(&job),
             Ok(_) => {}
-            Err(rejection) => tracing::debug!(%rejection, "the end of an attempt is refused"),
+            Err(rejection) => tracing::debug!(%rejection, "the end of an attempt was rejected"),
         }
     }
 
@@ -116,7 +114,7 @@ impl<P: CellPort> DispatchLoop<P> {
             Ok(Reply::Claimed(claimed)) => claimed,
             Ok(_) => Vec::new(),
             Err(rejection) => {
-                tracing::error!(%rejection, "no job can be claimed");
+                tracing::error!(%rejection, "the store rejected a claim");
                 Vec::new()
             }
         };
@@ -146,10 +144,10 @@ impl<P: CellPort> DispatchLoop<P> {
             jobs.count()
         };
         if found(&Lane::Shared) < offer.shared {
-            self.claimable = 0;
+            self.demand.exhaust_shared();
         }
         if found(&Lane::Alone) < offer.alone {
-            self.suspects = false;
+            self.demand.exhaust_suspects();
         }
         for (executor, offered) in std::mem::take(&mut offer.executors) {
             let found = found(&Lane::Runner(executor.clone()));

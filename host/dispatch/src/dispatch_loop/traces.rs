@@ -32,7 +32,7 @@ pub(super) struct Traces {
 struct Attempt {
     lease: LeaseId,
     open: Open,
-    /// How it has ended, once somebody has said so.
+    /// How it has ended, once that is known.
     ended: Option<Ended>,
 }
 
@@ -151,7 +151,7 @@ impl Traces {
     fn revoked(&mut self, job: JobId, lease: LeaseId) {
         let held = self.attempts.get_mut(&job);
         if let Some(attempt) = held.filter(|attempt| attempt.lease == lease) {
-            let words = "its lease ran out, or the grace of its cancel";
+            let words = "its lease or the grace of its cancel ran out";
             let failure = Failure::new(FailureKind::LeaseLost, words);
             attempt.ended = Some(Ended::lost(failure));
         }

@@ -74,7 +74,7 @@ impl<P: CellPort> DispatchLoop<P> {
         loss: Loss,
     ) -> End {
         self.numbers.lost();
-        tracing::warn!(job = %run.job, worker, reason, "a foreign worker has lost a job");
+        tracing::warn!(job = %run.job, worker, reason, "a foreign worker lost a job");
         let loss = match self.phase {
             Phase::Killing => Loss::HostRestarted,
             Phase::Running | Phase::Stopping => loss,

@@ -121,7 +121,7 @@ impl Following {
                     known = Some(pulse);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "not known what other nodes did; asked again");
+                    tracing::debug!(%error, "cannot read what other nodes did; retrying");
                 }
             }
             sleep(LOOK).await;
@@ -215,7 +215,7 @@ async fn hint(
         }
         let next = Instant::now() + HINT;
         if let Err(error) = others.hint().await {
-            tracing::debug!(%error, "other nodes get no hint; their heartbeats show what has changed");
+            tracing::debug!(%error, "cannot hint to other nodes; their heartbeats will show what changed");
         }
         sleep_until(next).await;
     }

@@ -64,7 +64,7 @@ impl Presence {
         Arc::clone(&self.components.borrow())
     }
 
-    /// Says which handlers this host cannot run. Among nodes, it claims no jobs of theirs.
+    /// Sets which handlers this host cannot run. Among nodes, it claims no jobs of theirs.
     pub fn set_unrunnable(&self, handlers: BTreeSet<Name>) {
         self.unrunnable.send_if_modified(|unrunnable| {
             let is_new = *unrunnable != handlers;
@@ -78,7 +78,7 @@ impl Presence {
         !self.unrunnable.borrow().contains(handler)
     }
 
-    /// Returns what hears which handlers this host cannot run.
+    /// Subscribes to which handlers this host cannot run.
     pub(crate) fn unrunnable(&self) -> watch::Receiver<BTreeSet<Name>> {
         self.unrunnable.subscribe()
     }
@@ -94,7 +94,7 @@ impl Presence {
         *self.drain.borrow()
     }
 
-    /// Returns what hears when that changes.
+    /// Subscribes to that.
     pub(crate) fn drain_requests(&self) -> watch::Receiver<bool> {
         self.drain.subscribe()
     }

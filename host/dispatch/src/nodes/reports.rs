@@ -1,5 +1,5 @@
-//! Tells other nodes how far the jobs are that run here, and hears it of theirs. Nothing depends on it: some of
-//! it may be lost.
+//! Publishes the progress of jobs that run here to other nodes, and receives that of theirs. Nothing depends on
+//! it: some may be lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::time::sleep;
 use super::CommitSignal;
 use crate::Dispatch;
 
-/// The least time between two statements that tell, and between two that ask.
+/// The least time between two writes, and between two reads.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Tells other nodes what is reported here, as long as it is polled.
+/// Publishes what is reported here to other nodes, as long as it is polled.
 pub(super) async fn publish(
     others: Arc<dyn Others>,
     dispatch: Dispatch,
@@ -70,7 +70,7 @@ pub(super) async fn receive(
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "not known how far jobs of other nodes are; asked again");
+                tracing::debug!(%error, "cannot read the progress of other nodes' jobs; retrying");
             }
         }
         sleep(PAUSE).await;

@@ -215,7 +215,7 @@ fn runners_inherit_what_everybody_needs_and_what_is_named() {
 fn runners_that_make_no_sense_are_refused_with_their_place() {
     #[rustfmt::skip]
     let table = [
-        ("[runners.p]\npool_size = 2",              "runners.p: ",        "a `cmd` or is `external`"),
+        ("[runners.p]\npool_size = 2",              "runners.p: ",        "expected `cmd` or `external`"),
         ("[runners.p]\ncmd = \"x\"",                "p.cmd: ",            "an array of strings"),
         ("[runners.p]\ncmd = []",                   "p.cmd: ",            "the program first"),
         ("[runners.p]\ncmd = [1]",                  "p.cmd: ",            "an array of strings"),
@@ -226,7 +226,7 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
         ("[runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "an array of variable names"),
         ("[runners.p]\ncmd = [\"x\"]\ndialect = \"9\"", "p.dialect: ",    "`documented`"),
         ("[runners.p]\ncmd = [\"x\"]\nexternal = \"127.0.0.1:1\"", "p.cmd: ", "mutually exclusive"),
-        ("[runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "goes with `cmd`"),
+        ("[runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "requires `cmd`"),
         ("[runners.p]\nexternal = \"10.0.0.1:1\"",  "p.external: ",       "not a loopback address"),
         ("[runners.p]\nexternal = \"x\"",           "p.external: ",       "an address with a port"),
         ("[runners.\"a/b\"]\ncmd = [\"x\"]",        "runners.a/b: ",      "without `/`"),
