@@ -250,14 +250,10 @@ impl<P: CellPort> DispatchLoop<P> {
             .commit(now, vec![Command::Recover { node: self.node }])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
-<<<<<<< HEAD
-            tracing::info!(jobs, "requeueing jobs left running by the previous process");
-=======
             tracing::info!(
                 jobs,
                 "jobs left running by the previous process are taken back"
             );
->>>>>>> main
         }
         let reader = self.store.reader()?;
         for executor in reader.runners_awaited()? {
