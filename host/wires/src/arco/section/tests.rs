@@ -141,7 +141,7 @@ fn assert_refused(cases: &[Case<'_>]) {
 fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
     let cases: &[Case<'_>] = &[
         (&[], &[("a/b", "url = 'http://h'")], "a name without `/`"),
-        (&[], &[("a", "")], "a worker has a `url`"),
+        (&[], &[("a", "")], "expected a `url`"),
         (
             &[],
             &[("a", "url = 'http://h'")],
@@ -207,12 +207,12 @@ fn values_that_cannot_be_are_refused_with_their_place_and_no_secret() {
         (
             &[("heartbeat_timeout_ms", "59999")],
             &[],
-            "at least twice their interval",
+            "at least twice the interval",
         ),
         (
             &[("heartbeat_interval_ms", "45001")],
             &[],
-            "at least twice their interval",
+            "at least twice the interval",
         ),
         (&[("token_ttl_seconds", "7201")], &[], "expected 60–7200"),
         (&[("public_url", "http://h?x")], &[], "it has a query"),
