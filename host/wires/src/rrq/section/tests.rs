@@ -221,7 +221,7 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
         ("[runners.p]\ncmd = [1]",                  "p.cmd: ",            "an array of strings"),
         ("[runners.p]\ncmd = [\"x\"]\npool_size = 0", "p.pool_size: ",    "expected 1–64"),
         ("[runners.p]\ncmd = [\"x\"]\nmax_in_flight = 65", "p.max_in_flight: ", "expected 1–64"),
-        ("[runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "to 65534"),
+        ("[runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "–65534"),
         ("[runners.p]\ncmd = [\"x\"]\nenv = { A = 1 }", "p.env: ",        "a table of strings"),
         ("[runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "an array of variable names"),
         ("[runners.p]\ncmd = [\"x\"]\ndialect = \"9\"", "p.dialect: ",    "`documented`"),
