@@ -137,7 +137,7 @@ pub(crate) fn knows(client: &Client) {
 #[test]
 fn jobs_of_a_new_handler_wait_for_nodes_that_still_compile_it() {
     let (first, second) = (Node::new("fresh"), Node::new("fresh"));
-    let deployed = first.start_with(&[("HOST_CELLS", "1"), ("HOST_CELL_SLOTS", "1")]);
+    let deployed = first.start_with(&[("HOST_CELLS_COUNT", "1"), ("HOST_CELLS_SLOTS", "1")]);
     let compiling = second.start_that_compiles(&[]);
     let client = deployed.client();
     deploy(&client);
@@ -191,7 +191,7 @@ fn any_node_answers_for_all() {
 #[test]
 fn a_node_with_room_runs_what_another_has_no_room_for() {
     let (first, second) = (Node::new("room"), Node::new("room"));
-    let small = first.start_with(&[("HOST_CELLS", "1"), ("HOST_CELL_SLOTS", "1")]);
+    let small = first.start_with(&[("HOST_CELLS_COUNT", "1"), ("HOST_CELLS_SLOTS", "1")]);
     deploy(&small.client());
     let long = small.client().enqueue(&endless());
     runs(&small.client(), &long, 1);

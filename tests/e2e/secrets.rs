@@ -19,7 +19,7 @@ fn planted() -> Vec<(String, String)> {
     let pairs = [
         ("HOST_HERO_URL", with_password("redis")),
         ("HOST_STORE_URL", with_password("postgres")),
-        ("HOST_DELTA_ORCHESTRATOR", with_password("http")),
+        ("HOST_DELTA_WORKER_ORCHESTRATOR", with_password("http")),
         ("HOST_ARCO_PUBLIC_URL", with_password("https")),
         ("HOST_ARCO_WORKER_CALLBACK_ORIGINS", with_password("https")),
         ("HOST_SERVER", with_password("http")),
@@ -28,7 +28,7 @@ fn planted() -> Vec<(String, String)> {
             "OTEL_EXPORTER_OTLP_HEADERS",
             format!("authorization=Bearer {PASSWORD}"),
         ),
-        ("HOST_DELTA_TOKEN_ENV", "PLANTED".to_owned()),
+        ("HOST_DELTA_WORKER_TOKEN_ENV", "PLANTED".to_owned()),
         ("HOST_ARCO_WORKER_SECRET_ENV", "PLANTED".to_owned()),
         ("HOST_ARCO_TOKEN_KEY_ENV", "PLANTED".to_owned()),
         ("PLANTED", PASSWORD.to_owned()),

@@ -84,7 +84,7 @@ impl Checkout {
             .current_dir(&self.dir)
             .env("PATH", std::env::join_paths(bin).unwrap())
             .env("REAL_CARGO", env!("CARGO"))
-            .env("HOST_LISTEN", &self.address)
+            .env("HOST_HTTP_LISTEN", &self.address)
             .env("HOST_SERVER", format!("http://{}", self.address))
             .env("XDG_CACHE_HOME", self.dir.join("cache"))
             .env_remove("CARGO_TARGET_DIR")

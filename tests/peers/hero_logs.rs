@@ -193,7 +193,7 @@ fn an_unusable_log_dir_fails_the_start() {
             .env("HOST_HERO_URL", "redis://127.0.0.1:1");
         command
             .env("HOST_HERO_LOG_DIR", &file)
-            .env("HOST_LISTEN", "off");
+            .env("HOST_HTTP_LISTEN", "off");
         let output = command.current_dir(folder.path()).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(text).unwrap())

@@ -14,7 +14,6 @@ use super::settings::{
     LOGS_TOKEN_ENV, LOGS_TOKEN_FILE, ORIGINS, PREVIOUS_KEY_ENV, PREVIOUS_KEY_FILE, PUBLIC_URL,
     SECRET_ENV, SECRET_FILE, TOKEN_KEY_ENV, TOKEN_KEY_FILE, TOKEN_TTL, WORKERS,
 };
-use super::token::TTL_SECONDS_MAX;
 use super::token::key::{KEY_BYTES_MIN, Keys};
 use crate::kit::http_client::{BaseUrl, Origin};
 use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
@@ -79,7 +78,7 @@ pub(super) struct WorkerConfig {
 impl ArcoConfig {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         let control = control(section)?;
-        let worker = match section.listen(LISTEN, None)? {
+        let worker = match section.listen(&LISTEN)? {
             Some(listen) => Some(worker(section, listen)?),
             None => None,
         };
@@ -101,7 +100,7 @@ fn control(section: &Section<'_>) -> Result<ControlConfig, ConfigError> {
     Ok(ControlConfig {
         workers,
         origins,
-        public_url: match section.find(PUBLIC_URL) {
+        public_url: match section.find(&PUBLIC_URL) {
             Some((origin, text)) => Some(url(origin, text)?),
             None => None,
         },
@@ -127,20 +126,16 @@ fn remote_worker(section: &Section<'_>, table: &NamedTable) -> Result<RemoteWork
 }
 
 fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
-    let number = |key, least, most, default| {
-        let number = section.number(key, least, most)?;
-        Ok(number.unwrap_or(default))
-    };
     let times = Times {
-        heartbeat_interval_ms: number(HEARTBEAT_INTERVAL, 100, 600_000, 30_000)?,
-        heartbeat_timeout_ms: number(HEARTBEAT_TIMEOUT, 200, 3_600_000, 90_000)?,
-        cancel_grace_ms: number(CANCEL_GRACE, 0, 3_600_000, 30_000)?,
-        token_ttl_seconds: number(TOKEN_TTL, 60, TTL_SECONDS_MAX, 3_600)?,
+        heartbeat_interval_ms: section.number(&HEARTBEAT_INTERVAL)?,
+        heartbeat_timeout_ms: section.number(&HEARTBEAT_TIMEOUT)?,
+        cancel_grace_ms: section.number(&CANCEL_GRACE)?,
+        token_ttl_seconds: section.number(&TOKEN_TTL)?,
     };
     if times.heartbeat_timeout_ms < 2 * times.heartbeat_interval_ms {
-        let stated = section.find(HEARTBEAT_TIMEOUT);
+        let stated = section.find(&HEARTBEAT_TIMEOUT);
         let (origin, text) = stated
-            .or_else(|| section.find(HEARTBEAT_INTERVAL))
+            .or_else(|| section.find(&HEARTBEAT_INTERVAL))
             .unwrap_or_default();
         let wanted = format!(
             "the heartbeat timeout ({} ms) must be at least twice the interval ({} ms)",
@@ -152,8 +147,8 @@ fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
 }
 
 fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
-    let current = section.secret(Some(TOKEN_KEY_FILE), Some(TOKEN_KEY_ENV))?;
-    let previous = section.secret(Some(PREVIOUS_KEY_FILE), Some(PREVIOUS_KEY_ENV))?;
+    let current = section.secret(Some(&TOKEN_KEY_FILE), Some(&TOKEN_KEY_ENV))?;
+    let previous = section.secret(Some(&PREVIOUS_KEY_FILE), Some(&PREVIOUS_KEY_ENV))?;
     let Some(current) = current else {
         return match previous {
             Some(previous) => Err(previous.refused(
@@ -174,27 +169,25 @@ fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
 }
 
 fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, ConfigError> {
-    let Some(secret) = section.secret(Some(SECRET_FILE), Some(SECRET_ENV))? else {
-        let (origin, _) = section.find(LISTEN).unwrap_or_default();
+    let Some(secret) = section.secret(Some(&SECRET_FILE), Some(&SECRET_ENV))? else {
+        let (origin, _) = section.find(&LISTEN).unwrap_or_default();
         let message = "a worker needs the secret that dispatches present; name it with \
                        protocol.arco.worker.secret_env (--secret-env) or secret_file";
         return Err(hidden(origin, message));
     };
-    let logs_token = section.secret(Some(LOGS_TOKEN_FILE), Some(LOGS_TOKEN_ENV))?;
-    let concurrency = section.number(CONCURRENCY, 1, 4_096)?.unwrap_or(64);
+    let logs_token = section.secret(Some(&LOGS_TOKEN_FILE), Some(&LOGS_TOKEN_ENV))?;
     Ok(WorkerConfig {
         listen,
         secret: word(&secret)?,
         origins: callback_origins(section)?,
-        concurrency: usize::try_from(concurrency).unwrap_or(usize::MAX),
+        concurrency: section.count(&CONCURRENCY)?,
         logs_token: logs_token.as_ref().map(word).transpose()?,
     })
 }
 
 fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
-    let stated = section.find(ORIGINS).filter(|(_, text)| !text.is_empty());
-    let Some((origin, text)) = stated else {
-        let (origin, _) = section.find(LISTEN).unwrap_or_default();
+    let Some((origin, text)) = section.find_text(&ORIGINS) else {
+        let (origin, _) = section.find(&LISTEN).unwrap_or_default();
         let message = "a worker needs the places that callbacks may go to; name them with \
                        protocol.arco.worker.callback_origins (--callback-origin)";
         return Err(hidden(origin, message));
@@ -227,13 +220,14 @@ fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
 
 /// Refuses a URL on whose way others can read secrets, if that is not allowed.
 fn unexposed(section: &Section<'_>, origin: String, base: &BaseUrl) -> Result<(), ConfigError> {
-    if !base.origin().is_exposed() || section.switch(ALLOW_PLAINTEXT)? {
+    if !base.origin().is_exposed() || section.switch(&ALLOW_PLAINTEXT)? {
         return Ok(());
     }
     let message = format!(
         "others could read secrets and task tokens on the way to {}; name an https:// URL, or set \
-         {ALLOW_PLAINTEXT} = true",
-        base.origin()
+         {} = true",
+        base.origin(),
+        ALLOW_PLAINTEXT.key
     );
     Err(hidden(origin, message))
 }

@@ -22,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::ending::Endings;
 use super::program::{CALL_TIME, Calls, Program};
+use super::settings::WorkerConfig;
 use super::worker::{Effect, Event, GRACE_MS, Worker};
-use super::worker_section::WorkerConfig;
 use crate::kit::backoff::Backoff;
 use crate::kit::process::Launcher;
 use crate::kit::stream::{EffectHandler, Hub, Link, Moment, Session as _, serve_connection};

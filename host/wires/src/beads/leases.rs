@@ -18,7 +18,7 @@ use host_core::port::lease::{
 use serde::Deserialize;
 
 use super::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
-use super::section::OrchestratorConfig;
+use super::settings::OrchestratorConfig;
 use crate::kit::stream::{EffectHandler, Hub};
 use crate::kit::text::cut_marked;
 

@@ -27,7 +27,7 @@ use super::frame::{Defect, Messages};
 use super::messages::{Out, OutMessage};
 use super::read::{In, Kind, Message, Report, read_worker};
 use super::refusals::{Code, Refusal};
-use super::section::OrchestratorConfig;
+use super::settings::OrchestratorConfig;
 use crate::kit::stream::{Actions, ActionsOf, Link, Moment, Session};
 use crate::wire::executors::WorkerHealth;
 

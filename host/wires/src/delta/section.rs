@@ -15,7 +15,7 @@ use super::tokens::{self, Tokens};
 use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
 /// The longest of the times, in seconds: a week.
-const SECONDS_MAX: u64 = 7 * 24 * 3_600;
+pub(super) const SECONDS_MAX: u64 = 7 * 24 * 3_600;
 
 /// The most runners of a pool that this host starts.
 const POOL_SIZE_MAX: i64 = 64;
@@ -133,28 +133,22 @@ impl DeltaConfig {
 }
 
 fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
-    let seconds = |key, default: u64| {
-        let given = section.number(key, 1, SECONDS_MAX)?;
-        Ok(given.unwrap_or(default))
-    };
     let times = Times {
-        lease_ttl: seconds(LEASE_TTL, 120)?,
-        heartbeat_interval: seconds(HEARTBEAT_INTERVAL, 20)?,
-        ack: seconds(ACK, 30)?,
-        cancel_deadline: seconds(CANCEL_DEADLINE, 30)?,
+        lease_ttl: section.number(&LEASE_TTL)?,
+        heartbeat_interval: section.number(&HEARTBEAT_INTERVAL)?,
+        ack: section.number(&ACK)?,
+        cancel_deadline: section.number(&CANCEL_DEADLINE)?,
     };
     if times.lease_ttl < 2 * times.heartbeat_interval {
-        let key = if section.find(LEASE_TTL).is_some() {
-            LEASE_TTL
-        } else {
-            HEARTBEAT_INTERVAL
+        let setting = match section.find(&LEASE_TTL) {
+            Some(_) => LEASE_TTL,
+            None => HEARTBEAT_INTERVAL,
         };
-        let (origin, text) = section.find(key).unwrap_or_default();
         let wanted = format!(
             "the lease TTL ({}) must be at least twice the heartbeat interval ({})",
             times.lease_ttl, times.heartbeat_interval
         );
-        return Err(refused(origin, text, wanted));
+        return Err(section.refuse(&setting, wanted));
     }
     Ok(times)
 }

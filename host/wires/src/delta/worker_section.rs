@@ -20,7 +20,7 @@ use crate::kit::http_client::BaseUrl;
 use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
 /// The most leases of one orchestrator at once.
-const CONCURRENCY_MAX: u16 = 256;
+pub(super) const CONCURRENCY_MAX: u16 = 256;
 
 /// The checked keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,9 +37,9 @@ impl WorkerSection {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         let tables = section.tables(ORCHESTRATORS);
         let peers = tables.map(|(name, table)| of_table(section, name, table));
-        let file = section.path(LEASE_FILE).map(|lease| FileJob {
+        let file = section.path(&LEASE_FILE).map(|lease| FileJob {
             lease,
-            log: section.path(LOG),
+            log: section.path(&LOG),
         });
         Ok(Self {
             peers: peers.collect::<Result<_, _>>()?,
@@ -69,25 +69,24 @@ fn of_table(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<Pe
 }
 
 fn of_flags(section: &Section<'_>) -> Result<Option<Peer>, ConfigError> {
-    let Some((origin, text)) = section.find(ORCHESTRATOR) else {
+    let Some((origin, text)) = section.find(&ORCHESTRATOR) else {
         return Ok(None);
     };
     let url = url(section, origin, text)?;
-    let Some((origin, text)) = section.find(RUNNER_ID) else {
+    let Some((origin, text)) = section.find(&RUNNER_ID) else {
         return Err(ConfigError::Hidden {
-            origin: RUNNER_ID.to_owned(),
+            origin: RUNNER_ID.key.to_owned(),
             message: "the runner needs a name; give one with --runner-id".to_owned(),
         });
     };
     let runner_id = runner_id(origin, text)?;
-    let secret = section.secret(None, Some(TOKEN_ENV))?;
-    let concurrency = section.number(CONCURRENCY, 1, u64::from(CONCURRENCY_MAX))?;
+    let secret = section.secret(None, Some(&TOKEN_ENV))?;
     Ok(Some(Peer {
         url,
         runner_id,
         token: secret.as_ref().map(token).transpose()?,
         capabilities: offered(section)?,
-        concurrency: concurrency.map_or(1, |it| usize::try_from(it).unwrap_or(1)),
+        concurrency: section.count(&CONCURRENCY)?,
     }))
 }
 
@@ -101,11 +100,12 @@ fn url(section: &Section<'_>, origin: String, text: &str) -> Result<BaseUrl, Con
             return Err(hidden(message));
         }
     };
-    if url.origin().is_exposed() && !section.switch(ALLOW_PLAINTEXT)? {
+    if url.origin().is_exposed() && !section.switch(&ALLOW_PLAINTEXT)? {
         return Err(hidden(format!(
             "others could read tokens, jobs and logs on the way to {}; name an https:// URL, or set \
-             {ALLOW_PLAINTEXT} = true",
-            url.origin()
+             {} = true",
+            url.origin(),
+            ALLOW_PLAINTEXT.key
         )));
     }
     Ok(url)
@@ -128,7 +128,7 @@ fn token(secret: &SecretText) -> Result<Token, ConfigError> {
 }
 
 fn offered(section: &Section<'_>) -> Result<BTreeSet<String>, ConfigError> {
-    let Some((origin, text)) = section.find(CAPABILITIES) else {
+    let Some((origin, text)) = section.find(&CAPABILITIES) else {
         return Ok(BTreeSet::new());
     };
     let tags = text.split(',').map(str::trim).filter(|tag| !tag.is_empty());

@@ -9,7 +9,7 @@ use host_core::port::{AssignEvents, End, Tag};
 
 use super::NAME;
 use super::connection_log::ConnectionLog;
-use super::section::HeroConfig;
+use super::settings::HeroConfig;
 use crate::wire::executors::{ExecutorHealth, WorkerHealth, WorkerState};
 
 /// The states of all lanes.

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use crate::arco::Arco;
-use crate::wire::Wire as _;
 use crate::wire::section::{Sources, Stated, Tables};
 
 use super::*;
@@ -47,7 +45,7 @@ pub(in crate::arco) fn read(
             _ => Err(io::ErrorKind::NotFound.into()),
         },
     };
-    let section = Section::new(Arco.settings(), sources);
+    let section = Section::new(sources);
     ArcoConfig::read(&section).map_err(|error| error.to_string())
 }
 

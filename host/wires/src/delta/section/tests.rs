@@ -5,7 +5,6 @@ use std::io;
 
 use toml::Table;
 
-use super::super::settings::SETTINGS;
 use super::*;
 use crate::wire::section::{Sources, Stated, Tables};
 
@@ -45,7 +44,7 @@ fn read(file: &str) -> Result<DeltaConfig, String> {
             _ => Err(io::ErrorKind::NotFound.into()),
         },
     };
-    DeltaConfig::read(&Section::new(SETTINGS, sources)).map_err(|error| error.to_string())
+    DeltaConfig::read(&Section::new(sources)).map_err(|error| error.to_string())
 }
 
 #[test]

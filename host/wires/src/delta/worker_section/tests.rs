@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::super::settings::SETTINGS;
 use super::*;
 use crate::wire::section::{Sources, Tables};
 
@@ -14,7 +13,7 @@ fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSection, String> {
     let flags = flags.iter();
     let flags = flags.map(|(key, text)| {
         let key = match *key {
-            "allow_plaintext" => ALLOW_PLAINTEXT.to_owned(),
+            "allow_plaintext" => ALLOW_PLAINTEXT.key.to_owned(),
             key => format!("protocol.delta.worker.{key}"),
         };
         (key, (*text).to_owned())
@@ -37,7 +36,7 @@ fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSection, String> {
         tables: &BTreeMap::from([(ORCHESTRATORS.to_owned(), tables)]),
         read: &|_| Err(io::ErrorKind::NotFound.into()),
     };
-    let section = WorkerSection::read(&Section::new(SETTINGS, sources));
+    let section = WorkerSection::read(&Section::new(sources));
     section.map_err(|error| error.to_string())
 }
 

@@ -12,17 +12,12 @@ use toml::Value;
 
 use super::config::{Dialect, Launch, PoolConfig, Source};
 use super::serve::read_address;
-use super::worker::{IDLE_MS, IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN, Rules};
+use super::worker::{IN_FLIGHT_MAX, MARGIN_MS_MAX, MARGIN_MS_MIN, Rules};
 use crate::wire::section::{
     ConfigError, NamedTable, Section, inherited_variables, loopback, refused,
 };
-use crate::wire::settings::{Setting, TableSetting};
+use crate::{settings, table_settings};
 
-pub(super) const LISTEN: &str = "protocol.rrq.listen";
-const DEADLINE_MARGIN: &str = "protocol.rrq.deadline_margin_ms";
-const IDLE_SECONDS: &str = "protocol.rrq.idle_seconds";
-const CANCELS_FOR_ALL: &str = "protocol.rrq.cancels_for_all";
-const DEFAULT_RUNNER: &str = "protocol.rrq.default_runner";
 const RUNNERS: &str = "protocol.rrq.runners";
 
 /// The most processes of a pool.
@@ -31,100 +26,45 @@ const POOL_SIZE_MAX: i64 = 64;
 /// How many requests a runner gets at once, by default.
 const IN_FLIGHT: usize = 10;
 
-pub(super) const SETTINGS: &[Setting] = &[
-    Setting {
-        key: LISTEN,
-        env: "HOST_RRQ_LISTEN",
-        flag: Some("rrq-listen"),
-        value_name: "ADDR",
-        default: "off",
-        about: "Where RRQ orchestrators connect: a loopback address and a port (the usual one is 7701, 0 takes a free one), or `off`",
-    },
-    Setting {
-        key: DEADLINE_MARGIN,
-        env: "HOST_RRQ_DEADLINE_MARGIN_MS",
-        flag: None,
-        value_name: "MS",
-        default: "20",
-        about: "How long before the deadline of a request an RRQ orchestrator is answered `timeout`, in milliseconds, 20 to 250. The margin is never less than 1 % of the request's time, and never more than 250. Raise it if processes on this machine have to wait for a core",
-    },
-    Setting {
-        key: IDLE_SECONDS,
-        env: "HOST_RRQ_IDLE_SECONDS",
-        flag: None,
-        value_name: "SECONDS",
-        default: "86400",
-        about: "After how long a connection of an RRQ orchestrator without requests is closed, in seconds, 10 to 604800; after 10 seconds if more than 3,000 are open",
-    },
-    Setting {
-        key: CANCELS_FOR_ALL,
-        env: "HOST_RRQ_CANCELS_FOR_ALL",
-        flag: None,
-        value_name: "BOOL",
-        default: "false",
-        about: "Whether an RRQ orchestrator may cancel requests that another user of this machine has sent: true or false",
-    },
-    Setting {
-        key: DEFAULT_RUNNER,
-        env: "HOST_RRQ_DEFAULT_RUNNER",
-        flag: None,
-        value_name: "NAME",
-        default: "none",
-        about: "The runner or other executor that is given handlers which no component has",
-    },
-];
+settings! {
+    pub(super) SETTINGS:
+    LISTEN = "protocol.rrq.listen" ["rrq-listen"], Text("ADDR"), "off",
+        "Where RRQ orchestrators connect: a loopback address and a port (the usual one is 7701, 0 takes a free one), or `off`";
+    DEADLINE_MARGIN = "protocol.rrq.deadline_margin_ms", Number("MS", MARGIN_MS_MIN, MARGIN_MS_MAX), "20",
+        "How long before the deadline of a request an RRQ orchestrator is answered `timeout`, in milliseconds. The margin is never less than 1 % of the request's time, and never more than 250. Raise it if processes on this machine have to wait for a core";
+    IDLE_SECONDS = "protocol.rrq.idle_seconds", Number("SECONDS", 10, 604_800), "86400",
+        "After how long a connection of an RRQ orchestrator without requests is closed, in seconds; after 10 seconds if more than 3,000 are open";
+    CANCELS_FOR_ALL = "protocol.rrq.cancels_for_all", Switch, "false",
+        "Whether an RRQ orchestrator may cancel requests that another user of this machine has sent";
+    DEFAULT_RUNNER = "protocol.rrq.default_runner", Text("NAME"), "none",
+        "The runner or other executor that is given handlers which no component has";
+}
 
-pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.cmd",
-        default: "none",
-        about: "The program that is a runner, and its arguments: an array. `--tcp-socket HOST:PORT` is added to them and stands in `RRQ_RUNNER_TCP_SOCKET` too",
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.external",
-        default: "none",
-        about: "Instead of `cmd`: the loopback address and port of a runner that you start yourself",
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.pool_size",
-        default: "1",
-        about: "How many processes of `cmd` run, 1 to 64",
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.max_in_flight",
-        default: "10",
-        about: "How many jobs one runner is given at once, 1 to 64. With 1, what a runner writes goes to the log of its job",
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.tcp_port",
-        default: "free ones",
-        about: "The port of the first process; the others have the next ones",
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.cwd",
-        default: "the host's",
-        about: "The folder in which `cmd` is started",
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.env",
-        default: "none",
-        about: concat!(
+table_settings! {
+    pub(super) TABLE_SETTINGS:
+    "protocol.rrq.runners.NAME.cmd", "none",
+        "The program that is a runner, and its arguments: an array. `--tcp-socket HOST:PORT` is added to them and stands in `RRQ_RUNNER_TCP_SOCKET` too";
+    "protocol.rrq.runners.NAME.external", "none",
+        "Instead of `cmd`: the loopback address and port of a runner that you start yourself";
+    "protocol.rrq.runners.NAME.pool_size", "1",
+        "How many processes of `cmd` run, 1 to 64";
+    "protocol.rrq.runners.NAME.max_in_flight", "10",
+        "How many jobs one runner is given at once, 1 to 64. With 1, what a runner writes goes to the log of its job";
+    "protocol.rrq.runners.NAME.tcp_port", "free ones",
+        "The port of the first process; the others have the next ones";
+    "protocol.rrq.runners.NAME.cwd", "the host's",
+        "The folder in which `cmd` is started";
+    "protocol.rrq.runners.NAME.env", "none",
+        concat!(
             "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only ",
             inherited_variables!(),
             " and those that `inherit_env` names",
-        ),
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.inherit_env",
-        default: "none",
-        about: "The names of more variables of the host that `cmd` gets: an array. This keeps secrets out of the file",
-    },
-    TableSetting {
-        key: "protocol.rrq.runners.NAME.dialect",
-        default: "current",
-        about: "`current` (releases from 0.9.15: one connection with many requests) or `documented` (one connection per request, the address in the environment alone)",
-    },
-];
+        );
+    "protocol.rrq.runners.NAME.inherit_env", "none",
+        "The names of more variables of the host that `cmd` gets: an array. This keeps secrets out of the file";
+    "protocol.rrq.runners.NAME.dialect", "current",
+        "`current` (releases from 0.9.15: one connection with many requests) or `documented` (one connection per request, the address in the environment alone)";
+}
 
 /// The checked section.
 #[derive(Debug, PartialEq, Eq)]
@@ -143,9 +83,7 @@ pub(super) struct RrqConfig {
 impl RrqConfig {
     /// Reads the section.
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
-        let margin = section.number(DEADLINE_MARGIN, MARGIN_MS_MIN, MARGIN_MS_MAX)?;
-        let idle = section.number(IDLE_SECONDS, 10, 604_800)?;
-        let default = section.find(DEFAULT_RUNNER);
+        let default = section.find(&DEFAULT_RUNNER);
         let pools = section.tables(RUNNERS).map(|(name, table)| {
             let pool = pool(section, name, table)?;
             Ok((name.clone(), pool))
@@ -153,9 +91,9 @@ impl RrqConfig {
         Ok(Self {
             listen: listen(section)?,
             rules: Rules {
-                margin_ms_min: margin.unwrap_or(MARGIN_MS_MIN),
-                idle_ms: idle.map_or(IDLE_MS, |seconds| seconds * 1_000),
-                cancels_for_all: cancels_for_all(section)?,
+                margin_ms_min: section.number(&DEADLINE_MARGIN)?,
+                idle_ms: 1_000 * section.number(&IDLE_SECONDS)?,
+                cancels_for_all: section.switch(&CANCELS_FOR_ALL)?,
             },
             default_runner: default.map(|(origin, name)| (origin, name.to_owned())),
             pools: pools.collect::<Result<_, _>>()?,
@@ -167,17 +105,9 @@ impl RrqConfig {
     }
 }
 
-fn cancels_for_all(section: &Section<'_>) -> Result<bool, ConfigError> {
-    let Some((origin, text)) = section.find(CANCELS_FOR_ALL) else {
-        return Ok(false);
-    };
-    text.parse()
-        .map_err(|_| refused(origin, text, "expected true or false"))
-}
-
 /// Reads the address to listen on, in the notation of RRQ orchestrators.
 fn listen(section: &Section<'_>) -> Result<Option<SocketAddr>, ConfigError> {
-    let Some((origin, text)) = section.find(LISTEN).filter(|(_, text)| *text != "off") else {
+    let Some((origin, text)) = section.find(&LISTEN).filter(|(_, text)| *text != "off") else {
         return Ok(None);
     };
     match read_address(text) {
@@ -185,7 +115,7 @@ fn listen(section: &Section<'_>) -> Result<Option<SocketAddr>, ConfigError> {
         None => Err(refused(
             origin,
             text,
-            "HOST:PORT of this machine is, like 127.0.0.1:7701, or `off`",
+            "expected HOST:PORT of this machine, like 127.0.0.1:7701, or `off`",
         )),
     }
 }

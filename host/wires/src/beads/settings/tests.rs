@@ -26,7 +26,7 @@ fn read(environment: &[(&str, &str)], table: bool) -> Result<Option<Orchestrator
         tables: &BTreeMap::new(),
         read: &|_| Err(io::ErrorKind::NotFound.into()),
     };
-    BeadsConfig::read(&Section::new(SETTINGS, sources))
+    BeadsConfig::read(&Section::new(sources))
         .map(|config| config.orchestrator)
         .map_err(|error| error.to_string())
 }

@@ -35,7 +35,7 @@ fn with(
         tables: &BTreeMap::new(),
         read: &|path| std::fs::read(path),
     };
-    HeroConfig::read(&Section::new(SETTINGS, sources))
+    HeroConfig::read(&Section::new(sources))
 }
 
 fn resolve(environment: Pairs<'_>, file: Pairs<'_>) -> Result<Option<HeroConfig>, ConfigError> {
@@ -169,7 +169,7 @@ fn jobs_go_to_workers_where_a_redis_is_named() {
             tables: &BTreeMap::new(),
             read: &|path| std::fs::read(path),
         };
-        let section = Section::new(SETTINGS, sources);
+        let section = Section::new(sources);
         crate::hero::Hero.configure(&section).unwrap()
     };
     let hero = configured(&[("HOST_HERO_URL", "redis://cache")]);

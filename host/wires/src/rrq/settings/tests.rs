@@ -46,16 +46,13 @@ fn read(
     }
     let (flags, environment) = (pairs(flags), pairs(environment));
     let tables = BTreeMap::from([(RUNNERS.to_owned(), tables)]);
-    let section = Section::new(
-        SETTINGS,
-        Sources {
-            flags: &flags,
-            environment: &environment,
-            values: &values,
-            tables: &tables,
-            read: &|_| Err(io::ErrorKind::NotFound.into()),
-        },
-    );
+    let section = Section::new(Sources {
+        flags: &flags,
+        environment: &environment,
+        values: &values,
+        tables: &tables,
+        read: &|_| Err(io::ErrorKind::NotFound.into()),
+    });
     RrqConfig::read(&section)
 }
 
@@ -145,7 +142,7 @@ external = \"localhost:7900\"
 
 #[test]
 fn the_first_source_that_has_an_address_wins() {
-    let flag: &[_] = &[(LISTEN, "localhost:1")];
+    let flag: &[_] = &[(LISTEN.key, "localhost:1")];
     let env: &[_] = &[("HOST_RRQ_LISTEN", "127.0.0.1:2")];
     let file = "listen = \"127.0.0.1:3\"";
     #[rustfmt::skip]
@@ -153,7 +150,7 @@ fn the_first_source_that_has_an_address_wins() {
         (flag,               env,                       file, Some(1)),
         (&[],                env,                       file, Some(2)),
         (&[],                &[("HOST_RRQ_LISTEN", "")], file, Some(3)),
-        (&[(LISTEN, "off")], env,                       file, None),
+        (&[(LISTEN.key, "off")], env,                       file, None),
     ];
     for (flags, environment, file, port) in table {
         let config = read(flags, environment, file).unwrap();
@@ -177,8 +174,10 @@ fn addresses_that_are_not_taken_are_named_with_their_place() {
         ("example.org:1",   "127.0.0.1:7701"),
     ];
     for (text, says) in table {
-        let said = read(&[(LISTEN, text)], &[], "").unwrap_err().to_string();
-        assert!(said.contains(LISTEN) && said.contains(says), "{said}");
+        let said = read(&[(LISTEN.key, text)], &[], "")
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains(LISTEN.key) && said.contains(says), "{said}");
     }
     for text in ["19", "251", "many"] {
         let env = [("HOST_RRQ_DEADLINE_MARGIN_MS", text)];
