@@ -49,7 +49,7 @@ fn keys_stand_below_the_wire_and_no_two_are_alike() {
 
 #[test]
 fn defaults_are_values_of_their_keys() {
-    for setting in wires().flat_map(|wire| wire.settings()) {
+    for setting in wires().flat_map(Wire::settings) {
         let is_in_range = |number: u64| setting.range().contains(&number);
         let is_value = match setting.kind {
             Kind::Text(_) => true,

@@ -129,11 +129,19 @@ mod tests {
 
     use super::*;
     use crate::wire::section::{Sources, Stated as Written};
+    use crate::wire::settings::Kind;
 
-    crate::settings! {
-        SETTINGS:
-        SECRET_FILE = "w.secret_file", Text("FILE"), "none", "";
-        SECRET_ENV = "w.secret_env", Text("NAME"), "none", "";
+    const SECRET_FILE: Setting = setting("w.secret_file");
+    const SECRET_ENV: Setting = setting("w.secret_env");
+
+    const fn setting(key: &'static str) -> Setting {
+        Setting {
+            key,
+            kind: Kind::Text("X"),
+            default: "none",
+            about: "",
+            flag: None,
+        }
     }
 
     fn files(path: &Path) -> io::Result<Vec<u8>> {
