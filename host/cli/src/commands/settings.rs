@@ -21,7 +21,7 @@ impl Args for SettingFlags {
                 Arg::new(setting.key)
                     .long(flag)
                     .value_name(setting.value_name())
-                    .help(format!("{} [default: {}]", setting.help(), setting.default)),
+                    .help(setting.help(setting.about)),
             )
         })
     }

@@ -252,8 +252,8 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("cells.isolation",  "handler",  "shared or component"),
         ("grants.read_roots", "/a,b",    "absolute paths"),
         ("grants.env", "LANG, HOST_DATA", "own variables"),
-        ("shutdown.grace_seconds", "-1", "a number of seconds"),
-        ("shutdown.grace_seconds", "NaN", "a number of seconds"),
+        ("shutdown.grace_seconds", "-1", "expected 0–31536000 seconds"),
+        ("shutdown.grace_seconds", "NaN", "expected 0–31536000 seconds"),
     ];
     for (key, text, says) in table {
         let said = resolve(&[(key, text)], &[], "").unwrap_err().to_string();
@@ -327,8 +327,8 @@ grace_seconds = 30
 max_mib = 1024
 ```
 
-| key | variable | default | what it is |
-|---|---|---|---|
+| key | variable | values | default | what it is |
+|---|---|---|---|---|
 ";
 
 const NAMED: &str = "
@@ -350,9 +350,18 @@ const OUTRO: &str = "
 fn the_published_keys_are_those_of_the_code() {
     let mut doc = INTRO.to_owned();
     for setting in settings() {
-        let Setting { key, default, .. } = setting;
-        let (env, about) = (setting.env(), setting.help());
-        writeln!(doc, "| `{key}` | `{env}` | {default} | {about} |").unwrap();
+        let Setting {
+            key,
+            default,
+            about,
+            ..
+        } = setting;
+        let (env, values) = (setting.env(), setting.values());
+        writeln!(
+            doc,
+            "| `{key}` | `{env}` | {values} | {default} | {about} |"
+        )
+        .unwrap();
     }
     doc.push_str(NAMED);
     for setting in table_settings() {

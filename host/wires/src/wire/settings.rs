@@ -56,14 +56,24 @@ impl Setting {
         }
     }
 
-    /// Returns what it is for and which values it may have.
-    pub fn help(&self) -> String {
-        let about = self.about;
+    /// Returns what its values look like: `1–1024`.
+    pub fn values(&self) -> String {
         match self.kind {
-            Kind::Text(_) => about.to_owned(),
-            Kind::Number(_, least, most) => format!("{about} ({least}–{most})"),
-            Kind::Seconds(most) => format!("{about} (0–{most})"),
-            Kind::Switch => format!("{about}: true or false"),
+            Kind::Text(name) => name.to_owned(),
+            Kind::Number(_, least, most) => format!("{least}–{most}"),
+            Kind::Seconds(most) => format!("0–{most}"),
+            Kind::Switch => "true, false".to_owned(),
+        }
+    }
+
+    /// Returns the help of a flag that sets it.
+    pub fn help(&self, about: &str) -> String {
+        let default = self.default;
+        match self.kind {
+            Kind::Number(..) | Kind::Seconds(_) => {
+                format!("{about} [{}; default: {default}]", self.values())
+            }
+            Kind::Text(_) | Kind::Switch => format!("{about} [default: {default}]"),
         }
     }
 }
@@ -191,15 +201,12 @@ impl WorkerFlag {
 
     /// Returns what it is for, with its default. A switch has no value.
     pub fn help(&self) -> String {
-        let Setting { kind, default, .. } = self.setting;
-        let about = match (self.about, kind) {
-            (Some(about), _) => about.to_owned(),
-            (None, Kind::Switch) => self.setting.about.to_owned(),
-            (None, _) => self.setting.help(),
-        };
-        if kind == Kind::Switch || self.is_required || default == "none" {
-            return about;
+        let setting = self.setting;
+        let about = self.about.unwrap_or(setting.about);
+        let is_plain = self.is_required || setting.default == "none";
+        if is_plain || setting.kind == Kind::Switch {
+            return about.to_owned();
         }
-        format!("{about} [default: {default}]")
+        setting.help(about)
     }
 }
