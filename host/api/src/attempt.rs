@@ -17,6 +17,8 @@ pub struct AttemptView {
     /// 1 for the first.
     pub number: u32,
     /// Who executed it: `cell-3`, `python/1`.
+    #[serde(default)]
+    #[schema(required = true)]
     pub executor: String,
     /// The node that runs it, as long as it runs, if others may share the store.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,6 +30,8 @@ pub struct AttemptView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<u32>,
     /// When it was claimed.
+    #[serde(default)]
+    #[schema(required = true)]
     pub started_at: String,
     /// When its end was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,15 +40,23 @@ pub struct AttemptView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// running, completed, failed, retry, cancelled or lost.
+    #[serde(default)]
+    #[schema(required = true)]
     pub outcome: String,
     /// Why, if it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
     /// Fuel, in wasmtime's units.
+    #[serde(default)]
+    #[schema(required = true)]
     pub fuel: u64,
     /// CPU time of the guest and of the host calls made for it.
+    #[serde(default)]
+    #[schema(required = true)]
     pub cpu_ms: f64,
     /// The most linear memory it had at once.
+    #[serde(default)]
+    #[schema(required = true)]
     pub peak_memory_bytes: u64,
 }
 

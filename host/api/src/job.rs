@@ -32,24 +32,40 @@ pub struct JobView {
     /// 0 (first) to 9.
     pub priority: u8,
     /// The current or latest attempt; 0 before the first.
+    #[serde(default)]
+    #[schema(required = true)]
     pub attempt: u32,
     /// The most attempts that count.
+    #[serde(default)]
+    #[schema(required = true)]
     pub max_attempts: u32,
     /// How many attempts count so far.
+    #[serde(default)]
+    #[schema(required = true)]
     pub attempts_charged: u32,
     /// How many attempts do not count because they were lost through no fault of the job.
+    #[serde(default)]
+    #[schema(required = true)]
     pub attempts_lost: u32,
     /// How long it waited, in milliseconds: all the time until now or its end without an attempt.
+    #[serde(default)]
+    #[schema(required = true)]
     pub waited_ms: u64,
     /// How long its attempts took together, in milliseconds.
+    #[serde(default)]
+    #[schema(required = true)]
     pub ran_ms: u64,
     /// The node that runs it, if others may share the store. Of one whose worker holds it by heartbeats,
     /// none is shown: they may go on at any node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NamedNode>,
     /// How it came: `http` or a protocol's name.
+    #[serde(default)]
+    #[schema(required = true)]
     pub wire: String,
     /// When it was accepted (RFC 3339).
+    #[serde(default)]
+    #[schema(required = true)]
     pub enqueued_at: String,
     /// Not before this instant, or when its next attempt is due.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,6 +142,8 @@ pub struct ProgressView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percent: Option<f32>,
     /// What it is doing.
+    #[serde(default)]
+    #[schema(required = true)]
     pub message: String,
 }
 

@@ -13,20 +13,28 @@ pub struct LineView {
     #[schema(required = true)]
     pub seq: u64,
     /// During which attempt.
+    #[serde(default)]
+    #[schema(required = true)]
     pub attempt: u32,
     /// When (RFC 3339).
     #[serde(default)]
     #[schema(required = true)]
     pub at: String,
     /// Since the start of the attempt.
+    #[serde(default)]
+    #[schema(required = true)]
     pub at_ms: u64,
     /// trace, debug, info, warn or error.
+    #[serde(default)]
+    #[schema(required = true)]
     pub level: String,
     /// log, stdout, stderr or host.
     #[serde(default)]
     #[schema(required = true)]
     pub source: String,
     /// What it says.
+    #[serde(default)]
+    #[schema(required = true)]
     pub message: String,
     /// Structured fields.
     #[serde(default)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use host_core::id::NodeId;
-use host_core::node::Known;
+use host_core::node::NodeRecord;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,10 +19,10 @@ pub struct NamedNode {
 
 impl NamedNode {
     /// Names a node as it is among these.
-    pub fn of(nodes: &[Known], id: NodeId) -> Self {
+    pub fn of(nodes: &[NodeRecord], id: NodeId) -> Self {
         let node = nodes.iter().find(|node| node.id == id);
-        let card = node.and_then(|node| node.card.as_ref());
-        let name = card.map(|card| card.name.clone());
+        let info = node.and_then(|node| node.info.as_ref());
+        let name = info.map(|info| info.name.clone());
         Self {
             id: id.to_string(),
             name: name.filter(|name| !name.is_empty()),

@@ -22,7 +22,7 @@ pub struct Name(CompactString);
 pub enum NameError {
     #[error("a name must not be empty")]
     Empty,
-    #[error("a name has at most {NAME_BYTES_MAX} characters, this one has {bytes}")]
+    #[error("a name has at most {NAME_BYTES_MAX} characters, got {bytes}")]
     TooLong {
         /// The length of the text.
         bytes: usize,

@@ -58,11 +58,11 @@ pub struct Seen {
 
 /// All nodes, as of a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roll {
+pub struct ClusterView {
     /// The time of the database.
     pub at: Time,
     pub nodes: Vec<Seen>,
-    pub pulse: Pulse,
+    pub pulse: ChangeCounters,
     /// Whether this node is asked to start no more jobs.
     pub drain: bool,
 }
@@ -70,7 +70,7 @@ pub struct Roll {
 /// What a node says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Card {
+pub struct NodeInfo {
     /// The name of its machine.
     pub name: String,
     pub started_at: Time,
@@ -91,7 +91,8 @@ pub struct Card {
     /// A digest of how long it keeps the jobs of queues, as its configuration says. Empty if that is not known.
     pub retentions: String,
     /// Whether it starts no more jobs.
-    pub drains: bool,
+    #[serde(rename = "drains")]
+    pub is_draining: bool,
     pub running: Running,
 }
 
@@ -116,7 +117,7 @@ impl Offer {
     }
 }
 
-impl Card {
+impl NodeInfo {
     /// Returns whether the node has a runner, or one whose name goes on with what a job needs of it.
     pub fn has_runner(&self, runner: &Name) -> bool {
         self.offers.iter().any(|offer| {
@@ -179,7 +180,7 @@ impl Running {
 
 /// A node, as the store knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct NodeRecord {
     pub id: NodeId,
     pub version: String,
     pub life: Life,
@@ -191,7 +192,7 @@ pub struct Known {
     pub drain: bool,
     /// `None` if the process that runs now has said nothing. Of a node that was taken, only the name and the
     /// offers.
-    pub card: Option<Card>,
+    pub info: Option<NodeInfo>,
     /// Empty if it has said nothing.
     pub components: Arc<Components>,
 }
@@ -232,7 +233,7 @@ impl Standing {
     }
 }
 
-impl Known {
+impl NodeRecord {
     /// Returns whether the node can run a revision of a component.
     pub fn readiness(&self, component: &Name, revision: u32) -> Readiness<'_> {
         let known = self.components.get(component);
@@ -254,13 +255,13 @@ impl Known {
         if silent >= SILENT {
             return Standing::Silent;
         }
-        let card = self.card.as_ref();
-        let drains = card.is_some_and(|card| card.drains);
-        if !drains && !self.drain {
+        let info = self.info.as_ref();
+        let is_draining = info.is_some_and(|info| info.is_draining);
+        if !is_draining && !self.drain {
             return Standing::Live;
         }
-        let runs = card.map_or(0, |card| card.running.all());
-        if drains && runs == 0 {
+        let runs = info.map_or(0, |info| info.running.all());
+        if is_draining && runs == 0 {
             Standing::Drained
         } else {
             Standing::Draining
@@ -269,7 +270,7 @@ impl Known {
 
     /// Returns what people call the node: the name of its machine, or its id.
     pub fn called(&self) -> Cow<'_, str> {
-        let name = self.card.as_ref().map(|card| card.name.as_str());
+        let name = self.info.as_ref().map(|info| info.name.as_str());
         match name.filter(|name| !name.is_empty()) {
             Some(name) => name.into(),
             None => self.id.to_string().into(),
@@ -283,10 +284,10 @@ impl Known {
 }
 
 /// Returns which of the nodes that have gone had a runner last.
-pub fn had_last<'a>(nodes: &'a [Known], runner: &Name) -> Option<&'a Known> {
-    let had = |node: &&Known| {
-        let card = node.card.as_ref();
-        node.is_lost() && card.is_some_and(|card| card.has_runner(runner))
+pub fn had_last<'a>(nodes: &'a [NodeRecord], runner: &Name) -> Option<&'a NodeRecord> {
+    let had = |node: &&NodeRecord| {
+        let info = node.info.as_ref();
+        node.is_lost() && info.is_some_and(|info| info.has_runner(runner))
     };
     let had = nodes.iter().filter(had);
     had.min_by_key(|node| node.silent_ms)
@@ -303,7 +304,7 @@ pub struct Reported {
 
 /// What tells a node whether others have changed anything that concerns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pulse {
+pub struct ChangeCounters {
     /// The number of the next change of a job's state.
     pub next_change: u64,
     /// How often a queue was paused or resumed.
@@ -340,14 +341,14 @@ mod tests {
             component("a", 3, None),
             component("b", 2, Some("too large")),
         ];
-        let node = Known {
+        let node = NodeRecord {
             id: NodeId(Uuid::nil()),
             version: "1".to_owned(),
             life: Life::Lives,
             silent_ms: 0,
             ahead_ms: 0,
             drain: false,
-            card: None,
+            info: None,
             components: Arc::new(components.into()),
         };
         for (component, revision, expected) in [
@@ -365,20 +366,20 @@ mod tests {
 
     #[test]
     fn how_a_node_stands() {
-        let known = |life, silent_ms, drain, card: Option<(bool, u64)>| Known {
+        let known = |life, silent_ms, drain, info: Option<(bool, u64)>| NodeRecord {
             id: NodeId(Uuid::nil()),
             version: "1".to_owned(),
             life,
             silent_ms,
             ahead_ms: 0,
             drain,
-            card: card.map(|(drains, cells)| Card {
-                drains,
+            info: info.map(|(is_draining, cells)| NodeInfo {
+                is_draining,
                 running: Running {
                     cells,
                     runners: BTreeMap::new(),
                 },
-                ..Card::default()
+                ..NodeInfo::default()
             }),
             components: Arc::default(),
         };

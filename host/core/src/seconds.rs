@@ -18,7 +18,7 @@ impl TryFrom<f64> for Seconds {
     fn try_from(seconds: f64) -> Result<Self, String> {
         if !(0.0..=SECONDS_MAX).contains(&seconds) {
             return Err(format!(
-                "a duration is between 0 and {SECONDS_MAX} seconds, this one is {seconds}"
+                "a duration is between 0 and {SECONDS_MAX} seconds, got {seconds}"
             ));
         }
         #[expect(

@@ -26,7 +26,7 @@ impl CostBook {
         self.lock().of(handler, now)
     }
 
-    /// Counts what ended in earlier lives of the host, which ended before `started_at`.
+    /// Counts attempts of previous processes, which ended before `started_at`.
     pub async fn reload(self, dispatch: Dispatch, started_at: Time) {
         let since = Time(started_at.0.saturating_sub_unsigned(DAY_MS));
         let read = dispatch.read(move |reader| {
@@ -47,7 +47,7 @@ impl CostBook {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot read what attempts have cost before this start");
+                tracing::warn!(%error, "cannot read what attempts cost before this start");
             }
         }
     }

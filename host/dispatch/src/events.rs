@@ -77,7 +77,7 @@ impl Events {
     }
 
     /// Returns whether anybody listens.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_listeners(&self) -> bool {
         self.sender.receiver_count() > 0
     }
 
@@ -117,7 +117,7 @@ impl Events {
 
     fn publish(&self, at: Time, first: u64, changes: &[Change]) {
         let numbered = (first..).zip(changes);
-        self.tell(numbered.map(|(number, change)| Event {
+        self.send(numbered.map(|(number, change)| Event {
             number: Some(number),
             at,
             happened: Happened::Changed(change.clone()),
@@ -132,21 +132,21 @@ impl Events {
             progress,
         };
         let number = None;
-        self.tell([Event {
+        self.send([Event {
             number,
             at,
             happened,
         }]);
     }
 
-    fn tell(&self, batch: impl IntoIterator<Item = Event>) {
+    fn send(&self, batch: impl IntoIterator<Item = Event>) {
         if self.sender.receiver_count() == 0 {
             return;
         }
         let batch: Vec<Event> = batch.into_iter().collect();
         if !batch.is_empty() {
             // This fails if there are no listeners, which is fine.
-            let _heard = self.sender.send(Arc::new(batch));
+            let _listeners = self.sender.send(Arc::new(batch));
         }
     }
 }

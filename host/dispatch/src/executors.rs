@@ -34,7 +34,7 @@ pub enum Opened {
 }
 
 /// Opens the executor with this name.
-type Open = Box<dyn Fn(&Name) -> Opened + Send>;
+type Opener = Box<dyn Fn(&Name) -> Opened + Send>;
 
 /// One attempt at an executor.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Run {
 
 /// What the loop must handle of an executor's messages.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum ExecutorEvent {
     Ended {
         run: Run,
         worker: String,
@@ -79,7 +79,7 @@ pub struct Executors {
     runs: HashMap<Tag, Run>,
     by_lease: HashMap<LeaseId, Tag>,
     mail: Arc<AssignMail>,
-    open: Open,
+    opener: Opener,
     is_shared: bool,
     tags_made: u64,
     stopping: CancellationToken,
@@ -100,7 +100,7 @@ impl Executors {
             runs: HashMap::new(),
             by_lease: HashMap::new(),
             mail,
-            open: Box::new(open),
+            opener: Box::new(open),
             is_shared: false,
             tags_made: 0,
             _stops_with_us: stopping.clone().drop_guard(),
@@ -110,17 +110,17 @@ impl Executors {
 
     /// Opens the executor of waiting jobs if it is not open yet. If it is not configured, its jobs
     /// fail, because it may never be.
-    pub(crate) fn know(&mut self, name: &Name) {
+    pub(crate) fn open(&mut self, name: &Name) {
         if self.by_name.contains_key(name) {
             return;
         }
-        let port: Option<Box<dyn Assign>> = match (self.open)(name) {
+        let port: Option<Box<dyn Assign>> = match (self.opener)(name) {
             Opened::Pushed(port) => Some(port),
             Opened::Pulled => None,
             // Another node may have it, now or later.
             Opened::Unknown if self.is_shared => None,
             Opened::Unknown => {
-                tracing::warn!(runner = %name, "there are jobs for a runner that is not configured; they are discarded");
+                tracing::warn!(runner = %name, "a runner with waiting jobs is not configured; its jobs are discarded");
                 self.capacity.insert(name.clone(), missing::AT_ONCE_MAX);
                 let events: Arc<dyn AssignEvents> = Arc::<AssignMail>::clone(&self.mail);
                 Some(Box::new(Missing::new(name.clone(), events)))
@@ -150,7 +150,7 @@ impl Executors {
     }
 
     /// Handles the waiting messages of executors.
-    pub(crate) fn hear(&mut self) -> Vec<Heard> {
+    pub(crate) fn take_events(&mut self) -> Vec<ExecutorEvent> {
         let mail = self.mail.take().into_iter();
         mail.filter_map(|event| match event {
             AssignEvent::Capacity(name, attempts) => {
@@ -159,7 +159,7 @@ impl Executors {
             }
             AssignEvent::Progressed(tag, progress) => {
                 let run = self.runs.get(&tag)?;
-                Some(Heard::Progressed {
+                Some(ExecutorEvent::Progressed {
                     job: run.job,
                     attempt: run.attempt,
                     progress,
@@ -171,7 +171,7 @@ impl Executors {
                 if let Some(executor) = self.by_name.get_mut(&run.executor) {
                     executor.in_flight = executor.in_flight.saturating_sub(1);
                 }
-                Some(Heard::Ended { run, worker, end })
+                Some(ExecutorEvent::Ended { run, worker, end })
             }
         })
         .collect()
@@ -196,14 +196,14 @@ impl Executors {
     }
 
     /// Records a command that may make jobs claimable without a change that shows it.
-    pub(crate) fn asked(&mut self, command: &Command) {
+    pub(crate) fn record_request(&mut self, command: &Command) {
         if let Command::SetPaused { paused: false, .. } = command {
-            self.look_anew();
+            self.reset_demand();
         }
     }
 
     /// Counts on work for all executors.
-    pub(crate) fn look_anew(&mut self) {
+    pub(crate) fn reset_demand(&mut self) {
         for executor in self.by_name.values_mut() {
             executor.claimable_max = u64::MAX;
         }
@@ -230,11 +230,11 @@ impl Executors {
     }
 
     /// Records a committed change.
-    pub(crate) fn changed(&mut self, change: &Change) {
+    pub(crate) fn record_change(&mut self, change: &Change) {
         let Some(name) = &change.runner else { return };
         let available = change.to == Some(State::Available);
         if available {
-            self.know(name);
+            self.open(name);
         }
         let Some(executor) = self.by_name.get_mut(name) else {
             return;
@@ -248,7 +248,7 @@ impl Executors {
     }
 
     /// Records what a claim found.
-    pub(crate) fn claimed(&mut self, name: &Name, offered: usize, claimed: usize) {
+    pub(crate) fn record_claim(&mut self, name: &Name, offered: usize, claimed: usize) {
         let Some(executor) = self.by_name.get_mut(name) else {
             return;
         };

@@ -67,14 +67,14 @@ impl Foreign {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()?;
-        let (told, ended) = oneshot::channel();
+        let (sender, ended) = oneshot::channel();
         let (foreign, work) = Self::new(wiring);
         std::thread::Builder::new()
             .name("foreign".to_owned())
             .spawn(move || {
                 runtime.block_on(work);
                 // The caller may be gone.
-                let _heard = told.send(());
+                let _gone = sender.send(());
             })?;
         Ok((foreign, ended))
     }

@@ -29,7 +29,7 @@ pub(crate) enum LeaseMail {
     /// A worker asks for work.
     Ask(LeaseRequest, Box<dyn Respond<Option<Granted>>>),
     /// A worker's message about its lease.
-    Tell(Told),
+    Message(WorkerMessage),
     /// A wire takes over the leases of an executor that were granted before a restart.
     Resume(Resume),
 }
@@ -42,19 +42,19 @@ pub(crate) struct Resume {
 }
 
 /// A job to read, and where the answer goes.
-struct Look {
+struct JobLookup {
     job: JobId,
     respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>,
 }
 
 /// The most jobs that may wait to be read.
-const LOOKS_MAX: usize = 4_096;
+const LOOKUPS_MAX: usize = 4_096;
 
 /// A worker's message about its lease, and where the answer goes.
-pub(crate) struct Told {
+pub(crate) struct WorkerMessage {
     pub(crate) job: JobId,
     pub(crate) fence: Fence,
-    pub(crate) message: LeaseMessage,
+    pub(crate) body: LeaseMessage,
     pub(crate) respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     /// The job's attempt when the message came: its number, and when it was granted.
     pub(crate) attempt: Option<(u32, Time)>,
@@ -62,28 +62,28 @@ pub(crate) struct Told {
 
 /// How wires whose workers pull reach the dispatch loop. Cloning shares it.
 #[derive(Clone)]
-pub struct LeaseDoor {
+pub struct LeaseService {
     mail: Arc<Mailbox<LeaseMail>>,
-    looks: Arc<Mailbox<Look>>,
+    lookups: Arc<Mailbox<JobLookup>>,
     renewals: Renewals,
     shared: Arc<Shared>,
     clock: Clock,
 }
 
-impl LeaseDoor {
-    /// Makes the door of the loop that publishes in `shared`. Renewed leases are stored after
+impl LeaseService {
+    /// Makes the service of the loop that publishes in `shared`. Renewed leases are stored after
     /// `renewal_ms_max` milliseconds at most: usually [`crate::renewals::RENEWAL_MS_MAX`].
     pub fn new(clock: Clock, shared: Arc<Shared>, renewal_ms_max: u64) -> Self {
         Self {
             mail: Arc::default(),
-            looks: Arc::default(),
+            lookups: Arc::default(),
             renewals: Renewals::new(renewal_ms_max),
             shared,
             clock,
         }
     }
 
-    /// Makes it the door of a node that shares its store with others.
+    /// Makes it the service of a node that shares its store with others.
     #[must_use]
     pub fn among_nodes(mut self) -> Self {
         self.renewals = self.renewals.among_nodes();
@@ -115,9 +115,9 @@ impl LeaseDoor {
     pub async fn read_jobs(self, dispatch: Dispatch, stopping: CancellationToken) {
         let reading = async {
             loop {
-                self.looks.arrived().await;
-                stream::iter(self.looks.take())
-                    .for_each_concurrent(READERS, |look| answer(&dispatch, look))
+                self.lookups.arrived().await;
+                stream::iter(self.lookups.take())
+                    .for_each_concurrent(READERS, |lookup| answer(&dispatch, lookup))
                     .await;
             }
         };
@@ -125,8 +125,8 @@ impl LeaseDoor {
             () = reading => {}
             () = stopping.cancelled() => {}
         }
-        for look in self.looks.close() {
-            let _gone = look.respond.respond(Err(LeaseError::Stopping)).is_err();
+        for lookup in self.lookups.close() {
+            let _gone = lookup.respond.respond(Err(LeaseError::Stopping)).is_err();
         }
     }
 
@@ -143,11 +143,11 @@ impl LeaseDoor {
             }
         };
         let now = || self.clock.now();
-        let beaten = self.renewals.heartbeat(now, job, fence, note)?;
-        if beaten.is_due_earlier {
+        let outcome = self.renewals.heartbeat(now, job, fence, note)?;
+        if outcome.is_due_earlier {
             self.mail.wake();
         }
-        Some(beaten.standing)
+        Some(outcome.standing)
     }
 
     fn put(&self, mail: LeaseMail) {
@@ -163,7 +163,7 @@ impl LeaseDoor {
 }
 
 /// Closes the mailbox when it is dropped.
-pub(crate) struct CloseOnDrop(LeaseDoor);
+pub(crate) struct CloseOnDrop(LeaseService);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
@@ -179,14 +179,14 @@ pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
     // The worker may have gone.
     let _gone = match mail {
         LeaseMail::Ask(_, respond) => respond.respond(None).is_err(),
-        LeaseMail::Tell(told) => told.respond.respond(Err(error)).is_err(),
+        LeaseMail::Message(message) => message.respond.respond(Err(error)).is_err(),
         LeaseMail::Resume(resume) => resume.respond.respond(Err(error)).is_err(),
     };
 }
 
 /// Reads one job with its attempts.
-async fn answer(dispatch: &Dispatch, look: Look) {
-    let id = look.job;
+async fn answer(dispatch: &Dispatch, lookup: JobLookup) {
+    let id = lookup.job;
     let read = dispatch.read(move |reader| {
         let Some(job) = reader.job(id)? else {
             return Ok(None);
@@ -199,15 +199,15 @@ async fn answer(dispatch: &Dispatch, look: Look) {
         LeaseError::Busy
     });
     // The requester may have gone.
-    let _gone = look.respond.respond(answer).is_err();
+    let _gone = lookup.respond.respond(answer).is_err();
 }
 
-impl Leases for LeaseDoor {
+impl Leases for LeaseService {
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
         self.put(LeaseMail::Ask(request, respond));
     }
 
-    fn tell(
+    fn send(
         &self,
         job: JobId,
         fence: Fence,
@@ -221,10 +221,10 @@ impl Leases for LeaseDoor {
             let _gone = respond.respond(Ok(standing)).is_err();
             return;
         }
-        self.put(LeaseMail::Tell(Told {
+        self.put(LeaseMail::Message(WorkerMessage {
             job,
             fence,
-            message,
+            body: message,
             respond,
             attempt: None,
         }));
@@ -243,15 +243,15 @@ impl Leases for LeaseDoor {
         }));
     }
 
-    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        let look = Look { job, respond };
-        if let Err(look) = self.looks.put_below(LOOKS_MAX, look) {
-            let error = if self.looks.is_closed() {
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        let lookup = JobLookup { job, respond };
+        if let Err(lookup) = self.lookups.put_below(LOOKUPS_MAX, lookup) {
+            let error = if self.lookups.is_closed() {
                 LeaseError::Stopping
             } else {
                 LeaseError::Busy
             };
-            let _gone = look.respond.respond(Err(error)).is_err();
+            let _gone = lookup.respond.respond(Err(error)).is_err();
         }
     }
 }

@@ -1,10 +1,11 @@
 //! Dispatch: one loop that commits commands, leases jobs to cells and foreign workers, and
-//! publishes events (`writer`); beside it the executor of foreign work (`foreign`), which needs no
+//! publishes events (`dispatch_loop`); beside it the executor of foreign work (`foreign`), which needs no
 //! store. Knows no wire, no HTTP and no configuration. This file is the handle to the loop.
 
 pub mod assign_mail;
 mod assignment;
 pub mod costs;
+pub mod dispatch_loop;
 pub mod events;
 pub mod executors;
 pub mod foreign;
@@ -19,7 +20,6 @@ pub mod readers;
 pub mod renewals;
 mod span;
 pub mod waiters;
-pub mod writer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::events::Events;
 use self::live::Live;
-use self::nodes::{Looks, Presence};
+use self::nodes::{DeploySync, Presence};
 use self::readers::Readers;
 use self::waiters::{Waiter, Waiters};
 
@@ -102,7 +102,7 @@ pub struct Shared {
     /// Whether jobs run here.
     pub(crate) is_busy: AtomicBool,
     /// What may be deployed at other nodes alone.
-    pub(crate) looks: Looks,
+    pub(crate) deploy_sync: DeploySync,
 }
 
 impl Shared {
@@ -125,12 +125,13 @@ impl Shared {
 
     /// Returns whether somebody waits here for what other nodes do.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.waiters.any() || self.events.is_heard() || self.is_busy.load(Ordering::Relaxed)
+        self.waiters.any() || self.events.has_listeners() || self.is_busy.load(Ordering::Relaxed)
     }
 
     /// Publishes the progress of a running job.
     pub(crate) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
-        self.live.tell(now, job, attempt, progress.clone());
+        self.live
+            .record_progress(now, job, attempt, progress.clone());
         self.events.progressed(now, job, attempt, progress);
     }
 }

@@ -10,23 +10,23 @@ use host_core::outcome::{Meter, Progress};
 use host_core::time::Time;
 use tokio::sync::Notify;
 
-/// How many jobs are told of at once.
-const TOLD_MAX: usize = 512;
+/// How many jobs are published at once.
+const PUBLISHED_MAX: usize = 512;
 
 /// What each running job last reported, if it reported anything. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Live {
     jobs: Arc<Mutex<Jobs>>,
-    news: Option<Arc<Notify>>,
+    changed: Option<Arc<Notify>>,
 }
 
 #[derive(Default)]
 struct Jobs {
     latest: HashMap<JobId, Latest>,
     /// Jobs whose latest progress other nodes do not know.
-    news: BTreeSet<JobId>,
+    unpublished: BTreeSet<JobId>,
     /// Jobs of which other nodes know something.
-    told: HashSet<JobId>,
+    published: HashSet<JobId>,
     /// Those that run here no more.
     over: BTreeSet<JobId>,
 }
@@ -41,26 +41,26 @@ pub struct Latest {
     at: Time,
 }
 
-/// What other nodes must be told.
+/// What has to be published to other nodes.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Untold {
+pub(crate) struct Unpublished {
     pub(crate) reported: Vec<Reported>,
     /// Jobs that run here no more.
     pub(crate) over: Vec<JobId>,
 }
 
 impl Live {
-    /// Also remembers what other nodes must be told.
+    /// Also remembers what has to be published to other nodes.
     pub(crate) fn among_nodes() -> Self {
         Self {
-            news: Some(Arc::default()),
+            changed: Some(Arc::default()),
             ..Self::default()
         }
     }
 
     /// Returns whether other nodes may run jobs of the same store.
     pub fn is_among_nodes(&self) -> bool {
-        self.news.is_some()
+        self.changed.is_some()
     }
 
     fn jobs(&self) -> MutexGuard<'_, Jobs> {
@@ -92,14 +92,14 @@ impl Live {
     }
 
     /// Stores a progress of a job that runs and does not end meanwhile.
-    pub fn tell(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
+    pub fn record_progress(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
         let mut jobs = self.jobs();
         let latest = jobs.latest.entry(job).or_default();
         latest.progress = Some(progress);
         (latest.attempt, latest.at) = (attempt, now);
-        if let Some(news) = &self.news {
-            jobs.news.insert(job);
-            news.notify_one();
+        if let Some(changed) = &self.changed {
+            jobs.unpublished.insert(job);
+            changed.notify_one();
         }
     }
 
@@ -111,73 +111,73 @@ impl Live {
     /// Removes a job whose attempt has ended and returns its last progress.
     pub fn forget(&self, job: JobId) -> Option<Progress> {
         let mut jobs = self.jobs();
-        if let Some(news) = &self.news {
-            jobs.news.remove(&job);
-            if jobs.told.remove(&job) {
+        if let Some(changed) = &self.changed {
+            jobs.unpublished.remove(&job);
+            if jobs.published.remove(&job) {
                 jobs.over.insert(job);
-                news.notify_one();
+                changed.notify_one();
             }
         }
         jobs.latest.remove(&job)?.progress
     }
 
-    /// Waits until other nodes must be told something. Cancel safe.
-    pub(crate) async fn news(&self) {
-        match &self.news {
-            Some(news) => news.notified().await,
+    /// Waits until there is something to publish. Cancel safe.
+    pub(crate) async fn changed(&self) {
+        match &self.changed {
+            Some(changed) => changed.notified().await,
             None => std::future::pending().await,
         }
     }
 
     /// Takes what other nodes must be told, as much as may be told at once. If nobody listens, that is only
     /// what must be taken back.
-    pub(crate) fn untold(&self, is_heard: bool) -> Untold {
+    pub(crate) fn unpublished(&self, has_others: bool) -> Unpublished {
         let mut guard = self.jobs();
         let jobs = &mut *guard;
-        let mut untold = Untold::default();
-        while is_heard
-            && untold.reported.len() < TOLD_MAX
-            && let Some(job) = jobs.news.pop_first()
+        let mut unpublished = Unpublished::default();
+        while has_others
+            && unpublished.reported.len() < PUBLISHED_MAX
+            && let Some(job) = jobs.unpublished.pop_first()
         {
             let latest = jobs.latest.get(&job);
             let Some((latest, progress)) = latest.and_then(|it| Some((it, it.progress.clone()?)))
             else {
                 continue;
             };
-            jobs.told.insert(job);
-            // What is told now replaces what was told before.
+            jobs.published.insert(job);
+            // What is published now replaces what was published before.
             jobs.over.remove(&job);
-            untold.reported.push(Reported {
+            unpublished.reported.push(Reported {
                 job,
                 attempt: latest.attempt,
                 at: latest.at,
                 progress,
             });
         }
-        while untold.over.len() < TOLD_MAX
+        while unpublished.over.len() < PUBLISHED_MAX
             && let Some(job) = jobs.over.pop_first()
         {
-            untold.over.push(job);
+            unpublished.over.push(job);
         }
-        let is_left = (is_heard && !jobs.news.is_empty()) || !jobs.over.is_empty();
-        if let Some(news) = self.news.as_ref().filter(|_| is_left) {
-            news.notify_one();
+        let is_left = (has_others && !jobs.unpublished.is_empty()) || !jobs.over.is_empty();
+        if let Some(changed) = self.changed.as_ref().filter(|_| is_left) {
+            changed.notify_one();
         }
-        untold
+        unpublished
     }
 
-    /// Puts back what could not be told.
-    pub(crate) fn put_back(&self, untold: Untold) {
+    /// Puts back what could not be published.
+    pub(crate) fn put_back(&self, unpublished: Unpublished) {
         let mut guard = self.jobs();
         let jobs = &mut *guard;
-        for Reported { job, .. } in untold.reported {
+        for Reported { job, .. } in unpublished.reported {
             if jobs.latest.contains_key(&job) {
-                jobs.news.insert(job);
+                jobs.unpublished.insert(job);
             }
         }
-        let over = untold.over.into_iter();
+        let over = unpublished.over.into_iter();
         jobs.over
-            .extend(over.filter(|job| !jobs.told.contains(job)));
+            .extend(over.filter(|job| !jobs.published.contains(job)));
     }
 }
 
@@ -200,10 +200,13 @@ mod tests {
     }
 
     /// Returns the messages that are told, and the jobs that are taken back.
-    fn told(live: &Live, is_heard: bool) -> (Vec<String>, Vec<JobId>) {
-        let untold = live.untold(is_heard);
-        let messages = untold.reported.into_iter().map(|it| it.progress.message);
-        (messages.collect(), untold.over)
+    fn published(live: &Live, has_others: bool) -> (Vec<String>, Vec<JobId>) {
+        let unpublished = live.unpublished(has_others);
+        let messages = unpublished
+            .reported
+            .into_iter()
+            .map(|it| it.progress.message);
+        (messages.collect(), unpublished.over)
     }
 
     fn words(words: &[&str]) -> Vec<String> {
@@ -213,36 +216,39 @@ mod tests {
     #[test]
     fn other_nodes_are_told_the_latest_and_what_is_over() {
         let live = Live::among_nodes();
-        live.tell(Time(1), id(1), 1, progress("a"));
-        live.tell(Time(2), id(1), 1, progress("b"));
-        live.tell(Time(2), id(2), 1, progress("c"));
+        live.record_progress(Time(1), id(1), 1, progress("a"));
+        live.record_progress(Time(2), id(1), 1, progress("b"));
+        live.record_progress(Time(2), id(2), 1, progress("c"));
         live.used(id(3), Meter::default());
-        assert_eq!(told(&live, false), (vec![], vec![]), "nobody hears it");
-        assert_eq!(told(&live, true), (words(&["b", "c"]), vec![]));
-        assert_eq!(told(&live, true), (vec![], vec![]));
+        assert_eq!(published(&live, false), (vec![], vec![]), "nobody hears it");
+        assert_eq!(published(&live, true), (words(&["b", "c"]), vec![]));
+        assert_eq!(published(&live, true), (vec![], vec![]));
         // Nobody has heard of the third.
         for job in [1, 3] {
             live.forget(id(job));
         }
-        assert_eq!(told(&live, false), (vec![], vec![id(1)]));
+        assert_eq!(published(&live, false), (vec![], vec![id(1)]));
         // An attempt ends, and the next reports something before that is told.
         live.forget(id(2));
-        live.tell(Time(3), id(2), 2, progress("d"));
-        assert_eq!(told(&live, true), (words(&["d"]), vec![]));
+        live.record_progress(Time(3), id(2), 2, progress("d"));
+        assert_eq!(published(&live, true), (words(&["d"]), vec![]));
     }
 
     #[test]
     fn what_could_not_be_told_is_told_later_unless_it_is_over() {
         let live = Live::among_nodes();
         for job in 1..=3 {
-            live.tell(Time(1), id(job), 1, progress(&job.to_string()));
+            live.record_progress(Time(1), id(job), 1, progress(&job.to_string()));
         }
-        let untold = live.untold(true);
+        let unpublished = live.unpublished(true);
         live.forget(id(1));
-        live.tell(Time(2), id(2), 1, progress("later"));
-        live.put_back(untold);
+        live.record_progress(Time(2), id(2), 1, progress("later"));
+        live.put_back(unpublished);
         // It is not known whether the first was told.
-        assert_eq!(told(&live, true), (words(&["later", "3"]), vec![id(1)]));
+        assert_eq!(
+            published(&live, true),
+            (words(&["later", "3"]), vec![id(1)])
+        );
     }
 
     #[test]
@@ -261,7 +267,7 @@ mod tests {
         live.used(id(1), Meter::default());
         assert_eq!(shown(None), None);
         assert_eq!(shown(Some(there(1, 5))).as_deref(), Some("there"));
-        live.tell(Time(6), id(1), 1, progress("here"));
+        live.record_progress(Time(6), id(1), 1, progress("here"));
         assert_eq!(shown(None).as_deref(), Some("here"));
         assert_eq!(shown(Some(there(1, 5))).as_deref(), Some("here"));
         assert_eq!(shown(Some(there(1, 7))).as_deref(), Some("there"));
@@ -271,8 +277,8 @@ mod tests {
     #[test]
     fn a_host_alone_remembers_nothing_to_tell() {
         let live = Live::default();
-        live.tell(Time(1), id(1), 1, progress("a"));
+        live.record_progress(Time(1), id(1), 1, progress("a"));
         live.forget(id(1));
-        assert_eq!(live.untold(true), Untold::default());
+        assert_eq!(live.unpublished(true), Unpublished::default());
     }
 }

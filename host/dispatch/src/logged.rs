@@ -155,7 +155,7 @@ impl Logs {
     }
 
     /// Sends a message, or drops it if there is no room.
-    pub fn tell(&self, logged: Logged) {
+    pub fn send(&self, logged: Logged) {
         let bytes = u32::try_from(logged.bytes()).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes);
         let dropped = match room {
@@ -229,14 +229,14 @@ mod tests {
         let (logs, mut written) = Logs::channel();
         let third = LOGGED_BYTES_MAX / 3;
         for _ in 0..3 {
-            logs.tell(lines(third));
+            logs.send(lines(third));
         }
         assert_eq!(logs.dropped.get(), 1, "the third has no room");
         let first = written.try_recv().unwrap();
-        logs.tell(lines(third));
+        logs.send(lines(third));
         assert_eq!(logs.dropped.get(), 2, "the first is not written yet");
         drop(first);
-        logs.tell(lines(third));
+        logs.send(lines(third));
         assert_eq!(logs.dropped.get(), 2);
         let gap = Gap {
             job: job(),
@@ -246,7 +246,7 @@ mod tests {
         };
         assert_eq!(logs.gaps().take(), [gap]);
         assert_eq!(logs.gaps().take(), []);
-        logs.tell(Logged::Purged(job()));
+        logs.send(Logged::Purged(job()));
         assert_eq!(written.len(), 3, "what takes no room waits all the same");
     }
 }

@@ -2,8 +2,8 @@
 //! lets its cells go on as long as that is answered, and finds nodes that are dead.
 
 mod components;
+mod deploy_sync;
 mod follow;
-mod looks;
 mod presence;
 mod reports;
 mod watch;
@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
-use host_core::node::{Dead, Life, Pulse, Roll};
-use host_runtime::clock::{Clock, Helm};
+use host_core::node::{ChangeCounters, ClusterView, Dead, Life};
+use host_runtime::clock::{Clock, ClockAdjuster};
 use host_runtime::lifeline::Lifeline;
 use host_store::{Heartbeat, StoreError};
 use tokio::sync::{mpsc, watch as latest};
@@ -26,9 +26,9 @@ use tokio_util::sync::CancellationToken;
 use self::watch::{STOP, Watch};
 use crate::{Dispatch, SubmitError};
 
-pub use self::components::{OnComponents, TakenIn};
-pub use self::follow::{Committed, ELSEWHERE_MAX, Elsewhere, Following};
-pub(crate) use self::looks::Looks;
+pub use self::components::{OnComponents, SyncOutcome};
+pub(crate) use self::deploy_sync::DeploySync;
+pub use self::follow::{CommitSignal, Following, REMOTE_CHANGES_MAX, RemoteChange};
 pub use self::presence::Presence;
 
 /// How often a node says that it lives.
@@ -37,27 +37,27 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The pause after a heartbeat that failed.
 const AGAIN: Duration = Duration::from_millis(250);
 
-/// How much news may wait. What does not fit is told again with a later heartbeat.
-const NEWS_MAX: usize = 64;
+/// How many events may wait. What does not fit is sent again with a later heartbeat.
+const EVENTS_MAX: usize = 64;
 
 /// What a heartbeat shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum NodeEvent {
     Dead(Dead),
     /// This host has lost its place.
     Fenced,
 }
 
-/// The place of this host. The heartbeats go on until it is dropped or given up.
-pub struct Place {
+/// The place of this host among the nodes. The heartbeats go on until it is dropped or given up.
+pub struct Membership {
     /// The host time that the nodes share.
     pub clock: Clock,
     /// For how long cells may run guests.
     pub lifeline: Arc<Lifeline>,
     /// What the heartbeats show.
-    pub news: Option<mpsc::Receiver<News>>,
+    pub events: Option<mpsc::Receiver<NodeEvent>>,
     /// What the last heartbeat showed, and whether other nodes live.
-    pub beats: latest::Receiver<(Pulse, bool)>,
+    pub beats: latest::Receiver<(ChangeCounters, bool)>,
     /// Ends the heartbeats when it is dropped.
     beating: SyncSender<()>,
     thread: JoinHandle<Box<dyn Heartbeat>>,
@@ -65,47 +65,47 @@ pub struct Place {
 
 /// Why a host has no place.
 #[derive(Debug)]
-pub enum NoPlace {
+pub enum JoinError {
     Store(StoreError),
     /// The system has no timer or thread for it.
     System(io::Error),
 }
 
-impl Place {
-    /// Takes the place of `own`, for which the store is open. Others are told what `presence` says, and it
-    /// hears what they ask.
-    pub fn take(
+impl Membership {
+    /// Joins the nodes as `own`, for which the store is open. `presence` is what heartbeats publish, and gets
+    /// what other nodes request.
+    pub fn join(
         own: NodeId,
         mut heartbeat: Box<dyn Heartbeat>,
         presence: Arc<Presence>,
-    ) -> Result<Self, NoPlace> {
-        let (clock, helm) = Clock::steered();
+    ) -> Result<Self, JoinError> {
+        let (clock, adjuster) = Clock::adjustable();
         // The first one connects, which takes too long to read a clock by.
-        let first = heartbeat.beat(0, &presence.card(), &presence.components());
-        first.map_err(NoPlace::Store)?;
+        let first = heartbeat.beat(0, &presence.info(), &presence.components());
+        first.map_err(JoinError::Store)?;
         let (sent, before) = (Lifeline::now(), clock.now());
-        let roll = heartbeat.beat(0, &presence.card(), &presence.components());
-        let roll = roll.map_err(NoPlace::Store)?;
-        presence.ask_to_drain(roll.drain);
+        let view = heartbeat.beat(0, &presence.info(), &presence.components());
+        let view = view.map_err(JoinError::Store)?;
+        presence.request_drain(view.drain);
         let after = clock.now();
         // Host time is that of the nodes that live, else that of the database.
-        let ahead_ms = watch::ahead_of_others(own, &roll.nodes).unwrap_or(0);
+        let ahead_ms = watch::ahead_of_others(own, &view.nodes).unwrap_or(0);
         let between = before.0.midpoint(after.0);
-        helm.turn(roll.at.0.saturating_add(ahead_ms).saturating_sub(between));
-        let lifeline = Arc::new(Lifeline::new(sent + STOP).map_err(NoPlace::System)?);
-        let (told, news) = mpsc::channel(NEWS_MAX);
+        adjuster.shift(view.at.0.saturating_add(ahead_ms).saturating_sub(between));
+        let lifeline = Arc::new(Lifeline::new(sent + STOP).map_err(JoinError::System)?);
+        let (events, received) = mpsc::channel(EVENTS_MAX);
         let (beating, ending) = sync_channel(0);
-        let (showing, shown) = latest::channel((roll.pulse.clone(), has_others(own, &roll)));
+        let (showing, shown) = latest::channel((view.pulse.clone(), has_others(own, &view)));
         let mut beats = Beats {
             own,
             heartbeat,
             clock,
-            helm,
+            adjuster,
             lifeline: Arc::clone(&lifeline),
             watch: Watch::default(),
             ahead_ms,
             presence,
-            told,
+            events,
             showing,
             is_silent: false,
         };
@@ -121,11 +121,11 @@ impl Place {
                 }
                 beats.heartbeat
             })
-            .map_err(NoPlace::System)?;
+            .map_err(JoinError::System)?;
         Ok(Self {
             clock,
             lifeline,
-            news: Some(news),
+            events: Some(received),
             beats: shown,
             beating,
             thread,
@@ -141,7 +141,7 @@ impl Place {
             Err(_panicked) => return,
         };
         if let Err(error) = left {
-            tracing::warn!(%error, "the other nodes are not told that this host ends; they find out");
+            tracing::warn!(%error, "cannot announce to the other nodes that this host stops; they will notice");
         }
     }
 }
@@ -150,13 +150,13 @@ struct Beats {
     own: NodeId,
     heartbeat: Box<dyn Heartbeat>,
     clock: Clock,
-    helm: Helm,
+    adjuster: ClockAdjuster,
     lifeline: Arc<Lifeline>,
     watch: Watch,
     ahead_ms: i64,
     presence: Arc<Presence>,
-    told: mpsc::Sender<News>,
-    showing: latest::Sender<(Pulse, bool)>,
+    events: mpsc::Sender<NodeEvent>,
+    showing: latest::Sender<(ChangeCounters, bool)>,
     /// Whether the last heartbeat was not answered.
     is_silent: bool,
 }
@@ -164,37 +164,37 @@ struct Beats {
 impl Beats {
     /// Says that this host lives. Returns the pause before the next time, `None` if there is none.
     fn beat(&mut self) -> Option<Duration> {
-        let (card, components) = (self.presence.card(), self.presence.components());
+        let (info, components) = (self.presence.info(), self.presence.components());
         let (sent, before) = (Lifeline::now(), self.clock.now());
-        match self.heartbeat.beat(self.ahead_ms, &card, &components) {
-            Ok(roll) => {
+        match self.heartbeat.beat(self.ahead_ms, &info, &components) {
+            Ok(view) => {
                 if std::mem::take(&mut self.is_silent) {
                     tracing::info!("the database answers heartbeats again");
                 }
                 let answered = Lifeline::now();
                 self.live(sent + STOP);
                 let between = before.0.midpoint(self.clock.now().0);
-                self.keep_time(between, &roll);
-                for dead in self.watch.look((sent, answered), self.own, &roll.nodes) {
-                    self.tell(News::Dead(dead));
+                self.keep_time(between, &view);
+                for dead in self.watch.observe((sent, answered), self.own, &view.nodes) {
+                    self.notify(NodeEvent::Dead(dead));
                 }
-                self.presence.ask_to_drain(roll.drain);
-                let has_others = has_others(self.own, &roll);
-                self.showing.send_replace((roll.pulse, has_others));
+                self.presence.request_drain(view.drain);
+                let has_others = has_others(self.own, &view);
+                self.showing.send_replace((view.pulse, has_others));
                 Some(BEAT.saturating_sub(Lifeline::now().saturating_sub(sent)))
             }
             Err(StoreError::Fenced) => {
                 tracing::error!(
-                    "this host has lost its place among the nodes; guests that run here are stopped"
+                    "this host lost its place among the nodes; its running guests are stopped"
                 );
                 self.live(Duration::ZERO);
-                self.tell(News::Fenced);
+                self.notify(NodeEvent::Fenced);
                 None
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_silent, true) {
                     let stop_s = STOP.as_secs();
-                    tracing::warn!(%error, stop_s, "a heartbeat is not answered; guests that run are stopped if that lasts");
+                    tracing::warn!(%error, stop_s, "a heartbeat got no answer; running guests are stopped if this lasts");
                 }
                 Some(AGAIN)
             }
@@ -204,49 +204,55 @@ impl Beats {
     /// Moves the end of the time of guests to `end`. What ran when it had passed is in the log of its cell.
     fn live(&self, end: Duration) {
         match self.lifeline.extend(end) {
-            Ok(had_passed) if had_passed && !end.is_zero() => tracing::warn!(
-                "heartbeats were not answered in time, so no guest could run until now"
-            ),
+            Ok(had_passed) if had_passed && !end.is_zero() => {
+                tracing::warn!("heartbeats got no answer in time; guests were stopped until now");
+            }
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "the time of guests cannot be extended"),
+            Err(error) => tracing::error!(%error, "cannot extend the time that guests may run"),
         }
     }
 
-    fn keep_time(&mut self, between: i64, roll: &Roll) {
-        let others_ms = watch::ahead_of_others(self.own, &roll.nodes);
-        let ahead_ms = between.saturating_sub(roll.at.0);
+    fn keep_time(&mut self, between: i64, view: &ClusterView) {
+        let others_ms = watch::ahead_of_others(self.own, &view.nodes);
+        let ahead_ms = between.saturating_sub(view.at.0);
         let step_ms = watch::step(ahead_ms, others_ms);
-        self.helm.turn(step_ms);
+        self.adjuster.shift(step_ms);
         self.ahead_ms = ahead_ms.saturating_add(step_ms);
     }
 
-    fn tell(&self, news: News) {
+    fn notify(&self, event: NodeEvent) {
         // What does not fit is found again with the next heartbeat.
-        let _told = self.told.try_send(news);
+        let _full = self.events.try_send(event);
     }
 }
 
-fn has_others(own: NodeId, roll: &Roll) -> bool {
-    let mut nodes = roll.nodes.iter();
+fn has_others(own: NodeId, view: &ClusterView) -> bool {
+    let mut nodes = view.nodes.iter();
     nodes.any(|seen| seen.id != own && seen.is_fresh && seen.life == Life::Lives)
 }
 
-/// Carries out what heartbeats show, until `stopping`.
-pub async fn heed(mut news: mpsc::Receiver<News>, dispatch: Dispatch, stopping: CancellationToken) {
-    while let Some(Some(news)) = stopping.run_until_cancelled(news.recv()).await {
-        let command = match news {
-            News::Dead(dead) => Command::TakeOver(dead),
+/// Acts on what heartbeats show, until `stopping`.
+pub async fn handle_node_events(
+    mut events: mpsc::Receiver<NodeEvent>,
+    dispatch: Dispatch,
+    stopping: CancellationToken,
+) {
+    while let Some(Some(event)) = stopping.run_until_cancelled(events.recv()).await {
+        let command = match event {
+            NodeEvent::Dead(dead) => Command::TakeOver(dead),
             // The loop finds out with its next batch, and ends.
-            News::Fenced => Command::Tick { limit: 0 },
+            NodeEvent::Fenced => Command::Tick { limit: 0 },
         };
-        match (news, dispatch.submit(command).await) {
-            (News::Dead(dead), Ok(Reply::Ticked { jobs, .. })) => {
+        match (event, dispatch.submit(command).await) {
+            (NodeEvent::Dead(dead), Ok(Reply::Ticked { jobs, .. })) => {
                 let node = dead.node;
                 tracing::info!(%node, jobs, "took back what another node had left");
             }
             (_, Err(SubmitError::Stopping)) => return,
             (_, Ok(_)) => {}
-            (news, Err(error)) => tracing::warn!(?news, %error, "not done; it is tried again"),
+            (event, Err(error)) => {
+                tracing::warn!(?event, %error, "cannot handle what a heartbeat showed; retrying");
+            }
         }
     }
 }

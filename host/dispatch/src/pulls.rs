@@ -16,7 +16,7 @@ use host_core::time::Time;
 use host_core::transition::Loss;
 
 use crate::assignment;
-use crate::lease_mail::Told;
+use crate::lease_mail::WorkerMessage;
 use crate::renewals::{Renewal, Renewals};
 
 /// The most workers that may wait for work. Later ones get no work at once.
@@ -52,7 +52,7 @@ struct Held {
 }
 
 /// Room that a waiting worker offers.
-pub(crate) struct Place {
+pub(crate) struct WaiterSlot {
     pub(crate) waiter: Waiter,
     pub(crate) executor: Name,
     pub(crate) worker: String,
@@ -166,10 +166,10 @@ impl Pulls {
 
     /// Returns the room of waiting workers, in the order of their arrival. Each offers one slot to
     /// the first of its executors that may have a job left, according to `claimable`.
-    pub(crate) fn offer(&mut self, mut claimable: impl FnMut(&Name) -> u64) -> Vec<Place> {
+    pub(crate) fn offer(&mut self, mut claimable: impl FnMut(&Name) -> u64) -> Vec<WaiterSlot> {
         self.waiting.retain(|_, waiting| !waiting.respond.is_gone());
         let mut left: BTreeMap<Name, u64> = BTreeMap::new();
-        let mut places = Vec::new();
+        let mut slots = Vec::new();
         for (waiter, waiting) in &mut self.waiting {
             let request = &waiting.request;
             let executor = request.executors.iter().find(|name| {
@@ -182,7 +182,7 @@ impl Pulls {
             });
             if let Some(executor) = executor {
                 waiting.is_offered = true;
-                places.push(Place {
+                slots.push(WaiterSlot {
                     waiter: *waiter,
                     executor: executor.clone(),
                     worker: request.worker.clone(),
@@ -190,7 +190,7 @@ impl Pulls {
                 });
             }
         }
-        places
+        slots
     }
 
     /// Returns whether a claim may find work for a waiting worker.
@@ -272,14 +272,14 @@ impl Pulls {
     /// Makes the command for a worker's message. If the job is not leased to a worker that pulls,
     /// it may be running in a cell. The command then gets a fence that matches no attempt, so that
     /// the rules refuse it; if other nodes share the store, one that matches no lease of a cell.
-    pub(crate) fn command(&self, told: &Told, progress: Option<Progress>) -> Command {
-        let job = told.job;
+    pub(crate) fn command(&self, message: &WorkerMessage, progress: Option<Progress>) -> Command {
+        let job = message.job;
         let (fence, worker) = match self.held.get(&job) {
-            Some(held) => (told.fence.clone(), held.worker.as_str()),
-            None if self.node.is_some() => (Fence::Remote(Box::new(told.fence.clone())), ""),
+            Some(held) => (message.fence.clone(), held.worker.as_str()),
+            None if self.node.is_some() => (Fence::Remote(Box::new(message.fence.clone())), ""),
             None => (Fence::Attempt(0), ""),
         };
-        match &told.message {
+        match &message.body {
             LeaseMessage::Ack => Command::Ack { job, fence },
             LeaseMessage::Heartbeat { .. } => Command::Heartbeat { job, fence },
             LeaseMessage::Complete { outcome, meter } => Command::Complete {
@@ -341,16 +341,16 @@ impl Pulls {
     }
 
     /// Records a committed change and returns the lease that it ended.
-    pub(crate) fn changed(&mut self, change: &Change) -> Option<LeaseId> {
+    pub(crate) fn record_change(&mut self, change: &Change) -> Option<LeaseId> {
         let ended = change.from == Some(State::Running);
         let held = ended.then(|| self.forget(change.job)).flatten()?;
         Some(held.lease)
     }
 
     /// Records a change that another node has made, perhaps long ago, and returns the lease that it ended.
-    pub(crate) fn changed_elsewhere(&mut self, change: &Change) -> Option<LeaseId> {
+    pub(crate) fn record_remote_change(&mut self, change: &Change) -> Option<LeaseId> {
         let held = self.held.get(&change.job)?;
-        (held.attempt == change.attempt).then(|| self.changed(change))?
+        (held.attempt == change.attempt).then(|| self.record_change(change))?
     }
 
     /// Returns a job's attempt at a worker that pulls: its number, and when it was granted.

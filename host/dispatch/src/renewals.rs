@@ -33,7 +33,7 @@ pub(crate) struct Renewals {
 
 #[derive(Debug, Default)]
 struct Table {
-    leases: HashMap<JobId, Known>,
+    leases: HashMap<JobId, TrackedLease>,
     /// Leases that were renewed since they were stored, by the end that is stored.
     unstored: BTreeSet<(Time, JobId)>,
     /// When they are to be stored; `None` if a batch with them is under way or there are none.
@@ -41,7 +41,7 @@ struct Table {
 }
 
 #[derive(Debug)]
-struct Known {
+struct TrackedLease {
     /// The job as it is stored, except for the end of its lease.
     job: Lifecycle,
     /// `None` if a connection holds the lease.
@@ -58,7 +58,7 @@ pub(crate) struct Renewal {
 
 /// How a heartbeat was taken.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Beaten {
+pub(crate) struct HeartbeatOutcome {
     pub(crate) standing: Standing,
     /// Whether [`Renewals::due`] is earlier now.
     pub(crate) is_due_earlier: bool,
@@ -88,7 +88,7 @@ impl Renewals {
         job: JobId,
         fence: &Fence,
         note: impl FnOnce(Time, u32),
-    ) -> Option<Beaten> {
+    ) -> Option<HeartbeatOutcome> {
         let mut table = self.lock();
         // Read here: the loop looks for leases that have run out under this lock too, with a time that
         // it read before.
@@ -105,7 +105,7 @@ impl Renewals {
             table.unstored.insert((end, job));
             table.hurry(now.plus_ms(wait_ms))
         });
-        Some(Beaten {
+        Some(HeartbeatOutcome {
             standing,
             is_due_earlier,
         })
@@ -115,7 +115,7 @@ impl Renewals {
     pub(crate) fn know(&self, now: Time, job: &Lifecycle) {
         let mut table = self.lock();
         let before = table.forget(job.id);
-        let mut known = Known {
+        let mut known = TrackedLease {
             stored_end: job.lease.as_ref().and_then(|lease| lease.expires_at),
             job: job.clone(),
         };
@@ -186,7 +186,7 @@ impl Renewals {
 }
 
 impl Table {
-    fn forget(&mut self, job: JobId) -> Option<Known> {
+    fn forget(&mut self, job: JobId) -> Option<TrackedLease> {
         let known = self.leases.remove(&job)?;
         if let Some(end) = known.unstored() {
             self.unstored.remove(&(end, job));
@@ -204,7 +204,7 @@ impl Table {
     }
 }
 
-impl Known {
+impl TrackedLease {
     /// Returns whether a quarter of the lease or less is left in the store.
     fn ends_soon(&self, now: Time) -> bool {
         let lease = self.job.lease.as_ref();

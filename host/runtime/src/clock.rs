@@ -14,16 +14,16 @@ const CLOCKS_DIFFER_MS: i64 = 1_000;
 pub struct Clock {
     started: Instant,
     wall_at_start_ms: i64,
-    helm: Option<Helm>,
+    adjuster: Option<ClockAdjuster>,
 }
 
 /// Moves the host time of a node that shares its store with others, in small steps.
 #[derive(Clone, Copy, Debug)]
-pub struct Helm(&'static AtomicI64);
+pub struct ClockAdjuster(&'static AtomicI64);
 
-impl Helm {
+impl ClockAdjuster {
     /// Moves host time by `ms`.
-    pub fn turn(self, ms: i64) {
+    pub fn shift(self, ms: i64) {
         self.0.fetch_add(ms, Ordering::Relaxed);
     }
 }
@@ -38,23 +38,25 @@ impl Clock {
         Self {
             started: Instant::now(),
             wall_at_start_ms: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX),
-            helm: None,
+            adjuster: None,
         }
     }
 
     /// Starts host time like [`Clock::start`]. It can be moved as long as the process lives.
-    pub fn steered() -> (Self, Helm) {
+    pub fn adjustable() -> (Self, ClockAdjuster) {
         // A few bytes, once in a process.
-        let helm = Helm(Box::leak(Box::default()));
+        let adjuster = ClockAdjuster(Box::leak(Box::default()));
         let mut clock = Self::start();
-        clock.helm = Some(helm);
-        (clock, helm)
+        clock.adjuster = Some(adjuster);
+        (clock, adjuster)
     }
 
     /// Returns host time.
     pub fn now(&self) -> Time {
         let ms = u64::try_from(self.uptime().as_millis()).unwrap_or(u64::MAX);
-        let moved = self.helm.map_or(0, |helm| helm.0.load(Ordering::Relaxed));
+        let moved = self
+            .adjuster
+            .map_or(0, |adjuster| adjuster.0.load(Ordering::Relaxed));
         Time(self.wall_at_start_ms.saturating_add(moved)).plus_ms(ms)
     }
 
@@ -72,7 +74,7 @@ impl Clock {
     /// wall clock was set, or the machine slept, since the host started. Hosts that share a store go by the
     /// clock of the store and of each other, and not by that of one machine.
     pub fn when_wall(&self, at: Time) -> Time {
-        match self.helm {
+        match self.adjuster {
             Some(_) => at,
             None => moved(at, self.now(), self.wall()),
         }

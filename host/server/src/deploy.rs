@@ -19,7 +19,7 @@ use host_cells::examine::{self, Candidate, Examiner};
 use host_cells::grants;
 use host_cells::handlers::{Flaw, Handlers, Program};
 use host_cells::limits::{self, LimitChange};
-use host_dispatch::nodes::{Presence, TakenIn};
+use host_dispatch::nodes::{Presence, SyncOutcome};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::tasks::Tasks;
 
@@ -155,12 +155,12 @@ impl Deployments {
     }
 
     /// Takes in what other nodes have deployed: publishes it, and compiles what is new here.
-    pub async fn follow(&self) -> TakenIn {
+    pub async fn follow(&self) -> SyncOutcome {
         let shared = Arc::clone(&self.shared);
         let following = async move { shared.follow().await };
         self.run(following).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot take in what another node has deployed; it is tried again");
-            TakenIn::Nothing
+            SyncOutcome::Nothing
         })
     }
 
@@ -243,8 +243,8 @@ pub async fn restore(
 
 /// Says to whoever looks at the nodes what this host can run, and to its own loop what it cannot.
 pub fn say(presence: &Presence, handlers: &Handlers) {
-    presence.has(handlers.components());
-    presence.lacks(handlers.lacking());
+    presence.set_components(handlers.components());
+    presence.set_unrunnable(handlers.lacking());
 }
 
 fn took_in(handlers: &Handlers, revision: &Revision, flaw: Option<Flaw>) {
@@ -430,7 +430,7 @@ impl Shared {
 
     /// Publishes what is deployed, compiles what is new here, one component after the other, and publishes
     /// each. Tries again what could not be taken in.
-    async fn follow(&self) -> Result<TakenIn, DeployError> {
+    async fn follow(&self) -> Result<SyncOutcome, DeployError> {
         let mut tried = BTreeSet::new();
         loop {
             let current = self.announce(None).await?;
@@ -440,7 +440,11 @@ impl Shared {
             let Some(revision) = current.iter().find(is_new) else {
                 let is_done = |revision| self.handlers.has_taken_in(revision);
                 let is_all = current.iter().all(is_done);
-                return Ok(if is_all { TakenIn::All } else { TakenIn::Some });
+                return Ok(if is_all {
+                    SyncOutcome::All
+                } else {
+                    SyncOutcome::Some
+                });
             };
             let _one = self.one_at_a_time.lock().await;
             let bytes = self.bytes(revision.digest).await?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::name::Name;
-use host_core::node::{Known, Offer};
+use host_core::node::{NodeRecord, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_dispatch::executors::Opened;
@@ -143,7 +143,7 @@ impl Executors {
     }
 
     /// Notes which executors the nodes have.
-    pub fn see(&self, now: Time, nodes: &[Known]) {
+    pub fn see(&self, now: Time, nodes: &[NodeRecord]) {
         self.elsewhere.see(now, nodes);
     }
 

@@ -52,7 +52,7 @@ impl wire::JobLogs for ForeignLogs {
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool {
         let logs = self.lock();
         let Some(logs) = &*logs else { return false };
-        logs.tell(Logged::Lines {
+        logs.send(Logged::Lines {
             job,
             attempt,
             started_at,
@@ -219,7 +219,7 @@ mod tests {
             unreachable!()
         };
         for n in 1..=200 {
-            told.tell(line("said"));
+            told.send(line("said"));
             let page = ports::Logs::page(&logs, job, None, 1_000).await.unwrap();
             assert_eq!(page.items.len(), n);
         }
@@ -234,10 +234,10 @@ mod tests {
         let reader = store.reader().unwrap();
         let (told, waiting) = Told::channel();
         for _ in 0..LOGGED_WAITING_MAX {
-            told.tell(line("kept"));
+            told.send(line("kept"));
         }
-        told.tell(line("dropped"));
-        told.tell(line("dropped"));
+        told.send(line("dropped"));
+        told.send(line("dropped"));
         let (_, thread) = spawn(Box::new(store), waiting, (told.gaps(), told.progress())).unwrap();
         drop(told);
         thread.join().unwrap();

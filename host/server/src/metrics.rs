@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::job::STATES;
-use host_core::node::{Known, STANDINGS, Standing};
+use host_core::node::{NodeRecord, STANDINGS, Standing};
 use host_core::port::Counters;
 use host_core::query::QueueStatus;
 use host_dispatch::labels::Labels;
@@ -175,7 +175,7 @@ impl Metrics {
     }
 
     /// Sets how many nodes there are in each state, and when each was heard last.
-    pub(crate) fn set_nodes(&self, nodes: &[Known]) {
+    pub(crate) fn set_nodes(&self, nodes: &[NodeRecord]) {
         for standing in STANDINGS {
             let standing_here = nodes.iter().filter(|node| node.standing() == standing);
             let count = i64::try_from(standing_here.count()).unwrap_or(i64::MAX);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::id::NodeId;
-use host_core::node::{Card, Known, Life};
+use host_core::node::{Life, NodeInfo, NodeRecord};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_dispatch::nodes::Presence;
@@ -31,14 +31,14 @@ const NAME_CHARS: usize = 64;
 pub(crate) fn presence(config: &Config, started_at: Time) -> Arc<Presence> {
     let name = fs::read_to_string(NAME).unwrap_or_default();
     let presence = Presence::default();
-    presence.change(|card| {
-        *card = Card {
+    presence.update(|info| {
+        *info = NodeInfo {
             name: name.trim().chars().take(NAME_CHARS).collect(),
             started_at,
             cells: u32::try_from(config.cells).unwrap_or(u32::MAX),
             slots: config.slots,
             retentions: config.retentions.digest(),
-            ..Card::default()
+            ..NodeInfo::default()
         }
     });
     Arc::new(presence)
@@ -50,8 +50,8 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
     let Ok(nodes) = dispatch.read(|reader| reader.nodes()).await else {
         return;
     };
-    let card = dispatch.shared().presence.card();
-    let others = that_differ(&card.retentions, own, &nodes);
+    let info = dispatch.shared().presence.info();
+    let others = that_differ(&info.retentions, own, &nodes);
     if !others.is_empty() {
         let nodes = others.join(", ");
         tracing::warn!(
@@ -63,9 +63,9 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
 }
 
 /// Returns the nodes that live and keep the jobs of queues for other times.
-fn that_differ(retentions: &str, own: NodeId, nodes: &[Known]) -> Vec<String> {
-    let differs = |node: &&Known| {
-        let said = node.card.as_ref().map_or("", |card| &card.retentions);
+fn that_differ(retentions: &str, own: NodeId, nodes: &[NodeRecord]) -> Vec<String> {
+    let differs = |node: &&NodeRecord| {
+        let said = node.info.as_ref().map_or("", |info| &info.retentions);
         node.id != own && !node.is_lost() && !said.is_empty() && said != retentions
     };
     let others = nodes.iter().filter(differs);
@@ -99,23 +99,23 @@ impl Nodes {
         &self.dispatch.shared().presence
     }
 
-    async fn known(&self) -> Result<Vec<Known>, StoreError> {
-        let card = Some(self.presence().card());
+    async fn known(&self) -> Result<Vec<NodeRecord>, StoreError> {
+        let info = Some(self.presence().info());
         if let Sharing::Nobody(_) = self.sharing {
-            return Ok(vec![Known {
+            return Ok(vec![NodeRecord {
                 id: self.own,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 life: Life::Lives,
                 silent_ms: 0,
                 ahead_ms: 0,
-                drain: self.presence().is_asked_to_drain(),
-                card,
+                drain: self.presence().is_drain_requested(),
+                info,
                 components: self.presence().components(),
             }]);
         }
         let mut nodes = self.dispatch.read(|reader| reader.nodes()).await?;
         if let Some(own) = nodes.iter_mut().find(|node| node.id == self.own) {
-            own.card = card;
+            own.info = info;
             own.components = self.presence().components();
         }
         Ok(nodes)
@@ -127,7 +127,7 @@ impl ports::Nodes for Nodes {
         self.own
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Known>, StoreError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, StoreError>> {
         self.known().boxed()
     }
 
@@ -140,7 +140,7 @@ impl ports::Nodes for Nodes {
                     message: error.to_string(),
                 });
                 if kept.is_ok() {
-                    self.presence().ask_to_drain(drain);
+                    self.presence().request_drain(drain);
                 }
                 std::future::ready(kept).boxed()
             }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn nodes_that_keep_jobs_for_other_times_are_named() {
-        let node = |id: u32, retentions: Option<&str>| Known {
+        let node = |id: u32, retentions: Option<&str>| NodeRecord {
             id: format!("{id:08x}-0000-0000-0000-000000000000")
                 .parse()
                 .unwrap(),
@@ -182,10 +182,10 @@ mod tests {
             silent_ms: 0,
             ahead_ms: 0,
             drain: false,
-            card: retentions.map(|retentions| Card {
+            info: retentions.map(|retentions| NodeInfo {
                 name: format!("n{id}"),
                 retentions: retentions.to_owned(),
-                ..Card::default()
+                ..NodeInfo::default()
             }),
             components: Arc::default(),
         };

@@ -15,7 +15,7 @@ use std::time::Duration;
 use host_cells::compile::CompileError;
 use host_cells::examine::StartError;
 use host_cells::spawn::CellProgram;
-use host_dispatch::writer::Phase;
+use host_dispatch::dispatch_loop::Phase;
 use host_http::local::LocalListener;
 use host_store::StoreError;
 use host_wires::wire::{Active, OpenError, Place};
@@ -219,14 +219,14 @@ async fn serve(
         () = stops.asked() => {
             say_asked(Phase::Running);
             supervisor::stopping();
-            phase = Phase::Draining;
+            phase = Phase::Stopping;
             host.enter(phase);
             Ok(())
         }
     };
     let ended = match started {
         Err(error) => {
-            host.enter(Phase::Ending);
+            host.enter(Phase::Killing);
             host.ended().await.and(Err(error))
         }
         Ok(()) => last(&mut host, &mut stops, phase).await,
@@ -244,7 +244,7 @@ async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<()
             () = stops.asked() => {
                 say_asked(phase);
                 supervisor::stopping();
-                phase = if phase == Phase::Running { Phase::Draining } else { Phase::Ending };
+                phase = if phase == Phase::Running { Phase::Stopping } else { Phase::Killing };
                 host.enter(phase);
             }
         }

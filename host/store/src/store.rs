@@ -12,7 +12,7 @@ use host_core::handler::{Digest, Revision};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::name::Name;
-use host_core::node::{Card, Components, Known, Pulse, Reported, Roll};
+use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRecord, Reported};
 use host_core::outcome::Attempt;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
@@ -117,7 +117,7 @@ pub trait Reader: Send {
 
     /// Returns the nodes that share the store, those that have gone as well as long as they are kept. None
     /// if no other host can use it.
-    fn nodes(&self) -> Result<Vec<Known>, StoreError> {
+    fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         Ok(Vec::new())
     }
 }
@@ -130,9 +130,9 @@ pub trait Heartbeat: Send {
     fn beat(
         &mut self,
         ahead_ms: i64,
-        card: &Card,
+        info: &NodeInfo,
         components: &Arc<Components>,
-    ) -> Result<Roll, StoreError>;
+    ) -> Result<ClusterView, StoreError>;
 
     /// Says that the node has ended: what it left may be taken at once.
     fn leave(&mut self) -> Result<(), StoreError>;
@@ -150,7 +150,7 @@ pub trait Others: Send + Sync {
     fn hint(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Returns what tells whether anything has changed.
-    fn pulse(&self) -> BoxFuture<'_, Result<Pulse, StoreError>>;
+    fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>>;
 
     /// Takes what this node must do about its jobs, because other nodes have changed them.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;

@@ -376,7 +376,7 @@ impl Leases for LeaseHost {
         });
     }
 
-    fn tell(
+    fn send(
         &self,
         job: JobId,
         fence: Fence,
@@ -421,7 +421,7 @@ impl Leases for LeaseHost {
         let _gone = respond.respond(Ok(resumed)).is_err();
     }
 
-    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         let _gone = respond.respond(Ok(self.kept(job))).is_err();
     }
 }

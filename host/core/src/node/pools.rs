@@ -78,7 +78,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Leaves out what is too much for a card.
+/// Leaves out what is too much for a node's info.
 pub fn shorten(pools: &mut [Pool]) {
     let mut room = RUNNERS_MAX;
     for pool in pools {

@@ -30,11 +30,11 @@ impl Violations {
         lock(&self.0).clone()
     }
 
-    fn assert_none(&self, door: &str) {
+    fn assert_none(&self, port: &str) {
         let all = self.all();
         assert!(
             all.is_empty(),
-            "the contract of {door} is broken:\n{}",
+            "the contract of {port} is broken:\n{}",
             all.join("\n")
         );
     }

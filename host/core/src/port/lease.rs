@@ -171,7 +171,7 @@ pub trait Leases: Send + Sync {
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>);
 
     /// Sends a message about the lease that `fence` names.
-    fn tell(
+    fn send(
         &self,
         job: JobId,
         fence: Fence,
@@ -191,7 +191,7 @@ pub trait Leases: Send + Sync {
 
     /// Reads a job, to explain a refusal or to recognize a repeated message. The answer is `None` if
     /// there is no job with this id.
-    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
 }
 
 impl From<&Lifecycle> for Standing {

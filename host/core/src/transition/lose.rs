@@ -88,22 +88,24 @@ impl Loss {
         let words = match self {
             Self::Exited(Exit::Status(status)) => {
                 return format!(
-                    "the worker's process ended with status {status} and without an end of the job"
+                    "the worker's process ended with status {status} without reporting an outcome"
                 )
                 .into();
             }
             Self::Exited(Exit::Signal(signal)) => {
                 return format!(
-                    "the worker's process was ended by signal {signal}, without an end of the job"
+                    "the worker's process was ended by signal {signal} without reporting an outcome"
                 )
                 .into();
             }
             Self::Expired => "the lease ran out without a word from its worker",
             Self::WorkerGone => "the worker's connection ended",
-            Self::SharedWorkerGone => "the worker's connection ended, which had other jobs too",
+            Self::SharedWorkerGone => {
+                "the worker's connection ended; the worker had other jobs too"
+            }
             Self::Innocent => "the cell was ended because of another job",
-            Self::NotBegun => "nobody had room for it and it did not begin",
-            Self::Unloaded => "its component was not ready where it was to run",
+            Self::NotBegun => "it did not start, because no worker had a free slot",
+            Self::Unloaded => "its component was not ready on the node that claimed it",
             Self::CellDied { alone: true } => "the cell died while this job was alone in it",
             Self::CellDied { alone: false } => "the cell died with this job and others in it",
             Self::HostRestarted => "the host stopped while the job was running",

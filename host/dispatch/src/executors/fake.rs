@@ -13,7 +13,7 @@ use crate::assign_mail::AssignMail;
 
 /// A call that an executor got.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Call {
     Start(Tag, Box<Assignment>),
     Cancel(Tag, u64),
 }
@@ -24,7 +24,7 @@ pub(crate) struct FakeExecutor {
     name: Name,
     /// The loop's mail, behind the audit.
     pub(crate) audit: Arc<AssignAudit>,
-    told: Arc<Mutex<Vec<Told>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
     pub(crate) stopping: CancellationToken,
 }
 
@@ -37,7 +37,7 @@ impl FakeExecutor {
         let executor = Self {
             name,
             audit: AssignAudit::new(Arc::<AssignMail>::clone(&mail), move |it| *it == ours),
-            told: Arc::default(),
+            calls: Arc::default(),
             stopping: CancellationToken::new(),
         };
         let known = executor.clone();
@@ -60,31 +60,32 @@ impl FakeExecutor {
         self.audit.ended(tag, format!("{}/1", self.name), end);
     }
 
-    fn told(&self) -> MutexGuard<'_, Vec<Told>> {
-        self.told.lock().unwrap()
+    fn calls(&self) -> MutexGuard<'_, Vec<Call>> {
+        self.calls.lock().unwrap()
     }
 
-    pub(crate) fn all(&self) -> Vec<Told> {
-        self.told().clone()
+    pub(crate) fn all(&self) -> Vec<Call> {
+        self.calls().clone()
     }
 
     /// Returns what was started, in order.
     pub(crate) fn started(&self) -> VecDeque<(Tag, Assignment)> {
-        let told = self.all().into_iter();
-        told.filter_map(|told| match told {
-            Told::Start(tag, assignment) => Some((tag, *assignment)),
-            Told::Cancel(..) => None,
-        })
-        .collect()
+        let calls = self.all().into_iter();
+        calls
+            .filter_map(|call| match call {
+                Call::Start(tag, assignment) => Some((tag, *assignment)),
+                Call::Cancel(..) => None,
+            })
+            .collect()
     }
 }
 
 impl Assign for FakeExecutor {
     fn start(&self, tag: Tag, assignment: Assignment) {
-        self.told().push(Told::Start(tag, Box::new(assignment)));
+        self.calls().push(Call::Start(tag, Box::new(assignment)));
     }
 
     fn cancel(&self, tag: Tag, grace_ms: u64) {
-        self.told().push(Told::Cancel(tag, grace_ms));
+        self.calls().push(Call::Cancel(tag, grace_ms));
     }
 }

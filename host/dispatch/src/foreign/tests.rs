@@ -16,9 +16,9 @@ use host_core::time::Time;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
+use crate::dispatch_loop::EVENTS_MAX;
 use crate::fake_cells::{FakePort, handlers};
 use crate::span::collected::Collected;
-use crate::writer::EVENTS_MAX;
 use host_cells::build::RunBuilder;
 use host_cells::pool::{Isolation, Pool, Shape};
 

@@ -2,7 +2,7 @@
 //! in cells with room, and answers when work ends. It uses cells through the pool only.
 
 mod checks;
-mod heard;
+mod pool_events;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -121,7 +121,7 @@ struct Work<P> {
 
 impl<P: CellPort> Work<P> {
     /// Waits for something to do and collects the cells' events.
-    async fn gather(&mut self, said: &mut Vec<CellEvent>) {
+    async fn gather(&mut self, received: &mut Vec<CellEvent>) {
         let clock = self.wiring.clock;
         let due = self.due();
         let sleep = async move {
@@ -136,7 +136,7 @@ impl<P: CellPort> Work<P> {
         let goes_on = std::mem::take(&mut self.goes_on);
         let checked = tokio::select! {
             biased;
-            () = recv(events, said) => None,
+            () = recv(events, received) => None,
             () = self.asks.arrived() => None,
             checked = self.checks.next() => checked,
             () = sleep => None,
@@ -166,8 +166,8 @@ impl<P: CellPort> Work<P> {
 
     fn turn(&mut self, now: Time, events: impl Iterator<Item = CellEvent>) {
         for event in events {
-            for heard in self.wiring.cells.pool.hear(now, event) {
-                self.hear(now, heard);
+            for event in self.wiring.cells.pool.hear(now, event) {
+                self.handle_pool_event(now, event);
             }
         }
         if self.close_by.is_none() {
@@ -343,8 +343,8 @@ fn bytes_of(job: &ForeignJob) -> usize {
 }
 
 /// Collects the cells' events. Never returns once all cells are gone.
-async fn recv(events: &mut mpsc::Receiver<CellEvent>, said: &mut Vec<CellEvent>) {
-    if events.recv_many(said, EVENTS_BATCH_MAX).await == 0 {
+async fn recv(events: &mut mpsc::Receiver<CellEvent>, received: &mut Vec<CellEvent>) {
+    if events.recv_many(received, EVENTS_BATCH_MAX).await == 0 {
         std::future::pending::<()>().await;
     }
 }

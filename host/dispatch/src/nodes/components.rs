@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_hours(1);
 
 /// What became of the components that are deployed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TakenIn {
+pub enum SyncOutcome {
     /// All of them run here, or never will.
     All,
     /// Some may run here later.
@@ -27,11 +27,11 @@ pub enum TakenIn {
 }
 
 /// Called when other revisions of components may be current.
-pub type OnComponents = Arc<dyn Fn() -> BoxFuture<'static, TakenIn> + Send + Sync>;
+pub type OnComponents = Arc<dyn Fn() -> BoxFuture<'static, SyncOutcome> + Send + Sync>;
 
 /// What a look at the store showed.
 #[derive(Clone)]
-pub(super) struct Look {
+pub(super) struct StoreView {
     /// When it began.
     pub(super) at: Time,
     /// Differs if other revisions are current.
@@ -39,35 +39,35 @@ pub(super) struct Look {
     pub(super) has_others: bool,
 }
 
-/// Takes in what looks show, as long as it is polled.
-pub(super) async fn take_in(
-    mut looks: watch::Receiver<Option<Look>>,
+/// Takes in what looks at the store show, as long as it is polled.
+pub(super) async fn sync(
+    mut views: watch::Receiver<Option<StoreView>>,
     on_components: OnComponents,
     dispatch: Dispatch,
 ) {
     let mut known: Option<String> = None;
     let (mut pause, mut again): (Duration, Option<Instant>) = (PAUSE, None);
-    while looks.changed().await.is_ok() {
-        let Some(look) = looks.borrow_and_update().clone() else {
+    while views.changed().await.is_ok() {
+        let Some(view) = views.borrow_and_update().clone() else {
             continue;
         };
         // At first, something may have changed since the host read it.
-        let is_new = known.as_ref() != Some(&look.components);
+        let is_new = known.as_ref() != Some(&view.components);
         if is_new {
             pause = PAUSE;
         }
         let is_due = again.is_some_and(|again| Instant::now() >= again);
         if is_new || is_due {
             match on_components().await {
-                TakenIn::Nothing => continue,
-                TakenIn::All => again = None,
-                TakenIn::Some => {
+                SyncOutcome::Nothing => continue,
+                SyncOutcome::All => again = None,
+                SyncOutcome::Some => {
                     again = Some(Instant::now() + pause);
                     pause = PAUSE_MAX.min(pause * 2);
                 }
             }
-            known = Some(look.components);
+            known = Some(view.components);
         }
-        dispatch.shared().looks.done(look.at, look.has_others);
+        dispatch.shared().deploy_sync.done(view.at, view.has_others);
     }
 }

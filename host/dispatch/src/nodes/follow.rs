@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use host_core::command::Change;
 use host_core::id::JobId;
-use host_core::node::Pulse;
+use host_core::node::ChangeCounters;
 use host_core::transition::Effect;
 use host_runtime::clock::Clock;
 use host_store::{Others, StoreError};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::components::{self, Look, OnComponents};
+use super::components::{self, OnComponents, StoreView};
 use super::reports;
 use crate::Dispatch;
 
@@ -28,11 +28,11 @@ const POLL: Duration = Duration::from_millis(40);
 const CHANGES_READ: u32 = 1_000;
 
 /// How much of what others did may wait for the loop.
-pub const ELSEWHERE_MAX: usize = 64;
+pub const REMOTE_CHANGES_MAX: usize = 64;
 
 /// What other nodes have done.
 #[derive(Debug)]
-pub enum Elsewhere {
+pub enum RemoteChange {
     Changes(Vec<Change>),
     /// What this node must do about its jobs.
     Effects(Vec<(JobId, Effect)>),
@@ -42,11 +42,11 @@ pub enum Elsewhere {
 
 /// How the dispatch loop and what follows other nodes meet.
 #[derive(Clone, Default)]
-pub struct Committed(Arc<Notify>);
+pub struct CommitSignal(Arc<Notify>);
 
-impl Committed {
-    /// Says that a batch was committed.
-    pub(crate) fn tell(&self) {
+impl CommitSignal {
+    /// Signals that a batch was committed.
+    pub(crate) fn notify(&self) {
         self.0.notify_one();
     }
 }
@@ -59,10 +59,10 @@ pub struct Following {
     pub listen: bool,
     pub dispatch: Dispatch,
     /// To the dispatch loop.
-    pub elsewhere: mpsc::Sender<Elsewhere>,
-    pub committed: Committed,
+    pub remote_changes: mpsc::Sender<RemoteChange>,
+    pub commit_signal: CommitSignal,
     /// What heartbeats show, and whether other nodes live.
-    pub beats: watch::Receiver<(Pulse, bool)>,
+    pub beats: watch::Receiver<(ChangeCounters, bool)>,
     pub on_components: OnComponents,
 }
 
@@ -77,28 +77,28 @@ impl Following {
             std::future::pending::<()>().await;
         };
         let others = Arc::clone(&self.others);
-        let hinting = hint(others, self.committed.clone(), self.beats.clone());
-        let (looked, looks) = watch::channel(None);
+        let hinting = hint(others, self.commit_signal.clone(), self.beats.clone());
+        let (viewed, views) = watch::channel(None);
         let dispatch = self.dispatch.clone();
-        let taking_in = components::take_in(looks, Arc::clone(&self.on_components), dispatch);
+        let syncing = components::sync(views, Arc::clone(&self.on_components), dispatch);
         let (others, dispatch) = (Arc::clone(&self.others), self.dispatch.clone());
-        let (committed, beats) = (self.committed.clone(), self.beats.clone());
-        let telling = reports::tell(others, dispatch, committed, beats);
+        let (commit_signal, beats) = (self.commit_signal.clone(), self.beats.clone());
+        let publishing = reports::publish(others, dispatch, commit_signal, beats);
         let woken = Arc::<Notify>::default();
         let (others, dispatch) = (Arc::clone(&self.others), self.dispatch.clone());
-        let hearing = reports::hear(others, dispatch, Arc::clone(&woken), self.beats.clone());
+        let receiving = reports::receive(others, dispatch, Arc::clone(&woken), self.beats.clone());
         tokio::select! {
             () = listening => {}
             () = hinting => {}
-            () = taking_in => {}
-            () = telling => {}
-            () = hearing => {}
-            () = self.follow(looked, &woken) => {}
+            () = syncing => {}
+            () = publishing => {}
+            () = receiving => {}
+            () = self.follow(viewed, &woken) => {}
         }
     }
 
-    async fn follow(&mut self, looked: watch::Sender<Option<Look>>, woke: &Notify) {
-        let mut known: Option<Pulse> = None;
+    async fn follow(&mut self, viewed: watch::Sender<Option<StoreView>>, woke: &Notify) {
+        let mut known: Option<ChangeCounters> = None;
         loop {
             let woken = self.woken().await;
             woke.notify_one();
@@ -113,7 +113,7 @@ impl Following {
             };
             match done {
                 Ok(pulse) => {
-                    looked.send_replace(Some(Look {
+                    viewed.send_replace(Some(StoreView {
                         at: begun,
                         components: pulse.components.clone(),
                         has_others: self.beats.borrow().1,
@@ -121,7 +121,7 @@ impl Following {
                     known = Some(pulse);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "not known what other nodes did; asked again");
+                    tracing::debug!(%error, "cannot read what other nodes did; retrying");
                 }
             }
             sleep(LOOK).await;
@@ -129,7 +129,7 @@ impl Following {
     }
 
     /// Waits until there may be something. Returns what is known already.
-    async fn woken(&mut self) -> Option<Pulse> {
+    async fn woken(&mut self) -> Option<ChangeCounters> {
         let shared = self.dispatch.shared();
         let polls = !self.listen && self.beats.borrow().1;
         let polled = async {
@@ -150,15 +150,19 @@ impl Following {
     }
 
     /// Takes in what has changed since `known`.
-    async fn take(&self, known: Option<&Pulse>, pulse: &Pulse) -> Result<(), StoreError> {
+    async fn take(
+        &self,
+        known: Option<&ChangeCounters>,
+        pulse: &ChangeCounters,
+    ) -> Result<(), StoreError> {
         self.changes(pulse.next_change).await?;
         if pulse.has_mail {
             let effects = self.others.mail().await?;
-            self.tell(Elsewhere::Effects(effects)).await;
+            self.send(RemoteChange::Effects(effects)).await;
         }
         // At first, something may have changed since the host read it.
         if known.is_none_or(|known| pulse.pauses != known.pauses) {
-            self.tell(Elsewhere::Queues).await;
+            self.send(RemoteChange::Queues).await;
         }
         Ok(())
     }
@@ -187,31 +191,31 @@ impl Following {
                 changes.push(item.change);
             }
             events.changed(run_at, run_first, &run);
-            self.tell(Elsewhere::Changes(changes)).await;
+            self.send(RemoteChange::Changes(changes)).await;
         }
         Ok(())
     }
 
-    async fn tell(&self, elsewhere: Elsewhere) {
+    async fn send(&self, change: RemoteChange) {
         // The loop may have ended.
-        let _ended = self.elsewhere.send(elsewhere).await;
+        let _ended = self.remote_changes.send(change).await;
     }
 }
 
 /// Gives others hints after batches, as long as there are others.
 async fn hint(
     others: Arc<dyn Others>,
-    committed: Committed,
-    beats: watch::Receiver<(Pulse, bool)>,
+    commit_signal: CommitSignal,
+    beats: watch::Receiver<(ChangeCounters, bool)>,
 ) {
     loop {
-        committed.0.notified().await;
+        commit_signal.0.notified().await;
         if !beats.borrow().1 {
             continue;
         }
         let next = Instant::now() + HINT;
         if let Err(error) = others.hint().await {
-            tracing::debug!(%error, "other nodes get no hint; their heartbeats show what has changed");
+            tracing::debug!(%error, "cannot hint to other nodes; their heartbeats will show what changed");
         }
         sleep_until(next).await;
     }

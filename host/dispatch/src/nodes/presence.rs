@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use host_core::name::Name;
-use host_core::node::{Card, Components, Pool, Running};
+use host_core::node::{Components, NodeInfo, Pool, Running};
 use tokio::sync::watch;
 
-/// This host as a node: its card, the components that it has taken in, and whether it is asked to start no more
+/// This host as a node: its info, the components that it has taken in, and whether it is asked to start no more
 /// jobs.
 #[derive(Default)]
 pub struct Presence {
-    card: Mutex<Card>,
+    info: Mutex<NodeInfo>,
     pools: OnceLock<Pools>,
     components: watch::Sender<Arc<Components>>,
-    lacking: watch::Sender<BTreeSet<Name>>,
+    unrunnable: watch::Sender<BTreeSet<Name>>,
     drain: watch::Sender<bool>,
 }
 
@@ -23,33 +23,33 @@ type Pools = Box<dyn Fn() -> Vec<Pool> + Send + Sync>;
 
 impl Presence {
     /// Returns what this host says of itself now.
-    pub fn card(&self) -> Card {
-        let mut card = self.locked().clone();
+    pub fn info(&self) -> NodeInfo {
+        let mut info = self.locked().clone();
         if let Some(pools) = self.pools.get() {
-            card.pools = pools();
+            info.pools = pools();
         }
-        card
+        info
     }
 
-    /// Lets each card say how the foreign runners are then. `pools` must wait for nothing: heartbeats do.
-    pub fn asks(&self, pools: impl Fn() -> Vec<Pool> + Send + Sync + 'static) {
+    /// Lets each info say how the foreign runners are then. `pools` must wait for nothing: heartbeats do.
+    pub fn set_pools(&self, pools: impl Fn() -> Vec<Pool> + Send + Sync + 'static) {
         let _only_once = self.pools.set(Box::new(pools));
     }
 
     /// Changes what it says.
-    pub fn change(&self, change: impl FnOnce(&mut Card)) {
+    pub fn update(&self, change: impl FnOnce(&mut NodeInfo)) {
         change(&mut self.locked());
     }
 
     /// Says what runs here, and whether no more jobs are started.
-    pub(crate) fn runs(&self, running: Running, drains: bool) {
-        let mut card = self.locked();
-        card.running = running;
-        card.drains = drains;
+    pub(crate) fn set_running(&self, running: Running, is_draining: bool) {
+        let mut info = self.locked();
+        info.running = running;
+        info.is_draining = is_draining;
     }
 
     /// Says which components are taken in.
-    pub fn has(&self, components: Components) {
+    pub fn set_components(&self, components: Components) {
         self.components.send_if_modified(|known| {
             let is_new = **known != components;
             if is_new {
@@ -64,42 +64,42 @@ impl Presence {
         Arc::clone(&self.components.borrow())
     }
 
-    /// Says which handlers this host cannot run. Among nodes, it claims no jobs of theirs.
-    pub fn lacks(&self, handlers: BTreeSet<Name>) {
-        self.lacking.send_if_modified(|lacking| {
-            let is_new = *lacking != handlers;
-            *lacking = handlers;
+    /// Sets which handlers this host cannot run. Among nodes, it claims no jobs of theirs.
+    pub fn set_unrunnable(&self, handlers: BTreeSet<Name>) {
+        self.unrunnable.send_if_modified(|unrunnable| {
+            let is_new = *unrunnable != handlers;
+            *unrunnable = handlers;
             is_new
         });
     }
 
     /// Returns whether this host can run a handler, as far as it knows.
     pub fn can_run(&self, handler: &Name) -> bool {
-        !self.lacking.borrow().contains(handler)
+        !self.unrunnable.borrow().contains(handler)
     }
 
-    /// Returns what hears which handlers this host cannot run.
-    pub(crate) fn lacking(&self) -> watch::Receiver<BTreeSet<Name>> {
-        self.lacking.subscribe()
+    /// Subscribes to which handlers this host cannot run.
+    pub(crate) fn unrunnable(&self) -> watch::Receiver<BTreeSet<Name>> {
+        self.unrunnable.subscribe()
     }
 
     /// Asks this host to start no more jobs, or to start some again.
-    pub fn ask_to_drain(&self, drain: bool) {
+    pub fn request_drain(&self, drain: bool) {
         self.drain
             .send_if_modified(|asked| std::mem::replace(asked, drain) != drain);
     }
 
     /// Returns whether it is asked to start no more jobs.
-    pub fn is_asked_to_drain(&self) -> bool {
+    pub fn is_drain_requested(&self) -> bool {
         *self.drain.borrow()
     }
 
-    /// Returns what hears when that changes.
-    pub(crate) fn drain(&self) -> watch::Receiver<bool> {
+    /// Subscribes to that.
+    pub(crate) fn drain_requests(&self) -> watch::Receiver<bool> {
         self.drain.subscribe()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Card> {
-        self.card.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, NodeInfo> {
+        self.info.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,46 +1,49 @@
-//! Tells other nodes how far the jobs are that run here, and hears it of theirs. Nothing depends on it: some of
-//! it may be lost.
+//! Publishes the progress of jobs that run here to other nodes, and receives that of theirs. Nothing depends on
+//! it: some may be lost.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::node::Pulse;
+use host_core::node::ChangeCounters;
 use host_store::Others;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
-use super::Committed;
+use super::CommitSignal;
 use crate::Dispatch;
 
-/// The least time between two statements that tell, and between two that ask.
+/// The least time between two writes, and between two reads.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Tells other nodes what is reported here, as long as it is polled.
-pub(super) async fn tell(
+/// Publishes what is reported here to other nodes, as long as it is polled.
+pub(super) async fn publish(
     others: Arc<dyn Others>,
     dispatch: Dispatch,
-    committed: Committed,
-    mut beats: watch::Receiver<(Pulse, bool)>,
+    commit_signal: CommitSignal,
+    mut beats: watch::Receiver<(ChangeCounters, bool)>,
 ) {
     let live = &dispatch.shared().live;
     loop {
         // Others may live from now on, or the database may answer again.
         tokio::select! {
-            () = live.news() => {}
+            () = live.changed() => {}
             changed = beats.changed() => if changed.is_err() {
                 return;
             }
         }
-        let is_heard = beats.borrow_and_update().1;
-        let untold = live.untold(is_heard);
-        if untold.reported.is_empty() && untold.over.is_empty() {
+        let has_others = beats.borrow_and_update().1;
+        let unpublished = live.unpublished(has_others);
+        if unpublished.reported.is_empty() && unpublished.over.is_empty() {
             continue;
         }
-        match others.report(&untold.reported, &untold.over).await {
-            Ok(()) => committed.tell(),
+        match others
+            .report(&unpublished.reported, &unpublished.over)
+            .await
+        {
+            Ok(()) => commit_signal.notify(),
             Err(error) => {
-                tracing::debug!(%error, "other nodes are not told how far jobs are; it is tried again");
-                live.put_back(untold);
+                tracing::debug!(%error, "cannot publish progress; retrying");
+                live.put_back(unpublished);
             }
         }
         sleep(PAUSE).await;
@@ -48,16 +51,16 @@ pub(super) async fn tell(
 }
 
 /// Publishes what jobs of other nodes report, each time something may be new and somebody listens.
-pub(super) async fn hear(
+pub(super) async fn receive(
     others: Arc<dyn Others>,
     dispatch: Dispatch,
     woken: Arc<Notify>,
-    beats: watch::Receiver<(Pulse, bool)>,
+    beats: watch::Receiver<(ChangeCounters, bool)>,
 ) {
     let events = &dispatch.shared().events;
     loop {
         woken.notified().await;
-        if !events.is_heard() || !beats.borrow().1 {
+        if !events.has_listeners() || !beats.borrow().1 {
             continue;
         }
         match others.reported().await {
@@ -67,7 +70,7 @@ pub(super) async fn hear(
                 }
             }
             Err(error) => {
-                tracing::debug!(%error, "not known how far jobs of other nodes are; asked again");
+                tracing::debug!(%error, "cannot read the progress of other nodes' jobs; retrying");
             }
         }
         sleep(PAUSE).await;

@@ -25,7 +25,7 @@ const STEP_MS: i64 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     silent: BTreeMap<NodeId, Silent>,
-    looked: Option<Duration>,
+    observed_at: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -38,16 +38,16 @@ struct Silent {
 impl Watch {
     /// Takes in what a heartbeat showed that was sent and answered at these times. Returns the nodes whose
     /// leases may be taken.
-    pub(super) fn look(
+    pub(super) fn observe(
         &mut self,
         (sent, answered): (Duration, Duration),
         own: NodeId,
         nodes: &[Seen],
     ) -> Vec<Dead> {
         let was_away = self
-            .looked
-            .is_none_or(|looked| answered.saturating_sub(looked) > AWAY_MAX);
-        self.looked = Some(answered);
+            .observed_at
+            .is_none_or(|observed_at| answered.saturating_sub(observed_at) > AWAY_MAX);
+        self.observed_at = Some(answered);
         if was_away {
             self.silent.clear();
         }
@@ -126,7 +126,7 @@ mod tests {
         let mut watch = Watch::default();
         steps.iter().find_map(|(second, beat)| {
             let at = Duration::from_secs(*second);
-            let dead = watch.look((at, at), OWN, &[seen(*beat, Life::Lives)]);
+            let dead = watch.observe((at, at), OWN, &[seen(*beat, Life::Lives)]);
             (!dead.is_empty()).then_some(*second)
         })
     }
@@ -157,12 +157,14 @@ mod tests {
     #[test]
     fn time_counts_from_the_answer_to_the_next_question() {
         let mut watch = Watch::default();
-        let mut look = |sent: u64, answered: u64| {
+        let mut observe = |sent: u64, answered: u64| {
             let times = (Duration::from_secs(sent), Duration::from_secs(answered));
-            !watch.look(times, OWN, &[seen(1, Life::Lives)]).is_empty()
+            !watch
+                .observe(times, OWN, &[seen(1, Life::Lives)])
+                .is_empty()
         };
         let dead = [(0, 2), (4, 5), (8, 9), (11, 13), (12, 14)]
-            .map(|(sent, answered)| look(sent, answered));
+            .map(|(sent, answered)| observe(sent, answered));
         assert_eq!(dead, [false, false, false, false, true]);
     }
 
@@ -170,7 +172,7 @@ mod tests {
     fn a_node_that_has_left_is_taken_at_once_and_only_once() {
         let mut watch = Watch::default();
         let now = Duration::from_secs(5);
-        let left = watch.look((now, now), OWN, &[seen(1, Life::Left)]);
+        let left = watch.observe((now, now), OWN, &[seen(1, Life::Left)]);
         assert_eq!(
             left,
             [Dead {
@@ -181,14 +183,14 @@ mod tests {
         );
         let later = Duration::from_secs(90);
         for at in [now, later] {
-            assert_eq!(watch.look((at, at), OWN, &[seen(1, Life::Taken)]), []);
+            assert_eq!(watch.observe((at, at), OWN, &[seen(1, Life::Taken)]), []);
         }
         let own = Seen {
             id: OWN,
             ..seen(1, Life::Left)
         };
         assert_eq!(
-            watch.look((now, now), OWN, &[own]),
+            watch.observe((now, now), OWN, &[own]),
             [],
             "nobody takes its own place"
         );

@@ -5,7 +5,7 @@ use host_core::id::NodeId;
 use host_core::policy::Policy;
 
 use super::*;
-use crate::writer::tests::bench;
+use crate::dispatch_loop::tests::bench;
 
 const NOW: Time = Time(1_800_000_000_000);
 
@@ -48,7 +48,7 @@ fn knowing(job: &Lifecycle) -> Renewals {
     renewals
 }
 
-fn beat(renewals: &Renewals, job: &Lifecycle, ms: u64) -> Option<Beaten> {
+fn beat(renewals: &Renewals, job: &Lifecycle, ms: u64) -> Option<HeartbeatOutcome> {
     renewals.heartbeat(|| at(ms), job.id, &fence(job), |_, _| {})
 }
 

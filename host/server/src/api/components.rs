@@ -238,10 +238,10 @@ async fn readiness(
             Readiness::Failed(reason) => Some(reason.to_owned()),
             Readiness::Ready | Readiness::Compiling => None,
         };
-        let card = node.card.as_ref();
+        let info = node.info.as_ref();
         ReadinessView {
             id: node.id.to_string(),
-            name: card.map(|card| card.name.clone()),
+            name: info.map(|info| info.name.clone()),
             state: node.standing().as_str(),
             component: readiness.as_str(),
             reason,

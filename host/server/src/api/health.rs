@@ -45,7 +45,7 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
         return Err(ApiError::new(&kinds::STOPPING, "the host is stopping"));
     }
     let dispatch = &shared.api.dispatch;
-    if dispatch.shared().presence.is_asked_to_drain() {
+    if dispatch.shared().presence.is_drain_requested() {
         let detail = "the host is asked to start no more jobs";
         return Err(ApiError::new(&kinds::DRAINING, detail));
     }

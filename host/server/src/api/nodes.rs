@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use host_api::seconds;
 use host_core::id::NodeId;
-use host_core::node::{Known, Running, Standing};
+use host_core::node::{NodeRecord, Running, Standing};
 use host_core::time::Time;
 use host_http::extract::TextInPath;
 use host_http::query::PageView;
@@ -97,26 +97,26 @@ pub(super) struct AskedView {
 }
 
 impl NodeView {
-    fn new(shared: &Shared, node: Known) -> Self {
+    fn new(shared: &Shared, node: NodeRecord) -> Self {
         let standing = node.standing();
-        let card = node.card.unwrap_or_default();
-        let is_known = card.started_at > Time::default();
+        let info = node.info.unwrap_or_default();
+        let is_known = info.started_at > Time::default();
         Self {
             id: node.id.to_string(),
             state: standing.as_str(),
             answers: node.id == shared.api.nodes.own(),
             version: node.version,
-            name: Some(card.name).filter(|name| !name.is_empty()),
-            started_at: is_known.then(|| card.started_at.to_rfc3339()),
-            address: card.address,
+            name: Some(info.name).filter(|name| !name.is_empty()),
+            started_at: is_known.then(|| info.started_at.to_rfc3339()),
+            address: info.address,
             heartbeat_age_seconds: seconds(node.silent_ms),
-            cells: is_known.then_some(card.cells),
-            slots: is_known.then_some(card.slots),
-            wires: card.wires,
-            runners: card.runners.into_iter().map(String::from).collect(),
+            cells: is_known.then_some(info.cells),
+            slots: is_known.then_some(info.slots),
+            wires: info.wires,
+            runners: info.runners.into_iter().map(String::from).collect(),
             running: match standing {
                 Standing::Gone => RunningView::default(),
-                _ => card.running.into(),
+                _ => info.running.into(),
             },
         }
     }
@@ -192,7 +192,7 @@ async fn ask(shared: &Shared, text: &str, drain: bool) -> Result<Json<AskedView>
     }
     shared.api.nodes.set_drain(id, drain).await?;
     let nodes = shared.api.nodes.list().await?;
-    let lives = |node: &&Known| node.id != id && node.standing() == Standing::Live;
+    let lives = |node: &&NodeRecord| node.id != id && node.standing() == Standing::Live;
     let others_live = nodes.iter().filter(lives).count();
     let node = view(shared, nodes, id)?;
     let waiting = (drain && others_live == 0).then_some(
@@ -205,7 +205,7 @@ async fn ask(shared: &Shared, text: &str, drain: bool) -> Result<Json<AskedView>
     }))
 }
 
-fn view(shared: &Shared, nodes: Vec<Known>, id: NodeId) -> Result<NodeView, ApiError> {
+fn view(shared: &Shared, nodes: Vec<NodeRecord>, id: NodeId) -> Result<NodeView, ApiError> {
     let node = nodes.into_iter().find(|node| node.id == id);
     let node = node.ok_or_else(|| unknown(&id.to_string()))?;
     Ok(NodeView::new(shared, node))
@@ -213,12 +213,12 @@ fn view(shared: &Shared, nodes: Vec<Known>, id: NodeId) -> Result<NodeView, ApiE
 
 /// Returns the one node that is named so, or whose id starts so. A node that has gone has its name only as
 /// long as no other has it.
-pub(super) fn find(nodes: &[Known], text: &str) -> Result<NodeId, ApiError> {
+pub(super) fn find(nodes: &[NodeRecord], text: &str) -> Result<NodeId, ApiError> {
     let start = text.to_ascii_lowercase();
-    let is_gone = |node: &Known| node.standing() == Standing::Gone;
-    let has_name = |node: &Known| node.card.as_ref().is_some_and(|card| card.name == text);
+    let is_gone = |node: &NodeRecord| node.standing() == Standing::Gone;
+    let has_name = |node: &NodeRecord| node.info.as_ref().is_some_and(|info| info.name == text);
     let is_taken = nodes.iter().any(|node| has_name(node) && !is_gone(node));
-    let is_meant = |node: &&Known| {
+    let is_meant = |node: &&NodeRecord| {
         let is_named = has_name(node) && !(is_taken && is_gone(node));
         !start.is_empty() && (is_named || node.id.to_string().starts_with(&start))
     };

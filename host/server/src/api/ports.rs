@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use host_core::handler::Manifest;
 use host_core::id::{JobId, NodeId};
 use host_core::name::Name;
-use host_core::node::Known;
+use host_core::node::NodeRecord;
 use host_dispatch::SubmitError;
 use host_http::problem::Kind;
 use host_store::StoreError;
@@ -64,7 +64,7 @@ pub trait Nodes: Send + Sync {
     fn own(&self) -> NodeId;
 
     /// Returns all of them, also those that have gone as long as they are kept.
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Known>, StoreError>>;
+    fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, StoreError>>;
 
     /// Asks one to start no more jobs, or to start some again.
     fn set_drain(&self, node: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>>;

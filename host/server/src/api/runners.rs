@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use host_api::node::NamedNode;
 use host_core::id::NodeId;
 use host_core::name::Name;
-use host_core::node::{Known, Pool, PoolRunner};
+use host_core::node::{NodeRecord, Pool, PoolRunner};
 use host_http::extract::{InPath, InQuery, small_body_or_default};
 use host_http::query::PageView;
 use host_wires::wire::executors::RestartError;
@@ -130,14 +130,14 @@ impl From<PoolRunner> for RunnerView {
 }
 
 /// The pools of a node.
-struct Had {
+struct NodePools {
     /// The node, if others live.
     node: Option<NamedNode>,
     id: NodeId,
     pools: Vec<Pool>,
 }
 
-impl Had {
+impl NodePools {
     fn has(&self, name: &Name) -> bool {
         self.pools.iter().any(|pool| pool.name == *name)
     }
@@ -149,7 +149,7 @@ impl Had {
 }
 
 /// Returns the pools of all these nodes that live. This host is always among them.
-fn all(shared: &Shared, nodes: &[Known]) -> Vec<Had> {
+fn all(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
     let own = shared.api.nodes.own();
     let living = nodes.iter().filter(|node| !node.is_lost());
     let mut living: Vec<NodeId> = living.map(|node| node.id).collect();
@@ -159,13 +159,13 @@ fn all(shared: &Shared, nodes: &[Known]) -> Vec<Had> {
     let are_many = living.len() > 1;
     let had = |id: &NodeId| {
         let told = nodes.iter().find(|node| node.id == *id);
-        let card = told.and_then(|node| node.card.as_ref());
-        Had {
+        let info = told.and_then(|node| node.info.as_ref());
+        NodePools {
             node: are_many.then(|| NamedNode::of(nodes, *id)),
             id: *id,
-            pools: match card {
+            pools: match info {
                 _ if *id == own => shared.api.executors.pools(),
-                Some(card) => card.pools.clone(),
+                Some(info) => info.pools.clone(),
                 None => Vec::new(),
             },
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
-use host_core::node::{Known, Readiness, Standing, had_last};
+use host_core::node::{NodeRecord, Readiness, Standing, had_last};
 
 use super::Shared;
 use super::error::ApiError;
@@ -31,23 +31,23 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
             "its queue is paused until `host queue resume {queue}`"
         )));
     }
-    if is_here && !presence.is_asked_to_drain() {
+    if is_here && !presence.is_drain_requested() {
         return Ok(None);
     }
-    let (gone, nodes): (Vec<Known>, Vec<Known>) = api
+    let (gone, nodes): (Vec<NodeRecord>, Vec<NodeRecord>) = api
         .nodes
         .list()
         .await?
         .into_iter()
-        .partition(Known::is_lost);
+        .partition(NodeRecord::is_lost);
     if let Some(runner) = &job.runner {
-        let has = |node: &Known| {
-            let card = node.card.as_ref();
-            card.is_some_and(|card| card.has_runner(runner))
+        let has = |node: &NodeRecord| {
+            let info = node.info.as_ref();
+            info.is_some_and(|info| info.has_runner(runner))
         };
         return Ok(match Able::among(&nodes, has) {
             Able::None => {
-                let last = had_last(&gone, runner).map(Known::called);
+                let last = had_last(&gone, runner).map(NodeRecord::called);
                 Some(nowhere(runner.as_str(), last.as_deref()))
             }
             able => able.reason(),
@@ -58,7 +58,7 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
         return Ok(None);
     };
     let (component, revision) = (&handler.revision.component, handler.revision.revision);
-    let is_ready = |node: &Known| node.readiness(component, revision) == Readiness::Ready;
+    let is_ready = |node: &NodeRecord| node.readiness(component, revision) == Readiness::Ready;
     Ok(match Able::among(&nodes, is_ready) {
         Able::None => Some(missing(component, revision, &nodes)),
         able => able.reason(),
@@ -69,15 +69,16 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
 enum Able<'a> {
     None,
     /// These can, and start no jobs.
-    Stopped(Vec<&'a Known>),
+    Stopped(Vec<&'a NodeRecord>),
     /// One can, and starts it.
     Starts,
 }
 
 impl<'a> Able<'a> {
-    fn among(nodes: &'a [Known], can: impl Fn(&Known) -> bool) -> Self {
-        let able: Vec<&Known> = nodes.iter().filter(|node| can(node)).collect();
-        let starts = |node: &&Known| matches!(node.standing(), Standing::Live | Standing::Silent);
+    fn among(nodes: &'a [NodeRecord], can: impl Fn(&NodeRecord) -> bool) -> Self {
+        let able: Vec<&NodeRecord> = nodes.iter().filter(|node| can(node)).collect();
+        let starts =
+            |node: &&NodeRecord| matches!(node.standing(), Standing::Live | Standing::Silent);
         if able.is_empty() {
             Self::None
         } else if able.iter().any(starts) {
@@ -99,8 +100,8 @@ impl<'a> Able<'a> {
 }
 
 /// Says why none of these nodes can run a revision of a component.
-fn missing(component: &Name, revision: u32, nodes: &[Known]) -> String {
-    let all: Vec<&Known> = nodes.iter().collect();
+fn missing(component: &Name, revision: u32, nodes: &[NodeRecord]) -> String {
+    let all: Vec<&NodeRecord> = nodes.iter().collect();
     let reasons = listed(&all, |node| match node.readiness(component, revision) {
         Readiness::Failed(reason) => Some(reason),
         Readiness::Compiling => Some("it has yet to compile it"),
@@ -110,7 +111,7 @@ fn missing(component: &Name, revision: u32, nodes: &[Known]) -> String {
 }
 
 /// Names the first nodes, each with what is said of it.
-fn listed<'a>(nodes: &[&'a Known], of: impl Fn(&'a Known) -> Option<&'a str>) -> String {
+fn listed<'a>(nodes: &[&'a NodeRecord], of: impl Fn(&'a NodeRecord) -> Option<&'a str>) -> String {
     let mut text = String::new();
     for (n, node) in nodes.iter().take(NODES_SHOWN).enumerate() {
         let between = if n == 0 { "" } else { "; " };

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use host_core::name::Name;
-use host_core::node::{Known, LEASE_MS, Offer, had_last};
+use host_core::node::{LEASE_MS, NodeRecord, Offer, had_last};
 use host_core::policy::Policy;
 use host_core::time::Time;
 
@@ -15,15 +15,15 @@ struct Seen {
     at: Time,
     offers: Vec<Offer>,
     /// The nodes that have gone.
-    gone: Vec<Known>,
+    gone: Vec<NodeRecord>,
 }
 
 impl Elsewhere {
     /// Notes what these nodes have that live.
-    pub(super) fn see(&self, now: Time, nodes: &[Known]) {
+    pub(super) fn see(&self, now: Time, nodes: &[NodeRecord]) {
         let living = nodes.iter().filter(|node| !node.is_lost());
-        let cards = living.filter_map(|node| node.card.as_ref());
-        let offers = cards.flat_map(|card| card.offers.iter().cloned()).collect();
+        let infos = living.filter_map(|node| node.info.as_ref());
+        let offers = infos.flat_map(|info| info.offers.iter().cloned()).collect();
         let gone = nodes.iter().filter(|node| node.is_lost()).cloned();
         let gone = gone.collect();
         let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -95,7 +95,7 @@ impl Elsewhere {
 #[cfg(test)]
 mod tests {
     use host_core::id::NodeId;
-    use host_core::node::{Card, Life};
+    use host_core::node::{Life, NodeInfo};
 
     use super::*;
 
@@ -103,17 +103,17 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn node(offers: Vec<Offer>) -> Known {
-        Known {
+    fn node(offers: Vec<Offer>) -> NodeRecord {
+        NodeRecord {
             id: NodeId::NIL,
             version: "1".to_owned(),
             life: Life::Lives,
             silent_ms: 0,
             ahead_ms: 0,
             drain: false,
-            card: Some(Card {
+            info: Some(NodeInfo {
                 offers,
-                ..Card::default()
+                ..NodeInfo::default()
             }),
             components: Arc::default(),
         }

@@ -33,12 +33,12 @@ impl Executors {
 
     /// Tells the other nodes which runners this host has, and with each heartbeat how they are.
     pub fn tell(&self, presence: &Presence) {
-        presence.change(|card| {
-            card.runners = self.names();
-            card.offers = self.offers();
+        presence.update(|info| {
+            info.runners = self.names();
+            info.offers = self.offers();
         });
         let executors = self.clone();
-        presence.asks(move || {
+        presence.set_pools(move || {
             let mut pools = executors.pools();
             shorten(&mut pools);
             pools
@@ -61,7 +61,7 @@ fn runner(worker: WorkerHealth) -> PoolRunner {
 
 #[cfg(test)]
 mod tests {
-    use host_core::node::Card;
+    use host_core::node::NodeInfo;
 
     use super::*;
 
@@ -73,9 +73,9 @@ mod tests {
         assert_eq!((pool.up, pool.runners[0].state.as_str()), (1, "up"));
         assert_eq!(serde_json::to_string(&pool).unwrap(), short);
         let later = r#"{"pools":[{"name":"a","mood":1,"runners":[{"name":"a/1","state":"asleep","mood":2}]}]}"#;
-        let card: Card = serde_json::from_str(later).unwrap();
-        assert_eq!(card.pools[0].runners[0].state, "asleep");
-        let earlier: Card = serde_json::from_str(r#"{"name":"one","runners":["a"]}"#).unwrap();
+        let info: NodeInfo = serde_json::from_str(later).unwrap();
+        assert_eq!(info.pools[0].runners[0].state, "asleep");
+        let earlier: NodeInfo = serde_json::from_str(r#"{"name":"one","runners":["a"]}"#).unwrap();
         assert!(earlier.pools.is_empty() && earlier.retentions.is_empty());
     }
 }

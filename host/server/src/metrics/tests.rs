@@ -56,14 +56,14 @@ fn shown() -> String {
         counts: [1; 8],
     };
     metrics.set_jobs(&[queue]);
-    metrics.set_nodes(&[Known {
+    metrics.set_nodes(&[NodeRecord {
         id: NodeId::NIL,
         version: "1".to_owned(),
         life: Life::Lives,
         silent_ms: 500,
         ahead_ms: 3,
         drain: false,
-        card: None,
+        info: None,
         components: Arc::default(),
     }]);
     let changed = Change {

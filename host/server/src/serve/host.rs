@@ -22,15 +22,15 @@ use host_core::id::NodeId;
 use host_core::policy::Retention;
 use host_core::port::spans::Spans;
 use host_dispatch::assign_mail::AssignMail;
+use host_dispatch::dispatch_loop::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
-use host_dispatch::lease_mail::LeaseDoor;
+use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::logged::Logs;
 use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
 use host_dispatch::renewals::RENEWAL_MS_MAX;
-use host_dispatch::writer::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
@@ -80,7 +80,7 @@ pub(super) struct Host {
     protection: Arc<Protection>,
     dispatch: Dispatch,
     executors: Executors,
-    leases: LeaseDoor,
+    leases: LeaseService,
     /// Receives log lines of foreign workers. Closed before the logs are.
     foreign_logs: Arc<ForeignLogs>,
     job_logs: Arc<JobLogs>,
@@ -285,7 +285,7 @@ impl Host {
     /// Says to whoever looks at the nodes where the API listens.
     pub(super) fn listens(&self, address: SocketAddr) {
         let presence = &self.dispatch.shared().presence;
-        presence.change(|card| card.address = Some(address.to_string()));
+        presence.update(|info| info.address = Some(address.to_string()));
     }
 
     /// Says which wires there are, by what each adds to the `ready` line.
@@ -293,7 +293,7 @@ impl Host {
         let wires: BTreeSet<&str> = words.iter().map(|(key, _)| *key).collect();
         let wires = wires.into_iter().map(str::to_owned).collect();
         let presence = &self.dispatch.shared().presence;
-        presence.change(|card| card.wires = wires);
+        presence.update(|info| info.wires = wires);
     }
 
     /// Tells the supervisor of this process, from now on, that the host is alive.
@@ -447,7 +447,7 @@ fn executors(
 /// How the dispatch loop meets the rest of the host.
 struct LoopPorts {
     executors: Assigned,
-    leases: LeaseDoor,
+    leases: LeaseService,
     shared: Arc<Shared>,
     phase: watch::Receiver<Phase>,
     spans: Option<Arc<dyn Spans>>,
@@ -467,7 +467,7 @@ fn store(config: &Config, presence: &Arc<Presence>) -> Result<Opened, ServeError
             Ok((store, own))
         };
         let (store, own) = open().map_err(ServeError::Store)?;
-        presence.ask_to_drain(nodes::is_draining(&config.data));
+        presence.request_drain(nodes::is_draining(&config.data));
         return Ok((Box::new(store), own, None));
     };
     let options = Options {
@@ -495,14 +495,14 @@ fn loop_doors(
     is_shared: bool,
     presence: Arc<Presence>,
     assigned: Assigned,
-) -> (Arc<Shared>, LeaseDoor, Assigned) {
+) -> (Arc<Shared>, LeaseService, Assigned) {
     if !is_shared {
         let shared = Arc::new(Shared::alone(presence));
-        let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
         return (shared, leases, assigned);
     }
     let shared = Arc::new(Shared::among_nodes(presence));
-    let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+    let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
     (shared, leases.among_nodes(), assigned.among_nodes())
 }
 
@@ -532,7 +532,7 @@ fn dispatch(
         Some(lifeline) => cells.clone().until(Arc::clone(lifeline)),
         None => cells.clone(),
     };
-    let ended = writer::spawn(writer::Wiring {
+    let ended = dispatch_loop::spawn(dispatch_loop::Wiring {
         store,
         clock: base.clock,
         shared,
@@ -546,7 +546,7 @@ fn dispatch(
         requests: asked,
         events,
         phase,
-        drain_ms: config.drain_ms,
+        stopping_ms: config.drain_ms,
         params_bytes_max: PARAMS_BYTES_MAX,
         numbers: base.numbers.clone(),
         spans,

@@ -1,12 +1,14 @@
-//! A host as one of the nodes that share a database: its place among them, and how it hears what the others
+//! A host as one of the nodes that share a database: its membership among them, and how it hears what the others
 //! do.
 
 use std::sync::Arc;
 
 use host_core::id::NodeId;
 use host_dispatch::Dispatch;
-use host_dispatch::nodes::{self, Committed, ELSEWHERE_MAX, Elsewhere, Following, NoPlace};
-use host_dispatch::nodes::{Place, Presence};
+use host_dispatch::nodes::{
+    self, CommitSignal, Following, JoinError, REMOTE_CHANGES_MAX, RemoteChange,
+};
+use host_dispatch::nodes::{Membership, Presence};
 use host_runtime::clock::Clock;
 use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
@@ -20,7 +22,7 @@ use crate::deploy::Deployments;
 use crate::nodes::{Sharing, compare};
 
 /// How the dispatch loop hears of other nodes, and tells them.
-pub(super) type LoopEnd = (mpsc::Receiver<Elsewhere>, Committed);
+pub(super) type LoopEnd = (mpsc::Receiver<RemoteChange>, CommitSignal);
 
 /// Returns who else may use the store.
 pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
@@ -33,17 +35,17 @@ pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
 /// This host among the nodes.
 pub(super) struct Node {
     own: NodeId,
-    place: Place,
+    membership: Membership,
     others: Arc<dyn Others>,
     /// Whether the database can give hints.
     listen: bool,
-    elsewhere: mpsc::Sender<Elsewhere>,
-    done: Option<mpsc::Receiver<Elsewhere>>,
-    committed: Committed,
+    remote_changes: mpsc::Sender<RemoteChange>,
+    done: Option<mpsc::Receiver<RemoteChange>>,
+    commit_signal: CommitSignal,
 }
 
 impl Node {
-    /// Takes the place of the host that `store` is open for. Its heartbeats begin.
+    /// Takes the membership of the host that `store` is open for. Its heartbeats begin.
     pub(super) fn enter(
         store: &PostgresStore,
         own: NodeId,
@@ -61,41 +63,42 @@ impl Node {
             );
         }
         let others: Arc<dyn Others> = Arc::new(others);
-        let place = Place::take(own, Box::new(store.heartbeat()), presence);
-        let place = place.map_err(|error| match error {
-            NoPlace::Store(error) => ServeError::Store(error),
-            NoPlace::System(error) => system("start heartbeats")(error),
+        let membership = Membership::join(own, Box::new(store.heartbeat()), presence);
+        let membership = membership.map_err(|error| match error {
+            JoinError::Store(error) => ServeError::Store(error),
+            JoinError::System(error) => system("start heartbeats")(error),
         })?;
-        let (elsewhere, done) = mpsc::channel(ELSEWHERE_MAX);
+        let (remote_changes, done) = mpsc::channel(REMOTE_CHANGES_MAX);
         Ok(Self {
             own,
-            place,
+            membership,
             others,
             listen,
-            elsewhere,
+            remote_changes,
             done: Some(done),
-            committed: Committed::default(),
+            commit_signal: CommitSignal::default(),
         })
     }
 
     pub(super) fn clock(&self) -> Clock {
-        self.place.clock
+        self.membership.clock
     }
 
     pub(super) fn lifeline(&self) -> Arc<Lifeline> {
-        Arc::clone(&self.place.lifeline)
+        Arc::clone(&self.membership.lifeline)
     }
 
     /// Returns the end of the dispatch loop. May be called once.
     pub(super) fn loop_end(&mut self) -> Option<LoopEnd> {
-        Some((self.done.take()?, self.committed.clone()))
+        Some((self.done.take()?, self.commit_signal.clone()))
     }
 
     /// Takes over from nodes that die, and follows what the others do, until the tasks stop.
     pub(super) fn follow(&mut self, dispatch: &Dispatch, deployments: &Deployments, tasks: &Tasks) {
-        if let Some(news) = self.place.news.take() {
-            let heeding = nodes::heed(news, dispatch.clone(), tasks.stopping().clone());
-            tasks.spawn(heeding);
+        if let Some(events) = self.membership.events.take() {
+            let handling =
+                nodes::handle_node_events(events, dispatch.clone(), tasks.stopping().clone());
+            tasks.spawn(handling);
         }
         tasks.spawn(compare(dispatch.clone(), self.own));
         let deployments = deployments.clone();
@@ -104,9 +107,9 @@ impl Node {
             others: Arc::clone(&self.others),
             listen: self.listen,
             dispatch: dispatch.clone(),
-            elsewhere: self.elsewhere.clone(),
-            committed: self.committed.clone(),
-            beats: self.place.beats.clone(),
+            remote_changes: self.remote_changes.clone(),
+            commit_signal: self.commit_signal.clone(),
+            beats: self.membership.beats.clone(),
             on_components: Arc::new(move || {
                 let deployments = deployments.clone();
                 Box::pin(async move { deployments.follow().await })
@@ -118,8 +121,8 @@ impl Node {
         });
     }
 
-    /// Gives the place up. All cells must have ended. Blocks.
+    /// Gives the membership up. All cells must have ended. Blocks.
     pub(super) fn leave(self) {
-        self.place.leave();
+        self.membership.leave();
     }
 }

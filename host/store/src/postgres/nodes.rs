@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use host_core::id::NodeId;
 use host_core::node::{
-    Card, Components, Dead, GONE_KEPT, GONE_KEPT_MAX, Known, LEASE, Life, Roll, Seen,
+    ClusterView, Components, Dead, GONE_KEPT, GONE_KEPT_MAX, LEASE, Life, NodeInfo, NodeRecord,
+    Seen,
 };
 use host_core::time::Time;
 use serde::Serialize;
@@ -114,7 +115,7 @@ pub struct Beats {
     pub(super) client: Option<Client>,
     pub(super) writer: Writer,
     /// What this host has last said of itself.
-    pub(super) said: Option<(Card, Arc<Components>)>,
+    pub(super) said: Option<(NodeInfo, Arc<Components>)>,
 }
 
 /// Says that node `$1` lives, and what it says of itself and of components if that has changed. The setting holds for this
@@ -177,42 +178,42 @@ const KNOWN: &str = "SELECT id, version, life, \
     ORDER BY number";
 
 /// Returns all nodes, the first that entered first.
-pub(super) async fn known(client: &Client) -> Result<Vec<Known>, StoreError> {
+pub(super) async fn known(client: &Client) -> Result<Vec<NodeRecord>, StoreError> {
     let found = rows(client, "read the nodes", KNOWN, &[]).await?;
     let known = |row: &tokio_postgres::Row| {
         let life = life(row.get(2));
         // What a later version says may not be readable.
-        let card: Option<Card> = row
+        let info: Option<NodeInfo> = row
             .get::<_, Option<&str>>(5)
-            .and_then(|card| serde_json::from_str(card).ok());
+            .and_then(|info| serde_json::from_str(info).ok());
         let components: Option<Components> = row
             .get::<_, Option<&str>>(6)
             .and_then(|components| serde_json::from_str(components).ok());
-        let (card, components) = match life {
+        let (info, components) = match life {
             // Only whose it was outlives it.
-            Life::Taken => (card.map(left), None),
-            Life::Lives | Life::Left => (card, components),
+            Life::Taken => (info.map(left), None),
+            Life::Lives | Life::Left => (info, components),
         };
-        Known {
+        NodeRecord {
             id: NodeId(row.get(0)),
             version: row.get(1),
             life,
             silent_ms: row.get::<_, i64>(3).unsigned_abs(),
             ahead_ms: row.get(7),
             drain: row.get(4),
-            card,
+            info,
             components: components.map(Arc::new).unwrap_or_default(),
         }
     };
     Ok(found.iter().map(known).collect())
 }
 
-/// Returns what is left of a card: whose it was, and for which runners jobs were given to it.
-fn left(card: Card) -> Card {
-    Card {
-        name: card.name,
-        offers: card.offers,
-        ..Card::default()
+/// Returns what is left of a node's info: its name, and for which runners jobs were given to it.
+fn left(info: NodeInfo) -> NodeInfo {
+    NodeInfo {
+        name: info.name,
+        offers: info.offers,
+        ..NodeInfo::default()
     }
 }
 
@@ -262,12 +263,12 @@ impl Heartbeat for Beats {
     fn beat(
         &mut self,
         ahead_ms: i64,
-        card: &Card,
+        info: &NodeInfo,
         components: &Arc<Components>,
-    ) -> Result<Roll, StoreError> {
+    ) -> Result<ClusterView, StoreError> {
         let Writer { node, epoch, .. } = self.writer;
         let said = self.said.as_ref();
-        let text = (said.map(|(card, _)| card) != Some(card)).then(|| json(card));
+        let text = (said.map(|(info, _)| info) != Some(info)).then(|| json(info));
         let told = (said.map(|(_, told)| told) != Some(components)).then(|| json(&**components));
         let (text, told) = (text.transpose()?, told.transpose()?);
         let rows = self.ask(
@@ -279,7 +280,7 @@ impl Heartbeat for Beats {
             return Err(StoreError::Fenced);
         };
         if text.is_some() || told.is_some() {
-            self.said = Some((card.clone(), Arc::clone(components)));
+            self.said = Some((info.clone(), Arc::clone(components)));
         }
         let at = Time(first.get(7));
         let seen = |row: &tokio_postgres::Row| Seen {
@@ -295,7 +296,7 @@ impl Heartbeat for Beats {
         if gone > GONE_KEPT_MAX as usize || rows.iter().any(|row| row.get(9)) {
             self.forget();
         }
-        Ok(Roll {
+        Ok(ClusterView {
             at,
             nodes,
             pulse: others::pulse(first, 10),

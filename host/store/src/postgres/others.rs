@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::id::{JobId, NodeId};
-use host_core::node::{Pulse, Reported};
+use host_core::node::{ChangeCounters, Reported};
 use host_core::transition::Effect;
 use tokio::sync::{Mutex, Notify};
 use tokio_postgres::{AsyncMessage, Row};
@@ -28,14 +28,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The name of the channel: the schema tells stores of one database apart.
 const CHANNEL: &str = "SELECT 'host_' || md5(current_schema())";
 
-/// What [`Pulse`] is read from: columns of a question about node `$1`.
+/// What [`ChangeCounters`] is read from: columns of a question about node `$1`.
 pub(super) const PULSE: &str = "(SELECT next_change FROM host_log), (SELECT pauses FROM host_log), \
     (SELECT md5(string_agg(name || ' ' || current, ',' ORDER BY name)) FROM host_components), \
     EXISTS (SELECT FROM host_mail WHERE host_mail.node = $1)";
 
 /// Reads the columns of [`PULSE`], which begin at `first`.
-pub(super) fn pulse(row: &Row, first: usize) -> Pulse {
-    Pulse {
+pub(super) fn pulse(row: &Row, first: usize) -> ChangeCounters {
+    ChangeCounters {
         next_change: row.get::<_, i64>(first).unsigned_abs(),
         pauses: row.get(first + 1),
         components: row.get::<_, Option<String>>(first + 2).unwrap_or_default(),
@@ -128,7 +128,7 @@ impl Others for PostgresOthers {
         .boxed()
     }
 
-    fn pulse(&self) -> BoxFuture<'_, Result<Pulse, StoreError>> {
+    fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>> {
         async {
             let operation = "look what other nodes have done";
             let sql = format!("SELECT {PULSE}");

@@ -10,7 +10,7 @@ use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::node::{Known, Reported};
+use host_core::node::{NodeRecord, Reported};
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
@@ -347,7 +347,7 @@ impl Reader for PostgresReader {
         self.ask(&async |client| reports::of(client, jobs).await)
     }
 
-    fn nodes(&self) -> Result<Vec<Known>, StoreError> {
+    fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         self.ask(&async |client| nodes::known(client).await)
     }
 }

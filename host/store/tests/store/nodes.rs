@@ -5,7 +5,7 @@ use std::sync::Arc;
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::node::{Card, Component, Dead, Life, Offer, Reported, Roll, Seen};
+use host_core::node::{ClusterView, Component, Dead, Life, NodeInfo, Offer, Reported, Seen};
 use host_core::outcome::Progress;
 use host_core::policy::Policy;
 use host_core::time::Time;
@@ -112,7 +112,7 @@ fn of_a_node_that_was_taken_the_name_and_its_runners_are_kept() {
     let (mut second, mut beats) = enter(&schema, OTHER);
     let reader = second.reader().unwrap();
     let known = || reader.nodes().unwrap().swap_remove(0);
-    let named = || Card {
+    let named = || NodeInfo {
         name: "one".to_owned(),
         offers: vec![Offer {
             name: "python".to_owned(),
@@ -120,28 +120,28 @@ fn of_a_node_that_was_taken_the_name_and_its_runners_are_kept() {
             placed_by: Vec::new(),
             policy: Policy::default(),
         }],
-        ..Card::default()
+        ..NodeInfo::default()
     };
-    let card = Card {
+    let info = NodeInfo {
         cells: 4,
         ..named()
     };
-    its_beats.beat(0, &card, &Arc::default()).unwrap();
+    its_beats.beat(0, &info, &Arc::default()).unwrap();
     drop(first);
     its_beats.leave().unwrap();
-    assert_eq!((known().life, known().card), (Life::Left, Some(card)));
+    assert_eq!((known().life, known().info), (Life::Left, Some(info)));
     take(&mut second, dead(&seen(&mut beats, CLAIMS)));
-    assert_eq!((known().life, known().card), (Life::Taken, Some(named())));
+    assert_eq!((known().life, known().info), (Life::Taken, Some(named())));
     // Also of one that came back and ended before it said anything.
     drop(enter(&schema, CLAIMS));
-    assert_eq!(known().card, None);
+    assert_eq!(known().info, None);
     take(&mut second, dead(&seen(&mut beats, CLAIMS)));
-    assert_eq!((known().life, known().card), (Life::Taken, Some(named())));
+    assert_eq!((known().life, known().info), (Life::Taken, Some(named())));
 }
 
 /// Says that a node lives, and nothing else.
-fn beat(beats: &mut Beats) -> Result<Roll, StoreError> {
-    beats.beat(0, &Card::default(), &Arc::default())
+fn beat(beats: &mut Beats) -> Result<ClusterView, StoreError> {
+    beats.beat(0, &NodeInfo::default(), &Arc::default())
 }
 
 /// Lets all nodes but `except` look as if they had gone some hours ago, and nobody had looked since.
@@ -159,28 +159,28 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
     let (second, mut beats) = enter(&schema, OTHER);
     let reader = second.reader().unwrap();
     let known = || reader.nodes().unwrap();
-    assert!(known().iter().all(|node| node.card.is_none()));
-    let mut card = Card {
+    assert!(known().iter().all(|node| node.info.is_none()));
+    let mut info = NodeInfo {
         name: "one".to_owned(),
         started_at: NOW,
-        ..Card::default()
+        ..NodeInfo::default()
     };
     let component = |name: &str, revision| {
         let flaw = (revision > 1).then(|| "too large".to_owned());
         (name.parse().unwrap(), Component { revision, flaw })
     };
     let mut components = Arc::default();
-    its_beats.beat(0, &card, &components).unwrap();
-    card.running.cells = 3;
-    its_beats.beat(0, &card, &components).unwrap();
+    its_beats.beat(0, &info, &components).unwrap();
+    info.running.cells = 3;
+    its_beats.beat(0, &info, &components).unwrap();
     components = Arc::new([component("a", 1), component("b", 2)].into());
-    its_beats.beat(0, &card, &components).unwrap();
+    its_beats.beat(0, &info, &components).unwrap();
     // It says no more, and nothing is forgotten.
-    its_beats.beat(0, &card, &components).unwrap();
+    its_beats.beat(0, &info, &components).unwrap();
     beat(&mut beats).unwrap();
     let ids: Vec<_> = known().iter().map(|node| node.id).collect();
     assert_eq!(ids, [CLAIMS, OTHER]);
-    assert_eq!(known()[0].card, Some(card));
+    assert_eq!(known()[0].info, Some(info));
     assert_eq!(known()[0].components, components);
     assert!(known()[1].components.is_empty());
     assert_eq!(known()[0].version, env!("CARGO_PKG_VERSION"));
@@ -189,10 +189,10 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
     schema.run(
         r#"UPDATE host_cards SET card = '{"name":"newer","more":[1]}' WHERE card LIKE '%one%'"#,
     );
-    assert_eq!(known()[0].card.as_ref().unwrap().name, "newer");
+    assert_eq!(known()[0].info.as_ref().unwrap().name, "newer");
     drop(first);
     let (_again, _its_beats) = enter(&schema, CLAIMS);
-    assert_eq!(known()[0].card, None, "that was another process");
+    assert_eq!(known()[0].info, None, "that was another process");
     assert!(known()[0].components.is_empty());
 }
 

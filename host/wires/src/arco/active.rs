@@ -45,7 +45,7 @@ pub(super) async fn open(
             )
         }
         Place::Worker { .. } if config.worker.is_none() => {
-            let message = "there is no address to listen on; give one with --listen HOST:PORT";
+            let message = "no address to listen on; pass --listen HOST:PORT";
             return Err(OpenError::usage(message));
         }
         Place::Worker { .. } => (None, None),

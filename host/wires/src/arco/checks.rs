@@ -118,7 +118,7 @@ fn secret(name: &Name, worker: &RemoteWorker) -> Option<Check> {
     }
     Some(Check::warn(
         "arco secret",
-        format!("dispatches to {name} present no secret: whoever reaches it can give it tasks"),
+        format!("dispatches to {name} present no secret: anyone who reaches it can send it tasks"),
         format!(
             "name one with protocol.arco.workers.{name}.secret_file, and give the worker the same"
         ),
@@ -135,7 +135,7 @@ fn callbacks(control: &ControlConfig, name: &Name, worker: &RemoteWorker) -> Opt
     let shown = back.map_or_else(|| "this host's own address".to_owned(), Origin::to_string);
     Some(Check::warn(
         "arco callbacks",
-        format!("{name} is on another machine, but is told to call back {shown}"),
+        format!("{name} is on another machine, but would have to call back {shown}"),
         "set protocol.arco.public_url to the URL by which workers reach this host's API",
     ))
 }

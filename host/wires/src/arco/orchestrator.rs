@@ -110,7 +110,7 @@ impl Running {
     async fn tell(&self, attempt: &Attempt, message: LeaseMessage) -> Result<Standing, LeaseError> {
         let (respond, answer) = respond();
         let fence = Fence::Lease(attempt.lease);
-        self.leases.tell(attempt.job, fence, message, respond);
+        self.leases.send(attempt.job, fence, message, respond);
         answer.await.unwrap_or(Err(LeaseError::Stopping))
     }
 }

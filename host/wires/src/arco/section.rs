@@ -222,7 +222,7 @@ fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
 /// Reads a URL. One that is refused is not shown: it may have a password.
 fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
     text.parse()
-        .map_err(|error| hidden(origin, format!("the URL is not taken: {error}")))
+        .map_err(|error| hidden(origin, format!("invalid URL: {error}")))
 }
 
 /// Refuses a URL on whose way others can read secrets, if that is not allowed.

@@ -127,7 +127,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "HOST_ARCO_WORKER_CONCURRENCY",
         "N",
         "64",
-        "How many dispatched tasks run at once, 1 to 4096; further ones are told to come again",
+        "How many dispatched tasks run at once, 1 to 4096; further ones get 503 with Retry-After",
     ),
     setting(
         LOGS_TOKEN_FILE,

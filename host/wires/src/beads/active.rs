@@ -48,7 +48,7 @@ pub(super) fn open(config: &BeadsConfig, place: &Place) -> Result<ActiveBeads, O
     };
     let is_alone = matches!(place, Place::Worker { .. });
     if is_alone && config.worker.is_none() {
-        let message = "there is no orchestrator to work for; name its socket with --socket PATH";
+        let message = "no orchestrator to work for; name its socket with --socket PATH";
         return Err(OpenError::usage(message));
     }
     Ok(ActiveBeads {

@@ -265,7 +265,7 @@ fn check(path: &Path, stream: UnixStream, trusted: [u32; 2]) -> Result<UnixStrea
         return Ok(stream);
     }
     let whose = peer.map_or_else(
-        |error| format!("nobody knows who ({error})"),
+        |error| format!("unknown ({error})"),
         |peer| format!("the user {peer}"),
     );
     Err(format!(

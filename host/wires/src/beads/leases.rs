@@ -85,7 +85,7 @@ impl EffectHandler<Orchestrator> for LeasePort {
                     hub: Arc::clone(hub),
                     lease,
                 });
-                self.leases.tell(job, Fence::Lease(lease), *message, answer);
+                self.leases.send(job, Fence::Lease(lease), *message, answer);
             }
             Effect::Warn(link, refusal) => tracing::warn!(
                 connection = link.0,

@@ -49,7 +49,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         flag: None,
         value_name: "SECONDS",
         default: "30",
-        about: "How long a beads worker is told to wait if there is no task, in seconds, 1 to 3600",
+        about: "How long a beads worker must wait if there is no task, in seconds, 1 to 3600",
     },
     Setting {
         key: HOLD,

@@ -35,12 +35,12 @@ impl Executors for Pools {
         };
         let mut parts = executor.as_str().split(tags::SEPARATOR);
         let pool = parts.next().unwrap_or_default().parse();
-        let pool = pool.map_err(|_| format!("{REQUIRES}: {executor} is no pool"))?;
+        let pool = pool.map_err(|_| format!("{REQUIRES}: {executor} is not a Delta pool"))?;
         let asked: Vec<&str> = parts.chain([more.as_str()]).collect();
         let lane = tags::lane(&pool, &asked.join(","))?;
         match self.0.find_lane(&lane) {
             Found::Here => Ok(lane),
-            Found::Nobody => Err(format!("{REQUIRES}: {pool} is no pool")),
+            Found::Nobody => Err(format!("{REQUIRES}: {pool} is not a Delta pool")),
             Found::Full(most) => Err(format!(
                 "{REQUIRES}: {most} combinations of tags were asked for since the host started, and \
                  this one is new"

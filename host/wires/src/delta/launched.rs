@@ -73,7 +73,7 @@ pub(super) async fn run(orchestrator: &Arc<Orchestrator>, surroundings: Surround
     let launcher = match Launcher::start() {
         Ok(launcher) => launcher,
         Err(error) => {
-            tracing::error!(%error, "no runner can be started: there is no thread for it");
+            tracing::error!(%error, "cannot start runners: cannot create a thread");
             return;
         }
     };

@@ -223,7 +223,7 @@ impl Orchestrator {
         }
         let (respond, answer) = respond();
         let fence = Fence::Holder(named.lease, named.worker.clone());
-        self.host()?.leases.tell(named.job, fence, message, respond);
+        self.host()?.leases.send(named.job, fence, message, respond);
         let answer = answer.await.unwrap_or(Err(LeaseError::Stopping));
         answer.map_err(|error| self.refuse(named, &error))
     }

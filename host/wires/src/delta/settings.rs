@@ -136,7 +136,7 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "protocol.delta.runners.NAME.token_file",
         default: "none",
-        about: "A file with the bearer tokens of the pool's runners, one a line: whoever presents one may lease its jobs. May be left out beside `cmd`",
+        about: "A file with the bearer tokens of the pool's runners, one per line; a token allows its bearer to lease the pool's jobs. Optional beside `cmd`",
     },
     TableSetting {
         key: "protocol.delta.runners.NAME.token_env",

@@ -21,7 +21,7 @@ pub(super) fn lines(text: &str) -> Result<Vec<&str>, String> {
         token.len() <= TOKEN_BYTES_MAX && token.bytes().all(|byte| byte.is_ascii_graphic())
     };
     if tokens.is_empty() {
-        return Err("there is no token; write one a line".to_owned());
+        return Err("the file has no token; write one per line".to_owned());
     }
     match tokens.iter().position(|token| !is_token(token)) {
         Some(at) => Err(format!(

@@ -97,7 +97,7 @@ fn url(section: &Section<'_>, origin: String, text: &str) -> Result<BaseUrl, Con
     let url: BaseUrl = match text.parse() {
         Ok(url) => url,
         Err(error) => {
-            let message = format!("the URL of the orchestrator is not taken: {error}");
+            let message = format!("invalid orchestrator URL: {error}");
             return Err(hidden(message));
         }
     };

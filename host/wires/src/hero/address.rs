@@ -313,7 +313,7 @@ impl RedisUrl {
                  address that it is for"
             )
         } else if self.is_tls() && has(&["invalid peer certificate"]) {
-            format!("the certificate that {address} shows is not taken; renew it")
+            format!("the certificate of {address} is not accepted; renew it")
         } else if self.is_tls() && has(&["corrupt message", "InvalidContentType"]) {
             format!(
                 "{address} does not speak TLS; write redis://, or the port where it does (tls-port \

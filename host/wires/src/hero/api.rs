@@ -88,7 +88,7 @@ impl HeroId {
             Ok(_) if text.len() == ID_CHARS => Ok(Self(text)),
             _ => {
                 let shown: String = text.chars().take(ID_CHARS).collect();
-                let detail = format!("{shown:?} is no id of a Hero job: those are UUIDs, in full");
+                let detail = format!("{shown:?} is not a Hero job id: expected a full UUID");
                 Err(Problem::new(&HERO_JOB_NOT_FOUND, detail))
             }
         }

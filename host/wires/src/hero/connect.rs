@@ -63,7 +63,9 @@ async fn find_master(url: &RedisUrl, sentinels: &Sentinels) -> Result<RedisUrl, 
                 let master = url.at(&host, port);
                 // Whoever answers as a Sentinel decides where the password goes.
                 return master.not_in_plaintext().map_err(|error| {
-                    format!("the Sentinels name {host}:{port} as the master, which is not taken: {error}")
+                    format!(
+                        "the Sentinels name {host}:{port} as the master, which is refused: {error}"
+                    )
                 });
             }
             Err(error) => why = error,

@@ -111,7 +111,7 @@ fn no_redis(origin: String) -> ConfigError {
 fn bad_url(origin: String, error: UrlError) -> ConfigError {
     ConfigError::Hidden {
         origin,
-        message: format!("the address of the Redis is not taken: {error}"),
+        message: format!("invalid Redis address: {error}"),
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn open(config: &RrqConfig, place: &Place) -> Result<Box<dyn Ac
     let listening = match config.listen {
         Some(address) => Some(listen(address, is_worker).await?),
         None if is_worker => {
-            let message = "there is no address to listen on; give one with --tcp-socket HOST:PORT";
+            let message = "no address to listen on; pass --tcp-socket HOST:PORT";
             return Err(OpenError::usage(message));
         }
         None => None,

@@ -83,7 +83,7 @@ pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "protocol.rrq.runners.NAME.external",
         default: "none",
-        about: "Instead of `cmd`: where a runner listens that somebody else starts, a loopback address and a port",
+        about: "Instead of `cmd`: the loopback address and port of a runner that you start yourself",
     },
     TableSetting {
         key: "protocol.rrq.runners.NAME.pool_size",

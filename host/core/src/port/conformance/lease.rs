@@ -88,7 +88,7 @@ impl Leases for LeaseAudit {
         self.leases.lease(request, Box::new(grant));
     }
 
-    fn tell(
+    fn send(
         &self,
         job: JobId,
         fence: Fence,
@@ -102,7 +102,7 @@ impl Leases for LeaseAudit {
             ends: !matches!(message, LeaseMessage::Ack | LeaseMessage::Heartbeat { .. }),
             respond,
         };
-        self.leases.tell(job, fence, message, Box::new(answer));
+        self.leases.send(job, fence, message, Box::new(answer));
     }
 
     fn resume(
@@ -118,8 +118,8 @@ impl Leases for LeaseAudit {
         self.leases.resume(executor, events, Box::new(answer));
     }
 
-    fn look(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        self.leases.look(job, respond);
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        self.leases.read(job, respond);
     }
 }
 

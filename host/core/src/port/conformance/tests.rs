@@ -225,7 +225,7 @@ impl Leases for Granting {
         let _gone = respond.respond(Some(granted)).is_err();
     }
 
-    fn tell(
+    fn send(
         &self,
         _: JobId,
         _: Fence,
@@ -271,7 +271,7 @@ impl Leases for Granting {
         let _gone = respond.respond(Ok(vec![resumed])).is_err();
     }
 
-    fn look(&self, _: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, _: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         let _gone = respond.respond(Ok(None)).is_err();
     }
 }
@@ -301,7 +301,7 @@ fn ask(audit: &LeaseAudit, waits: bool) {
 }
 
 fn tell(audit: &LeaseAudit, fence: Fence, message: LeaseMessage) {
-    audit.tell(JOB, fence, message, Box::new(Waiting(true)));
+    audit.send(JOB, fence, message, Box::new(Waiting(true)));
 }
 
 const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };

@@ -289,7 +289,7 @@ async fn attempts_tell_what_they_used_and_why_they_failed() {
         percent: Some(50.0),
         message: "half".to_owned(),
     };
-    live.tell(Time(1), claimed.lifecycle.id, 1, progress);
+    live.record_progress(Time(1), claimed.lifecycle.id, 1, progress);
     let meter = Meter {
         fuel: 5,
         cpu_us: 2_500,

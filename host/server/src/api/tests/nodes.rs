@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use host_core::id::NodeId;
 use host_core::lease::Hold;
-use host_core::node::{Card, Component, Known, Life, Offer, Pool, PoolRunner, Running};
+use host_core::node::{Component, Life, NodeInfo, NodeRecord, Offer, Pool, PoolRunner, Running};
 use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::time::Time;
@@ -19,7 +19,7 @@ use crate::api::ports::Nodes;
 const NODES: &str = "/api/v1/nodes";
 
 /// The host of the tests, with others if there are some.
-pub(super) struct Two(Mutex<Vec<Known>>);
+pub(super) struct Two(Mutex<Vec<NodeRecord>>);
 
 impl Default for Two {
     fn default() -> Self {
@@ -27,18 +27,18 @@ impl Default for Two {
     }
 }
 
-fn node(id: u32, name: &str) -> Known {
+fn node(id: u32, name: &str) -> NodeRecord {
     let id: NodeId = format!("{id:08x}-0000-0000-0000-000000000000")
         .parse()
         .unwrap();
-    Known {
+    NodeRecord {
         id,
         version: "0.9.0".to_owned(),
         life: Life::Lives,
         silent_ms: 750,
         ahead_ms: -1_250,
         drain: false,
-        card: Some(Card {
+        info: Some(NodeInfo {
             name: name.to_owned(),
             started_at: Time(1_700_000_000_000),
             cells: 4,
@@ -49,7 +49,7 @@ fn node(id: u32, name: &str) -> Known {
                 cells: 2,
                 runners: [("python".parse().unwrap(), 3)].into(),
             },
-            ..Card::default()
+            ..NodeInfo::default()
         }),
         components: Arc::default(),
     }
@@ -60,7 +60,7 @@ impl Nodes for Two {
         node(1, "one").id
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Known>, StoreError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, StoreError>> {
         let nodes = self.0.lock().unwrap().clone();
         Box::pin(std::future::ready(Ok(nodes)))
     }
@@ -75,7 +75,7 @@ impl Nodes for Two {
 }
 
 /// Adds what a node says of a component.
-fn with(mut node: Known, component: &str, revision: u32, flaw: Option<&str>) -> Known {
+fn with(mut node: NodeRecord, component: &str, revision: u32, flaw: Option<&str>) -> NodeRecord {
     let flaw = flaw.map(str::to_owned);
     let component = component.parse().unwrap();
     Arc::make_mut(&mut node.components).insert(component, Component { revision, flaw });
@@ -83,12 +83,12 @@ fn with(mut node: Known, component: &str, revision: u32, flaw: Option<&str>) -> 
 }
 
 /// Starts a host among nodes, the first of which answers.
-async fn among(nodes: Vec<Known>) -> Host {
+async fn among(nodes: Vec<NodeRecord>) -> Host {
     Host::start_as(|api| api.nodes = Arc::new(Two(Mutex::new(nodes)))).await
 }
 
 /// The same, with a store that others may share.
-async fn sharing(nodes: Vec<Known>) -> Host {
+async fn sharing(nodes: Vec<NodeRecord>) -> Host {
     Host::start_among_nodes(|api| api.nodes = Arc::new(Two(Mutex::new(nodes)))).await
 }
 
@@ -98,19 +98,19 @@ pub(super) async fn alone() -> Host {
 }
 
 /// Adds a runner for which jobs are given to a node.
-fn offering(mut node: Known, runner: &str) -> Known {
+fn offering(mut node: NodeRecord, runner: &str) -> NodeRecord {
     let offer = Offer {
         name: runner.to_owned(),
         is_family: false,
         placed_by: Vec::new(),
         policy: Policy::default(),
     };
-    node.card.as_mut().unwrap().offers.push(offer);
+    node.info.as_mut().unwrap().offers.push(offer);
     node
 }
 
 /// Adds a pool with one runner.
-fn pooling(mut node: Known, name: &str) -> Known {
+fn pooling(mut node: NodeRecord, name: &str) -> NodeRecord {
     let pool = Pool {
         name: name.parse().unwrap(),
         wire: "sample".to_owned(),
@@ -129,7 +129,7 @@ fn pooling(mut node: Known, name: &str) -> Known {
         }],
         untold: 2,
     };
-    node.card.as_mut().unwrap().pools.push(pool);
+    node.info.as_mut().unwrap().pools.push(pool);
     node
 }
 
@@ -140,7 +140,7 @@ async fn a_list_and_one_node() {
     let mut gone = node(0x4, "one");
     gone.life = Life::Taken;
     let mut older = node(0x5, "five");
-    older.card = None;
+    older.info = None;
     let host = among(vec![node(1, "one"), silent, gone, older]).await;
     let list = host.get(NODES).await.is(StatusCode::OK);
     let all = list.body["items"].as_array().unwrap();
@@ -223,7 +223,7 @@ async fn a_node_that_is_gone_cannot_be_drained_but_resumed() {
 
 #[tokio::test]
 async fn a_name_is_that_of_a_node_that_has_not_gone() {
-    let gone = |id, name| Known {
+    let gone = |id, name| NodeRecord {
         life: Life::Taken,
         ..node(id, name)
     };
@@ -246,11 +246,11 @@ async fn a_host_that_drains_is_not_ready_and_still_answers() {
     let host = Host::start().await;
     let presence = &host.dispatch.shared().presence;
     host.get("/readyz").await.is(StatusCode::OK);
-    presence.ask_to_drain(true);
+    presence.request_drain(true);
     host.get("/readyz").await.refused(503, "draining");
     host.get("/healthz").await.is(StatusCode::OK);
     host.enqueue(r#"{"handler":"noop"}"#).await;
-    presence.ask_to_drain(false);
+    presence.request_drain(false);
     host.get("/readyz").await.is(StatusCode::OK);
 }
 
@@ -371,7 +371,7 @@ async fn a_job_that_no_node_can_run_says_why_it_waits() {
         let path = format!("/api/v1/jobs/{id}");
         assert_eq!(host.get(&path).await.body["waits_because"], json!(null));
         let presence = &host.dispatch.shared().presence;
-        presence.lacks(["noop".parse().unwrap()].into());
+        presence.set_unrunnable(["noop".parse().unwrap()].into());
         assert_eq!(host.get(&path).await.body["waits_because"], json!(expected));
         let claimed = host.claim().await;
         assert_eq!(claimed.lifecycle.id.to_string(), id);
@@ -386,7 +386,7 @@ async fn a_job_that_no_node_can_run_says_why_it_waits() {
 #[tokio::test]
 async fn a_job_whose_runner_no_node_has_says_so() {
     let with_runner = |node| offering(node, "python");
-    let gone = |id, name, silent_ms| Known {
+    let gone = |id, name, silent_ms| NodeRecord {
         life: Life::Taken,
         silent_ms,
         ..with_runner(node(id, name))
@@ -420,14 +420,14 @@ async fn a_job_whose_runner_no_node_has_says_so() {
             json!(null),
             "it is here"
         );
-        host.dispatch.shared().presence.ask_to_drain(true);
+        host.dispatch.shared().presence.request_drain(true);
         assert_eq!(host.get(&path).await.body["waits_because"], json!(expected));
     }
 }
 
 #[tokio::test]
 async fn jobs_for_a_runner_are_taken_if_any_node_that_lives_has_it() {
-    let gone = |id, name, silent_ms| Known {
+    let gone = |id, name, silent_ms| NodeRecord {
         life: Life::Left,
         silent_ms,
         ..offering(node(id, name), "perl")
@@ -460,7 +460,7 @@ async fn jobs_for_a_runner_are_taken_if_any_node_that_lives_has_it() {
 
 #[tokio::test]
 async fn runners_of_all_nodes_that_live_are_listed() {
-    let gone = Known {
+    let gone = NodeRecord {
         life: Life::Left,
         ..pooling(node(4, "four"), "lua")
     };

@@ -348,7 +348,7 @@ impl Running {
 
     async fn look(&self, job: JobId) -> Result<Option<Kept>, Refused> {
         let (respond, answer) = respond();
-        self.leases.look(job, respond);
+        self.leases.read(job, respond);
         match answer.await {
             Ok(Ok(kept)) => Ok(kept),
             _ => Err(Refused::busy()),

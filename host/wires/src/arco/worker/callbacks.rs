@@ -108,7 +108,7 @@ fn taken(answer: &Answer) -> Heard {
         },
         Err(_) => Heard::Again {
             after: answer.retry_after,
-            why: "its answer is no acknowledgement".to_owned(),
+            why: "its answer is not an acknowledgement".to_owned(),
         },
     }
 }

@@ -85,7 +85,7 @@ impl Worker {
                 Heard::Over(_) => return Err(Done::Over),
                 Heard::Refused(status) => return Err(Done::Refused(status)),
                 Heard::Again { after, why } => {
-                    tracing::debug!(?order, why, "the start of a task is not taken");
+                    tracing::debug!(?order, why, "the control plane refused the start of a task");
                     backoff(tries, after)
                 }
             };
@@ -108,7 +108,7 @@ impl Worker {
         execution: &Arc<Execution>,
     ) -> Option<(Outcome, Meter)> {
         let Some(job) = self.job(order, skew) else {
-            let words = format!("{:?} is no name of a handler", order.task_key);
+            let words = format!("{:?} is not a valid handler name", order.task_key);
             let failure = Failure::new(FailureKind::HandlerNotFound, words);
             return Some((Outcome::Failed(failure), Meter::default()));
         };
@@ -211,7 +211,7 @@ impl Worker {
                 }
                 Heard::Again { after, why } => {
                     tries += 1;
-                    tracing::debug!(?order, why, "a heartbeat is not taken");
+                    tracing::debug!(?order, why, "the control plane refused a heartbeat");
                     backoff(tries, after).min(order.interval)
                 }
             };

@@ -68,7 +68,7 @@ impl Files {
                 continue;
             };
             let (respond, answer) = respond();
-            leases.look(job, respond);
+            leases.read(job, respond);
             if let Ok(Ok(None)) = answer.await {
                 removed(&folder, fs::remove_dir_all(&folder));
             }

@@ -102,7 +102,7 @@ impl Orchestrator {
             return Ok(false);
         }
         let (respond, answer) = respond();
-        self.host()?.leases.look(named.job, respond);
+        self.host()?.leases.read(named.job, respond);
         let Ok(Ok(Some(Kept { job, attempts }))) = answer.await else {
             return Ok(false);
         };

@@ -53,7 +53,7 @@ impl Orchestrator {
     /// unknown, and the rules refuse its messages.
     async fn adopt(&self, named: &Named) -> Result<(), Refused> {
         let (respond, answer) = respond();
-        self.host()?.leases.look(named.job, respond);
+        self.host()?.leases.read(named.job, respond);
         let kept = answer.await.unwrap_or(Ok(None));
         let kept = kept.map_err(|error| Refused::new(Code::Busy, error.to_string()))?;
         let Some(Kept { job, .. }) = kept else {

@@ -193,7 +193,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             "[runners.ci]\ntoken_file = \"empty.token\"",
-            "runners.ci.token_file: there is no token",
+            "runners.ci.token_file: the file has no token",
         ),
         (
             "[runners.ci]\ntoken_file = \"binary.token\"",

@@ -150,7 +150,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         (
             &[],
             "token_env = \"TOKEN\"\nurl = \"ftp://h\"\nrunner_id = \"r\"",
-            "up.url: the URL",
+            "up.url: invalid orchestrator URL",
         ),
         (
             &[],

@@ -56,7 +56,7 @@ pub(super) async fn logs(
 ) -> Result<Json<LogView>, Problem> {
     let bytes_max = query.tail_bytes.unwrap_or(TAIL_BYTES);
     if !(1..=TAIL_BYTES_MAX).contains(&bytes_max) {
-        let detail = format!("tail_bytes: it is 1 to {TAIL_BYTES_MAX}, this one is {bytes_max}");
+        let detail = format!("tail_bytes must be 1–{TAIL_BYTES_MAX}, got {bytes_max}");
         return Err(Problem::new(&kinds::INVALID_QUERY, detail));
     }
     let Some(root) = hero(&shared)?.log_dir.as_deref().map(LogRoot::new) else {

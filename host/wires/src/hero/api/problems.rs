@@ -14,7 +14,7 @@ host_http::kinds! {
         "The host is configured for no Redis of Hero dispatchers, or for no folder of their log files.",
         "Set protocol.hero.url (HOST_HERO_URL) or protocol.hero.log_dir (HOST_HERO_LOG_DIR) and restart the host.";
     HERO_REDIS_AWAY 503 "hero_redis_away", "Redis away",
-        "The Redis of Hero dispatchers cannot be reached or refuses what it is told. Whether the request was carried out is not known.",
+        "The Redis of Hero dispatchers cannot be reached or refuses the command. The request may or may not have been carried out.",
         "Start Redis or correct protocol.hero.url, and repeat the request; with an id a repeated submission is safe."
         retry 1;
     HERO_JOB_NOT_FOUND 404 "hero_job_not_found", "No such Hero job",

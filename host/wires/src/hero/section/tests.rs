@@ -222,7 +222,7 @@ fn the_address_may_be_in_a_file() {
             both,
             "HOST_HERO_URL: it and protocol.hero.url_file exclude each other",
         ),
-        (wrong, "url_file: the address of the Redis is not taken"),
+        (wrong, "url_file: invalid Redis address"),
         (missing, "url_file: cannot read"),
     ] {
         let said = said.unwrap_err().to_string();

@@ -243,7 +243,7 @@ impl Orchestrator {
             Some(_) if now < run.due_at => return self.send_cancel(now, tag, actions),
             Some(Stopping::Timeout) => convert::not_ended_in_time(),
             Some(Stopping::Cancel { .. }) => {
-                let message = format!("runner {} did not stop when it was told to", self.name);
+                let message = format!("runner {} did not stop when it was asked to", self.name);
                 Outcome::Failed(Failure::new(FailureKind::CancelTimeout, message))
             }
         };

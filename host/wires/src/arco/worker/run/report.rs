@@ -95,7 +95,7 @@ impl Worker {
                     return true;
                 }
                 Heard::Again { after, why } => {
-                    tracing::debug!(why, "the end of a task is not taken");
+                    tracing::debug!(why, "the control plane refused the end of a task");
                     backoff(tries, after)
                 }
             };
@@ -130,7 +130,11 @@ impl Worker {
         };
         let heard = self.send_log_to(order, &path, token, &log).await;
         if let Heard::Refused(_) | Heard::Again { .. } = heard {
-            tracing::info!(?order, ?heard, "the log of a task is not taken");
+            tracing::info!(
+                ?order,
+                ?heard,
+                "the control plane refused the log of a task"
+            );
         }
     }
 

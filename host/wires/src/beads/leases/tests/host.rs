@@ -161,7 +161,7 @@ impl Leases for LeaseHost {
         }
     }
 
-    fn tell(
+    fn send(
         &self,
         job: JobId,
         fence: Fence,
@@ -216,7 +216,7 @@ impl Leases for LeaseHost {
         panic!("leases held by connection end with the host");
     }
 
-    fn look(&self, job: JobId, _: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, job: JobId, _: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         panic!("nobody asks for {job}");
     }
 }

@@ -1,14 +1,14 @@
-//! A host that an operator drains: it starts no more jobs, and says how many are left.
+//! A host that an operator drains: it starts no more jobs, and reports how many still run.
 
 use host_cells::port::CellPort;
 use host_core::node::Running;
 
-use super::{Phase, Writer};
+use super::{DispatchLoop, Phase};
 
-impl<P: CellPort> Writer<P> {
+impl<P: CellPort> DispatchLoop<P> {
     /// Starts no more jobs if `asked`, else some again.
     pub(super) fn drain(&mut self, asked: bool) {
-        if std::mem::replace(&mut self.drains, asked) == asked {
+        if std::mem::replace(&mut self.is_draining, asked) == asked {
             return;
         }
         if asked {
@@ -16,31 +16,30 @@ impl<P: CellPort> Writer<P> {
             let runs = cells + pushed + pulled;
             tracing::warn!(
                 runs,
-                "asked to drain: no more jobs are started here until `host node resume`"
+                "draining: no more jobs start here until `host node resume`"
             );
             // What no worker has begun goes back.
             self.executors.drain();
         } else {
-            tracing::info!("asked to go on: jobs are started here again");
-            self.look_anew();
+            tracing::info!("resumed: jobs start here again");
+            self.reset_demand();
         }
     }
 
     /// Looks for jobs of all lanes with the next claim.
-    pub(super) fn look_anew(&mut self) {
-        self.claimable = u64::MAX;
-        self.suspects = true;
-        self.executors.look_anew();
+    pub(super) fn reset_demand(&mut self) {
+        self.demand.reset();
+        self.executors.reset_demand();
     }
 
-    /// Says what runs here, if that has changed.
-    pub(super) fn say(&mut self) {
-        let drains = self.drains || self.phase > Phase::Running;
-        let now = Some((self.counted(), drains));
-        if self.said == now {
+    /// Publishes what runs here, if that has changed.
+    pub(super) fn report_running(&mut self) {
+        let is_draining = self.is_draining || self.phase > Phase::Running;
+        let now = Some((self.counted(), is_draining));
+        if self.last_reported == now {
             return;
         }
-        self.said = now;
+        self.last_reported = now;
         let mut runners = self.executors.in_flight();
         for (name, held) in self.pulls.connected() {
             *runners.entry(name).or_default() += held;
@@ -48,7 +47,7 @@ impl<P: CellPort> Writer<P> {
         let cells = self.cells.pool.runs() as u64;
         self.shared
             .presence
-            .runs(Running { cells, runners }, drains);
+            .set_running(Running { cells, runners }, is_draining);
     }
 
     /// Counts the attempts in cells, those that were pushed to executors, and those of connected workers.

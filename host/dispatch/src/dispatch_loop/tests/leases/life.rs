@@ -7,7 +7,7 @@ use host_core::rejection::Rejection;
 
 use super::super::bench::NODE;
 use super::*;
-use crate::writer::Phase;
+use crate::dispatch_loop::Phase;
 
 on_both_stores!(
     draining_answers_who_waits_and_leaves_leases_by_ttl,
@@ -23,7 +23,7 @@ async fn draining_answers_who_waits_and_leaves_leases_by_ttl(engine: Engine) {
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
     let waiting = worker.asks(&["pulled"], LONG_MS);
-    bench.phase.send(Phase::Draining).unwrap();
+    bench.phase.send(Phase::Stopping).unwrap();
     assert_eq!(answered(waiting).await, None);
     let ended = timeout(PATIENCE, bench.loop_ended).await.unwrap();
     assert!(ended.unwrap().is_ok());
@@ -37,7 +37,7 @@ async fn draining_waits_for_leases_held_by_connection(engine: Engine) {
     let worker = Worker::of(&bench, "w", Hold::Connection);
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
-    bench.phase.send(Phase::Draining).unwrap();
+    bench.phase.send(Phase::Stopping).unwrap();
     assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
     for _ in 0..3 {
         worker.tell(&granted, HEARTBEAT).await.unwrap();

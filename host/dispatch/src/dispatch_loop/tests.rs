@@ -4,10 +4,10 @@
 pub(crate) mod bench;
 mod drain;
 mod failing;
-mod lacking;
 mod leases;
 mod runners;
 mod traces;
+mod unrunnable;
 
 use host_core::command::{Command, Reply};
 use host_core::failure::FailureKind;
@@ -330,7 +330,7 @@ async fn draining_lets_jobs_end_and_claims_no_more() {
     let bench = Bench::start().await;
     let running = bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
-    bench.phase.send(Phase::Draining).unwrap();
+    bench.phase.send(Phase::Stopping).unwrap();
     // When the loop answers this later request, it has seen the phase.
     let late = bench.enqueue(job("noop")).await;
     let cancel = Command::Cancel {
@@ -351,7 +351,7 @@ async fn what_still_runs_at_the_end_is_available_again() {
     let bench = Bench::start().await;
     let running = bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
-    bench.phase.send(Phase::Ending).unwrap();
+    bench.phase.send(Phase::Killing).unwrap();
     assert!(bench.loop_ended.await.unwrap().is_ok());
     let detail = bench.reader.job(running).unwrap().unwrap();
     assert_eq!(detail.lifecycle.state, State::Available);

@@ -8,7 +8,7 @@ use host_store::memory::MemoryStore;
 
 use super::failing::Disk;
 use super::*;
-use crate::executors::fake::Told as ToldRunner;
+use crate::executors::fake::Call;
 
 fn job_for(runner: &str, handler: &str) -> host_core::command::NewJob {
     let mut job = job(handler);
@@ -203,7 +203,7 @@ async fn a_cancel_reaches_the_runner_with_its_grace() {
             grace_ms,
         };
         bench.dispatch.submit(cancel).await.unwrap();
-        assert!(bench.runner.all().contains(&ToldRunner::Cancel(tag, told)));
+        assert!(bench.runner.all().contains(&Call::Cancel(tag, told)));
         let stopped = Outcome::Cancelled { partial: None };
         bench.runner.over(tag, port::End::Outcome(stopped));
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Cancelled);
@@ -244,11 +244,11 @@ async fn draining_waits_for_runners_and_ending_takes_their_jobs_back() {
     let (done, _) = bench.given(1).await;
     let second = bench.enqueue(job_for("python", "noop")).await;
     let (lost, _) = bench.given(2).await;
-    bench.phase.send(Phase::Draining).unwrap();
+    bench.phase.send(Phase::Stopping).unwrap();
     bench.runner.over(done, succeeded());
     assert_eq!(bench.ended(first).await.lifecycle.state, State::Completed);
     assert!(!bench.runner.stopping.is_cancelled());
-    bench.phase.send(Phase::Ending).unwrap();
+    bench.phase.send(Phase::Killing).unwrap();
     bench.runner.stopping.cancelled().await;
     assert!(
         bench.loop_ended.try_recv().is_err(),

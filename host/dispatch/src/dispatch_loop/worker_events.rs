@@ -9,20 +9,20 @@ use host_core::time::Time;
 use host_core::transition::Loss;
 
 use super::batch::{End, Finished};
-use super::{Phase, Writer};
+use super::{DispatchLoop, Phase};
 use crate::executors;
 use crate::logged::Logged;
 
-impl<P: CellPort> Writer<P> {
+impl<P: CellPort> DispatchLoop<P> {
     /// Handles what an executor reports about an attempt.
-    pub(super) fn hear_executor(&mut self, now: Time, heard: executors::Heard) {
-        match heard {
-            executors::Heard::Progressed {
+    pub(super) fn handle_executor_event(&mut self, now: Time, event: executors::ExecutorEvent) {
+        match event {
+            executors::ExecutorEvent::Progressed {
                 job,
                 attempt,
                 progress,
             } => self.progressed(now, job, attempt, progress),
-            executors::Heard::Ended { run, worker, end } => {
+            executors::ExecutorEvent::Ended { run, worker, end } => {
                 self.ended_at_executor(now, &run, worker, end);
             }
         }
@@ -74,10 +74,10 @@ impl<P: CellPort> Writer<P> {
         loss: Loss,
     ) -> End {
         self.numbers.lost();
-        tracing::warn!(job = %run.job, worker, reason, "a foreign worker has lost a job");
+        tracing::warn!(job = %run.job, worker, reason, "a foreign worker lost a job");
         let loss = match self.phase {
-            Phase::Ending => Loss::HostRestarted,
-            Phase::Running | Phase::Draining => loss,
+            Phase::Killing => Loss::HostRestarted,
+            Phase::Running | Phase::Stopping => loss,
         };
         End::Lost {
             loss,
@@ -90,8 +90,8 @@ impl<P: CellPort> Writer<P> {
     }
 
     /// Handles a cell's message or death.
-    pub(super) fn hear(&mut self, now: Time, heard: Heard) {
-        match heard {
+    pub(super) fn handle_pool_event(&mut self, now: Time, event: Heard) {
+        match event {
             Heard::Ended {
                 run,
                 outcome,
@@ -137,7 +137,7 @@ impl<P: CellPort> Writer<P> {
                 attempt,
                 started_at,
                 lines,
-            } => self.logs.tell(Logged::Lines {
+            } => self.logs.send(Logged::Lines {
                 job,
                 attempt,
                 started_at,

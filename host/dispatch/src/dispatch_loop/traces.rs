@@ -32,7 +32,7 @@ pub(super) struct Traces {
 struct Attempt {
     lease: LeaseId,
     open: Open,
-    /// How it has ended, once somebody has said so.
+    /// How it has ended, once that is known.
     ended: Option<Ended>,
 }
 
@@ -119,8 +119,8 @@ impl Traces {
     /// Ends the spans of attempts that are over with a commit.
     pub(super) fn committed(&mut self, now: Time, origins: &[Origin], committed: &Committed) {
         for (origin, reply) in origins.iter().zip(&committed.replies) {
-            if let (Origin::Lease(told), Ok(_)) = (origin, reply) {
-                self.told(told.job, &told.message);
+            if let (Origin::Lease(message), Ok(_)) = (origin, reply) {
+                self.record_message(message.job, &message.body);
             }
         }
         for (job, effect) in &committed.effects {
@@ -133,7 +133,7 @@ impl Traces {
         }
     }
 
-    fn told(&mut self, job: JobId, message: &LeaseMessage) {
+    fn record_message(&mut self, job: JobId, message: &LeaseMessage) {
         let ended = match message {
             LeaseMessage::Complete { outcome, .. } => Ended::from(outcome),
             LeaseMessage::Exited(exit) => Ended::lost(Loss::Exited(*exit).failure()),
@@ -151,7 +151,7 @@ impl Traces {
     fn revoked(&mut self, job: JobId, lease: LeaseId) {
         let held = self.attempts.get_mut(&job);
         if let Some(attempt) = held.filter(|attempt| attempt.lease == lease) {
-            let words = "its lease ran out, or the grace of its cancel";
+            let words = "its lease or the grace of its cancel ran out";
             let failure = Failure::new(FailureKind::LeaseLost, words);
             attempt.ended = Some(Ended::lost(failure));
         }

@@ -15,33 +15,35 @@ use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_store::StoreError;
 
-use super::Writer;
-use super::batch::{Batch, Room, Target};
-use crate::lease_mail::{LeaseMail, Resume, Told};
+use super::DispatchLoop;
+use super::batch::{Batch, OfferedSlot, Target};
+use crate::lease_mail::{LeaseMail, Resume, WorkerMessage};
 use crate::{SubmitError, assignment};
 
-impl<P: CellPort> Writer<P> {
+impl<P: CellPort> DispatchLoop<P> {
     /// Handles the messages of workers that pull.
-    pub(super) fn hear_leases(&mut self, now: Time, batch: &mut Batch) {
+    pub(super) fn handle_lease_mail(&mut self, now: Time, batch: &mut Batch) {
         // Progress in this batch, which is not committed yet.
-        let mut said: HashMap<JobId, (Fence, Progress)> = HashMap::new();
+        let mut reported: HashMap<JobId, (Fence, Progress)> = HashMap::new();
         for mail in self.leases.take() {
             match mail {
                 LeaseMail::Ask(request, respond) => self.pulls.ask(now, request, respond),
                 LeaseMail::Resume(resume) => self.resume(now, resume),
-                LeaseMail::Tell(mut told) => {
-                    told.attempt = self.pulls.attempt(told.job);
+                LeaseMail::Message(mut message) => {
+                    message.attempt = self.pulls.attempt(message.job);
                     if let LeaseMessage::Heartbeat {
                         progress: Some(progress),
-                    } = &told.message
+                    } = &message.body
                     {
-                        said.insert(told.job, (told.fence.clone(), progress.clone()));
+                        reported.insert(message.job, (message.fence.clone(), progress.clone()));
                     }
-                    let latest = said.get(&told.job).filter(|(by, _)| *by == told.fence);
+                    let latest = reported
+                        .get(&message.job)
+                        .filter(|(by, _)| *by == message.fence);
                     let latest = latest.map(|(_, progress)| progress.clone());
-                    let progress = latest.or_else(|| self.shared.live.progress(told.job));
-                    let command = self.pulls.command(&told, progress);
-                    batch.told(command, told);
+                    let progress = latest.or_else(|| self.shared.live.progress(message.job));
+                    let command = self.pulls.command(&message, progress);
+                    batch.message(command, message);
                 }
             }
         }
@@ -51,7 +53,7 @@ impl<P: CellPort> Writer<P> {
     fn resume(&mut self, now: Time, resume: Resume) {
         let jobs = self.pulls.resume(&resume.executor, &resume.events);
         let resumed = self.resumed(now, jobs).map_err(|error| {
-            tracing::error!(%error, "cannot read the leases of an earlier life of the host");
+            tracing::error!(%error, "cannot read the leases granted by the previous process");
             LeaseError::Stopping
         });
         // The requester may have gone.
@@ -101,13 +103,17 @@ impl<P: CellPort> Writer<P> {
 
     /// Offers the room of waiting workers. `new` counts the new jobs of each executor in this
     /// batch.
-    pub(super) fn offer_waiters(&mut self, new: &BTreeMap<Name, u64>, rooms: &mut Vec<Room>) {
+    pub(super) fn offer_waiters(
+        &mut self,
+        new: &BTreeMap<Name, u64>,
+        slots: &mut Vec<OfferedSlot>,
+    ) {
         let executors = &self.executors;
         let places = self.pulls.offer(|executor| {
             let coming = new.get(executor).copied().unwrap_or_default();
             executors.claimable_max(executor).saturating_add(coming)
         });
-        rooms.extend(places.into_iter().map(|place| Room {
+        slots.extend(places.into_iter().map(|place| OfferedSlot {
             target: Target::Waiter(place.waiter, place.executor),
             worker: place.worker,
             hold: place.hold,
@@ -115,36 +121,41 @@ impl<P: CellPort> Writer<P> {
     }
 
     /// Answers a worker's message after it was committed or refused.
-    pub(super) fn answer(&mut self, now: Time, told: Told, reply: Result<Reply, Rejection>) {
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        message: WorkerMessage,
+        reply: Result<Reply, Rejection>,
+    ) {
         let answer = match reply {
             Ok(Reply::Moved(job)) => {
-                self.noted(now, &told, &job);
+                self.noted(now, &message, &job);
                 Ok(Standing::from(&*job))
             }
             // A message becomes no other command.
             Ok(_) => Err(LeaseError::Stopping),
             Err(rejection) => {
-                tracing::debug!(job = %told.job, %rejection, "a worker's message is refused");
+                tracing::debug!(job = %message.job, %rejection, "a worker's message was rejected");
                 Err(LeaseError::Rejected(rejection))
             }
         };
         // The worker may have gone.
-        let _gone = told.respond.respond(answer).is_err();
+        let _gone = message.respond.respond(answer).is_err();
     }
 
     /// Publishes what a message reports.
-    fn noted(&self, now: Time, told: &Told, job: &Lifecycle) {
-        let Some((attempt, granted_at)) = told.attempt else {
-            return self.noted_for_another(now, told, job);
+    fn noted(&self, now: Time, message: &WorkerMessage, job: &Lifecycle) {
+        let Some((attempt, granted_at)) = message.attempt else {
+            return self.noted_for_another(now, message, job);
         };
-        match &told.message {
+        match &message.body {
             LeaseMessage::Heartbeat {
                 progress: Some(progress),
             } => {
-                self.progressed(now, told.job, attempt, progress.clone());
+                self.progressed(now, message.job, attempt, progress.clone());
                 // A later message of the same batch may have ended the lease.
-                if self.pulls.attempt(told.job) != told.attempt {
-                    self.shared.live.forget(told.job);
+                if self.pulls.attempt(message.job) != message.attempt {
+                    self.shared.live.forget(message.job);
                 }
             }
             LeaseMessage::Complete { outcome, .. } => {
@@ -156,14 +167,14 @@ impl<P: CellPort> Writer<P> {
     }
 
     /// Publishes what a message reports about a lease that another node has granted.
-    fn noted_for_another(&self, now: Time, told: &Told, job: &Lifecycle) {
+    fn noted_for_another(&self, now: Time, message: &WorkerMessage, job: &Lifecycle) {
         if let LeaseMessage::Heartbeat {
             progress: Some(progress),
-        } = &told.message
-            && self.told.is_some()
+        } = &message.body
+            && self.is_shared()
             && job.state == State::Running
         {
-            self.progressed(now, told.job, job.attempt, progress.clone());
+            self.progressed(now, message.job, job.attempt, progress.clone());
         }
     }
 }

@@ -77,14 +77,14 @@ macro_rules! on_both_stores {
         mod memory {
             $(#[tokio::test]
             async fn $case() {
-                super::$case(crate::writer::tests::leases::Engine::Memory).await;
+                super::$case(crate::dispatch_loop::tests::leases::Engine::Memory).await;
             })*
         }
 
         mod sqlite {
             $(#[tokio::test]
             async fn $case() {
-                super::$case(crate::writer::tests::leases::Engine::sqlite()).await;
+                super::$case(crate::dispatch_loop::tests::leases::Engine::sqlite()).await;
             })*
         }
     };
@@ -118,18 +118,18 @@ pub(super) struct Worker {
     name: String,
     hold: Hold,
     audit: Arc<LeaseAudit>,
-    door: Arc<dyn Leases>,
+    leases: Arc<dyn Leases>,
     ears: Arc<Ears>,
 }
 
 impl Worker {
     pub(super) fn of(bench: &Bench, name: &str, hold: Hold) -> Self {
-        let door: Arc<dyn Leases> = Arc::new(bench.leases.clone());
+        let leases: Arc<dyn Leases> = Arc::new(bench.leases.clone());
         Self {
             name: name.to_owned(),
             hold,
-            audit: LeaseAudit::new(Arc::clone(&door)),
-            door,
+            audit: LeaseAudit::new(Arc::clone(&leases)),
+            leases,
             ears: Arc::default(),
         }
     }
@@ -177,7 +177,7 @@ impl Worker {
         message: LeaseMessage,
     ) -> Result<Standing, LeaseError> {
         let (respond, answer) = respond();
-        self.audit.tell(of.job, fence, message, respond);
+        self.audit.send(of.job, fence, message, respond);
         answered(answer).await
     }
 
@@ -189,7 +189,7 @@ impl Worker {
         message: LeaseMessage,
     ) -> Result<Standing, LeaseError> {
         let (respond, answer) = respond();
-        self.door.tell(job, fence, message, respond);
+        self.leases.send(job, fence, message, respond);
         answered(answer).await
     }
 
@@ -204,7 +204,7 @@ impl Worker {
 
     async fn look(&self, job: JobId) -> Result<Option<Kept>, LeaseError> {
         let (respond, answer) = respond();
-        self.audit.look(job, respond);
+        self.audit.read(job, respond);
         answered(answer).await
     }
 

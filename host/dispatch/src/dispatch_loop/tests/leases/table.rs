@@ -164,9 +164,9 @@ async fn progress_that_comes_with_the_end_is_kept(engine: Engine) {
     // The loop may take both messages in one turn or in two. The result must be the same.
     let ((first, heard), (second, done)) = (respond(), respond());
     let fence = Fence::Lease(granted.lease);
-    let door = &worker.door;
-    door.tell(id, fence.clone(), heartbeat("all"), first);
-    door.tell(id, fence, completed(), second);
+    let leases = &worker.leases;
+    leases.send(id, fence.clone(), heartbeat("all"), first);
+    leases.send(id, fence, completed(), second);
     answered(heard).await.unwrap();
     answered(done).await.unwrap();
     assert_eq!(bench.ended(id).await.progress.unwrap().message, "all");

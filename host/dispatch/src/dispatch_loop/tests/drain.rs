@@ -7,18 +7,18 @@ use host_core::port::End;
 use super::bench::{Bench, PATIENCE, job};
 
 /// Waits until the host says so.
-async fn said(bench: &Bench, what: &str, is_said: impl Fn(u64, bool) -> bool) {
+async fn reported(bench: &Bench, what: &str, is_it: impl Fn(u64, bool) -> bool) {
     let seen = async {
         loop {
-            let card = bench.dispatch.shared().presence.card();
-            if is_said(card.running.all(), card.drains) {
+            let info = bench.dispatch.shared().presence.info();
+            if is_it(info.running.all(), info.is_draining) {
                 return;
             }
             tokio::task::yield_now().await;
         }
     };
-    let said = tokio::time::timeout(PATIENCE, seen).await;
-    assert!(said.is_ok(), "the host does not say: {what}");
+    let reached = tokio::time::timeout(PATIENCE, seen).await;
+    assert!(reached.is_ok(), "the host does not report: {what}");
 }
 
 #[tokio::test]
@@ -26,27 +26,27 @@ async fn a_host_that_drains_starts_nothing_until_it_is_resumed() {
     let bench = Bench::start().await;
     bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
-    said(&bench, "one runs", |runs, drains| {
+    reported(&bench, "one runs", |runs, drains| {
         (runs, drains) == (1, false)
     })
     .await;
 
     let presence = &bench.dispatch.shared().presence;
-    presence.ask_to_drain(true);
-    said(&bench, "it drains", |runs, drains| {
+    presence.request_drain(true);
+    reported(&bench, "it drains", |runs, drains| {
         (runs, drains) == (1, true)
     })
     .await;
     let waiting = bench.enqueue(job("noop")).await;
     assert_eq!(bench.read(waiting).await.lifecycle.state, State::Available);
     bench.stop_cells_of("hang");
-    said(&bench, "none runs", |runs, drains| {
+    reported(&bench, "none runs", |runs, drains| {
         (runs, drains) == (0, true)
     })
     .await;
     assert_eq!(bench.read(waiting).await.lifecycle.state, State::Available);
 
-    presence.ask_to_drain(false);
+    presence.request_drain(false);
     let detail = bench.ended(waiting).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
     bench.stop().await;
@@ -64,12 +64,12 @@ async fn what_a_drained_host_has_at_runners_ends_there() {
     let first = bench.enqueue(ask()).await;
     let (tag, _) = bench.given(1).await;
     let presence = &bench.dispatch.shared().presence;
-    presence.ask_to_drain(true);
-    said(&bench, "it drains", |runs, drains| {
+    presence.request_drain(true);
+    reported(&bench, "it drains", |runs, drains| {
         (runs, drains) == (1, true)
     })
     .await;
-    let runners = presence.card().running.runners;
+    let runners = presence.info().running.runners;
     assert_eq!(runners, [("python".parse().unwrap(), 1)].into());
     bench.runner.room(2);
     let second = bench.enqueue(ask()).await;
@@ -77,7 +77,7 @@ async fn what_a_drained_host_has_at_runners_ends_there() {
     bench.runner.over(tag, done());
     assert_eq!(bench.ended(first).await.lifecycle.state, State::Completed);
     assert_eq!(bench.read(second).await.lifecycle.state, State::Available);
-    presence.ask_to_drain(false);
+    presence.request_drain(false);
     let (tag, _) = bench.given(2).await;
     bench.runner.over(tag, done());
     assert_eq!(bench.ended(second).await.lifecycle.state, State::Completed);

@@ -7,12 +7,12 @@ use host_core::time::Time;
 
 /// When this node last took in what was deployed, and whether other nodes live.
 #[derive(Debug)]
-pub(crate) struct Looks {
+pub(crate) struct DeploySync {
     at: AtomicI64,
     has_others: AtomicBool,
 }
 
-impl Default for Looks {
+impl Default for DeploySync {
     /// Until the first look there may be others.
     fn default() -> Self {
         Self {
@@ -22,7 +22,7 @@ impl Default for Looks {
     }
 }
 
-impl Looks {
+impl DeploySync {
     /// Notes a look that began at `at` and is done.
     pub(crate) fn done(&self, at: Time, has_others: bool) {
         self.at.store(at.0, Ordering::Relaxed);
@@ -46,16 +46,16 @@ mod tests {
 
     #[test]
     fn a_handler_is_unknown_once_a_look_is_later_than_its_job() {
-        let looks = Looks::default();
-        let may = |is_known, at| looks.may_run_elsewhere(is_known, Time(at));
+        let deploy_sync = DeploySync::default();
+        let may = |is_known, at| deploy_sync.may_run_elsewhere(is_known, Time(at));
         assert!(may(false, 0) && may(true, 0));
-        looks.done(Time(20_000), true);
+        deploy_sync.done(Time(20_000), true);
         assert_eq!(
             [10_000, 10_001, 30_000].map(|at| may(false, at)),
             [false, true, true]
         );
         assert!(may(true, 0), "others may have compiled it");
-        looks.done(Time(20_000), false);
+        deploy_sync.done(Time(20_000), false);
         assert!(!may(false, 30_000), "there is nobody");
         assert!(may(true, 30_000), "somebody may come");
     }

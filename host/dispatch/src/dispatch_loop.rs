@@ -3,15 +3,16 @@
 //! publishes events. Knows no wire.
 
 mod batch;
-mod carried;
+mod demand;
 mod drain;
-mod elsewhere;
-mod heard;
 mod intake;
+mod params_in_flight;
 mod pulled;
+mod remote;
 mod settle;
 mod start;
 mod traces;
+mod worker_events;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -31,14 +32,15 @@ use host_runtime::lifeline::Lifeline;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use self::batch::{Batch, End, Finished, Origin, Room, Target};
-use self::carried::Carried;
+use self::batch::{Batch, Finished, OfferedSlot, Origin, Target};
+use self::demand::CellDemand;
 use self::intake::Intake;
+use self::params_in_flight::ParamsInFlight;
 use self::traces::Traces;
 use crate::executors::Executors;
-use crate::lease_mail::{self, LeaseDoor, LeaseMail};
+use crate::lease_mail::{self, LeaseMail, LeaseService};
 use crate::logged::Logs;
-use crate::nodes::{Committed, Elsewhere};
+use crate::nodes::{CommitSignal, RemoteChange};
 use crate::numbers::Numbers;
 use crate::pulls::Pulls;
 use crate::{Request, Shared, SubmitError};
@@ -69,9 +71,9 @@ const CLOSE_TIMEOUT_MS: u64 = 5_000;
 pub enum Phase {
     Running,
     /// No more jobs are claimed. Running jobs may finish.
-    Draining,
+    Stopping,
     /// Jobs that still run are given up.
-    Ending,
+    Killing,
 }
 
 /// What the loop needs.
@@ -86,13 +88,13 @@ pub struct Wiring<P> {
     /// Executors that attempts are pushed to, and those whose workers pull.
     pub executors: Executors,
     /// The messages of workers that pull.
-    pub leases: LeaseDoor,
+    pub leases: LeaseService,
     /// This host. It takes its own leases back when it restarts.
     pub node: NodeId,
     /// For how long its cells may run guests, if other nodes share the store.
     pub lifeline: Option<Arc<Lifeline>>,
     /// What other nodes that share the store do, and where to say that this one has done something.
-    pub others: Option<(mpsc::Receiver<Elsewhere>, Committed)>,
+    pub others: Option<(mpsc::Receiver<RemoteChange>, CommitSignal)>,
     /// Receives guests' logs.
     pub logs: Logs,
     /// Commands from outside the loop.
@@ -100,8 +102,8 @@ pub struct Wiring<P> {
     /// Events of the cells.
     pub events: mpsc::Receiver<CellEvent>,
     pub phase: watch::Receiver<Phase>,
-    /// How long running jobs may continue while the host drains, in milliseconds.
-    pub drain_ms: u64,
+    /// How long running jobs may continue while the host stops, in milliseconds.
+    pub stopping_ms: u64,
     /// The most params in flight, in bytes: usually [`PARAMS_BYTES_MAX`].
     pub params_bytes_max: usize,
     pub numbers: Numbers,
@@ -117,29 +119,29 @@ pub fn spawn<P: CellPort + 'static>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;
-    let (told, ended) = oneshot::channel();
+    let (sender, ended) = oneshot::channel();
     std::thread::Builder::new()
         .name("dispatch".to_owned())
         .spawn(move || {
             let result = runtime.block_on(run(wiring));
             // The caller may be gone.
-            let _heard = told.send(result);
+            let _gone = sender.send(result);
         })?;
     Ok(ended)
 }
 
 async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
-    let (elsewhere, told) = wiring.others.unzip();
-    let is_shared = told.is_some();
+    let (remote_changes, commit_signal) = wiring.others.unzip();
+    let is_shared = commit_signal.is_some();
     let mut inputs = Inputs {
-        elsewhere,
+        remote_changes,
         requests: wiring.requests,
         events: wiring.events,
         phase: wiring.phase,
-        drain: wiring.shared.presence.drain(),
-        lacking: wiring.shared.presence.lacking(),
+        drain: wiring.shared.presence.drain_requests(),
+        unrunnable: wiring.shared.presence.unrunnable(),
     };
-    let mut writer = Writer {
+    let mut dispatch_loop = DispatchLoop {
         store: wiring.store,
         clock: wiring.clock,
         shared: wiring.shared,
@@ -152,33 +154,32 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         leases: wiring.leases,
         node: wiring.node,
         lifeline: wiring.lifeline,
-        told,
+        commit_signal,
         logs: wiring.logs,
         finished: Vec::new(),
-        carried: Carried::new(wiring.params_bytes_max),
-        claimable: 0,
-        suspects: true,
+        params_in_flight: ParamsInFlight::new(wiring.params_bytes_max),
+        demand: CellDemand::new(0),
         next_wakeup: None,
         full_until: None,
         room_at: None,
-        drain_ms: wiring.drain_ms,
+        stopping_ms: wiring.stopping_ms,
         numbers: wiring.numbers,
         traces: wiring.spans.map(Traces::new),
         phase: Phase::Running,
-        drain_until: Time(i64::MAX),
-        drains: false,
-        lacking: BTreeSet::new(),
-        said: None,
+        stop_by: Time(i64::MAX),
+        is_draining: false,
+        unrunnable: BTreeSet::new(),
+        last_reported: None,
     };
-    let _closes = writer.leases.close_on_drop();
-    writer.recover()?;
+    let _closes = dispatch_loop.leases.close_on_drop();
+    dispatch_loop.recover()?;
     loop {
-        let intake = writer.gather(&mut inputs).await;
-        let begun = writer.clock.uptime();
-        writer.turn(intake)?;
-        let took = writer.clock.uptime().saturating_sub(begun);
-        writer.numbers.turned(took);
-        if writer.is_done() {
+        let intake = dispatch_loop.gather(&mut inputs).await;
+        let begun = dispatch_loop.clock.uptime();
+        dispatch_loop.turn(intake)?;
+        let took = dispatch_loop.clock.uptime().saturating_sub(begun);
+        dispatch_loop.numbers.turned(took);
+        if dispatch_loop.is_done() {
             break;
         }
     }
@@ -194,57 +195,54 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
 
 struct Inputs {
     /// `None` if no other node shares the store.
-    elsewhere: Option<mpsc::Receiver<Elsewhere>>,
+    remote_changes: Option<mpsc::Receiver<RemoteChange>>,
     requests: mpsc::Receiver<Request>,
     events: mpsc::Receiver<CellEvent>,
     phase: watch::Receiver<Phase>,
     /// Whether an operator wants no more jobs to start here.
     drain: watch::Receiver<bool>,
     /// The handlers that cannot run here.
-    lacking: watch::Receiver<BTreeSet<Name>>,
+    unrunnable: watch::Receiver<BTreeSet<Name>>,
 }
 
-struct Writer<P> {
+struct DispatchLoop<P> {
     store: Box<dyn Store>,
     clock: Clock,
     shared: Arc<Shared>,
     cells: Feed<P>,
     executors: Executors,
-    leases: LeaseDoor,
+    leases: LeaseService,
     pulls: Pulls,
     node: NodeId,
     lifeline: Option<Arc<Lifeline>>,
-    /// Hears of batches, if other nodes must.
-    told: Option<Committed>,
+    /// Notified after each commit, if other nodes share the store.
+    commit_signal: Option<CommitSignal>,
     logs: Logs,
     /// Attempts that have ended but are not stored yet.
     finished: Vec<Finished>,
-    carried: Carried,
-    /// An upper bound of the jobs that cells may claim.
-    claimable: u64,
-    /// Whether a suspect may be claimable.
-    suspects: bool,
+    params_in_flight: ParamsInFlight,
+    demand: CellDemand,
     next_wakeup: Option<Time>,
     /// When to try a full disk again.
     full_until: Option<Time>,
     /// When to look whether new jobs have room.
     room_at: Option<Time>,
-    drain_ms: u64,
+    stopping_ms: u64,
     numbers: Numbers,
     /// The spans of jobs, if they are collected.
     traces: Option<Traces>,
     phase: Phase,
-    drain_until: Time,
+    stop_by: Time,
     /// Whether an operator wants no more jobs to start here.
-    drains: bool,
+    is_draining: bool,
     /// The handlers whose jobs are left to other nodes.
-    lacking: BTreeSet<Name>,
-    /// How many attempts ran when this was last said, and whether no more were started.
-    said: Option<([usize; 3], bool)>,
+    unrunnable: BTreeSet<Name>,
+    /// How many attempts ran when this was last reported, and whether no more were started.
+    last_reported: Option<([usize; 3], bool)>,
 }
 
-impl<P: CellPort> Writer<P> {
-    /// Takes back the leases that ended with an earlier run of the host, and restores the others.
+impl<P: CellPort> DispatchLoop<P> {
+    /// Takes back the leases that ended with the previous process, and restores the others.
     fn recover(&mut self) -> Result<(), StoreError> {
         let now = self.clock.now();
         let committed = self
@@ -252,19 +250,22 @@ impl<P: CellPort> Writer<P> {
             .commit(now, vec![Command::Recover { node: self.node }])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
-            tracing::info!(jobs, "jobs of an earlier life of the host are taken back");
+            tracing::info!(
+                jobs,
+                "jobs left running by the previous process are taken back"
+            );
         }
         let reader = self.store.reader()?;
         for executor in reader.runners_awaited()? {
-            self.executors.know(&executor);
+            self.executors.open(&executor);
         }
         for remote in reader.remote_leases()? {
             self.pulls.restore(remote);
         }
-        self.claimable = committed.available;
+        self.demand = CellDemand::new(committed.available);
         self.next_wakeup = committed.next_wakeup;
         self.look_for_room(now);
-        self.tell(now, committed.first_change, &committed.changes);
+        self.publish(now, committed.first_change, &committed.changes);
         Ok(())
     }
 
@@ -283,9 +284,9 @@ impl<P: CellPort> Writer<P> {
             };
             let mail = Arc::clone(self.executors.mail());
             let leases = self.leases.clone();
-            let elsewhere = async {
-                match &mut inputs.elsewhere {
-                    Some(elsewhere) => elsewhere.recv().await,
+            let remote_changes = async {
+                match &mut inputs.remote_changes {
+                    Some(remote_changes) => remote_changes.recv().await,
                     None => None,
                 }
             };
@@ -297,20 +298,20 @@ impl<P: CellPort> Writer<P> {
                 Some(request) = inputs.requests.recv() => intake.add(request),
                 Ok(()) = inputs.phase.changed() => {}
                 Ok(()) = inputs.drain.changed() => {}
-                Ok(()) = inputs.lacking.changed() => {}
-                Some(done) = elsewhere => intake.elsewhere.push(done),
+                Ok(()) = inputs.unrunnable.changed() => {}
+                Some(done) = remote_changes => intake.remote_changes.push(done),
                 () = due => {}
             }
         }
-        if let Some(elsewhere) = &mut inputs.elsewhere {
+        if let Some(remote_changes) = &mut inputs.remote_changes {
             intake
-                .elsewhere
-                .extend(std::iter::from_fn(|| elsewhere.try_recv().ok()));
+                .remote_changes
+                .extend(std::iter::from_fn(|| remote_changes.try_recv().ok()));
         }
         intake.fill(&mut inputs.requests, &mut inputs.events);
         self.enter(*inputs.phase.borrow_and_update());
         self.drain(*inputs.drain.borrow_and_update());
-        self.leave_to_others(&inputs.lacking.borrow_and_update());
+        self.set_unrunnable(&inputs.unrunnable.borrow_and_update());
         intake
     }
 
@@ -320,17 +321,17 @@ impl<P: CellPort> Writer<P> {
         let mut due: Vec<Option<Time>> =
             vec![self.cells.pool.due(), self.pulls.due(), self.room_at];
         if self.phase > Phase::Running {
-            due.push(Some(self.drain_until));
+            due.push(Some(self.stop_by));
         }
         if full.is_some() {
             due.push(full);
         } else {
             due.push(self.next_wakeup);
             due.push(self.pulls.renewals_due());
-            let claims = self.claims() && self.claimable > 0 && self.cells.pool.free() > 0;
+            let claims = self.claims() && self.demand.is_claimable() && self.cells.pool.free() > 0;
             let assigns = self.claims() && (self.executors.may_claim() || self.may_grant());
             due.push((claims || assigns || !self.finished.is_empty()).then_some(now));
-            if self.suspects && self.claims() {
+            if self.demand.has_suspects() && self.claims() {
                 let alone_at = self.cells.pool.alone_at().max(now);
                 due.push((self.cells.pool.free_alone(alone_at) > 0).then_some(alone_at));
             }
@@ -338,14 +339,19 @@ impl<P: CellPort> Writer<P> {
         due.into_iter().flatten().min()
     }
 
+    /// Returns whether other nodes share the store.
+    fn is_shared(&self) -> bool {
+        self.commit_signal.is_some()
+    }
+
     /// Returns whether the loop claims jobs now.
     fn claims(&self) -> bool {
-        self.phase == Phase::Running && !self.drains && self.carried.room() > 0
+        self.phase == Phase::Running && !self.is_draining && self.params_in_flight.bytes_left() > 0
     }
 
     /// Records an attempt that has ended.
     fn finish(&mut self, finished: Finished) {
-        self.carried.end(finished.lease);
+        self.params_in_flight.end(finished.lease);
         if let Some(traces) = &mut self.traces {
             traces.finished(&finished);
         }
@@ -363,17 +369,17 @@ impl<P: CellPort> Writer<P> {
         self.phase = phase;
         match phase {
             Phase::Running => {}
-            Phase::Draining => {
-                self.drain_until = now.plus_ms(self.drain_ms);
+            Phase::Stopping => {
+                self.stop_by = now.plus_ms(self.stopping_ms);
                 self.executors.drain();
             }
-            Phase::Ending => self.close(now),
+            Phase::Killing => self.close(now),
         }
     }
 
     fn close(&mut self, now: Time) {
-        self.phase = Phase::Ending;
-        self.drain_until = now.plus_ms(CLOSE_TIMEOUT_MS);
+        self.phase = Phase::Killing;
+        self.stop_by = now.plus_ms(CLOSE_TIMEOUT_MS);
         self.executors.close();
         self.cells.pool.close();
     }
@@ -384,26 +390,26 @@ impl<P: CellPort> Writer<P> {
         let settled = self.finished.is_empty();
         let settled = settled && self.executors.runs() == 0;
         let idle = settled && self.cells.pool.runs() == 0 && self.pulls.held_by_connection() == 0;
-        if self.phase == Phase::Draining && (idle || now >= self.drain_until) {
+        if self.phase == Phase::Stopping && (idle || now >= self.stop_by) {
             self.close(now);
         }
-        self.phase == Phase::Ending
-            && ((settled && self.cells.pool.is_empty()) || now >= self.drain_until)
+        self.phase == Phase::Killing
+            && ((settled && self.cells.pool.is_empty()) || now >= self.stop_by)
     }
 
     /// Runs one turn: handles the input, plans, commits, and then settles.
     fn turn(&mut self, intake: Intake) -> Result<(), StoreError> {
         let now = self.clock.now();
         for event in intake.events {
-            for heard in self.cells.pool.hear(now, event) {
-                self.hear(now, heard);
+            for event in self.cells.pool.hear(now, event) {
+                self.handle_pool_event(now, event);
             }
         }
-        for heard in self.executors.hear() {
-            self.hear_executor(now, heard);
+        for event in self.executors.take_events() {
+            self.handle_executor_event(now, event);
         }
-        for elsewhere in intake.elsewhere {
-            self.hear_elsewhere(now, elsewhere);
+        for change in intake.remote_changes {
+            self.handle_remote_change(now, change);
         }
         self.cells.tick(now);
         if self.room_at.is_some_and(|at| now >= at) {
@@ -414,15 +420,15 @@ impl<P: CellPort> Writer<P> {
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
         for mut request in intake.requests {
-            self.suspects |= matches!(&request.command, Command::SetPaused { paused: false, .. });
-            self.executors.asked(&request.command);
+            self.demand.record_request(&request.command);
+            self.executors.record_request(&request.command);
             let enqueues = match &self.traces {
                 Some(_) => Traces::enqueues(now, &mut request.command),
                 None => Vec::new(),
             };
             batch.request(request, enqueues);
         }
-        self.hear_leases(now, &mut batch);
+        self.handle_lease_mail(now, &mut batch);
         self.plan_claim(now, &mut batch);
         if !batch.is_empty() {
             self.commit(now, batch, finished, asked)?;
@@ -432,7 +438,7 @@ impl<P: CellPort> Writer<P> {
         let runs = self.cells.pool.runs();
         self.shared.is_busy.store(runs > 0, Ordering::Relaxed);
         self.numbers.pool(runs, self.cells.pool.ready());
-        self.say();
+        self.report_running();
         Ok(())
     }
 
@@ -443,9 +449,7 @@ impl<P: CellPort> Writer<P> {
         }
         self.full_until = None;
         let finished = std::mem::take(&mut self.finished);
-        self.suspects |= finished
-            .iter()
-            .any(|finished| matches!(finished.end, End::Lost { .. }));
+        self.demand.record_finished(&finished);
         batch.finish(&finished);
         if self.next_wakeup.is_some_and(|wakeup| now >= wakeup) {
             batch.tick(TICK_JOBS_MAX);
@@ -458,28 +462,27 @@ impl<P: CellPort> Writer<P> {
         if !self.claims() || self.full_until.is_some() {
             return;
         }
-        let wanted = self.claimable.saturating_add(batch.newly_available_max);
-        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-        let mut rooms = Vec::new();
+        let wanted = self.demand.slots_wanted(batch.newly_available_max);
+        let mut slots = Vec::new();
         for place in self.cells.pool.offer(wanted) {
             let name = self.cells.pool.name(&place).to_owned();
-            rooms.push(Room::connected(Target::Cell(place), name));
+            slots.push(OfferedSlot::connected(Target::Cell(place), name));
         }
-        if self.suspects {
+        if self.demand.has_suspects() {
             for _ in 0..self.cells.pool.free_alone(now) {
                 let name = self.cells.pool.name(&Place::Alone).to_owned();
-                rooms.push(Room::connected(Target::Cell(Place::Alone), name));
+                slots.push(OfferedSlot::connected(Target::Cell(Place::Alone), name));
             }
         }
-        for (executor, slots) in self.executors.offer(&batch.for_executors) {
+        for (executor, count) in self.executors.offer(&batch.for_executors) {
             let worker = executor.to_string();
-            let room = Room::connected(Target::Executor(executor), worker);
-            rooms.extend(vec![room; slots]);
+            let slot = OfferedSlot::connected(Target::Executor(executor), worker);
+            slots.extend(vec![slot; count]);
         }
-        self.offer_waiters(&batch.for_executors, &mut rooms);
-        if !rooms.is_empty() {
-            let except = self.lacking.clone();
-            batch.claim(self.node, rooms, except, self.carried.room());
+        self.offer_waiters(&batch.for_executors, &mut slots);
+        if !slots.is_empty() {
+            let except = self.unrunnable.clone();
+            batch.claim(self.node, slots, except, self.params_in_flight.bytes_left());
         }
     }
 
@@ -498,7 +501,9 @@ impl<P: CellPort> Writer<P> {
         let was_moved = &self.shared.store_moved;
         match (was_moved.swap(moved.is_some(), Ordering::Relaxed), moved) {
             (false, Some(error)) => tracing::error!(%error, "new jobs are refused"),
-            (true, None) => tracing::info!("the store is where it was: new jobs are taken again"),
+            (true, None) => {
+                tracing::info!("the store is back where it was; new jobs are accepted again");
+            }
             _ => {}
         }
     }
@@ -518,15 +523,17 @@ impl<P: CellPort> Writer<P> {
                 self.numbers
                     .committed(commands, self.clock.uptime().saturating_sub(begun));
                 self.settle(now, batch.origins, newly_available_max, committed);
-                if let Some(told) = &self.told {
-                    told.tell();
+                if let Some(signal) = &self.commit_signal {
+                    signal.notify();
                 }
                 Ok(())
             }
             Err(error @ (StoreError::Full | StoreError::Moved { .. })) => {
                 self.set_room(now, Some(&error));
                 let refused = if matches!(error, StoreError::Full) {
-                    tracing::error!("the disk is full: free space where the data directory is");
+                    tracing::error!(
+                        "the disk is full: free space on the disk of the data directory"
+                    );
                     SubmitError::StoreFull
                 } else {
                     SubmitError::StoreMoved
@@ -562,7 +569,9 @@ fn refuse(origin: Origin, error: &SubmitError) {
             // The requester may have gone.
             let _gone = reply.send(Err(error.clone()));
         }
-        Origin::Lease(told) => lease_mail::refuse(LeaseMail::Tell(told), error.clone().into()),
+        Origin::Lease(message) => {
+            lease_mail::refuse(LeaseMail::Message(message), error.clone().into());
+        }
         Origin::Renewal(_) | Origin::Finished | Origin::Tick | Origin::Claim(_) => {}
     }
 }

@@ -4,7 +4,7 @@ use host_core::command::Command;
 use tokio::sync::mpsc;
 
 use crate::Request;
-use crate::nodes::Elsewhere;
+use crate::nodes::RemoteChange;
 use host_cells::port::CellEvent;
 
 /// The most requests in one batch.
@@ -25,7 +25,7 @@ pub(super) struct Intake {
     pub(super) requests: Vec<Request>,
     pub(super) events: Vec<CellEvent>,
     /// What other nodes have done: at most as much as may wait.
-    pub(super) elsewhere: Vec<Elsewhere>,
+    pub(super) remote_changes: Vec<RemoteChange>,
     bytes: usize,
 }
 

@@ -21,15 +21,15 @@ use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::failing::{Disk, FailingStore};
+use crate::dispatch_loop::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::executors::fake::FakeExecutor;
 use crate::fake_cells::{FakePort, Record, Told, handlers};
-use crate::lease_mail::LeaseDoor;
+use crate::lease_mail::LeaseService;
 use crate::logged::{Logs, Waiting};
-use crate::nodes::{Committed, Elsewhere};
+use crate::nodes::{CommitSignal, RemoteChange};
 use crate::numbers::Numbers;
 use crate::readers::Readers;
 use crate::span::collected::Collected;
-use crate::writer::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::{Dispatch, REQUESTS_MAX, Shared};
 use host_cells::build::RunBuilder;
 use host_cells::feed::Feed;
@@ -54,7 +54,7 @@ pub(crate) struct Bench {
     pub(crate) logged: mpsc::Receiver<Waiting>,
     pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
     pub(crate) runner: FakeExecutor,
-    pub(crate) leases: LeaseDoor,
+    pub(crate) leases: LeaseService,
     numbers: Numbers,
     stops: Stops,
 }
@@ -86,7 +86,7 @@ impl Bench {
     /// Starts the loop of a node that shares its store with others.
     pub(crate) async fn start_among_nodes() -> Self {
         let (_nobody, told) = mpsc::channel(1);
-        let others = Some((told, Committed::default()));
+        let others = Some((told, CommitSignal::default()));
         let store = Box::new(MemoryStore::default());
         Self::start_whole(NODE, store, None, others).await
     }
@@ -106,7 +106,7 @@ impl Bench {
         node: NodeId,
         store: Box<dyn Store>,
         spans: Option<Arc<dyn Spans>>,
-        others: Option<(mpsc::Receiver<Elsewhere>, Committed)>,
+        others: Option<(mpsc::Receiver<RemoteChange>, CommitSignal)>,
     ) -> Self {
         let (executors, runner) = FakeExecutor::executors("python");
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
@@ -125,7 +125,7 @@ impl Bench {
             isolation: Isolation::Shared,
         };
         let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
-        let leases = LeaseDoor::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
         let numbers = Numbers::default();
         let loop_ended = spawn(Wiring {
             store,
@@ -141,7 +141,7 @@ impl Bench {
             requests: asked,
             events: heard,
             phase: watched,
-            drain_ms: 10_000,
+            stopping_ms: 10_000,
             params_bytes_max: PARAMS_BYTES_MAX,
             numbers: numbers.clone(),
             spans,
@@ -251,7 +251,7 @@ impl Bench {
     }
 
     pub(crate) async fn stop(self) {
-        self.phase.send(Phase::Ending).unwrap();
+        self.phase.send(Phase::Killing).unwrap();
         let ended = tokio::time::timeout(PATIENCE, self.loop_ended).await;
         assert!(ended.unwrap().unwrap().is_ok());
         self.runner.audit.assert_kept();

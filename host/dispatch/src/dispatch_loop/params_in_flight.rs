@@ -10,13 +10,13 @@ const COUNTED_BYTES: usize = 16 << 10;
 
 /// The bytes of params in flight, by attempt.
 #[derive(Debug)]
-pub(super) struct Carried {
+pub(super) struct ParamsInFlight {
     by_lease: HashMap<LeaseId, usize>,
     bytes: usize,
     bytes_max: usize,
 }
 
-impl Carried {
+impl ParamsInFlight {
     /// Starts with nothing in flight. The limit is about `bytes_max`: the last job may exceed it.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Carried {
     }
 
     /// Returns how many more bytes may be claimed.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn bytes_left(&self) -> usize {
         self.bytes_max.saturating_sub(self.bytes)
     }
 

@@ -13,7 +13,7 @@ use host_core::transition::Loss;
 use host_runtime::ids;
 use tokio::sync::oneshot;
 
-use crate::lease_mail::Told;
+use crate::lease_mail::WorkerMessage;
 use crate::pulls::Waiter;
 use crate::renewals::Renewal;
 use crate::span::Enqueues;
@@ -58,16 +58,16 @@ pub(super) enum Target {
     Waiter(Waiter, Name),
 }
 
-/// Room for one attempt.
+/// A slot that is offered to the store.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct OfferedSlot {
     pub(super) target: Target,
     /// The name of the worker: shown to people, and used as a fence.
     pub(super) worker: String,
     pub(super) hold: Hold,
 }
 
-impl Room {
+impl OfferedSlot {
     /// Makes a slot whose lease is held by connection.
     pub(super) fn connected(target: Target, worker: String) -> Self {
         Self {
@@ -93,11 +93,11 @@ impl Offer {
     /// Adds a slot and returns it in the store's form.
     fn slot(
         &mut self,
-        Room {
+        OfferedSlot {
             target,
             worker,
             hold,
-        }: Room,
+        }: OfferedSlot,
     ) -> Slot {
         let lease = ids::lease();
         let lane = match &target {
@@ -129,7 +129,7 @@ pub(super) enum Origin {
     /// A request, with the spans of its new jobs.
     Request(oneshot::Sender<Result<Reply, SubmitError>>, Enqueues),
     /// A worker's message about its lease.
-    Lease(Told),
+    Lease(WorkerMessage),
     /// A lease that was renewed in memory.
     Renewal(JobId),
     Finished,
@@ -183,14 +183,14 @@ impl Batch {
         self.push(request.command, Origin::Request(request.reply, enqueues));
     }
 
-    pub(super) fn told(&mut self, command: Command, told: Told) {
-        self.push(command, Origin::Lease(told));
+    pub(super) fn message(&mut self, command: Command, message: WorkerMessage) {
+        self.push(command, Origin::Lease(message));
     }
 
     pub(super) fn claim(
         &mut self,
         node: NodeId,
-        rooms: Vec<Room>,
+        slots: Vec<OfferedSlot>,
         except: BTreeSet<Name>,
         params_bytes_max: usize,
     ) {
@@ -198,7 +198,7 @@ impl Batch {
             params_bytes_max,
             ..Offer::default()
         };
-        let slots = rooms.into_iter().map(|room| offer.slot(room)).collect();
+        let slots = slots.into_iter().map(|slot| offer.slot(slot)).collect();
         let claim = Command::Claim {
             node,
             slots,

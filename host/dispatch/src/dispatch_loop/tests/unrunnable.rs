@@ -8,7 +8,7 @@ use super::bench::{Bench, job};
 async fn jobs_that_a_node_cannot_run_are_left_to_others() {
     let bench = Bench::start_among_nodes().await;
     let presence = &bench.dispatch.shared().presence;
-    presence.lacks(["noop".parse().unwrap()].into());
+    presence.set_unrunnable(["noop".parse().unwrap()].into());
     let left = bench.enqueue(job("noop")).await;
     let echo = bench.enqueue(job("echo")).await;
     let echo = bench.ended(echo).await;
@@ -18,7 +18,7 @@ async fn jobs_that_a_node_cannot_run_are_left_to_others() {
         (detail.lifecycle.state, detail.lifecycle.attempt),
         (State::Available, 0)
     );
-    presence.lacks([].into());
+    presence.set_unrunnable([].into());
     let detail = bench.ended(left).await;
     assert_eq!(
         (detail.lifecycle.state, detail.lifecycle.attempt),
@@ -31,7 +31,7 @@ async fn jobs_that_a_node_cannot_run_are_left_to_others() {
 async fn a_host_alone_leaves_no_job() {
     let bench = Bench::start().await;
     let presence = &bench.dispatch.shared().presence;
-    presence.lacks(["noop".parse().unwrap()].into());
+    presence.set_unrunnable(["noop".parse().unwrap()].into());
     let id = bench.enqueue(job("noop")).await;
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
     bench.stop().await;

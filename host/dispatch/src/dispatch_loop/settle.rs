@@ -10,13 +10,13 @@ use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 
-use super::Writer;
+use super::DispatchLoop;
 use super::batch::{End, Finished, Offer, Origin, Target};
 use super::start;
 use crate::SubmitError;
 use crate::logged::Logged;
 
-impl<P: CellPort> Writer<P> {
+impl<P: CellPort> DispatchLoop<P> {
     /// Carries out what a committed batch requires.
     pub(super) fn settle(
         &mut self,
@@ -29,17 +29,17 @@ impl<P: CellPort> Writer<P> {
             traces.committed(now, &origins, &committed);
         }
         self.next_wakeup = committed.next_wakeup;
-        let may_be_more = self.claimable > 0 || newly_available_max > 0;
-        self.claimable = if may_be_more { committed.available } else { 0 };
+        self.demand
+            .record_commit(committed.available, newly_available_max);
         for (job, effect) in committed.effects {
             self.carry_out(now, job, effect);
         }
         for change in &committed.changes {
-            self.executors.changed(change);
-            if let Some(lease) = self.pulls.changed(change) {
-                self.carried.end(lease);
+            self.executors.record_change(change);
+            if let Some(lease) = self.pulls.record_change(change) {
+                self.params_in_flight.end(lease);
                 self.shared.live.forget(change.job);
-            } else if self.told.is_some() && change.from == Some(State::Running) {
+            } else if self.is_shared() && change.from == Some(State::Running) {
                 // Another node may have granted its lease.
                 self.shared.live.forget(change.job);
             }
@@ -57,10 +57,10 @@ impl<P: CellPort> Writer<P> {
                     // The requester may have gone.
                     let _gone = asked.send(reply.map_err(SubmitError::Rejected));
                 }
-                Origin::Lease(told) => self.answer(now, told, reply),
+                Origin::Lease(message) => self.answer(now, message, reply),
                 Origin::Renewal(job) => {
                     if let Err(rejection) = reply {
-                        tracing::warn!(%job, %rejection, "a renewed lease is not the current one");
+                        tracing::warn!(%job, %rejection, "a lease renewed in memory is no longer current");
                         self.leases.renewals().forget(job);
                     }
                 }
@@ -69,7 +69,7 @@ impl<P: CellPort> Writer<P> {
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
             }
         }
-        self.tell(now, committed.first_change, &committed.changes);
+        self.publish(now, committed.first_change, &committed.changes);
     }
 
     pub(super) fn carry_out(&mut self, now: Time, job: JobId, effect: Effect) {
@@ -79,13 +79,14 @@ impl<P: CellPort> Writer<P> {
                 grace_ms,
                 reason,
             } => {
-                let told = self.executors.stop(lease, grace_ms) || self.pulls.stop(lease, grace_ms);
-                if !told {
+                let is_notified =
+                    self.executors.stop(lease, grace_ms) || self.pulls.stop(lease, grace_ms);
+                if !is_notified {
                     self.cells.pool.stop(now, lease, grace_ms, &reason);
                 }
             }
             Effect::Revoke { lease } => {
-                self.carried.end(lease);
+                self.params_in_flight.end(lease);
                 // First: while the lease is known there, heartbeats report progress.
                 self.leases.renewals().forget(job);
                 self.shared.live.forget(job);
@@ -102,11 +103,9 @@ impl<P: CellPort> Writer<P> {
 
     fn finished(&mut self, reply: Result<Reply, Rejection>) {
         match reply {
-            Ok(Reply::Moved(job)) => {
-                self.suspects |= job.suspect && job.state == State::Available;
-            }
+            Ok(Reply::Moved(job)) => self.demand.record_job(&job),
             Ok(_) => {}
-            Err(rejection) => tracing::debug!(%rejection, "the end of an attempt is refused"),
+            Err(rejection) => tracing::debug!(%rejection, "the end of an attempt was rejected"),
         }
     }
 
@@ -115,7 +114,7 @@ impl<P: CellPort> Writer<P> {
             Ok(Reply::Claimed(claimed)) => claimed,
             Ok(_) => Vec::new(),
             Err(rejection) => {
-                tracing::error!(%rejection, "no job can be claimed");
+                tracing::error!(%rejection, "the store rejected a claim");
                 Vec::new()
             }
         };
@@ -127,7 +126,7 @@ impl<P: CellPort> Writer<P> {
         }
         for mut job in claimed {
             if let Some(lease) = &job.lifecycle.lease {
-                self.carried.begin(lease.id, bytes(&job));
+                self.params_in_flight.begin(lease.id, bytes(&job));
                 if let (Some(traces), Some((_, worker))) =
                     (&mut self.traces, offer.places.get(&lease.id))
                 {
@@ -145,14 +144,14 @@ impl<P: CellPort> Writer<P> {
             jobs.count()
         };
         if found(&Lane::Shared) < offer.shared {
-            self.claimable = 0;
+            self.demand.exhaust_shared();
         }
         if found(&Lane::Alone) < offer.alone {
-            self.suspects = false;
+            self.demand.exhaust_suspects();
         }
         for (executor, offered) in std::mem::take(&mut offer.executors) {
             let found = found(&Lane::Runner(executor.clone()));
-            self.executors.claimed(&executor, offered, found);
+            self.executors.record_claim(&executor, offered, found);
         }
     }
 
@@ -203,13 +202,13 @@ impl<P: CellPort> Writer<P> {
     }
 
     /// Publishes changes and wakes waiting requests.
-    pub(super) fn tell(&self, now: Time, first: u64, changes: &[Change]) {
+    pub(super) fn publish(&self, now: Time, first: u64, changes: &[Change]) {
         self.shared.events.changed(now, first, changes);
         self.numbers.changed(changes);
         for change in changes {
             match change.to {
                 None => {
-                    self.logs.tell(Logged::Purged(change.job));
+                    self.logs.send(Logged::Purged(change.job));
                     self.shared.waiters.ended(change.job);
                 }
                 Some(state) if state.is_terminal() => self.shared.waiters.ended(change.job),

@@ -13,8 +13,8 @@ use crate::span::Ended;
 
 impl<P: CellPort> Work<P> {
     /// Handles a cell's message or death.
-    pub(super) fn hear(&mut self, now: Time, heard: Heard) {
-        match heard {
+    pub(super) fn handle_pool_event(&mut self, now: Time, event: Heard) {
+        match event {
             Heard::Ended {
                 run,
                 outcome,
@@ -46,7 +46,7 @@ impl<P: CellPort> Work<P> {
                     running.reply.logged(started_at, lines.clone());
                 }
                 if let Some(logs) = &self.wiring.logs {
-                    logs.tell(Logged::Lines {
+                    logs.send(Logged::Lines {
                         job,
                         attempt,
                         started_at,

@@ -1,0 +1,66 @@
+//! What other nodes of the store have done, in the loop: who waits for it here, and what may be claimed.
+
+use std::collections::BTreeSet;
+
+use host_cells::build::Refused;
+use host_cells::port::CellPort;
+use host_core::command::Change;
+use host_core::failure::FailureKind;
+use host_core::job::State;
+use host_core::name::Name;
+use host_core::time::Time;
+
+use super::DispatchLoop;
+use crate::nodes::RemoteChange;
+
+impl<P: CellPort> DispatchLoop<P> {
+    pub(super) fn handle_remote_change(&mut self, now: Time, change: RemoteChange) {
+        match change {
+            RemoteChange::Changes(changes) => self.handle_changes_elsewhere(&changes),
+            RemoteChange::Effects(effects) => {
+                for (job, effect) in effects {
+                    // What is known of it in memory is not current any more.
+                    self.leases.renewals().forget(job);
+                    self.carry_out(now, job, effect);
+                }
+            }
+            RemoteChange::Queues => self.reset_demand(),
+        }
+    }
+
+    /// Claims no jobs of these handlers, if other nodes may run them.
+    pub(super) fn set_unrunnable(&mut self, unrunnable: &BTreeSet<Name>) {
+        if self.is_shared() && self.unrunnable != *unrunnable {
+            self.unrunnable.clone_from(unrunnable);
+            self.reset_demand();
+        }
+    }
+
+    /// Returns whether a job must not fail because this node cannot run its handler.
+    pub(super) fn may_run_elsewhere(&self, refused: &Refused, enqueued_at: Time) -> bool {
+        let is_known = refused.revision.is_some();
+        let is_shared = self.is_shared();
+        is_shared
+            && refused.failure.kind == FailureKind::HandlerNotFound
+            && self
+                .shared
+                .deploy_sync
+                .may_run_elsewhere(is_known, enqueued_at)
+    }
+
+    fn handle_changes_elsewhere(&mut self, changes: &[Change]) {
+        for change in changes {
+            self.executors.record_change(change);
+            if let Some(lease) = self.pulls.record_remote_change(change) {
+                self.params_in_flight.end(lease);
+            }
+            if change.from == Some(State::Running) {
+                self.shared.live.forget(change.job);
+            }
+            if change.to.is_none_or(State::is_terminal) {
+                self.shared.waiters.ended(change.job);
+            }
+        }
+        self.demand.record_remote_changes(changes);
+    }
+}
