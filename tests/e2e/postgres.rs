@@ -91,7 +91,7 @@ fn what_is_refused_shows_no_password() {
         (
             "",
             &["serve", "--data", data, "--store", &*url][..],
-            "other users see the flags",
+            "other users can see command-line flags",
         ),
         (
             "postgres://u:geheim@127.0.0.1:1/x",

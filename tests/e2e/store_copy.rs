@@ -175,7 +175,7 @@ fn what_cannot_be_copied_is_said() {
     let (code, _, said) = store(&["copy", "--from", from, "--to", &secret]);
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.contains("other users see the flags") && !said.contains("geheim"),
+        said.contains("other users can see command-line flags") && !said.contains("geheim"),
         "{said}"
     );
     let (code, _, said) = store(&["copy", "--from", from]);

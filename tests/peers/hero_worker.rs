@@ -154,7 +154,7 @@ fn missing_and_invalid_options_are_named() {
         (&[], "--url"),
         (&["--url", "http://hush@127.0.0.1:1", "--worker-id", "w1"], "redis://"),
         (&["--url", "redis://:hush@127.0.0.1:1", "--worker-id", "w1"], "--url-file"),
-        (&["--url", "redis://127.0.0.1:1", "--worker-id", "w1", "--concurrency", "0"], "1 to 1024"),
+        (&["--url", "redis://127.0.0.1:1", "--worker-id", "w1", "--concurrency", "0"], "expected 1–1024"),
     ];
     for (args, words) in table {
         let output = refused(folder.path(), args);

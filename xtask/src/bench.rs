@@ -39,5 +39,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
         step("peers", Expected::MinuteAtFirst, peers::graphile_worker)?;
     }
     let bench = programs::optimized()?;
+    eprintln!(
+        "== the host and the bench have the profile `{}`",
+        programs::PACKAGED
+    );
     run(Command::new(bench).args(&args.arguments))
 }

@@ -57,12 +57,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no UTF-8"))
 }
 
-fn show(command: &Command) -> String {
+/// Returns a command as a person types it, with the variables of ours that it sets.
+pub(crate) fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
-    std::iter::once(name)
-        .chain(command.get_args())
-        .map(|word| word.to_string_lossy())
+    let variables = command.get_envs().filter_map(|(key, value)| {
+        let (key, value) = (key.to_string_lossy(), value?.to_string_lossy());
+        key.starts_with("HOST_").then(|| format!("{key}={value}"))
+    });
+    let words = std::iter::once(name).chain(command.get_args());
+    variables
+        .chain(words.map(|word| word.to_string_lossy().into_owned()))
         .collect::<Vec<_>>()
         .join(" ")
 }

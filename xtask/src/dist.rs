@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 
 pub(crate) use self::check::check;
 use crate::cargo::{cargo, output, root, run, target_dir};
+use crate::programs::PACKAGED;
 use crate::progress::{Expected, step};
 
 /// The folder with what packages have beside the program.
@@ -38,7 +39,7 @@ const PAGES: [&str; 4] = [
 #[derive(clap::Args)]
 #[command(after_help = "Example: cargo xtask dist")]
 pub(crate) struct Args {
-    /// The program to package; without it, a release is built
+    /// The program to package; without it, it is built with the profile `packaged`
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
 }
@@ -51,11 +52,12 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
             run(&mut cargo(&[
                 "build",
                 "--workspace",
-                "--release",
+                "--profile",
+                PACKAGED,
                 "--bin",
                 "host",
             ]))?;
-            Ok(target_dir().join("release").join("host"))
+            Ok(target_dir().join(PACKAGED).join("host"))
         })?,
     };
     let release = Release::new(

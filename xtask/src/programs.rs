@@ -19,13 +19,16 @@ pub(crate) fn as_in_tests() -> Result<PathBuf> {
     Ok(target_dir().join("debug").join("examples").join("demo"))
 }
 
+/// The profile of packages and of the bench, and the folder below the target folder that it builds into.
+pub(crate) const PACKAGED: &str = "packaged";
+
 /// Builds the host as it is packaged, and the bench, which it returns.
 pub(crate) fn optimized() -> Result<PathBuf> {
     build(
         "the host and the bench, optimized",
-        &["--release", "--bin", "host", "--bin", "bench"],
+        &["--profile", PACKAGED, "--bin", "host", "--bin", "bench"],
     )?;
-    Ok(target_dir().join("release").join("bench"))
+    Ok(target_dir().join(PACKAGED).join("bench"))
 }
 
 fn build(name: &str, args: &[&str]) -> Result<()> {

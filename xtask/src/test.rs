@@ -4,32 +4,48 @@ use std::num::NonZero;
 use std::process::Command;
 use std::thread;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
-use crate::cargo::{cargo, run};
-use crate::progress::Expected::{MinuteAtFirst, Minutes, MinutesAtFirst, Seconds};
+use crate::cargo::{cargo, run, show};
+use crate::progress::Expected::{self, MinuteAtFirst, Minutes, MinutesAtFirst, Seconds};
 use crate::progress::step;
 use crate::{dist, guests, peers, programs, setup};
 
 /// What to test.
 #[derive(clap::Args)]
-#[command(after_help = "Example: cargo xtask test core")]
+#[command(
+    after_help = "Examples: cargo xtask test quick, cargo xtask test core, \
+                  cargo xtask test docs --update"
+)]
 pub(crate) struct Args {
     /// Only the tests of this layer, without formatting and lints
     layer: Option<Layer>,
+    /// Write the generated documents anew, with the layer `docs`
+    #[arg(long)]
+    update: bool,
 }
 
 /// A part of the project that is tested by itself.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layer {
+    /// Formatting, lints and all tests that start no process of ours, with jobs in `SQLite`
+    Quick,
     /// The rules
     Core,
+    /// Time, ids, tasks and mailboxes
+    Runtime,
     /// The stores
     Store,
-    /// Sandboxes, with real guests
+    /// The dispatch loop
+    Dispatch,
+    /// What every HTTP server and client of ours shares
+    Http,
+    /// Sandboxes, with real guests, and the orchestrator's side of them
+    Cells,
+    /// Sandboxes alone
     Cell,
-    /// The orchestrator, with cells that are not real
+    /// The server: API, configuration, metrics
     Server,
     /// The wires
     Wires,
@@ -41,42 +57,94 @@ enum Layer {
     Peers,
     /// The guest SDK and the examples, natively
     Guests,
+    /// The generated documents
+    Docs,
     /// The project's own rules about itself
     Tidy,
 }
 
 impl Layer {
-    /// Returns the packages, none for the whole workspace: suites that start the host share its build.
-    const fn packages(self) -> &'static [&'static str] {
+    /// Returns what `cargo test` gets. A layer of a few packages selects them, so that nothing else is
+    /// built; a layer that needs the host shares the build of the whole workspace.
+    const fn selection(self) -> &'static [&'static str] {
         match self {
-            Self::Core => &["host-core"],
-            Self::Store => &["host-store"],
-            Self::Cell => &["host-cell"],
-            Self::Server => &["host-server"],
-            Self::Wires => &["host-wires"],
-            Self::Cli => &["host"],
-            Self::E2e | Self::Peers => &[],
+            Self::Quick => &["--workspace", "--lib", "--bin", "xtask", "--test", "store"],
+            Self::Core => &["--package", "host-core"],
+            Self::Runtime => &["--package", "host-runtime"],
+            Self::Store => &["--package", "host-store"],
+            Self::Dispatch => &["--package", "host-dispatch"],
+            Self::Http => &["--package", "host-http"],
+            Self::Cells => &["--package", "host-cell", "--package", "host-cells"],
+            Self::Cell => &["--package", "host-cell"],
+            Self::Server => &["--package", "host-server"],
+            Self::Wires => &["--package", "host-wires"],
+            Self::Cli => &["--package", "host"],
+            Self::E2e => &["--workspace", "--bin", "bench", "--test", "e2e"],
+            Self::Peers => &["--workspace", "--test", "peers"],
             Self::Guests => &[
+                "--package",
                 "host-guest-sdk",
+                "--package",
                 "basics",
+                "--package",
                 "markdown",
+                "--package",
                 "csv-summary",
+                "--package",
                 "hero-rhai",
+                "--package",
                 "hero-heroscript",
             ],
-            Self::Tidy => &["xtask"],
+            Self::Docs => &["--workspace", "--lib", "--test", "cli"],
+            Self::Tidy => &["--package", "xtask"],
         }
     }
 
-    /// Returns which of their tests, all if it is empty.
-    const fn targets(self) -> &'static [&'static str] {
+    /// Returns what the tests themselves get.
+    const fn filters(self) -> &'static [&'static str] {
         match self {
-            Self::E2e => &["--bin", "bench", "--test", "e2e"],
-            Self::Peers => &["--test", "peers"],
+            Self::Quick => NOT_ON_SQLITE,
+            Self::Docs => &["the_published_", "the_document_is_what_the_command_prints"],
             _ => &[],
         }
     }
+
+    /// Installs and builds what the tests of the layer start.
+    fn set_up(self) -> Result<()> {
+        if matches!(self, Self::Cell | Self::Cells | Self::E2e | Self::Peers) {
+            step("components", MinuteAtFirst, guests::build)?;
+        }
+        if self == Self::Peers {
+            step("peers", MinuteAtFirst, peers::set_up)?;
+        }
+        if self == Self::E2e {
+            step("socat and jq", MinuteAtFirst, peers::shell_tools)?;
+        }
+        if matches!(self, Self::E2e | Self::Store) {
+            step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
+        }
+        if matches!(self, Self::E2e | Self::Peers) {
+            programs::as_in_tests()?;
+        }
+        Ok(())
+    }
 }
+
+/// Where jobs are kept in the tests that can be run with several stores.
+const STORE: &str = "HOST_TEST_STORE";
+
+/// Set to write generated documents anew.
+const UPDATE: &str = "UPDATE_DOCS";
+
+/// What leaves out the tests of the store that need `PostgreSQL`.
+const NOT_ON_SQLITE: &[&str] = &[
+    "--skip=concurrent::",
+    "--skip=copy::",
+    "--skip=database_check::",
+    "--skip=logs::",
+    "--skip=nodes::",
+    "--skip=postgres",
+];
 
 /// The variable by which `cargo test` is told how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -94,51 +162,101 @@ const ON_POSTGRES: &[&str] = &[
 /// Runs the tests.
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
-    if let Some(layer) = args.layer {
-        step("components", MinuteAtFirst, guests::build)?;
-        if matches!(layer, Layer::Peers) {
-            step("peers", MinuteAtFirst, peers::set_up)?;
-        }
-        if matches!(layer, Layer::E2e) {
-            step("socat and jq", MinuteAtFirst, peers::shell_tools)?;
-        }
-        if matches!(layer, Layer::E2e | Layer::Store) {
-            step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
-        }
-        programs::as_in_tests()?;
-        let mut test = cargo_test();
-        for package in layer.packages() {
-            test.args(["--package", package]);
-        }
-        test.args(layer.targets());
-        return step("tests", MinutesAtFirst, || run(&mut test));
+    ensure!(
+        !args.update || args.layer == Some(Layer::Docs),
+        "only documents are updated: run `cargo xtask test docs --update`"
+    );
+    let Some(layer) = args.layer else {
+        return whole();
+    };
+    layer.set_up()?;
+    let mut checks = Checks::default();
+    if layer == Layer::Quick {
+        checks.run("formatting", Seconds, cargo(&["fmt", "--all", "--check"]));
+        checks.run("lints", MinutesAtFirst, lints());
     }
-    step("formatting", Seconds, || {
-        run(&mut cargo(&["fmt", "--all", "--check"]))
-    })?;
-    step("the rules alone", Seconds, || {
-        run(&mut cargo(&["check", "--package", "host-core"]))
-    })?;
+    let mut test = cargo_test();
+    test.args(layer.selection()).arg("--").args(layer.filters());
+    if layer == Layer::Quick {
+        test.env(STORE, "sqlite");
+    }
+    if args.update {
+        test.env(UPDATE, "1");
+    }
+    checks.run("tests", MinutesAtFirst, test);
+    checks.end()
+}
+
+/// Runs everything, also after something failed.
+fn whole() -> Result<()> {
     step("components", MinuteAtFirst, guests::build)?;
     step("peers", MinuteAtFirst, peers::set_up)?;
     step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
-    step("lints", MinutesAtFirst, || {
-        run(cargo(&["clippy", "--workspace", "--all-targets"]).args(["--", "--deny", "warnings"]))
-    })?;
+    let mut checks = Checks::default();
+    checks.run("formatting", Seconds, cargo(&["fmt", "--all", "--check"]));
+    let rules = cargo(&["check", "--package", "host-core"]);
+    checks.run("the rules alone", Seconds, rules);
+    checks.run("lints", MinutesAtFirst, lints());
     programs::as_in_tests()?;
-    step("packages", Seconds, dist::check)?;
-    step("tests", Minutes, || run(cargo_test().arg("--workspace")))?;
-    step("tests on PostgreSQL", MinuteAtFirst, || {
-        let mut test = cargo_test();
-        test.args(["--workspace", "--test", "e2e", "--"]);
-        run(test.args(ON_POSTGRES).env("HOST_TEST_STORE", "postgres"))
-    })
+    checks.note(
+        "packages",
+        "cargo xtask dist-check",
+        step("packages", Seconds, dist::check),
+    );
+    let mut on_postgres = cargo_test();
+    on_postgres
+        .args(["--workspace", "--test", "e2e", "--"])
+        .args(ON_POSTGRES)
+        .env(STORE, "postgres");
+    checks.run("tests on PostgreSQL", MinuteAtFirst, on_postgres);
+    // Last, so that cargo's list of failed targets is beside ours.
+    let mut tests = cargo_test();
+    tests.arg("--workspace");
+    checks.run("tests", Minutes, tests);
+    checks.end()
+}
+
+/// What has failed so far, each with the command that runs it alone.
+#[derive(Default)]
+struct Checks {
+    failed: Vec<String>,
+}
+
+impl Checks {
+    fn run(&mut self, name: &str, expected: Expected, mut command: Command) {
+        let shown = show(&command);
+        let result = step(name, expected, || run(&mut command));
+        self.note(name, &shown, result);
+    }
+
+    fn note(&mut self, name: &str, command: &str, result: Result<()>) {
+        if let Err(error) = result {
+            eprintln!("error: {error:#}");
+            self.failed.push(format!("{name}: {command}"));
+        }
+    }
+
+    fn end(self) -> Result<()> {
+        ensure!(
+            self.failed.is_empty(),
+            "these failed; run one alone with its command, and one target of the tests as cargo lists \
+             it, `cargo test -p PACKAGE --lib`:\n    {}",
+            self.failed.join("\n    ")
+        );
+        Ok(())
+    }
+}
+
+fn lints() -> Command {
+    let mut lints = cargo(&["clippy", "--workspace", "--all-targets"]);
+    lints.args(["--", "--deny", "warnings"]);
+    lints
 }
 
 /// Makes a `cargo test` that runs twice as many tests at once as there are cores, unless
 /// `RUST_TEST_THREADS` says how many: those that start programs mostly wait for them.
 fn cargo_test() -> Command {
-    let mut test = cargo(&["test"]);
+    let mut test = cargo(&["test", "--no-fail-fast"]);
     if std::env::var_os(THREADS).is_none() {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
         test.env(THREADS, (2 * cores).to_string());

@@ -2,6 +2,10 @@
 //! contains the component's digest and the engine's hash. A note beside each file holds the file's
 //! own hash, sealed with a key that is not in the folder. A file without a sealed note is ignored.
 
+pub mod schema;
+mod seal;
+pub mod vet;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
@@ -19,9 +23,9 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::child::{CellProgram, Child, Order};
-use crate::seal::{self, Seal, Sealer};
-use crate::vet::{Refused, vet};
+use self::seal::{Seal, Sealer};
+use self::vet::{Refused, vet};
+use crate::sandbox::child::{CellProgram, Child, Order};
 use host_runtime::ids;
 
 /// How long the child process may compile. The child also limits its own computation.

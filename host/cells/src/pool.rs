@@ -2,9 +2,13 @@
 //! reaches cells only through a [`CellPort`], and knows neither a store nor a clock.
 
 mod cell;
-mod heard;
+mod event;
+pub mod executor;
 mod isolation;
-mod seat;
+pub mod kill_deadline;
+pub mod placement;
+mod respawn;
+pub mod suspects;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,15 +18,15 @@ use host_core::id::{JobId, LeaseId};
 use host_core::time::Time;
 
 use self::cell::{Cell, Kind};
-use self::seat::Seat;
-use crate::chain::Chain;
-use crate::handlers::Program;
-use crate::ladder::Ladder;
-use crate::order::Order;
-use crate::placement::{self, Load};
+use self::kill_deadline::KillDeadline;
+use self::placement::Load;
+use self::respawn::CellRespawn;
 use crate::port::{CellId, CellPort};
+use crate::run::chain::Chain;
+use crate::run::handlers::Program;
+use crate::run::order::Order;
 
-pub use self::heard::Heard;
+pub use self::event::PoolEvent;
 pub use self::isolation::Isolation;
 
 /// How long a cell may take to start, in milliseconds.
@@ -57,7 +61,7 @@ pub struct Run {
     pub started_at: Time,
     component: ComponentKey,
     cell: CellId,
-    ladder: Ladder,
+    kill_deadline: KillDeadline,
     logged_bytes: u64,
     revoked: bool,
     chain: Option<Box<Chain>>,
@@ -72,7 +76,7 @@ pub struct Run {
 /// Where a run will execute. The dispatcher keeps this from the offer of a slot until the lease is
 /// granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// In this shared cell.
     Shared(CellId),
     /// In a cell that executes its component only.
@@ -84,7 +88,7 @@ pub enum Place {
 pub struct Pool<P> {
     port: P,
     shape: Shape,
-    seats: Vec<Seat>,
+    respawns: Vec<CellRespawn>,
     cells: BTreeMap<CellId, Cell>,
     runs: HashMap<RunId, Run>,
     by_lease: HashMap<LeaseId, RunId>,
@@ -105,7 +109,9 @@ impl<P: CellPort> Pool<P> {
         Self {
             port,
             shape,
-            seats: (0..shape.seats()).map(|_| Seat::default()).collect(),
+            respawns: (0..shape.cells_at_start())
+                .map(|_| CellRespawn::default())
+                .collect(),
             cells: BTreeMap::new(),
             runs: HashMap::new(),
             by_lease: HashMap::new(),
@@ -145,22 +151,22 @@ impl<P: CellPort> Pool<P> {
     }
 
     /// Returns places for at most `wanted` runs.
-    pub fn offer(&self, wanted: usize) -> Vec<Place> {
+    pub fn offer(&self, wanted: usize) -> Vec<Placement> {
         match self.shape.isolation {
             Isolation::Shared => {
                 let cells = placement::spread(self.loads(), wanted).into_iter();
-                cells.map(Place::Shared).collect()
+                cells.map(Placement::Shared).collect()
             }
-            Isolation::Component => vec![Place::OfComponent; wanted.min(self.free())],
+            Isolation::Component => vec![Placement::OfComponent; wanted.min(self.free())],
         }
     }
 
     /// Returns the name of a place, for people. A place of a component is not known before its run.
-    pub fn name(&self, place: &Place) -> &str {
+    pub fn name(&self, place: &Placement) -> &str {
         match place {
-            Place::Shared(cell) => self.cells.get(cell).map_or("cell-gone", |cell| &cell.name),
-            Place::OfComponent => self.shape.name,
-            Place::Alone => "cell-alone",
+            Placement::Shared(cell) => self.cells.get(cell).map_or("cell-gone", |cell| &cell.name),
+            Placement::OfComponent => self.shape.name,
+            Placement::Alone => "cell-alone",
         }
     }
 
@@ -183,14 +189,14 @@ impl<P: CellPort> Pool<P> {
     pub fn start(
         &mut self,
         now: Time,
-        place: &Place,
+        place: &Placement,
         program: &Program,
         order: Order,
     ) -> Result<(), Box<Order>> {
         let id = match place {
-            Place::Shared(id) => *id,
-            Place::OfComponent => self.cell_of(now, program.component),
-            Place::Alone => self.open(now, Kind::Alone),
+            Placement::Shared(id) => *id,
+            Placement::OfComponent => self.cell_of(now, program.component),
+            Placement::Alone => self.open(now, Kind::Alone),
         };
         let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) else {
             return Err(Box::new(order));
@@ -211,7 +217,7 @@ impl<P: CellPort> Pool<P> {
             started_at: now,
             component: program.component,
             cell: id,
-            ladder: Ladder::begin(now, start.limits.timeout_ms),
+            kill_deadline: KillDeadline::begin(now, start.limits.timeout_ms),
             logged_bytes: 0,
             revoked: false,
             chain: order.chain,
@@ -235,7 +241,7 @@ impl<P: CellPort> Pool<P> {
             return;
         };
         let grace_ms = grace_ms.unwrap_or(run.limits.grace_ms);
-        run.ladder.stop(now, grace_ms);
+        run.kill_deadline.stop(now, grace_ms);
         if let Some(cell) = self.cells.get_mut(&run.cell) {
             cell.outbox.push(ToCell::Stop {
                 run: *id,
@@ -282,10 +288,10 @@ impl<P: CellPort> Pool<P> {
             return;
         }
         self.retire_idle(|cell| cell.retires_at().is_some_and(|at| now >= at));
-        for seat in 0..self.seats.len() {
-            if self.seats[seat].is_due(now) {
-                let cell = self.open(now, Kind::Shared { seat });
-                self.seats[seat].take(cell);
+        for index in 0..self.respawns.len() {
+            if self.respawns[index].is_due(now) {
+                let cell = self.open(now, Kind::Shared { index });
+                self.respawns[index].started(cell);
             }
         }
     }
@@ -295,13 +301,13 @@ impl<P: CellPort> Pool<P> {
         let doomed = |run: &&Run| self.cells.get(&run.cell).is_some_and(|cell| cell.doomed);
         let kills = self.runs.values();
         let kills = kills.filter(|run| !run.planning && !doomed(run));
-        let kills = kills.map(|run| run.ladder.kill_at());
+        let kills = kills.map(|run| run.kill_deadline.kill_at());
         let starts = self.cells.values().filter_map(Cell::start_limit);
-        let seats = self.seats.iter().filter(|_| !self.closing);
-        let seats = seats.filter_map(Seat::due);
+        let respawns = self.respawns.iter().filter(|_| !self.closing);
+        let respawns = respawns.filter_map(CellRespawn::due);
         let idle = self.cells.values().filter(|_| !self.closing);
         let idle = idle.filter_map(Cell::retires_at);
-        kills.chain(starts).chain(seats).chain(idle).min()
+        kills.chain(starts).chain(respawns).chain(idle).min()
     }
 
     /// Sends each cell the messages that have collected since the last call.
@@ -347,8 +353,8 @@ impl<P: CellPort> Pool<P> {
         let id = CellId(self.cells_made);
         self.cells_made += 1;
         let (name, slots) = match kind {
-            Kind::Shared { seat } if self.shape.isolation == Isolation::Shared => (
-                format!("{}-{}", self.shape.name, seat + 1),
+            Kind::Shared { index } if self.shape.isolation == Isolation::Shared => (
+                format!("{}-{}", self.shape.name, index + 1),
                 self.shape.slots,
             ),
             Kind::Shared { .. } | Kind::Bound { .. } => (self.unused_name(), self.shape.slots),
@@ -389,7 +395,7 @@ impl<P: CellPort> Pool<P> {
 
     fn kill_overrun(&mut self, now: Time) {
         for (id, run) in self.runs.iter().filter(|(_, run)| !run.planning) {
-            let Some(overrun) = run.ladder.overrun(now) else {
+            let Some(overrun) = run.kill_deadline.overrun(now) else {
                 continue;
             };
             let Some(cell) = self.cells.get_mut(&run.cell) else {

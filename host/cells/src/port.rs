@@ -4,21 +4,21 @@ use host_core::cell::{FromCell, RunId, ToCell};
 use thiserror::Error;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::chain::{Planned, Planning};
+use crate::run::chain::{Planned, Planning};
 
 /// Identifies one cell. It is unique for the life of the host process and never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellId(pub u64);
 
-/// What a cell reports to the pool.
+/// What happens to a cell.
 #[derive(Debug)]
 pub enum CellEvent {
     /// The cell sent messages.
-    Said {
+    Received {
         cell: CellId,
-        /// The messages in order, each within the limits of [`super::check`].
+        /// The messages in order, each within the limits of [`super::process::check`].
         messages: Vec<FromCell>,
-        /// The room that they take among the unheard messages of the cell, until it is dropped.
+        /// The room that they take among the unhandled messages of the cell, until it is dropped.
         room: Option<OwnedSemaphorePermit>,
     },
     /// The steps of a run are planned.
@@ -34,7 +34,7 @@ pub enum CellEvent {
 /// A cell accepts no messages: it does not read them, or it is dying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the cell takes no messages")]
-pub struct Deaf;
+pub struct Unresponsive;
 
 /// Starts cells, sends them messages and kills them. No call blocks.
 ///
@@ -45,7 +45,7 @@ pub trait CellPort: Send {
     fn start(&mut self, cell: CellId, name: &str, slots: u32);
 
     /// Sends messages to a cell, in order.
-    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf>;
+    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Unresponsive>;
 
     /// Plans the steps of a run elsewhere. A [`CellEvent::Planned`] follows.
     fn plan(&mut self, run: RunId, planning: Planning);

@@ -1,8 +1,11 @@
 //! Real cells. One task for each process carries frames in both directions until the process is
 //! dead. This module makes no decisions.
 
-mod hand_over;
+pub mod check;
+mod fd_sender;
+pub mod frames;
 mod listen;
+pub mod once;
 mod talk;
 
 use std::collections::HashMap;
@@ -20,15 +23,15 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::hand_over::Giver;
+use self::fd_sender::FdSender;
 use self::listen::{listen, log};
 use self::talk::talk;
-use crate::chain::Planning;
-use crate::handlers::Program;
-use crate::port::{CellEvent, CellId, CellPort, Deaf};
-use crate::room::Room;
-use crate::roots::ReadRoots;
-use crate::spawn::{Spawned, Spawner};
+use crate::port::{CellEvent, CellId, CellPort, Unresponsive};
+use crate::run::chain::Planning;
+use crate::run::handlers::Program;
+use crate::sandbox::room::Room;
+use crate::sandbox::roots::ReadRoots;
+use crate::sandbox::spawn::{Spawned, Spawner};
 use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
 
@@ -106,8 +109,8 @@ impl Cells {
 
     /// Asks a component for its handlers, in a cell that does nothing else.
     pub async fn describe(&self, program: &Program) -> Result<Vec<HandlerInfo>, DescribeError> {
-        let (events, mut heard) = mpsc::channel(16);
-        let line = self.open(CellId(u64::MAX), "cell-describe", 1, events);
+        let (sender, mut events) = mpsc::channel(16);
+        let line = self.open(CellId(u64::MAX), "cell-describe", 1, sender);
         let component = program.component;
         let messages = vec![
             ToCell::Load {
@@ -125,9 +128,9 @@ impl Cells {
             return Err(DescribeError::CellGone("it did not start".to_owned()));
         }
         let answer = async {
-            while let Some(event) = heard.recv().await {
+            while let Some(event) = events.recv().await {
                 match event {
-                    CellEvent::Said { messages, .. } => {
+                    CellEvent::Received { messages, .. } => {
                         for message in messages {
                             if let FromCell::Described { result, .. } = message {
                                 let offered = result.map(|offer| offer.0);
@@ -201,12 +204,12 @@ impl CellPort for ProcessPort {
         self.lines.insert(cell, line);
     }
 
-    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf> {
-        let line = self.lines.get(&cell).ok_or(Deaf)?;
+    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Unresponsive> {
+        let line = self.lines.get(&cell).ok_or(Unresponsive)?;
         match line.outbound.try_send(messages) {
             // If the cell is closed, its death is about to be reported.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(Deaf),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Unresponsive),
         }
     }
 
@@ -269,11 +272,11 @@ async fn converse(
     kill: &CancellationToken,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
-    let opened = Giver::new(&socket, roots).and_then(|giver| {
+    let opened = FdSender::new(&socket, roots).and_then(|fd_sender| {
         socket.set_nonblocking(true)?;
-        Ok((UnixStream::from_std(socket)?.into_split(), giver))
+        Ok((UnixStream::from_std(socket)?.into_split(), fd_sender))
     });
-    let ((reader, writer), giver) = match opened {
+    let ((reader, writer), fd_sender) = match opened {
         Ok(opened) => opened,
         Err(error) => return format!("its socket cannot be used: {error}"),
     };
@@ -284,13 +287,13 @@ async fn converse(
             log(name, errors).await;
         }
     });
-    let (mut heard, mut logged) = (false, false);
+    let (mut all_read, mut logged) = (false, false);
     let reason = {
-        let mut talking = pin!(talk(writer, messages, giver));
+        let mut talking = pin!(talk(writer, messages, fd_sender));
         loop {
             tokio::select! {
                 end = &mut listening => {
-                    heard = true;
+                    all_read = true;
                     break end;
                 }
                 end = &mut talking => break end,
@@ -304,7 +307,7 @@ async fn converse(
     let status = child.wait().await;
     // Messages that the cell sent before its death are still in the pipes.
     let rest = async {
-        if !heard {
+        if !all_read {
             listening.await;
         }
         if !logged {

@@ -20,7 +20,8 @@ Exit codes:
   0  done                      4  the job was cancelled
   1  refused or failed         5  not found
   2  wrong command line        6  the host does not answer
-  3  the job was discarded     7  the wait timed out";
+  3  the job was discarded     7  the wait timed out
+  8  the host lost its place among the nodes of its database";
 
 /// Returns the nouns that wires bring.
 fn of_wires() -> impl Iterator<Item = &'static dyn Command> {

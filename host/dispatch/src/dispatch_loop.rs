@@ -19,8 +19,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use host_cells::feed::Feed;
-use host_cells::pool::Place;
+use host_cells::pool::Placement;
+use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::command::Command;
 use host_core::id::NodeId;
@@ -84,7 +84,7 @@ pub struct Wiring<P> {
     /// What the loop publishes.
     pub shared: Arc<Shared>,
     /// The cells, and what is deployed.
-    pub cells: Feed<P>,
+    pub cells: CellExecutor<P>,
     /// Executors that attempts are pushed to, and those whose workers pull.
     pub executors: Executors,
     /// The messages of workers that pull.
@@ -209,7 +209,7 @@ struct DispatchLoop<P> {
     store: Box<dyn Store>,
     clock: Clock,
     shared: Arc<Shared>,
-    cells: Feed<P>,
+    cells: CellExecutor<P>,
     executors: Executors,
     leases: LeaseService,
     pulls: Pulls,
@@ -250,10 +250,7 @@ impl<P: CellPort> DispatchLoop<P> {
             .commit(now, vec![Command::Recover { node: self.node }])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
-            tracing::info!(
-                jobs,
-                "jobs left running by the previous process are taken back"
-            );
+            tracing::info!(jobs, "requeueing jobs left running by the previous process");
         }
         let reader = self.store.reader()?;
         for executor in reader.runners_awaited()? {
@@ -401,7 +398,7 @@ impl<P: CellPort> DispatchLoop<P> {
     fn turn(&mut self, intake: Intake) -> Result<(), StoreError> {
         let now = self.clock.now();
         for event in intake.events {
-            for event in self.cells.pool.hear(now, event) {
+            for event in self.cells.pool.handle_event(now, event) {
                 self.handle_pool_event(now, event);
             }
         }
@@ -470,8 +467,8 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         if self.demand.has_suspects() {
             for _ in 0..self.cells.pool.free_alone(now) {
-                let name = self.cells.pool.name(&Place::Alone).to_owned();
-                slots.push(OfferedSlot::connected(Target::Cell(Place::Alone), name));
+                let name = self.cells.pool.name(&Placement::Alone).to_owned();
+                slots.push(OfferedSlot::connected(Target::Cell(Placement::Alone), name));
             }
         }
         for (executor, count) in self.executors.offer(&batch.for_executors) {

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_cells::feed::Feed;
+use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::port::spans::Spans;
 use host_core::port::{Execute, ForeignJob, Reply, Stop, Tag};
@@ -33,7 +33,7 @@ const WAITING_MAX: usize = 4_096;
 pub struct Wiring<P> {
     pub clock: Clock,
     /// The cells, and what is deployed.
-    pub cells: Feed<P>,
+    pub cells: CellExecutor<P>,
     /// Events of the cells.
     pub events: mpsc::Receiver<CellEvent>,
     /// Receives guests' logs, if they are kept.

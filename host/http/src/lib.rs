@@ -4,7 +4,6 @@
 //! `problem`, `extract` and `query` are for JSON APIs that use problem documents.
 
 pub mod budget;
-mod explained;
 pub mod extract;
 pub mod guard;
 mod heads;
@@ -12,6 +11,7 @@ pub mod json;
 pub mod local;
 pub mod metrics;
 pub mod problem;
+mod problem_stream;
 pub mod query;
 pub mod refusal;
 pub mod route;

@@ -73,7 +73,7 @@ fn make_way(path: &Path) -> io::Result<()> {
         found => found?,
     };
     if !found.file_type().is_socket() {
-        return refused("there is a file that is no socket");
+        return refused("the path exists and is not a socket");
     }
     if found.uid() != geteuid().as_raw() {
         return refused("there is a socket of another user");
@@ -124,7 +124,7 @@ mod tests {
                 _ => std::os::unix::fs::symlink("/nowhere", &path).unwrap(),
             }
             let refused = LocalListener::bind(&path).unwrap_err().to_string();
-            assert!(refused.contains("no socket"), "{refused}");
+            assert!(refused.contains("not a socket"), "{refused}");
         }
     }
 

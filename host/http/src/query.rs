@@ -63,7 +63,7 @@ impl WaitQuery {
 pub fn page_limit(asked: Option<u32>) -> Result<u32, Problem> {
     let limit = asked.unwrap_or(PAGE_ITEMS);
     if limit == 0 || limit > PAGE_ITEMS_MAX {
-        let detail = format!("limit: it is 1 to {PAGE_ITEMS_MAX}, this one is {limit}");
+        let detail = format!("limit: must be 1–{PAGE_ITEMS_MAX}, got {limit}");
         return Err(Problem::new(&kinds::INVALID_QUERY, detail));
     }
     Ok(limit)

@@ -23,11 +23,11 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::explained::Explained;
 use crate::heads::Unclear;
 use crate::local::LocalListener;
 use crate::metrics::Metrics;
 use crate::problem::Problem;
+use crate::problem_stream::ProblemStream;
 use crate::refusal::Refusal;
 use crate::write_timeout::WriteTimeout;
 
@@ -211,7 +211,7 @@ pub(crate) async fn connection(
 ) {
     let _open = Open::new(metrics);
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
-    let stream = Explained::new(stream, HEADER_BYTES_MAX);
+    let stream = ProblemStream::new(stream, HEADER_BYTES_MAX);
     let requests = Requests::new(router, stream.unclear());
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

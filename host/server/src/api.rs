@@ -29,8 +29,8 @@ mod tests;
 use std::sync::Arc;
 
 use axum::Router;
-use host_cells::handlers::Handlers;
 use host_cells::pool::Isolation;
+use host_cells::run::handlers::Handlers;
 use host_core::cell::Protection;
 use host_dispatch::Dispatch;
 use host_dispatch::costs::CostBook;

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use host_cells::build::Environment;
 use host_cells::compile::CACHE_BYTES_MAX;
 use host_cells::pool::Isolation;
-use host_cells::spawn::Confinement;
+use host_cells::run::build::Environment;
+use host_cells::sandbox::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::name::Name;
 use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
@@ -39,7 +39,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some("data"),
         value_name: "DIR",
         default: "data",
-        about: "Where jobs, components and logs are kept; one host at a time uses it",
+        about: "Where jobs, components and logs are kept; only one host may use it at a time",
     },
     store::SETTINGS[0],
     store::SETTINGS[1],
@@ -68,7 +68,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: None,
         value_name: "NAMES",
         default: "none",
-        about: "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or names with commas between them, at most 64",
+        about: "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64",
     },
     Setting {
         key: "http.socket",
@@ -99,7 +99,7 @@ pub const SETTINGS: &[Setting] = &[
         env: "HOST_CELL_MEMORY_MIB",
         flag: Some("cell-memory-mib"),
         value_name: "MIB",
-        default: "half of the machine's memory, divided among all cells that there may be",
+        default: "half of the machine's memory, divided among the maximum number of cells",
         about: "How much memory the guests of one cell may take together, in MiB",
     },
     Setting {
@@ -124,7 +124,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some("allow-weak"),
         value_name: "BOOL",
         default: "false",
-        about: "Whether to start on a system that confines cells too little: true or false",
+        about: "Whether to start on a system that cannot fully sandbox cells: true or false",
     },
     Setting {
         key: "grants.read_roots",
@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some("grant-read"),
         value_name: "DIRS",
         default: "none",
-        about: "The directories below which manifests may grant directories, with commas between them",
+        about: "The directories below which manifests may grant directories, comma-separated",
     },
     Setting {
         key: "grants.env",
@@ -140,7 +140,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some("grant-env"),
         value_name: "NAMES",
         default: "none",
-        about: "The variables of the host that manifests may grant, with commas between them; never HOST_…",
+        about: "The variables of the host that manifests may grant, comma-separated; never HOST_…",
     },
     Setting {
         key: "limits.queues",
@@ -172,7 +172,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: None,
         value_name: "MIB",
         default: "16384",
-        about: "How much room compiled components may take on the disk, in MiB; also for workers",
+        about: "How much disk space compiled components may use, in MiB; also for workers",
     },
     Setting {
         key: "shutdown.grace_seconds",
@@ -180,7 +180,7 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some("shutdown-grace-seconds"),
         value_name: "SECONDS",
         default: "30",
-        about: "How long running jobs may go on when the host is asked to stop, in seconds",
+        about: "How long running jobs may continue when the host stops, in seconds",
     },
     Setting {
         key: "logs.max_mib",
@@ -197,7 +197,7 @@ pub const TABLE_SETTINGS: &[TableSetting] = &[
     TableSetting {
         key: "queues.NAME.runner",
         default: "none",
-        about: "The runner that is given all jobs of this queue, whatever their handler",
+        about: "The runner that runs all jobs of this queue, regardless of their handler",
     },
     TableSetting {
         key: "queues.NAME.retention_seconds",
@@ -420,7 +420,7 @@ fn isolation(values: &Section<'_>) -> Result<Isolation, ConfigError> {
         return Ok(Isolation::default());
     };
     text.parse()
-        .map_err(|()| refused(origin, text, "shared or component is"))
+        .map_err(|()| refused(origin, text, "expected shared or component"))
 }
 
 /// Reads the names of proxies.
@@ -433,14 +433,14 @@ fn allowed_hosts(values: &Section<'_>) -> Result<Vec<String>, ConfigError> {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let is_name = |name: &str| name.len() <= 253 && name.bytes().all(letter);
     if let Some(wrong) = names.iter().find(|name| !is_name(name)) {
-        let wanted = "a name without scheme, port and `*` is, like jobs.example.com";
+        let wanted = "expected a name without scheme, port and `*`, like jobs.example.com";
         return Err(refused(origin, wrong, wanted));
     }
     if names.len() > ALLOWED_HOSTS_MAX {
         return Err(refused(
             origin,
             text,
-            format!("at most {ALLOWED_HOSTS_MAX} names are"),
+            format!("expected at most {ALLOWED_HOSTS_MAX} names"),
         ));
     }
     Ok(names.into_iter().map(str::to_owned).collect())
@@ -460,7 +460,7 @@ fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
             let mut others = wires.iter().filter(|other| other.name != wire.name);
             if let Some(other) = others.find(|other| other.configured.has_executor(&executor)) {
                 let message = format!(
-                    "`{executor}` is a runner of the wire {} too; choose another name",
+                    "`{executor}` is also a runner of the wire {}; choose another name",
                     other.name
                 );
                 return Err(ConfigError::Hidden { origin, message });

@@ -15,10 +15,10 @@ use thiserror::Error;
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 
 use host_cells::compile::CompileError;
-use host_cells::examine::{self, Candidate, Examiner};
-use host_cells::grants;
-use host_cells::handlers::{Flaw, Handlers, Program};
-use host_cells::limits::{self, LimitChange};
+use host_cells::deploy::examine::{self, Candidate, Examiner};
+use host_cells::deploy::grants;
+use host_cells::deploy::limits::{self, LimitChange};
+use host_cells::run::handlers::{Flaw, Handlers, Program};
 use host_dispatch::nodes::{Presence, SyncOutcome};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::tasks::Tasks;
@@ -41,9 +41,9 @@ pub struct Deployed {
     pub stubbed: Vec<String>,
 }
 
-/// What a new revision brings, apart from what the rules tell.
+/// What a new revision changes for its handlers.
 #[derive(Default)]
-struct Brings {
+struct RevisionChanges {
     grants_added: Vec<String>,
     limits_changed: Vec<LimitChange>,
     stubbed: Vec<String>,
@@ -159,7 +159,7 @@ impl Deployments {
         let shared = Arc::clone(&self.shared);
         let following = async move { shared.follow().await };
         self.run(following).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot take in what another node has deployed; it is tried again");
+            tracing::warn!(%error, "cannot apply a deploy of another node; retrying");
             SyncOutcome::Nothing
         })
     }
@@ -297,7 +297,7 @@ impl Shared {
         if !grants_added.is_empty() && !accept_grants {
             return Err(DeployError::NewGrants(grants_added));
         }
-        let brings = Brings {
+        let changes = RevisionChanges {
             grants_added,
             limits_changed: limits::changed(current.as_ref(), &manifest, &handlers),
             stubbed: compiled.stubbed.clone(),
@@ -314,7 +314,7 @@ impl Shared {
             revision: Box::new(revision),
             bytes,
         };
-        self.change(command, brings).await
+        self.change(command, changes).await
     }
 
     async fn rollback(&self, name: Name, number: u32) -> Result<Deployed, DeployError> {
@@ -325,13 +325,13 @@ impl Shared {
             .read(move |reader| reader.revisions(&asked))
             .await
             .map_err(unread)?;
-        let mut brings = Brings::default();
+        let mut changes = RevisionChanges::default();
         if let Some(target) = revisions.iter().find(|known| known.revision == number) {
             let digest = target.digest;
             let bytes = self.bytes(digest).await?;
             let compiled = self.compiled(digest, &bytes).await?;
             let before = revisions.iter().find(|known| known.revision == current);
-            brings = Brings {
+            changes = RevisionChanges {
                 grants_added: grants::added(before, &target.manifest, &target.handlers),
                 limits_changed: limits::changed(before, &target.manifest, &target.handlers),
                 stubbed: compiled.stubbed.clone(),
@@ -342,7 +342,7 @@ impl Shared {
             component: name,
             revision: number,
         };
-        self.change(command, brings).await
+        self.change(command, changes).await
     }
 
     async fn remove(&self, name: Name) -> Result<(), DeployError> {
@@ -355,7 +355,11 @@ impl Shared {
         self.announce(None).await.map(drop)
     }
 
-    async fn change(&self, command: Command, brings: Brings) -> Result<Deployed, DeployError> {
+    async fn change(
+        &self,
+        command: Command,
+        changes: RevisionChanges,
+    ) -> Result<Deployed, DeployError> {
         let reply = self
             .dispatch
             .submit(command)
@@ -375,9 +379,9 @@ impl Shared {
             revision: *revision,
             unchanged,
             removed,
-            grants_added: brings.grants_added,
-            limits_changed: brings.limits_changed,
-            stubbed: brings.stubbed,
+            grants_added: changes.grants_added,
+            limits_changed: changes.limits_changed,
+            stubbed: changes.stubbed,
         })
     }
 
@@ -397,12 +401,12 @@ impl Shared {
         };
         let digest_shown = digest.to_string();
         match &compiled {
-            Ok(()) => tracing::info!(digest = digest_shown, "a component is compiled again"),
+            Ok(()) => tracing::info!(digest = digest_shown, "recompiled a component"),
             Err(error) => {
                 tracing::error!(
                     digest = digest_shown,
                     error,
-                    "a component cannot be compiled again: its handlers do not run"
+                    "cannot recompile a component: its handlers do not run"
                 );
             }
         }

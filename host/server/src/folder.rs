@@ -10,9 +10,9 @@ use host_core::name::Name;
 use host_core::rejection::Rejection;
 use thiserror::Error;
 
-use host_cells::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
-use host_cells::handlers::Handlers;
-use host_cells::manifest::{self, ManifestError};
+use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
+use host_cells::deploy::manifest::{self, ManifestError};
+use host_cells::run::handlers::Handlers;
 
 use crate::deploy::{DeployError, Deployments};
 use host_dispatch::SubmitError;
@@ -27,7 +27,7 @@ pub enum FolderError {
     #[error("{}: {error}", .path.display())]
     Manifest { path: PathBuf, error: ManifestError },
     /// A file's name is not a valid component name, and no manifest gives another.
-    #[error("{}: its name cannot be a component's; give one in a manifest beside it, `name = \"…\"`", .path.display())]
+    #[error("{}: not a valid component name; give one in a manifest beside it, `name = \"…\"`", .path.display())]
     Name { path: PathBuf },
     /// A component was rejected.
     #[error("{}: {error}", .path.display())]

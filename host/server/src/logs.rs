@@ -151,7 +151,7 @@ fn tell(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> {
         level: Level::Warn,
         source: LogSource::Host,
         message: format!(
-            "{} lines from here on were dropped: logs came faster than the disk takes them",
+            "{} lines from here on were dropped: logs arrived faster than they could be written",
             gap.lines
         ),
         fields: Vec::new(),
@@ -252,7 +252,8 @@ mod tests {
             .iter()
             .map(|(_, line)| (line.attempt, line.at, line.message.as_str()))
             .collect();
-        let text = "2 lines from here on were dropped: logs came faster than the disk takes them";
+        let text =
+            "2 lines from here on were dropped: logs arrived faster than they could be written";
         assert_eq!(said, [(2, Time(1_007), text)]);
     }
 }

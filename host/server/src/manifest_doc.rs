@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use host_cells::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
+use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
 use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
 use host_core::policy::Retention;
 use host_core::seconds::Seconds;
@@ -14,7 +14,7 @@ const INTRO: &str = "\
 
 Limits and grants of handlers, in a TOML file beside the component: `report.toml` beside `report.wasm`,
 or `host deploy --manifest FILE`. An unknown key is an error. Generated from what the host reads;
-`UPDATE_DOCS=1 cargo test -p host-server` writes it anew.
+`cargo xtask test docs --update` writes it anew.
 
 ```toml
 ";

@@ -126,7 +126,7 @@ impl Default for Metrics {
         );
         registry.register(
             "node_heartbeat_age_seconds",
-            "Time since a node said that it lives, for the first 100 that have not gone",
+            "Time since the last heartbeat of a node, for the first 100 that have not gone",
             beats.clone(),
         );
         registry.register(

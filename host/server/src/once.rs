@@ -6,12 +6,12 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use host_cells::build::{Caps, Environment, RunBuilder, RunRequest};
 use host_cells::compile::CACHE_BYTES_MAX;
-use host_cells::examine::{Candidate, Examiner, Flaw, Setup, StartError};
-use host_cells::handlers::Handlers;
-use host_cells::once::RunEvent;
-use host_cells::spawn::CellProgram;
+use host_cells::deploy::examine::{Candidate, Examiner, Flaw, Setup, StartError};
+use host_cells::process::once::RunEvent;
+use host_cells::run::build::{Caps, Environment, RunBuilder, RunRequest};
+use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::spawn::CellProgram;
 use host_core::cell::Context;
 use host_core::handler::{HandlerInfo, Manifest};
 use host_core::json::JsonText;

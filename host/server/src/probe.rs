@@ -1,7 +1,7 @@
 //! How this system confines cells, for `host doctor`.
 
-use host_cells::protection::{ProtectionError, probe};
-use host_cells::spawn::CellProgram;
+use host_cells::sandbox::protection::{ProtectionError, probe};
+use host_cells::sandbox::spawn::CellProgram;
 use host_core::cell::Protection;
 
 /// Starts a child that is confined as a cell, and asks it.

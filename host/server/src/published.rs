@@ -13,6 +13,6 @@ pub(crate) fn check(name: &str, generated: &str) {
     let published = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(
         published, generated,
-        "docs/{name} is out of date: UPDATE_DOCS=1 cargo test -p host-server"
+        "docs/{name} is out of date: run `cargo xtask test docs --update`"
     );
 }

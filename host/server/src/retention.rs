@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use host_cells::handlers::Handler;
+use host_cells::run::handlers::Handler;
 use host_core::name::Name;
 use host_core::policy::RetentionChoice;
 

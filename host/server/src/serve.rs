@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use host_cells::compile::CompileError;
-use host_cells::examine::StartError;
-use host_cells::spawn::CellProgram;
+use host_cells::deploy::examine::StartError;
+use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
 use host_http::local::LocalListener;
 use host_store::StoreError;
@@ -103,7 +103,7 @@ pub enum ServeError {
         error: io::Error,
     },
     /// A part of the host failed because of a bug.
-    #[error("the dispatch loop ended by a mistake in the host; report it with the host's log")]
+    #[error("internal error: the dispatch loop has ended; report it with the host's log")]
     Broken,
 }
 
@@ -308,9 +308,9 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
 
 fn say_asked(phase: Phase) {
     if phase == Phase::Running {
-        tracing::info!("asked to stop: running jobs may end; ask again to give them up");
+        tracing::info!("stopping once running jobs have ended; signal again to abandon them");
     } else {
-        tracing::warn!("asked to stop again: running jobs are given up");
+        tracing::warn!("second signal: abandoning running jobs");
     }
 }
 

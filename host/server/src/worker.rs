@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use host_cells::build::{Environment, RunBuilder};
 use host_cells::compile::CompileError;
-use host_cells::examine::{Examiner, Setup, StartError};
-use host_cells::feed::Feed;
-use host_cells::handlers::Handlers;
+use host_cells::deploy::examine::{Examiner, Setup, StartError};
+use host_cells::pool::executor::CellExecutor;
 use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::process::ProcessPort;
-use host_cells::spawn::CellProgram;
+use host_cells::run::build::{Environment, RunBuilder};
+use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::spawn::CellProgram;
 use host_core::name::Name;
 use host_core::port::Counters;
 use host_core::port::spans::Spans;
@@ -272,7 +272,7 @@ impl Workers {
         // Cells start while the handlers are loaded.
         let (foreign, work) = Foreign::new(Wiring {
             clock,
-            cells: Feed::new(Pool::new(port, shape), runs),
+            cells: CellExecutor::new(Pool::new(port, shape), runs),
             events,
             logs: None,
             history: None,

@@ -17,10 +17,10 @@ const JOBS: [usize; 2] = [1, 2];
 /// The part that has a row for each component.
 const COMPONENTS: usize = 8;
 
-/// After how many rows progress is told.
+/// How many rows pass between two reports of progress.
 const TOLD_ROWS: u64 = 1_000;
 
-/// What is done with the rows.
+/// What happens to the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// They are copied.

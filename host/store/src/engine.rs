@@ -127,7 +127,7 @@ pub(crate) trait Rows {
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
     fn has_queue(&mut self, queue: &Name) -> bool;
-    /// Counts what is limited.
+    /// Counts what the capacity limits.
     fn counts(&mut self) -> Counts;
 
     /// Keeps changes, the newest of all, and forgets the oldest. Returns the number of the first.

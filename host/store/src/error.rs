@@ -36,17 +36,17 @@ pub enum StoreError {
         /// The error of the connection.
         message: String,
     },
-    /// Others may have taken the place of this host among the nodes of its store. What it runs may run
-    /// elsewhere.
+    /// Other nodes may have taken over the jobs of this host, because its heartbeats stopped or because a later
+    /// process has replaced it.
     #[error(
-        "this host has lost its place among the nodes of its store: it was not heard of for too long, or \
-         a later process of this host has taken its place; start it again"
+        "this host has lost its place among the nodes of its store: its heartbeats stopped for too long, or \
+         a later process of this host has replaced it; start it again"
     )]
     Fenced,
     /// The store was written by a later version of the host.
     #[error(
         "{what} has version {version}, this host knows versions up to {known}; \
-         start a host as new as the one that wrote it, or use another {place}"
+         start a host at least as new as the one that wrote it, or use another {place}"
     )]
     Newer {
         /// The file or the schema.
@@ -58,7 +58,7 @@ pub enum StoreError {
         /// The latest version that this host knows.
         known: i64,
     },
-    /// The data on disk is not what was written.
+    /// The data on disk is damaged.
     #[error("{what} is damaged: {message}; restore the data directory from a copy")]
     Damaged {
         /// The damaged record.

@@ -108,7 +108,7 @@ impl SqliteStore {
         let keep = "INSERT OR IGNORE INTO node VALUES (1, ?1)";
         self.connection
             .execute(keep, [fresh.0.into_bytes()])
-            .map_err(doing("keep the id of this host"))?;
+            .map_err(doing("store the id of this host"))?;
         let kept = self
             .connection
             .query_row("SELECT id FROM node", [], |row| row.get(0));

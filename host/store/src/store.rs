@@ -39,7 +39,7 @@ pub trait Store: Send {
         Ok(())
     }
 
-    /// Sets how much the store keeps from now on. What is kept already stays.
+    /// Limits how much the store accepts from now on. What it already has stays.
     fn limit(&mut self, capacity: Capacity);
 
     /// Opens a reader. Each of its calls sees all batches that were committed before the call.
@@ -134,7 +134,7 @@ pub trait Heartbeat: Send {
         components: &Arc<Components>,
     ) -> Result<ClusterView, StoreError>;
 
-    /// Says that the node has ended: what it left may be taken at once.
+    /// Announces that the node has ended: others may take over its jobs at once.
     fn leave(&mut self) -> Result<(), StoreError>;
 }
 

@@ -238,17 +238,33 @@ pub trait JobLogs: Send + Sync {
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
 }
 
-/// Lists each code of `$all` with its meaning: what [`Wire::refusals`] returns.
+/// Declares the codes of a wire, each in one row: its name, its text, the HTTP status if all of them have
+/// one, and what it means with what to do. `CODES` is what [`Wire::refusals`] returns.
 macro_rules! codes {
-    ($all:expr) => {{
-        let mut codes = [("", ""); $all.len()];
-        let mut at = 0;
-        while at < $all.len() {
-            codes[at] = ($all[at].as_str(), $all[at].meaning());
-            at += 1;
+    ($($name:ident = $text:literal, $meaning:literal;)+) => {
+        /// Why a message is refused, as shown in metrics, logs and answers.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(super) enum Code {
+            $($name,)+
         }
-        codes
-    }};
+
+        pub(super) const CODES: &[(&str, &str)] = &[$(($text, $meaning),)+];
+
+        impl Code {
+            pub(super) const fn as_str(self) -> &'static str {
+                CODES[self as usize].0
+            }
+        }
+    };
+    ($($name:ident = $text:literal, $status:literal, $meaning:literal;)+) => {
+        $crate::wire::codes! { $($name = $text, $meaning;)+ }
+
+        impl Code {
+            pub(super) const fn status(self) -> u16 {
+                [$($status,)+][self as usize]
+            }
+        }
+    };
 }
 
 pub(crate) use codes;

@@ -7,8 +7,8 @@ use std::time::UNIX_EPOCH;
 use tempfile::TempDir;
 
 use super::*;
-use crate::child::Confinement;
-use crate::child::tests::write_script;
+use crate::sandbox::child::Confinement;
+use crate::sandbox::child::tests::write_script;
 
 #[test]
 fn what_nobody_needs_is_swept_once_it_is_old() {

@@ -6,14 +6,14 @@ use host_core::cell::{ComponentKey, Handover, RunId, Start, ToCell};
 use host_core::time::Time;
 
 use super::START_TIMEOUT_MS;
-use crate::handlers::Program;
-use crate::ladder::Overrun;
+use crate::pool::kill_deadline::Overrun;
+use crate::run::handlers::Program;
 
 /// What a cell is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Executes many runs. If it dies, another cell replaces it.
-    Shared { seat: usize },
+    Shared { index: usize },
     /// Executes runs of this component only.
     Bound { component: ComponentKey },
     /// Executes one suspect and then ends.

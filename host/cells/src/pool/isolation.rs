@@ -62,7 +62,7 @@ impl Shape {
     }
 
     /// Returns how many cells are started before there are runs.
-    pub(super) fn seats(self) -> usize {
+    pub(super) fn cells_at_start(self) -> usize {
         match self.isolation {
             Isolation::Shared => self.cells,
             Isolation::Component => 1,
@@ -126,8 +126,8 @@ impl<P: CellPort> Pool<P> {
             None => self.open(now, kind),
         };
         if let Some(cell) = self.cells.get_mut(&id) {
-            if let Kind::Shared { seat } = cell.kind {
-                self.seats[seat].vacate(cell.ready);
+            if let Kind::Shared { index } = cell.kind {
+                self.respawns[index].release(cell.ready);
             }
             cell.kind = kind;
         }

@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
-use crate::chain::Step;
 use crate::port::CellEvent;
-use crate::port::fake::{FakePort, Record, Told, compiled};
+use crate::port::fake::{FakePort, Record, Sent, compiled};
+use crate::run::chain::Step;
 
 mod isolation;
 
@@ -47,27 +47,27 @@ impl Bench {
             orders: 0,
         };
         bench.pool.tick(Time(0));
-        bench.hear(0);
+        bench.handle_events(0);
         bench
     }
 
-    fn hear(&mut self, now: i64) -> Vec<Heard> {
+    fn handle_events(&mut self, now: i64) -> Vec<PoolEvent> {
         self.pool.flush();
-        let mut heard = Vec::new();
+        let mut events = Vec::new();
         while let Ok(event) = self.events.try_recv() {
-            heard.extend(self.pool.hear(Time(now), event));
+            events.extend(self.pool.handle_event(Time(now), event));
         }
-        heard
+        events
     }
 
-    fn start(&mut self, now: i64, place: &Place, handler: &str) -> LeaseId {
+    fn start(&mut self, now: i64, place: &Placement, handler: &str) -> LeaseId {
         self.begin(now, place, start_of(handler), None)
     }
 
     fn begin(
         &mut self,
         now: i64,
-        place: &Place,
+        place: &Placement,
         start: Start,
         chain: Option<Box<Chain>>,
     ) -> LeaseId {
@@ -78,7 +78,7 @@ impl Bench {
         &mut self,
         now: i64,
         component: ComponentKey,
-        place: &Place,
+        place: &Placement,
         start: Start,
         chain: Option<Box<Chain>>,
     ) -> LeaseId {
@@ -108,11 +108,11 @@ impl Bench {
         self.start(now, &place, handler)
     }
 
-    fn count(&self, told: &Told) -> usize {
+    fn count(&self, sent: &Sent) -> usize {
         self.record
             .all()
             .iter()
-            .filter(|other| *other == told)
+            .filter(|other| *other == sent)
             .count()
     }
 }
@@ -147,22 +147,22 @@ fn start_of(handler: &str) -> Start {
 }
 
 /// The events in short form, sorted by lease.
-fn short(heard: &[Heard]) -> Vec<(u128, String)> {
-    let mut short: Vec<(u128, String)> = heard
+fn short(events: &[PoolEvent]) -> Vec<(u128, String)> {
+    let mut short: Vec<(u128, String)> = events
         .iter()
-        .filter_map(|heard| match heard {
-            Heard::Ended { run, outcome, .. } => {
+        .filter_map(|events| match events {
+            PoolEvent::Ended { run, outcome, .. } => {
                 let text = match outcome {
                     Outcome::Failed(failure) => failure.kind.as_str().to_owned(),
                     other => other.as_str().to_owned(),
                 };
                 Some((run.lease.0.as_u128(), text))
             }
-            Heard::Lost { run, loss } => Some((run.lease.0.as_u128(), format!("{loss:?}"))),
-            Heard::Damaged { .. }
-            | Heard::Used { .. }
-            | Heard::Progressed { .. }
-            | Heard::Logged { .. } => None,
+            PoolEvent::Lost { run, loss } => Some((run.lease.0.as_u128(), format!("{loss:?}"))),
+            PoolEvent::Damaged { .. }
+            | PoolEvent::Used { .. }
+            | PoolEvent::Progressed { .. }
+            | PoolEvent::Logged { .. } => None,
         })
         .collect();
     short.sort();
@@ -186,22 +186,22 @@ fn runs_spread_over_cells_and_a_component_is_loaded_once_in_each() {
     assert_eq!((bench.pool.free(), bench.pool.offer(1).len()), (0, 0));
     bench.pool.flush();
     for cell in ["cell-1", "cell-2"] {
-        assert_eq!(bench.count(&Told::Load(cell.to_owned())), 1);
+        assert_eq!(bench.count(&Sent::Load(cell.to_owned())), 1);
     }
     bench.pool.keep_loaded(|_| false);
     bench.pool.flush();
-    assert_eq!(bench.count(&Told::Unload("cell-1".to_owned())), 0, "in use");
+    assert_eq!(bench.count(&Sent::Unload("cell-1".to_owned())), 0, "in use");
 }
 
 #[test]
 fn an_ended_run_frees_its_slot_and_its_component() {
     let mut bench = Bench::new(true);
     bench.shared(0, "noop");
-    assert_eq!(short(&bench.hear(1)), texts(&[(1, "completed")]));
+    assert_eq!(short(&bench.handle_events(1)), texts(&[(1, "completed")]));
     assert_eq!((bench.pool.free(), bench.pool.runs()), (8, 0));
     bench.pool.keep_loaded(|_| false);
     bench.pool.flush();
-    assert_eq!(bench.count(&Told::Unload("cell-1".to_owned())), 1);
+    assert_eq!(bench.count(&Sent::Unload("cell-1".to_owned())), 1);
 }
 
 #[test]
@@ -210,10 +210,10 @@ fn a_cell_that_gets_ready_late_is_killed_and_followed_by_another() {
     assert_eq!(bench.pool.free(), 0);
     assert_eq!(bench.pool.due(), Some(Time(15_000)));
     bench.pool.tick(Time(15_000));
-    bench.hear(15_000);
+    bench.handle_events(15_000);
     bench.pool.tick(Time(15_000));
-    assert_eq!(bench.count(&Told::Killed("cell-1".to_owned())), 1);
-    assert_eq!(bench.count(&Told::Started("cell-1".to_owned())), 2);
+    assert_eq!(bench.count(&Sent::Killed("cell-1".to_owned())), 1);
+    assert_eq!(bench.count(&Sent::Started("cell-1".to_owned())), 2);
 }
 
 #[test]
@@ -223,15 +223,15 @@ fn the_ladder_kills_for_the_one_that_does_not_stop_and_the_others_are_innocent()
     let stubborn = bench.start(0, &cell, "ignore");
     bench.start(0, &cell, "hang");
     bench.pool.stop(Time(10), stubborn, None, "cancelled");
-    assert!(bench.hear(10).is_empty());
-    assert_eq!(bench.count(&Told::Stop(100)), 1, "the handler's own grace");
+    assert!(bench.handle_events(10).is_empty());
+    assert_eq!(bench.count(&Sent::Stop(100)), 1, "the handler's own grace");
     assert_eq!(bench.pool.due(), Some(Time(10 + 100 + 250)));
     bench.pool.tick(Time(359));
-    assert!(bench.hear(359).is_empty());
+    assert!(bench.handle_events(359).is_empty());
     bench.pool.tick(Time(360));
-    let heard = bench.hear(360);
+    let events = bench.handle_events(360);
     let expected = texts(&[(1, "cancelled"), (2, "Innocent")]);
-    assert_eq!(short(&heard), expected);
+    assert_eq!(short(&events), expected);
 }
 
 #[test]
@@ -239,9 +239,12 @@ fn a_run_over_its_time_limit_costs_its_cell() {
     let mut bench = Bench::new(true);
     bench.shared(0, "ignore");
     bench.pool.tick(Time(2_999));
-    assert!(bench.hear(2_999).is_empty());
+    assert!(bench.handle_events(2_999).is_empty());
     bench.pool.tick(Time(3_000));
-    assert_eq!(short(&bench.hear(3_000)), texts(&[(1, "timed_out")]));
+    assert_eq!(
+        short(&bench.handle_events(3_000)),
+        texts(&[(1, "timed_out")])
+    );
 }
 
 #[test]
@@ -250,11 +253,11 @@ fn all_in_a_cell_that_crashes_are_suspects() {
     let cell = bench.pool.offer(1)[0].clone();
     bench.start(0, &cell, "hang");
     bench.start(0, &cell, "crash");
-    let heard = bench.hear(1);
+    let events = bench.handle_events(1);
     let died = "CellDied { alone: false }";
-    assert_eq!(short(&heard), texts(&[(1, died), (2, died)]));
+    assert_eq!(short(&events), texts(&[(1, died), (2, died)]));
     bench.pool.tick(Time(1));
-    bench.hear(1);
+    bench.handle_events(1);
     assert_eq!(bench.pool.free(), 8, "another cell follows at once");
 }
 
@@ -262,15 +265,15 @@ fn all_in_a_cell_that_crashes_are_suspects() {
 fn a_suspect_gets_a_cell_of_its_own_that_ends_with_it() {
     let mut bench = Bench::new(true);
     assert_eq!(bench.pool.free_alone(Time(0)), 2);
-    bench.start(0, &Place::Alone, "noop");
+    bench.start(0, &Placement::Alone, "noop");
     assert_eq!(bench.pool.free_alone(Time(0)), 1);
     assert_eq!(bench.pool.free(), 8, "others do not share it");
-    assert_eq!(short(&bench.hear(1)), texts(&[(1, "completed")]));
-    assert_eq!(bench.count(&Told::Killed("cell-alone-1".to_owned())), 1);
+    assert_eq!(short(&bench.handle_events(1)), texts(&[(1, "completed")]));
+    assert_eq!(bench.count(&Sent::Killed("cell-alone-1".to_owned())), 1);
     assert_eq!(bench.pool.free_alone(Time(1)), 2);
-    bench.start(1, &Place::Alone, "crash");
-    let heard = bench.hear(2);
-    assert_eq!(short(&heard), texts(&[(2, "CellDied { alone: true }")]));
+    bench.start(1, &Placement::Alone, "crash");
+    let events = bench.handle_events(2);
+    assert_eq!(short(&events), texts(&[(2, "CellDied { alone: true }")]));
 }
 
 #[test]
@@ -314,20 +317,20 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
         let mut bench = Bench::new(true);
         bench.shared(0, "hang");
         bench.pool.flush();
-        let said = CellEvent::Said {
+        let event = CellEvent::Received {
             cell,
             messages: vec![message.clone()],
             room: None,
         };
-        let mut heard = bench.pool.hear(Time(1), said);
-        heard.extend(bench.hear(1));
-        let became = short(&heard)
+        let mut events = bench.pool.handle_event(Time(1), event);
+        events.extend(bench.handle_events(1));
+        let became = short(&events)
             .pop()
             .map(|(_, text)| text)
             .unwrap_or_default();
         assert_eq!(became, becomes, "{message:?} from {cell:?}");
         let name = format!("cell-{}", cell.0 + 1);
-        assert_eq!(bench.count(&Told::Killed(name)), killed, "{message:?}");
+        assert_eq!(bench.count(&Sent::Killed(name)), killed, "{message:?}");
     }
 }
 
@@ -335,9 +338,9 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
 fn a_result_over_the_handlers_limit_is_a_failure() {
     let mut bench = Bench::new(true);
     bench.shared(0, "giant");
-    let heard = bench.hear(1);
+    let events = bench.handle_events(1);
     assert_eq!(
-        short(&heard),
+        short(&events),
         texts(&[(1, FailureKind::ResultTooLarge.as_str())])
     );
 }
@@ -346,20 +349,20 @@ fn a_result_over_the_handlers_limit_is_a_failure() {
 fn nothing_is_heard_of_a_revoked_run() {
     let mut bench = Bench::new(true);
     let lease = bench.shared(0, "hang");
-    bench.hear(0);
+    bench.handle_events(0);
     bench.pool.revoke(Time(1), lease);
-    assert!(short(&bench.hear(1)).is_empty());
-    assert_eq!((bench.pool.runs(), bench.count(&Told::Stop(0))), (0, 1));
+    assert!(short(&bench.handle_events(1)).is_empty());
+    assert_eq!((bench.pool.runs(), bench.count(&Sent::Stop(0))), (0, 1));
 }
 
 #[test]
 fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
     let mut bench = Bench::new(true);
     bench.shared(0, "hang");
-    bench.hear(0);
+    bench.handle_events(0);
     bench.pool.close();
-    let heard = bench.hear(1);
-    assert_eq!(short(&heard), texts(&[(1, "HostRestarted")]));
+    let events = bench.handle_events(1);
+    assert_eq!(short(&events), texts(&[(1, "HostRestarted")]));
     bench.pool.tick(Time(60_000));
     assert!(bench.pool.is_empty());
     assert_eq!(bench.pool.due(), None);
@@ -367,8 +370,8 @@ fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
 
 /// Deploys the handlers of the fake cells and makes a chain from the result of one of them.
 fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
-    use crate::handlers::Handlers;
-    use crate::programs::Programs;
+    use crate::run::handlers::Handlers;
+    use crate::run::programs::Programs;
     use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
     let info = |name: &&str| HandlerInfo {
         name: name.parse().unwrap(),
@@ -419,11 +422,11 @@ fn a_chain_keeps_its_slot_and_its_lease_to_the_end() {
             "turn {turn}"
         );
         assert!(ended.is_empty(), "turn {turn}");
-        ended = bench.hear(turn);
+        ended = bench.handle_events(turn);
     }
-    ended.extend(bench.hear(4));
+    ended.extend(bench.handle_events(4));
     let [
-        Heard::Ended {
+        PoolEvent::Ended {
             run,
             outcome,
             meter,
@@ -447,38 +450,41 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
         let (start, chain) = chained(steps);
         let place = bench.pool.offer(1)[0].clone();
         let lease = bench.begin(0, &place, start, chain);
-        bench.hear(0);
+        bench.handle_events(0);
         bench.pool.flush();
         lease
     };
     let lease = begin(&mut bench, &["hang", "echo"]);
     bench.pool.stop(Time(1), lease, None, "enough");
-    assert_eq!(short(&bench.hear(1)), texts(&[(1, "cancelled")]));
+    assert_eq!(short(&bench.handle_events(1)), texts(&[(1, "cancelled")]));
 
     begin(&mut bench, &["noop", "ignore"]);
-    bench.hear(900);
+    bench.handle_events(900);
     assert_eq!(
         bench.pool.due(),
         Some(Time(3_000)),
         "its time began with it"
     );
     bench.pool.tick(Time(3_000));
-    assert_eq!(short(&bench.hear(3_000)), texts(&[(2, "timed_out")]));
+    assert_eq!(
+        short(&bench.handle_events(3_000)),
+        texts(&[(2, "timed_out")])
+    );
 
     bench.pool.tick(Time(3_000));
-    bench.hear(3_000);
+    bench.handle_events(3_000);
     let lease = begin(&mut bench, &["noop", "hang"]);
     bench.pool.stop(Time(3_001), lease, None, "enough");
-    let heard = bench.hear(3_001);
+    let events = bench.handle_events(3_001);
     assert_eq!(
-        short(&heard),
+        short(&events),
         texts(&[(3, "cancelled")]),
         "a stop between two steps"
     );
 
     begin(&mut bench, &["crash", "echo"]);
     assert_eq!(
-        short(&bench.hear(3_002)),
+        short(&bench.handle_events(3_002)),
         texts(&[(4, "CellDied { alone: true }")])
     );
     assert_eq!(bench.pool.runs(), 0);
@@ -493,21 +499,21 @@ fn a_chain_whose_plan_is_late_ends_without_its_cell() {
     bench.begin(0, &place, start, chain);
     bench.pool.flush();
     let listed = bench.events.try_recv().unwrap();
-    assert!(bench.pool.hear(Time(0), listed).is_empty());
+    assert!(bench.pool.handle_event(Time(0), listed).is_empty());
     let late = Time(100_000);
     assert!(bench.pool.due().is_none_or(|due| due > late));
     bench.pool.tick(late);
     let planned = bench.events.try_recv().unwrap();
-    let heard = bench.pool.hear(late, planned);
+    let events = bench.pool.handle_event(late, planned);
     let [
-        Heard::Ended {
+        PoolEvent::Ended {
             outcome: Outcome::Failed(failure),
             ..
         },
-    ] = heard.as_slice()
+    ] = events.as_slice()
     else {
-        panic!("{heard:?}");
+        panic!("{events:?}");
     };
     assert_eq!(failure.kind, FailureKind::TimedOut);
-    assert_eq!(bench.count(&Told::Killed("cell-1".to_owned())), 0);
+    assert_eq!(bench.count(&Sent::Killed("cell-1".to_owned())), 0);
 }

@@ -13,13 +13,13 @@ use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::time::Time;
 use tokio::sync::mpsc;
 
-use host_cells::chain::Planning;
-use host_cells::handlers::Handlers;
-use host_cells::port::{CellEvent, CellId, CellPort, Deaf};
+use host_cells::port::{CellEvent, CellId, CellPort, Unresponsive};
+use host_cells::run::chain::Planning;
+use host_cells::run::handlers::Handlers;
 
 /// A message to a cell, in short form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Sent {
     Started(String),
     Load(String),
     Start(String, Began),
@@ -38,14 +38,14 @@ pub(crate) struct Began {
 /// All messages to cells, in order. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Record(
-    Arc<Mutex<Vec<Told>>>,
+    Arc<Mutex<Vec<Sent>>>,
     Arc<Mutex<Vec<(CellId, RunId, String)>>>,
     /// Which component was given to which cell.
     pub(crate) Arc<Mutex<Vec<(CellId, ComponentKey)>>>,
 );
 
 impl Record {
-    pub(crate) fn all(&self) -> Vec<Told> {
+    pub(crate) fn all(&self) -> Vec<Sent> {
         self.0.lock().unwrap().clone()
     }
 
@@ -56,8 +56,8 @@ impl Record {
         (*cell, *run)
     }
 
-    fn note(&self, told: Told) {
-        self.0.lock().unwrap().push(told);
+    fn record(&self, sent: Sent) {
+        self.0.lock().unwrap().push(sent);
     }
 }
 
@@ -88,14 +88,14 @@ impl FakePort {
         (port, record)
     }
 
-    fn say(&self, cell: CellId, message: FromCell) {
+    fn report(&self, cell: CellId, message: FromCell) {
         let messages = vec![message];
-        let said = CellEvent::Said {
+        let event = CellEvent::Received {
             cell,
             messages,
             room: None,
         };
-        self.events.try_send(said).unwrap();
+        self.events.try_send(event).unwrap();
     }
 
     fn die(&mut self, cell: CellId, how: &str) {
@@ -111,7 +111,7 @@ impl FakePort {
             cpu_us: 2,
             peak_memory_bytes: 3,
         };
-        self.say(
+        self.report(
             cell,
             FromCell::Ended {
                 run,
@@ -126,12 +126,12 @@ impl FakePort {
         self.runs.insert(start.run, handler.clone());
         let run = (cell, start.run, handler.clone());
         self.record.1.lock().unwrap().push(run);
-        let told = Began {
+        let sent = Began {
             handler: handler.clone(),
             attempt: start.context.attempt,
         };
         self.record
-            .note(Told::Start(self.names[&cell].clone(), told));
+            .record(Sent::Start(self.names[&cell].clone(), sent));
         let run = start.run;
         match handler.as_str() {
             "noop" | "noop-checked" => {
@@ -160,7 +160,7 @@ impl FakePort {
                     percent: Some(50.0),
                     message: "half".to_owned(),
                 };
-                self.say(cell, FromCell::Progress { run, progress });
+                self.report(cell, FromCell::Progress { run, progress });
                 let line = LogLine {
                     at_ms: 1,
                     level: Level::Info,
@@ -169,7 +169,7 @@ impl FakePort {
                     fields: Vec::new(),
                 };
                 let lines = vec![line];
-                self.say(cell, FromCell::Log { run, lines });
+                self.report(cell, FromCell::Log { run, lines });
             }
             _ => {}
         }
@@ -178,15 +178,15 @@ impl FakePort {
 
 impl CellPort for FakePort {
     fn start(&mut self, cell: CellId, name: &str, slots: u32) {
-        self.record.note(Told::Started(name.to_owned()));
+        self.record.record(Sent::Started(name.to_owned()));
         self.names.insert(cell, name.to_owned());
         self.alive.insert(cell);
         if self.ready {
-            self.say(cell, FromCell::Ready { slots });
+            self.report(cell, FromCell::Ready { slots });
         }
     }
 
-    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Deaf> {
+    fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Unresponsive> {
         for message in messages {
             if !self.alive.contains(&cell) {
                 break;
@@ -195,12 +195,12 @@ impl CellPort for FakePort {
             match message {
                 ToCell::Load { component, .. } => {
                     self.record.2.lock().unwrap().push((cell, component));
-                    self.record.note(Told::Load(name));
+                    self.record.record(Sent::Load(name));
                 }
-                ToCell::Unload { .. } => self.record.note(Told::Unload(name)),
+                ToCell::Unload { .. } => self.record.record(Sent::Unload(name)),
                 ToCell::Start(start) => self.begin(cell, *start),
                 ToCell::Stop { run, grace_ms, .. } => {
-                    self.record.note(Told::Stop(grace_ms));
+                    self.record.record(Sent::Stop(grace_ms));
                     if matches!(self.runs[&run].as_str(), "hang" | "talk") {
                         self.ended(cell, run, Outcome::Cancelled { partial: None });
                     }
@@ -220,7 +220,7 @@ impl CellPort for FakePort {
 
     fn kill(&mut self, cell: CellId) {
         if self.alive.contains(&cell) {
-            self.record.note(Told::Killed(self.names[&cell].clone()));
+            self.record.record(Sent::Killed(self.names[&cell].clone()));
             self.die(cell, "it was killed");
         }
     }
@@ -233,7 +233,7 @@ pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
         outcome: Outcome::Cancelled { partial: None },
         meter: Meter::default(),
     };
-    CellEvent::Said {
+    CellEvent::Received {
         cell,
         messages: vec![ended],
         room: None,

@@ -9,12 +9,12 @@ use tokio::io::AsyncRead;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
 
-use crate::check::checked;
-use crate::frames::{self, FrameError};
 use crate::port::{CellEvent, CellId};
+use crate::process::check::checked;
+use crate::process::frames::{self, FrameError};
 
-/// How much a cell may say before it is heard, in KiB. The largest frame fits.
-const UNHEARD_KIB_MAX: usize = (2 * FRAME_BYTES_MAX) >> 10;
+/// How much a cell may send before it is handled, in KiB. The largest frame fits.
+const PENDING_KIB_MAX: usize = (2 * FRAME_BYTES_MAX) >> 10;
 
 /// How many lines of a cell's standard error are logged. It writes there only what has gone wrong with it.
 const STDERR_LINES_MAX: usize = 1_000;
@@ -32,7 +32,7 @@ pub(super) async fn listen(
     events: &mpsc::Sender<CellEvent>,
 ) -> String {
     let mut frames = FramedRead::new(reader, frames::codec());
-    let unheard = Arc::new(Semaphore::new(UNHEARD_KIB_MAX));
+    let pending = Arc::new(Semaphore::new(PENDING_KIB_MAX));
     loop {
         let frame = match frames.next().await {
             None => return "it closed its socket".to_owned(),
@@ -41,18 +41,18 @@ pub(super) async fn listen(
         };
         let kib = u32::try_from(frame.len() >> 10).unwrap_or(u32::MAX);
         // Fails only if it is closed, which nobody does.
-        let room = Arc::clone(&unheard).acquire_many_owned(kib + 1).await.ok();
+        let room = Arc::clone(&pending).acquire_many_owned(kib + 1).await.ok();
         let messages = match read(frame.freeze()).await {
             Ok(messages) => messages,
             Err(error) => return error.to_string(),
         };
-        let said = CellEvent::Said {
+        let event = CellEvent::Received {
             cell: id,
             messages,
             room,
         };
-        if events.send(said).await.is_err() {
-            return "nobody listens to it".to_owned();
+        if events.send(event).await.is_err() {
+            return "the host is stopping".to_owned();
         }
     }
 }
@@ -134,35 +134,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cell_that_is_not_heard_is_not_read() {
-        let said = FromCell::LoadFailed {
+    async fn a_cell_whose_messages_are_not_handled_is_not_read() {
+        let message = FromCell::LoadFailed {
             component: ComponentKey(1),
             message: "x".repeat(LARGE_BYTES / 2),
         };
-        let frame = frames::encode(&[said]).unwrap().remove(0);
+        let frame = frames::encode(&[message]).unwrap().remove(0);
         let mut stream = bytes::BytesMut::new();
         let (frames, mut codec) = (200, frames::codec());
         for _ in 0..frames {
             codec.encode(frame.clone(), &mut stream).unwrap();
         }
-        let (events, mut heard) = mpsc::channel(frames);
+        let (events, mut received) = mpsc::channel(frames);
         let mut listening = pin!(listen(CellId(1), &stream[..], &events));
         // Each look may give up only because it has done enough for once.
         for _ in 0..frames {
             assert!(futures_util::poll!(&mut listening).is_pending());
             tokio::task::yield_now().await;
         }
-        let unheard = heard.len();
+        let pending = received.len();
         assert!(
-            unheard > 0 && unheard * frame.len() <= UNHEARD_KIB_MAX << 10,
-            "{unheard}"
+            pending > 0 && pending * frame.len() <= PENDING_KIB_MAX << 10,
+            "{pending}"
         );
-        let hearing = async {
+        let receiving = async {
             for _ in 0..frames {
-                assert!(heard.recv().await.is_some());
+                assert!(received.recv().await.is_some());
             }
         };
-        let (how, ()) = tokio::join!(listening, hearing);
+        let (how, ()) = tokio::join!(listening, receiving);
         assert_eq!(how, "it closed its socket");
     }
 }

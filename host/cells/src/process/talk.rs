@@ -10,23 +10,23 @@ use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 use tokio_util::codec::FramedWrite;
 
-use super::hand_over::{Giver, hands_over};
-use crate::frames;
+use super::fd_sender::{FdSender, hands_over};
+use crate::process::frames;
 
 /// Sends messages to the cell until it accepts no more. Returns why it stopped.
 pub(super) async fn talk(
     writer: OwnedWriteHalf,
     mut messages: mpsc::Receiver<Vec<ToCell>>,
-    giver: Giver,
+    fd_sender: FdSender,
 ) -> String {
-    let giver = Arc::new(giver);
+    let fd_sender = Arc::new(fd_sender);
     let mut sink = FramedWrite::new(writer, frames::codec());
     while let Some(mut batch) = messages.recv().await {
         if batch.iter().any(hands_over) {
-            let giver = Arc::clone(&giver);
+            let fd_sender = Arc::clone(&fd_sender);
             let opening = spawn_blocking(move || {
                 let needs = batch.iter_mut().filter(|message| hands_over(message));
-                needs.for_each(|message| giver.give(message));
+                needs.for_each(|message| fd_sender.send_with(message));
                 batch
             });
             batch = match opening.await {

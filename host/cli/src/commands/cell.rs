@@ -5,7 +5,7 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use clap::{Args, Command, Subcommand};
 use host_cell::child::{self, Confinement};
-use host_cells::{compile, vet};
+use host_cells::compile::{self, vet};
 use host_console::error::{CliError, Exit};
 
 /// The first descriptor of a root: after the standard ones, and the socket and the lock of a cell.

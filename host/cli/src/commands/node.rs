@@ -114,7 +114,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     let stuck = |node: &&View| node.state == "silent";
     output.hint(&match nodes.iter().find(stuck) {
         Some(node) => format!(
-            "{} does not answer the database; after 10 s others take what it had",
+            "{} has stopped sending heartbeats; after 10 s other nodes take over its jobs",
             shown(node)
         ),
         None => "`host node show ID` shows what one runs".to_owned(),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use host_cells::examine::Flaw;
-use host_cells::manifest;
-use host_cells::once::RunEvent;
+use host_cells::deploy::examine::Flaw;
+use host_cells::deploy::manifest;
+use host_cells::process::once::RunEvent;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::output::{Format, Output, put_line, say};

@@ -241,7 +241,7 @@ fn show(named: &Named, query: &str) -> Result<(), CliError> {
         output.hint(&format!(
             "`host runner restart {name}`{of_node} {}",
             if pool.external {
-                "connects to it anew"
+                "reconnects to it"
             } else {
                 "restarts what is shown"
             }
@@ -286,7 +286,7 @@ fn restart(named: &Named) -> Result<(), CliError> {
     let pool: Pool = answer.read(&doing)?;
     output.one(&answer.body, &whole, || {
         if pool.external {
-            put_line(&format!("{whole} is being connected to anew"))?;
+            put_line(&format!("reconnecting to {whole}"))?;
             output.hint("it is not started by this host: restart it where it runs");
         } else {
             put_line(&format!("{whole} is being restarted"))?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use host_cells::spawn::{CellProgram, Confinement};
+use host_cells::sandbox::spawn::{CellProgram, Confinement};
 use host_console::error::{CliError, Exit};
 use host_console::output::{put_line, say};
 use host_console::plain;
@@ -153,7 +153,7 @@ fn log_filter(text: &str) -> Result<EnvFilter, String> {
     for part in parts.filter(|part| !part.contains(['=', '[', ']', '{', '}'])) {
         // Nothing is read as the level of errors.
         if part.is_empty() || part.parse::<LevelFilter>().is_err() {
-            return Err(format!("`{}` is no level", plain::line(part)));
+            return Err(format!("`{}` is not a valid level", plain::line(part)));
         }
     }
     let filter = EnvFilter::builder().parse(text);

@@ -50,7 +50,7 @@ struct Common {
     /// Which jobs share a cell: all, or only those of the same component [default: shared]
     #[arg(long, value_name = "HOW")]
     cell_isolation: Option<String>,
-    /// The directories below which manifests may grant directories, with commas between them
+    /// The directories below which manifests may grant directories, comma-separated
     #[arg(long, value_name = "DIRS")]
     grant_read: Option<String>,
     /// The variables of this process that manifests may grant, with commas between them

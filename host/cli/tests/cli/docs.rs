@@ -23,6 +23,6 @@ fn the_document_is_what_the_command_prints() {
     let kept = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(
         kept, document,
-        "run the test with {BLESS}=1 to write docs/cli.md"
+        "docs/cli.md is out of date: run `cargo xtask test docs --update`"
     );
 }

@@ -9,8 +9,8 @@ const SILENT: &str = r#"{"id":"0199a0b0-0000-7000-8000-000000000002","name":"t\u
 const GONE: &str = r#"{"id":"0199a0b0-0000-7000-8000-000000000003","state":"gone","version":"0.8.0","heartbeat_age_seconds":4000.0,"wires":[],"runners":[],"running":{"all":0,"cells":0,"runners":{}}}"#;
 const ASKED: &str = r#"{"id":"0199a0b0-0000-7000-8000-000000000001","name":"one","state":"draining","version":"0.9.0","heartbeat_age_seconds":0.4,"running":{"all":2,"cells":2,"runners":{}},"others_live":0,"note":"no other node starts jobs: they wait until one does, or until this one is resumed"}"#;
 const RESUMED: &str = r#"{"id":"0199a0b0-0000-7000-8000-000000000001","name":"one","state":"live","version":"0.9.0","heartbeat_age_seconds":0.4,"running":{"all":2,"cells":2,"runners":{}},"others_live":1}"#;
-const UNKNOWN: &str = r#"{"type":"urn:host:problem:node_not_found","title":"No such node","status":404,"code":"node_not_found","detail":"no node has the name \"x\", or an id that starts so"}"#;
-const LOST: &str = r#"{"type":"urn:host:problem:node_gone","title":"The node is gone","status":409,"code":"node_gone","detail":"the node has said nothing for 12 s, so it runs nothing; other nodes take what it had"}"#;
+const UNKNOWN: &str = r#"{"type":"urn:host:problem:node_not_found","title":"No such node","status":404,"code":"node_not_found","detail":"no node has the name or the id \"x\""}"#;
+const LOST: &str = r#"{"type":"urn:host:problem:node_gone","title":"The node is gone","status":409,"code":"node_gone","detail":"the node has sent no heartbeat for 12 s; other nodes take over its jobs"}"#;
 
 #[test]
 fn help() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use host_cells::pool::Place;
+use host_cells::pool::Placement;
 use host_core::command::{Command, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::Lane;
@@ -51,7 +51,7 @@ impl Finished {
 /// Where a claimed job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    Cell(Place),
+    Cell(Placement),
     /// An executor that attempts are pushed to.
     Executor(Name),
     /// A worker that waits for work of this executor.
@@ -101,11 +101,11 @@ impl Offer {
     ) -> Slot {
         let lease = ids::lease();
         let lane = match &target {
-            Target::Cell(Place::Shared(_) | Place::OfComponent) => {
+            Target::Cell(Placement::Shared(_) | Placement::OfComponent) => {
                 self.shared += 1;
                 Lane::Shared
             }
-            Target::Cell(Place::Alone) => {
+            Target::Cell(Placement::Alone) => {
                 self.alone += 1;
                 Lane::Alone
             }

@@ -53,7 +53,7 @@ impl<P: CellPort> DispatchLoop<P> {
     fn resume(&mut self, now: Time, resume: Resume) {
         let jobs = self.pulls.resume(&resume.executor, &resume.events);
         let resumed = self.resumed(now, jobs).map_err(|error| {
-            tracing::error!(%error, "cannot read the leases granted by the previous process");
+            tracing::error!(%error, "cannot read the leases of the previous process");
             LeaseError::Stopping
         });
         // The requester may have gone.

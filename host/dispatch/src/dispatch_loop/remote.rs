@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use host_cells::build::Refused;
 use host_cells::port::CellPort;
+use host_cells::run::build::Refused;
 use host_core::command::Change;
 use host_core::failure::FailureKind;
 use host_core::job::State;

@@ -1,6 +1,6 @@
 //! After a commit: sends replies, publishes changes, starts claimed jobs, and stops what must stop.
 
-use host_cells::feed::NotStarted;
+use host_cells::pool::executor::NotStarted;
 use host_cells::port::CellPort;
 use host_core::command::{Change, Claimed, Committed, Reply};
 use host_core::id::JobId;

@@ -1,6 +1,6 @@
 //! Builds the run request for a claimed job. Pure.
 
-use host_cells::build::{Caps, RunRequest};
+use host_cells::run::build::{Caps, RunRequest};
 use host_core::cell::Context;
 use host_core::command::Claimed;
 use host_core::id::LeaseId;

@@ -19,7 +19,7 @@ use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::Disk;
 use crate::SubmitError;
 use crate::events::Happened;
-use crate::fake_cells::{Began, Told};
+use crate::fake_cells::{Began, Sent};
 use crate::logged::Logged;
 
 use super::*;
@@ -99,7 +99,7 @@ async fn a_cancelled_job_is_told_to_stop_and_ends() {
     };
     bench.dispatch.submit(cancel).await.unwrap();
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Cancelled);
-    assert!(bench.record.all().contains(&Told::Stop(700)));
+    assert!(bench.record.all().contains(&Sent::Stop(700)));
     bench.stop().await;
 }
 
@@ -140,7 +140,7 @@ async fn a_job_that_kills_its_cells_runs_alone_and_is_poison_in_the_end() {
     let told = bench.record.all();
     let alone = told
         .iter()
-        .filter(|told| matches!(told, Told::Start(cell, _) if cell.starts_with("cell-alone")));
+        .filter(|told| matches!(told, Sent::Start(cell, _) if cell.starts_with("cell-alone")));
     assert_eq!(alone.count(), 2, "the first time it was alone by chance");
     bench.stop().await;
 }
@@ -155,7 +155,7 @@ async fn a_suspect_that_is_innocent_completes_in_a_cell_of_its_own() {
     // There are two cells: one of the two neighbors shared the cell that crashed.
     bench
         .eventually("a neighbour alone in a cell", |told| {
-            matches!(told, Told::Start(cell, began)
+            matches!(told, Sent::Start(cell, began)
                 if cell.starts_with("cell-alone") && began.handler == "noop-later")
         })
         .await;
@@ -370,7 +370,7 @@ async fn jobs_of_an_earlier_life_run_again() {
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
     assert_eq!(detail.lifecycle.attempt, 2);
-    assert!(bench.record.all().contains(&Told::Start(
+    assert!(bench.record.all().contains(&Sent::Start(
         "cell-1".to_owned(),
         Began {
             handler: "noop".to_owned(),

@@ -1,6 +1,6 @@
 //! Turns what cells and executors report about attempts into the commands of the next batch.
 
-use host_cells::pool::Heard;
+use host_cells::pool::PoolEvent;
 use host_cells::port::CellPort;
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Progress, Report};
@@ -90,9 +90,9 @@ impl<P: CellPort> DispatchLoop<P> {
     }
 
     /// Handles a cell's message or death.
-    pub(super) fn handle_pool_event(&mut self, now: Time, event: Heard) {
+    pub(super) fn handle_pool_event(&mut self, now: Time, event: PoolEvent) {
         match event {
-            Heard::Ended {
+            PoolEvent::Ended {
                 run,
                 outcome,
                 meter,
@@ -111,8 +111,8 @@ impl<P: CellPort> DispatchLoop<P> {
                     end: End::Reported(Box::new(report)),
                 });
             }
-            Heard::Damaged { component } => self.cells.is_damaged(component),
-            Heard::Lost { run, loss } => {
+            PoolEvent::Damaged { component } => self.cells.is_damaged(component),
+            PoolEvent::Lost { run, loss } => {
                 self.numbers.lost();
                 self.shared.live.forget(run.job);
                 let is_cut = self.lifeline.as_ref().is_some_and(|line| line.is_cut());
@@ -126,13 +126,13 @@ impl<P: CellPort> DispatchLoop<P> {
                     },
                 });
             }
-            Heard::Used { job, meter } => self.shared.live.used(job, meter),
-            Heard::Progressed {
+            PoolEvent::Used { job, meter } => self.shared.live.used(job, meter),
+            PoolEvent::Progressed {
                 job,
                 attempt,
                 progress,
             } => self.progressed(now, job, attempt, progress),
-            Heard::Logged {
+            PoolEvent::Logged {
                 job,
                 attempt,
                 started_at,

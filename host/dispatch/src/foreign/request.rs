@@ -1,6 +1,6 @@
 //! Builds the run request for foreign work. Pure.
 
-use host_cells::build::{Caps, RunRequest};
+use host_cells::run::build::{Caps, RunRequest};
 use host_core::cell::Context;
 use host_core::id::{JobId, LeaseId};
 use host_core::port::ForeignJob;

@@ -19,8 +19,8 @@ use super::*;
 use crate::dispatch_loop::EVENTS_MAX;
 use crate::fake_cells::{FakePort, handlers};
 use crate::span::collected::Collected;
-use host_cells::build::RunBuilder;
 use host_cells::pool::{Isolation, Pool, Shape};
+use host_cells::run::build::RunBuilder;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -73,7 +73,7 @@ impl Bench {
         };
         let (foreign, ended) = Foreign::start(Wiring {
             clock: Clock::start(),
-            cells: Feed::new(
+            cells: CellExecutor::new(
                 Pool::new(port, shape),
                 RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new()),
             ),

@@ -7,8 +7,8 @@ mod pool_events;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use host_cells::feed::NotStarted;
-use host_cells::pool::Place;
+use host_cells::pool::Placement;
+use host_cells::pool::executor::NotStarted;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
@@ -166,7 +166,7 @@ impl<P: CellPort> Work<P> {
 
     fn turn(&mut self, now: Time, events: impl Iterator<Item = CellEvent>) {
         for event in events {
-            for event in self.wiring.cells.pool.hear(now, event) {
+            for event in self.wiring.cells.pool.handle_event(now, event) {
                 self.handle_pool_event(now, event);
             }
         }
@@ -249,7 +249,7 @@ impl<P: CellPort> Work<P> {
     }
 
     /// Starts one job, or answers why it cannot start. Returns whether its place is taken or gone.
-    fn start(&mut self, now: Time, place: &Place, waiting: Waiting) -> bool {
+    fn start(&mut self, now: Time, place: &Placement, waiting: Waiting) -> bool {
         let Some(Waiting {
             key, job, reply, ..
         }) = self.check(waiting)

@@ -291,7 +291,7 @@ async fn bodies_queries_and_paths_are_read_strictly() {
     let answer = send(&app, "POST", "/api/touch/%FF", &[HOST, JSON], "").await;
     answer.refused(400, "invalid_name");
     for (query, detail) in [
-        ("limit=0", "limit: it is 1 to 1000, this one is 0"),
+        ("limit=0", "limit: must be 1–1000, got 0"),
         (
             "limits=1",
             "limits: unknown parameter `limits`; did you mean `limit`?",

@@ -11,7 +11,7 @@ use super::ports::{DeployError, Deployed, Deployer};
 use super::problem::kinds;
 use crate::deploy::{DeployError as Reason, Deployments};
 use host_cells::compile::CompileError;
-use host_cells::examine::Flaw;
+use host_cells::deploy::examine::Flaw;
 
 impl Deployer for Deployments {
     fn deploy(

@@ -114,7 +114,7 @@ pub(super) async fn events(
 fn last_event_id(value: &HeaderValue) -> Result<u64, ApiError> {
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| {
-        let detail = "Last-Event-ID: it is the id of a change, a number";
+        let detail = "Last-Event-ID: expected the number of a change";
         ApiError::new(&kinds::INVALID_QUERY, detail)
     })
 }

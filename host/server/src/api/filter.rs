@@ -31,7 +31,7 @@ pub(super) struct FilterQuery {
     since: Option<String>,
     /// Only jobs that were enqueued before this instant (RFC 3339).
     until: Option<String>,
-    /// Only jobs whose id starts so.
+    /// Only jobs whose id starts with it.
     id: Option<String>,
     /// Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other
     /// word is a handler's own name of an error, `user_kind` of a failure.
@@ -100,7 +100,7 @@ fn instant(key: &str, text: Option<&str>) -> Result<Option<Time>, ApiError> {
     let parse = |text| {
         Time::parse_rfc3339(text).ok_or_else(|| {
             wrong(format!(
-                "{key}: it is a time as RFC 3339, such as 2026-05-17T18:30:00Z"
+                "{key}: expected an RFC 3339 time, such as 2026-05-17T18:30:00Z"
             ))
         })
     };
@@ -112,7 +112,7 @@ fn start_of_id(text: &str) -> Result<String, ApiError> {
     let is_start = |c: char| c.is_ascii_hexdigit() || c == '-';
     if text.is_empty() || text.len() > ID_CHARS || !text.chars().all(is_start) {
         return Err(wrong(
-            "id: it is the start of an id: hexadecimal digits and dashes",
+            "id: expected the start of an id: hexadecimal digits and dashes",
         ));
     }
     Ok(text)
@@ -121,6 +121,6 @@ fn start_of_id(text: &str) -> Result<String, ApiError> {
 fn attribute(text: &str) -> Result<(String, String), ApiError> {
     let (key, value) = text
         .split_once('=')
-        .ok_or_else(|| wrong("attribute: it is written KEY=VALUE"))?;
+        .ok_or_else(|| wrong("attribute: expected KEY=VALUE"))?;
     Ok((key.to_owned(), value.to_owned()))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use host_api::{raw, seconds};
-use host_cells::handlers::Handler;
+use host_cells::run::handlers::Handler;
 use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::handler::{Grants, Limits};
 use host_core::name::Name;

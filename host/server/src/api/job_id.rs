@@ -55,7 +55,7 @@ impl IdInPath {
             [id] => Ok(*id),
             [one, other, ..] => Err(ApiError::new(
                 &kinds::AMBIGUOUS_ID,
-                format!("several ids start with {text}, {one} and {other} among them"),
+                format!("ambiguous id: {text} matches {one}, {other} and perhaps more"),
             )),
         }
     }

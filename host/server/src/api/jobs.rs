@@ -87,7 +87,7 @@ impl CancelBody {
     pub(super) fn check(&self) -> Result<(), ApiError> {
         let reason = self.reason.as_ref();
         if reason.is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
-            let detail = format!("reason: it has at most {REASON_BYTES_MAX} bytes");
+            let detail = format!("reason: must have at most {REASON_BYTES_MAX} bytes");
             return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
         }
         Ok(())
@@ -278,10 +278,10 @@ pub(super) async fn reschedule(
     let wrong = |detail: &str| ApiError::new(&kinds::INVALID_REQUEST, detail);
     let run_at = match (body.run_at.as_deref(), body.delay_seconds) {
         (Some(at), None) => Time::parse_rfc3339(at)
-            .ok_or_else(|| wrong("run_at: it is a time as RFC 3339, such as 2026-05-17T18:30:00Z"))
+            .ok_or_else(|| wrong("run_at: expected an RFC 3339 time, such as 2026-05-17T18:30:00Z"))
             .map(|at| shared.api.clock.when_wall(at))?,
         (None, Some(delay)) => now.plus_ms(delay.ms),
-        _ => return Err(wrong("give run_at or delay_seconds, one of both")),
+        _ => return Err(wrong("specify exactly one of run_at and delay_seconds")),
     };
     let job = id.find(&shared).await?;
     let command = Command::Reschedule { job, run_at };

@@ -75,7 +75,7 @@ pub(super) async fn count(
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<CountView>, ApiError> {
     if query.limit.is_some() || query.after().is_some() {
-        let detail = "limit, cursor: a count has no pages";
+        let detail = "limit, cursor: not supported with a count";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
     let filter = query.filter()?;
@@ -141,7 +141,7 @@ async fn change(
     command: impl Fn(JobId) -> Command,
 ) -> Result<Json<ManyView>, ApiError> {
     if query.state.is_none() {
-        let detail = "state: say which jobs are meant";
+        let detail = "state: missing; specify which jobs to change";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
     let (filter, limit, after) = (query.filter()?, page_limit(query.limit)?, query.after());

@@ -186,7 +186,7 @@ async fn ask(shared: &Shared, text: &str, drain: bool) -> Result<Json<AskedView>
     {
         let age = node.silent_ms / 1_000;
         let detail = format!(
-            "the node {id} has said nothing for {age} s, so it runs nothing; other nodes take what it had"
+            "the node {id} has sent no heartbeat for {age} s; other nodes take over its jobs"
         );
         return Err(ApiError::new(&kinds::NODE_GONE, detail));
     }
@@ -228,13 +228,13 @@ pub(super) fn find(nodes: &[NodeRecord], text: &str) -> Result<NodeId, ApiError>
         [id] => Ok(*id),
         [one, other, ..] => Err(ApiError::new(
             &kinds::AMBIGUOUS_ID,
-            format!("several nodes are meant by it, {one} and {other} among them"),
+            format!("ambiguous id or name: it matches {one}, {other} and perhaps more"),
         )),
     }
 }
 
 fn unknown(text: &str) -> ApiError {
     let shown: String = text.chars().take(SHOWN_CHARS).collect();
-    let detail = format!("no node has the name {shown:?}, or an id that starts so");
+    let detail = format!("no node has the name or the id {shown:?}");
     ApiError::new(&kinds::NODE_NOT_FOUND, detail)
 }

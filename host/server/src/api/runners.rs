@@ -248,7 +248,7 @@ pub(super) async fn restart(
             "{name} is not started by this host; restart it where it runs"
         )),
         Err(RestartError::NoSuchWorker) => {
-            refused(format!("runner: it is 1 to {}", pool.runners.len()))
+            refused(format!("runner: must be 1–{}", pool.runners.len()))
         }
     }
 }

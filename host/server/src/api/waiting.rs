@@ -45,8 +45,8 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
             let info = node.info.as_ref();
             info.is_some_and(|info| info.has_runner(runner))
         };
-        return Ok(match Able::among(&nodes, has) {
-            Able::None => {
+        return Ok(match Candidates::among(&nodes, has) {
+            Candidates::None => {
                 let last = had_last(&gone, runner).map(NodeRecord::called);
                 Some(nowhere(runner.as_str(), last.as_deref()))
             }
@@ -59,14 +59,14 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
     };
     let (component, revision) = (&handler.revision.component, handler.revision.revision);
     let is_ready = |node: &NodeRecord| node.readiness(component, revision) == Readiness::Ready;
-    Ok(match Able::among(&nodes, is_ready) {
-        Able::None => Some(missing(component, revision, &nodes)),
+    Ok(match Candidates::among(&nodes, is_ready) {
+        Candidates::None => Some(missing(component, revision, &nodes)),
         able => able.reason(),
     })
 }
 
 /// The nodes that can run a job.
-enum Able<'a> {
+enum Candidates<'a> {
     None,
     /// These can, and start no jobs.
     Stopped(Vec<&'a NodeRecord>),
@@ -74,7 +74,7 @@ enum Able<'a> {
     Starts,
 }
 
-impl<'a> Able<'a> {
+impl<'a> Candidates<'a> {
     fn among(nodes: &'a [NodeRecord], can: impl Fn(&NodeRecord) -> bool) -> Self {
         let able: Vec<&NodeRecord> = nodes.iter().filter(|node| can(node)).collect();
         let starts =

@@ -1,5 +1,5 @@
 //! The configuration file: TOML, flattened to keys with dots, except for tables whose names users
-//! choose. An unknown key is an error that suggests the nearest known key.
+//! choose. An unknown key is an error that suggests a similar known key.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _};
@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path) -> Result<File, ConfigError> {
         message,
     };
     let bytes = bytes(path).map_err(|error| unreadable(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("not valid UTF-8".to_owned()))?;
     parse(path, &text)
 }
 
@@ -41,7 +41,7 @@ pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let file = std::fs::File::open(path)?;
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        let message = format!("it has more than {} MiB", FILE_BYTES_MAX >> 20);
+        let message = format!("larger than {} MiB", FILE_BYTES_MAX >> 20);
         return Err(io::Error::other(message));
     }
     Ok(bytes)
@@ -107,9 +107,13 @@ fn named(path: &Path, key: &str, tables: &Table) -> Result<Tables, ConfigError> 
         let Value::Table(table) = value else {
             return Err(unknown(path, whole));
         };
-        let parsed: Name = name
-            .parse()
-            .map_err(|error| refused(origin(path, &whole), name, format!("a name is; {error}")))?;
+        let parsed: Name = name.parse().map_err(|error| {
+            refused(
+                origin(path, &whole),
+                name,
+                format!("expected a name; {error}"),
+            )
+        })?;
         for inner in table.keys() {
             let known = format!("{key}{NAME}{inner}");
             if !table_settings().any(|setting| setting.key == known) {
@@ -135,8 +139,11 @@ fn unknown(path: &Path, key: String) -> ConfigError {
     }
 }
 
-/// Returns the known key that is most similar to `key` as a whole or in its last part.
-fn nearest(key: &str) -> &'static str {
+/// The most edits at which a known key is suggested for an unknown one.
+const EDITS_MAX: usize = 3;
+
+/// Returns the known key that is near to `key` as a whole or in its last part.
+fn nearest(key: &str) -> Option<&'static str> {
     fn last(key: &str) -> &str {
         key.rsplit('.').next().unwrap_or(key)
     }
@@ -144,9 +151,12 @@ fn nearest(key: &str) -> &'static str {
     let named = table_settings().map(|setting| setting.key);
     known
         .chain(named)
-        .min_by_key(|known| {
-            strsim::damerau_levenshtein(known, key)
-                .min(strsim::damerau_levenshtein(last(known), last(key)))
+        .map(|known| {
+            let whole = strsim::damerau_levenshtein(known, key);
+            let edits = whole.min(strsim::damerau_levenshtein(last(known), last(key)));
+            (edits, known)
         })
-        .unwrap_or("data")
+        .filter(|(edits, _)| *edits <= EDITS_MAX.min(last(key).chars().count() / 2))
+        .min_by_key(|(edits, _)| *edits)
+        .map(|(_, known)| known)
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use host_cells::build::Environment;
-use host_cells::roots::{ROOTS_MAX, ReadRoots};
-use host_cells::spawn::Confinement;
+use host_cells::run::build::Environment;
+use host_cells::sandbox::roots::{ROOTS_MAX, ReadRoots};
+use host_cells::sandbox::spawn::Confinement;
 use host_wires::wire::section::{ConfigError, Section, Sources, refused};
 
 use super::SETTINGS;
@@ -24,13 +24,13 @@ pub(super) fn confinement(values: &Section<'_>) -> Result<Confinement, ConfigErr
     if let Some((origin, text)) = values.find("cells.allow_weak") {
         confinement.allow_weak = text
             .parse()
-            .map_err(|_| refused(origin, text, "true or false is"))?;
+            .map_err(|_| refused(origin, text, "expected true or false"))?;
     }
     if let Some((origin, text)) = values.find("grants.read_roots") {
         let roots: Vec<PathBuf> = items(text).map(PathBuf::from).collect();
         let is_taken = |root: &PathBuf| root.is_absolute();
         if roots.len() > ROOTS_MAX || !roots.iter().all(is_taken) {
-            let wanted = format!("a list of at most {ROOTS_MAX} absolute paths is");
+            let wanted = format!("expected at most {ROOTS_MAX} absolute paths");
             return Err(refused(origin, text, wanted));
         }
         confinement.read_roots = ReadRoots::new(roots);
@@ -47,11 +47,11 @@ pub(super) fn grantable(
         return Ok(Environment::new());
     };
     if items(text).any(|name| name.starts_with(OWN)) {
-        let wanted = format!("no variable of the host itself ({OWN}…) is granted; other names are");
+        let wanted = format!("the host's own variables ({OWN}…) cannot be granted");
         return Err(refused(origin, text, wanted));
     }
     if items(text).count() > VARIABLES_MAX {
-        let wanted = format!("a list of at most {VARIABLES_MAX} names is");
+        let wanted = format!("expected at most {VARIABLES_MAX} names");
         return Err(refused(origin, text, wanted));
     }
     let granted = items(text).filter_map(|name| {

@@ -23,7 +23,7 @@ pub(super) const SETTINGS: [Setting; 5] = [
         flag: Some("store"),
         value_name: "URL",
         default: "none",
-        about: "The database that keeps jobs and components in place of the data directory: postgres://USER@HOST/DATABASE. Give a password in url_file, in the variable or in the file of PGPASSFILE, never as a flag",
+        about: "The database that keeps jobs and components instead of the data directory: postgres://USER@HOST/DATABASE. Give a password in url_file, in the variable or in the file of PGPASSFILE, never as a flag",
     },
     Setting {
         key: URL_FILE,
@@ -47,7 +47,7 @@ pub(super) const SETTINGS: [Setting; 5] = [
         flag: None,
         value_name: "BOOL",
         default: "false",
-        about: "Whether to ask the database what other hosts do while something waits, in place of LISTEN. It does so by itself behind a pooler: true or false",
+        about: "Whether to poll the database for changes by other hosts instead of using LISTEN; automatic behind a pooler: true or false",
     },
     Setting {
         key: DIRECT_URL,
@@ -55,7 +55,7 @@ pub(super) const SETTINGS: [Setting; 5] = [
         flag: None,
         value_name: "URL",
         default: "none",
-        about: "The address of the same database past a pooler, for one connection with LISTEN. It may have its password in the file of PGPASSFILE",
+        about: "The address of the same database without the pooler, for one connection with LISTEN. Its password may be in the file of PGPASSFILE",
     },
 ];
 
@@ -90,12 +90,7 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
         message,
     };
     let parse = |origin: &str, url: &str| {
-        let refused = |error| {
-            hidden(
-                origin,
-                format!("the address of the database is not taken: {error}"),
-            )
-        };
+        let refused = |error| hidden(origin, format!("invalid database URL: {error}"));
         let target = Target::parse(url, passfile.as_deref()).map_err(refused)?;
         Ok(target.named_by(origin))
     };
@@ -104,7 +99,7 @@ pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigE
     }
     let target = parse(&origin, &url)?;
     if is_flag && Target::has_password(&url) {
-        let message = "other users see the flags of a process; give the password in store.url_file, \
+        let message = "other users can see command-line flags; put the password in store.url_file, \
                        in HOST_STORE_URL or in the file of PGPASSFILE";
         return Err(hidden(&origin, message.to_owned()));
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::published;
 use host_cells::pool::Isolation;
-use host_cells::roots::ReadRoots;
+use host_cells::sandbox::roots::ReadRoots;
 
 const MACHINE: Machine = Machine {
     cores: 8,
@@ -186,7 +186,7 @@ fn jobs_of_a_queue_are_kept_as_it_says() {
         let said = said.unwrap_err().to_string();
         let place = format!("queues.q.{key}");
         assert!(said.contains(&place), "{said}");
-        assert!(said.contains("seconds from 1 to 31536000"), "{said}");
+        assert!(said.contains("expected 1–31536000 seconds"), "{said}");
     }
 }
 
@@ -197,7 +197,7 @@ fn routes_that_lead_nowhere_and_names_of_two_wires_are_refused_with_their_place(
         ("protocol.rrq.default_runner = \"hero-a\"", "default_runner: ",  "no runner is named `hero-a`"),
         ("protocol.rrq.default_runner = \"p\"",      "default_runner: ",  "no runner is named `p`"),
         ("[queues.q]\nrunner = \"p\"",              "queues.q.runner: ", "no runner is named `p`"),
-        ("[queues.\"a b\"]\nrunner = \"p\"",      "queues.a b: ",      "a name is"),
+        ("[queues.\"a b\"]\nrunner = \"p\"",      "queues.a b: ",      "expected a name"),
         ("[protocol.hero]\nurl = 'redis://x'\n[protocol.rrq.runners.hero-a]\ncmd = [\"x\"]",
                                                        "runners.hero-a",    "choose another name"),
     ];
@@ -211,7 +211,7 @@ fn routes_that_lead_nowhere_and_names_of_two_wires_are_refused_with_their_place(
 }
 
 #[test]
-fn unknown_keys_name_the_nearest_known_one() {
+fn an_unknown_key_is_named_with_a_similar_known_one() {
     #[rustfmt::skip]
     let table = [
         ("dta = 1",                "dta",            "data"),
@@ -227,19 +227,21 @@ fn unknown_keys_name_the_nearest_known_one() {
         let expected = ConfigError::UnknownKey {
             path: PathBuf::from("host.toml"),
             key: key.to_owned(),
-            nearest,
+            nearest: Some(nearest),
         };
         assert_eq!(resolve(&[], &[], text).unwrap_err(), expected);
     }
+    let said = resolve(&[], &[], "color = 1").unwrap_err().to_string();
+    assert_eq!(said, "host.toml: unknown key `color`");
 }
 
 #[test]
 fn what_is_not_taken_is_named_with_its_place() {
     #[rustfmt::skip]
     let table = [
-        ("cells.count", "0",             "a number from 1 to 256"),
-        ("cells.count", "many",          "a number from 1 to 256"),
-        ("cells.slots", "-1",            "a number from 1 to 1024"),
+        ("cells.count", "0",             "expected 1–256"),
+        ("cells.count", "many",          "expected 1–256"),
+        ("cells.slots", "-1",            "expected 1–1024"),
         ("http.listen", "7700",          "127.0.0.1:7700"),
         ("http.listen", "localhost:1",   "127.0.0.1:7700"),
         ("http.listen", "0.0.0.0:7700",  "not a loopback address"),
@@ -248,11 +250,11 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("http.allowed_hosts", "a.example,*.b.example", "without scheme, port and `*`"),
         ("http.allowed_hosts", "https://a.example", "without scheme, port and `*`"),
         ("http.allowed_hosts", "a.example:443", "without scheme, port and `*`"),
-        ("cells.user", "0",              "a number from 1 to"),
+        ("cells.user", "0",              "expected 1–"),
         ("cells.allow_weak", "yes",      "true or false"),
         ("cells.isolation",  "handler",  "shared or component"),
         ("grants.read_roots", "/a,b",    "absolute paths"),
-        ("grants.env", "LANG, HOST_DATA", "no variable of the host itself"),
+        ("grants.env", "LANG, HOST_DATA", "own variables"),
         ("shutdown.grace_seconds", "-1", "a number of seconds"),
         ("shutdown.grace_seconds", "NaN", "a number of seconds"),
     ];
@@ -263,11 +265,14 @@ fn what_is_not_taken_is_named_with_its_place() {
     let said = resolve(&[], &[("HOST_CELLS", "x")], "")
         .unwrap_err()
         .to_string();
-    assert!(said.starts_with("HOST_CELLS: `x`"), "{said}");
+    assert!(said.starts_with("HOST_CELLS: invalid value `x`"), "{said}");
     let said = resolve(&[], &[], "[cells]\ncount = [1]")
         .unwrap_err()
         .to_string();
-    assert!(said.starts_with("host.toml: cells.count: `[1]`"), "{said}");
+    assert!(
+        said.starts_with("host.toml: cells.count: invalid value `[1]`"),
+        "{said}"
+    );
     let said = resolve(&[], &[], "[cells").unwrap_err().to_string();
     assert!(
         said.contains("host.toml") && said.contains("line 1"),
@@ -284,9 +289,9 @@ const INTRO: &str = "\
 
 `host serve` takes each value from the first of these that has it: its option on the command line,
 its variable of the environment, the file that `--config` or `HOST_CONFIG` names, its default. An
-unknown key is an error that names the nearest known one. All paths are relative to the folder in which
+unknown key is an error; a similar known key is suggested. All paths are relative to the folder in which
 the host is started, also those in the file, so write them from `/` where a supervisor starts it.
-Generated from the keys of the host and of its wires; `UPDATE_DOCS=1 cargo test -p host-server` updates it.
+Generated from the keys of the host and of its wires; `cargo xtask test docs --update` updates it.
 
 ```toml
 # host.toml
@@ -390,5 +395,8 @@ fn debug_output_shows_no_secret() {
 #[test]
 fn a_file_without_an_end_is_refused() {
     let refused = super::file::read(std::path::Path::new("/dev/zero")).unwrap_err();
-    assert!(refused.to_string().contains("more than 4 MiB"), "{refused}");
+    assert!(
+        refused.to_string().contains("larger than 4 MiB"),
+        "{refused}"
+    );
 }

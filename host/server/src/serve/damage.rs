@@ -61,7 +61,7 @@ pub(super) fn open_logs(data: &Path, bytes_max: u64) -> Result<LogStore, StoreEr
             tracing::error!(
                 error = message,
                 kept = %aside.display(),
-                "the logs of jobs are damaged: the file is set aside, and the host goes on without it"
+                "the logs of jobs are damaged: setting the file aside and starting a new one"
             );
             LogStore::open_bounded(&path, bytes_max)
         }

@@ -9,13 +9,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use host_cells::build::RunBuilder;
-use host_cells::examine::{Examiner, Setup};
-use host_cells::feed::Feed;
-use host_cells::handlers::Handlers;
+use host_cells::deploy::examine::{Examiner, Setup};
+use host_cells::pool::executor::CellExecutor;
 use host_cells::pool::{Pool, Shape};
 use host_cells::process::{Cells, ProcessPort};
-use host_cells::spawn::CellProgram;
+use host_cells::run::build::RunBuilder;
+use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::spawn::CellProgram;
 use host_core::cell::Protection;
 use host_core::handler::Digest;
 use host_core::id::NodeId;
@@ -339,7 +339,7 @@ impl Host {
             let _left = tokio::task::spawn_blocking(|| node.leave()).await;
         }
         if wires.is_err() || rest.is_err() {
-            tracing::warn!("some connections do not end; they are cut");
+            tracing::warn!("closing connections that did not end in time");
         }
         self.foreign_logs.close();
         drop(self.shared.logs);
@@ -378,7 +378,7 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
             files,
             "removed compiled components that are no longer needed"
         ),
-        Err(error) => tracing::warn!(%error, "the folder of compiled components is not swept"),
+        Err(error) => tracing::warn!(%error, "cannot remove unused compiled components"),
     }
 }
 
@@ -581,12 +581,17 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
 }
 
 /// Makes a pool of cells with the name `name` and the deployed components.
-fn feed(config: &Config, base: &Base, name: &'static str, port: ProcessPort) -> Feed<ProcessPort> {
+fn feed(
+    config: &Config,
+    base: &Base,
+    name: &'static str,
+    port: ProcessPort,
+) -> CellExecutor<ProcessPort> {
     let shape = Shape {
         name,
         cells: config.cells,
         slots: config.slots,
         isolation: config.isolation,
     };
-    Feed::new(Pool::new(port, shape), base.runs.clone())
+    CellExecutor::new(Pool::new(port, shape), base.runs.clone())
 }

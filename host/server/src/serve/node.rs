@@ -58,8 +58,8 @@ impl Node {
         let listen = database.listen && can_hint;
         if database.listen && !can_hint {
             tracing::info!(
-                "a pooler is before the database, so it is asked what other nodes do; \
-                 store.direct_url can name a way past the pooler"
+                "the database is behind a pooler: polling for changes of other nodes; \
+                 set store.direct_url to bypass the pooler"
             );
         }
         let others: Arc<dyn Others> = Arc::new(others);

@@ -20,9 +20,7 @@ pub(super) fn of(data: &Path) -> io::Result<NodeId> {
             if let Some(node) = kept(&text, fs::metadata(&path)?.ino()) {
                 return Ok(node);
             }
-            tracing::info!(
-                "the data directory is a copy of another host's, so it gets a node id of its own"
-            );
+            tracing::info!("the data directory is a copy of another host's: using a new node id");
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),

@@ -61,6 +61,6 @@ async fn store_is_away(dispatch: &Dispatch) {
 
 fn tell(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(false, &[state]) {
-        tracing::warn!(%error, "the supervisor of this process cannot be told how it is");
+        tracing::warn!(%error, "cannot notify the supervisor of this process");
     }
 }

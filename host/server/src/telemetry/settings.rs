@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
-use host_cells::build::Environment;
+use host_cells::run::build::Environment;
 use host_wires::kit::http_client::BaseUrl;
 use opentelemetry_otlp::{ExporterBuildError, Protocol};
 use thiserror::Error;

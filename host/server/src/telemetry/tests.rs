@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc;
 
-use host_cells::build::Environment;
+use host_cells::run::build::Environment;
 use host_core::port::spans::{Attribute, Kind, Span};
 use host_core::time::Time;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;

@@ -1,4 +1,4 @@
-//! Refuses what is beyond the limits of a store.
+//! Rejects what exceeds the limits of a store.
 
 use std::collections::BTreeSet;
 

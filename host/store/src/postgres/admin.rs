@@ -1,4 +1,4 @@
-//! What operators ask of a database without a host: what is in it, and that its schema is raised.
+//! What operators do with a database without a host: show its status and migrate its schema.
 
 use super::client::{Client, Connector, rows};
 use super::schema;
@@ -7,10 +7,10 @@ use super::trouble::{CONNECT, damaged};
 use super::wait::Driver;
 use crate::error::StoreError;
 
-/// What a database is.
+/// The status of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The version of the server, in its words.
+    /// The version of the server, as it reports it.
     pub server: String,
     /// The version of the schema, 0 if there is none.
     pub schema: i64,
@@ -38,7 +38,7 @@ pub(super) fn ask<T>(
     })
 }
 
-/// Says what a database is.
+/// Returns the status of a database.
 pub fn status(target: &Target) -> Result<Status, StoreError> {
     ask(target, async |client| {
         let reading = "read what the database is";
@@ -54,7 +54,7 @@ pub fn status(target: &Target) -> Result<Status, StoreError> {
         let found = rows(client, reading, sql, &[]).await?;
         let row = found
             .first()
-            .ok_or_else(|| damaged("the database", "it says nothing of itself"))?;
+            .ok_or_else(|| damaged("the database", "it reports no settings"))?;
         let off = |column: usize| row.get::<_, &str>(column) == "off";
         let settings = [("fsync", off(1)), ("synchronous_commit", off(2))];
         let settings = settings.into_iter().filter(|(_, is_off)| *is_off);
@@ -63,7 +63,7 @@ pub fn status(target: &Target) -> Result<Status, StoreError> {
             schema: schema::version(client).await?,
             known: schema::VERSION,
             unsafe_settings: settings.map(|(name, _)| name).collect(),
-            // A table that was never looked over has -1.
+            // A table that was never analyzed has -1.
             live_jobs: row.get::<_, i64>(4).max(0),
             ended_jobs: row.get::<_, i64>(5).max(0),
             bytes: row.get(3),
@@ -71,7 +71,7 @@ pub fn status(target: &Target) -> Result<Status, StoreError> {
     })
 }
 
-/// Brings the schema to the latest version. Returns the versions before and after.
+/// Migrates the schema to the latest version. Returns the versions before and after.
 pub fn migrate(target: &Target) -> Result<(i64, i64), StoreError> {
     ask(target, async |client| {
         // Whether the server may lose data is for the hosts that write to it.

@@ -30,7 +30,7 @@ const ORPHANS: [(&str, &str); 8] = [
     ),
     (
         "SELECT 'job ' || id FROM host_live JOIN host_ended USING (id)",
-        "it is both among the jobs that have ended and those that have not",
+        "it is both in the table of ended jobs and in that of live jobs",
     ),
     (
         "SELECT 'params of job ' || job FROM host_payloads \
@@ -127,7 +127,7 @@ async fn jobs(findings: &mut Findings, client: &Client, table: &str) -> Result<(
             Err(error) => return findings.add(what, error.to_string()),
         };
         if let Err(broken) = invariants::check(&job) {
-            findings.add(what.as_str(), format!("breaks the rule: {}", broken.0));
+            findings.add(what.as_str(), format!("violates the rule: {}", broken.0));
         }
         if job.state.is_terminal() != has_ended {
             findings.add(what.as_str(), format!("it is in the wrong table, {table}"));

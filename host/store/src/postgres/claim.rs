@@ -91,7 +91,7 @@ pub(super) async fn claimable(
         Lane::Runner(name) => (RUNNER, values![queues, rows, name.to_string()]),
     };
     let mut found = Vec::new();
-    for row in ask(client, "look for jobs to claim", sql, values).await? {
+    for row in ask(client, "find jobs to claim", sql, values).await? {
         let id = load(overlay, &row).map_err(Trouble::Fatal)?;
         if let Some(params) = row.get::<_, Option<String>>(5) {
             let payload = payload(&row, id, params).map_err(Trouble::Fatal)?;
@@ -129,7 +129,7 @@ pub(super) async fn due(
         "SELECT seq, id, body FROM host_ended WHERE wakeup_at <= $1 \
          ORDER BY wakeup_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED",
     ] {
-        let operation = "look for jobs that are due";
+        let operation = "find due jobs";
         pipeline.add(operation, sql, values![now.0, rows]).await?;
     }
     let answers = pipeline.run().await?;
@@ -143,7 +143,7 @@ pub(super) async fn due(
 /// Loads and locks all running jobs.
 pub(super) async fn running(client: &Client, overlay: &mut Overlay) -> Result<Vec<JobId>, Trouble> {
     let sql = "SELECT seq, id, body FROM host_live WHERE state = 3 ORDER BY seq FOR UPDATE";
-    let rows = ask(client, "look for running jobs", sql, values![]).await?;
+    let rows = ask(client, "find running jobs", sql, values![]).await?;
     let loaded: Result<_, _> = rows.iter().map(|row| load(overlay, row)).collect();
     loaded.map_err(Trouble::Fatal)
 }

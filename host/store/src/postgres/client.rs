@@ -107,7 +107,7 @@ impl Readers {
     }
 }
 
-/// A connection whose messages are taken.
+/// A connection whose messages are received.
 pub(super) struct Listening {
     pub(super) client: tokio_postgres::Client,
     pub(super) messages: Messages,
@@ -247,7 +247,7 @@ impl Connector {
         let manager = Manager::from_connect(self.target.config.clone(), self.clone(), config);
         let pool = Pool::builder(manager).max_size(READERS_MAX).build();
         let pool = pool.map_err(|error| StoreError::Broken {
-            operation: "make the readers' connections",
+            operation: "open the readers' connections",
             message: error.to_string(),
         })?;
         let connector = self.clone();

@@ -224,7 +224,7 @@ impl Open {
     fn number(&self, operation: &'static str, sql: &str) -> Result<i64, StoreError> {
         match self.ask(operation, sql)?.first() {
             Some(Value::Int(number)) => Ok(*number),
-            _ => Err(damaged("the database", "it has no row where it needs one")),
+            _ => Err(damaged("the database", "a required row is missing")),
         }
     }
 
@@ -244,7 +244,7 @@ impl Source {
     pub(crate) fn open(target: &Target) -> Result<Self, StoreError> {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let open = Open::begin(target, true, begin)?;
-        let reading = "look for the host of the database";
+        let reading = "find the host that owns the database";
         let first = open.driver.wait(nodes::first(&open.client))?;
         let node = first.ok_or_else(|| StoreError::Broken {
             operation: "copy the store",
@@ -344,7 +344,8 @@ impl Sink {
             rows(&open.client, "enter the host", sql, &[&node.0, &version]).await
         })?;
         let node = entered.first().map(|row| row.get::<_, i32>(0));
-        let node = node.ok_or_else(|| damaged("the table host_nodes", "it did not take a row"))?;
+        let node =
+            node.ok_or_else(|| damaged("the table host_nodes", "it did not accept a row"))?;
         Ok(Self {
             open,
             node: node.into(),
@@ -419,7 +420,7 @@ impl Sink {
               + COALESCE(octet_length(fields), 0)), 0) FROM host_logs); \
              SELECT setval('host_seq', {next_seq}, FALSE)"
         );
-        self.open.run("write the numbers of queues", &sql)
+        self.open.run("write the counters of queues", &sql)
     }
 
     /// Reads a part that was written.
@@ -431,7 +432,7 @@ impl Sink {
     pub(crate) fn commit(self) -> Result<(), StoreError> {
         self.open.run("commit the copy", "COMMIT")?;
         let tables = SQL.map(|part| part.table).join(", ");
-        // The server does it by itself some time later.
+        // The server does so on its own later.
         let _best_effort = self.open.run("analyze", &format!("ANALYZE {tables}"));
         Ok(())
     }

@@ -99,7 +99,7 @@ impl Counts {
         *self.changed.entry((queue.clone(), state)).or_default() += step;
     }
 
-    /// Counts what is limited.
+    /// Counts what the capacity limits.
     pub(super) fn limited(&self) -> Limited {
         Limited {
             queues: self.queues.len() as u64,

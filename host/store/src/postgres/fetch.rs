@@ -216,7 +216,7 @@ async fn add_keys(pipeline: &mut Pipeline<'_>, keys: &BTreeSet<Key>) -> Result<(
         .await?;
     pipeline
         .add(
-            "look unique keys up",
+            "look up unique keys",
             "SELECT queue, key, job FROM host_unique_keys WHERE (queue, key) IN \
              (SELECT * FROM unnest($1::text[], $2::bytea[])) ORDER BY queue, key FOR UPDATE",
             values![queues, names],

@@ -215,7 +215,7 @@ async fn payloads(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<
     pipeline.add("insert jobs' params", sql, values).await
 }
 
-/// Writes who has which key, and removes the placeholders of those that nobody took.
+/// Writes the holders of keys, and deletes the placeholders of keys that stayed free.
 async fn keys(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
     let (mut queues, mut keys, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut free_queues, mut free_keys) = (Vec::new(), Vec::new());
@@ -244,7 +244,7 @@ async fn keys(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), 
         let sql = "DELETE FROM host_unique_keys WHERE (queue, key) IN \
                    (SELECT * FROM unnest($1::text[], $2::bytea[]))";
         let values = values![free_queues, free_keys];
-        pipeline.add("give unique keys back", sql, values).await?;
+        pipeline.add("release unique keys", sql, values).await?;
     }
     Ok(())
 }
@@ -312,7 +312,7 @@ async fn attempts(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<
     Ok(())
 }
 
-/// The changes of a batch, and who made them.
+/// The changes of a batch, and the node that made them.
 pub(super) struct Told {
     pub(super) node: i32,
     pub(super) batch: i64,
@@ -341,7 +341,7 @@ pub(super) async fn commit(
     let mut pipeline = Pipeline::new(client);
     add(&mut pipeline, overlay, queues_made).await?;
     let wakeup = pipeline.len();
-    let operation = "look for the next wakeup";
+    let operation = "find the next wakeup";
     pipeline.add(operation, NEXT_WAKEUP, values![]).await?;
     if !counts.is_empty() {
         let queues: Vec<String> = counts.iter().map(|row| row.0.to_string()).collect();
@@ -352,7 +352,7 @@ pub(super) async fn commit(
                    ON CONFLICT (node, queue, state) DO UPDATE SET jobs = old.jobs + EXCLUDED.jobs";
         let values = values![node, queues, states, steps];
         pipeline
-            .add("write the numbers of queues", sql, values)
+            .add("write the counters of queues", sql, values)
             .await?;
     }
     if batch % FORGET_EVERY == 0 {
@@ -361,7 +361,7 @@ pub(super) async fn commit(
                    WHERE first <= (SELECT next_change FROM host_log WHERE id = 1) - $1)";
         let kept = i64::try_from(CHANGES_KEPT).unwrap_or(i64::MAX);
         pipeline
-            .add("forget old changes", sql, values![kept])
+            .add("delete old changes", sql, values![kept])
             .await?;
     }
     let changed = told.count > 0;

@@ -86,7 +86,7 @@ pub(super) async fn wires(
 ) -> Result<BTreeMap<JobId, String>, StoreError> {
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
     let sql = "SELECT job, wire FROM host_payloads WHERE job = ANY($1)";
-    let found = rows(client, "read how jobs came", sql, &[&ids]).await?;
+    let found = rows(client, "read the origin of jobs", sql, &[&ids]).await?;
     Ok(found
         .iter()
         .map(|row| (JobId(row.get(0)), row.get(1)))

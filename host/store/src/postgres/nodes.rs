@@ -40,10 +40,10 @@ pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, Store
                  life = 0, seen_at = EXCLUDED.seen_at) \
                SELECT number, epoch, batch FROM entered";
     let version = env!("CARGO_PKG_VERSION");
-    let found = rows(client, "enter this host", sql, &[&node.0, &version]).await?;
+    let found = rows(client, "register this host", sql, &[&node.0, &version]).await?;
     let row = found
         .first()
-        .ok_or_else(|| damaged("the table host_nodes", "it did not take a row"))?;
+        .ok_or_else(|| damaged("the table host_nodes", "it did not accept a row"))?;
     let number: i32 = row.get(0);
     others::forget_mail(client, number).await?;
     reports::forget(client, number).await?;
@@ -56,14 +56,14 @@ pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, Store
 
 /// Keeps all hosts from entering until the open transaction ends, and refuses if one lives.
 pub(super) async fn be_alone(client: &Client) -> Result<(), StoreError> {
-    let locking = doing("become the only user of the database");
+    let locking = doing("lock out other hosts");
     let lock = "LOCK TABLE host_nodes IN SHARE MODE";
     client.batch_execute(lock).await.map_err(locking)?;
     let lease_s = LEASE.as_secs();
     let sql = format!(
         "SELECT node FROM host_beats WHERE life = 0 AND seen_at > now() - interval '{lease_s} s'"
     );
-    let living = rows(client, "look for hosts that live", &sql, &[]).await?;
+    let living = rows(client, "find live hosts", &sql, &[]).await?;
     if living.is_empty() {
         return Ok(());
     }
@@ -79,7 +79,7 @@ pub(super) async fn be_alone(client: &Client) -> Result<(), StoreError> {
 /// Returns the host that has had the database first.
 pub(super) async fn first(client: &Client) -> Result<Option<NodeId>, StoreError> {
     let sql = "SELECT id FROM host_nodes ORDER BY number LIMIT 1";
-    let found = rows(client, "look for the host of the database", sql, &[]).await?;
+    let found = rows(client, "find the host that owns the database", sql, &[]).await?;
     Ok(found.first().map(|row| NodeId(row.get(0))))
 }
 
@@ -114,7 +114,7 @@ pub struct Beats {
     pub(super) connector: Connector,
     pub(super) client: Option<Client>,
     pub(super) writer: Writer,
-    /// What this host has last said of itself.
+    /// What this host last reported about itself.
     pub(super) said: Option<(NodeInfo, Arc<Components>)>,
 }
 
@@ -182,7 +182,7 @@ pub(super) async fn known(client: &Client) -> Result<Vec<NodeRecord>, StoreError
     let found = rows(client, "read the nodes", KNOWN, &[]).await?;
     let known = |row: &tokio_postgres::Row| {
         let life = life(row.get(2));
-        // What a later version says may not be readable.
+        // A later version's info may not be readable.
         let info: Option<NodeInfo> = row
             .get::<_, Option<&str>>(5)
             .and_then(|info| serde_json::from_str(info).ok());
@@ -272,7 +272,7 @@ impl Heartbeat for Beats {
         let told = (said.map(|(_, told)| told) != Some(components)).then(|| json(&**components));
         let (text, told) = (text.transpose()?, told.transpose()?);
         let rows = self.ask(
-            "say that this host lives",
+            "send a heartbeat",
             &beat(),
             &[&node, &epoch, &ahead_ms, &text.as_deref(), &told.as_deref()],
         )?;
@@ -306,7 +306,7 @@ impl Heartbeat for Beats {
 
     fn leave(&mut self) -> Result<(), StoreError> {
         let Writer { node, epoch, .. } = self.writer;
-        self.ask("say that this host has ended", LEAVE, &[&node, &epoch])
+        self.ask("announce the end of this host", LEAVE, &[&node, &epoch])
             .map(drop)
     }
 }
@@ -318,6 +318,6 @@ impl Beats {
         let kept_max = i64::from(GONE_KEPT_MAX);
         let node = self.writer.node;
         let values: Values<'_> = &[&kept_s, &kept_max, &node];
-        let _tried_again = self.ask("forget nodes that have gone", FORGET, values);
+        let _tried_again = self.ask("delete nodes that are gone", FORGET, values);
     }
 }

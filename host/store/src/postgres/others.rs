@@ -1,4 +1,4 @@
-//! What a node must know soon of what others do: hints over a connection that listens, what has changed in
+//! What a node must learn soon about the others: hints over a connection that listens, what has changed in
 //! one small question, and messages for the node.
 
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub struct PostgresOthers {
     pub(super) pool: Readers,
     pub(super) node: i32,
     pub(super) hinted: Arc<Notify>,
-    /// The last report of each other node that this one has heard.
+    /// The number of the last report read from each other node.
     pub(super) heard: Mutex<BTreeMap<i32, i64>>,
 }
 
@@ -121,16 +121,14 @@ impl Others for PostgresOthers {
     fn hint(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         async {
             let sql = "SELECT pg_notify('host_' || md5(current_schema()), '')";
-            self.ask("give other nodes a hint", sql, &[])
-                .await
-                .map(drop)
+            self.ask("notify other nodes", sql, &[]).await.map(drop)
         }
         .boxed()
     }
 
     fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>> {
         async {
-            let operation = "look what other nodes have done";
+            let operation = "read the changes of other nodes";
             let sql = format!("SELECT {PULSE}");
             let found = self.ask(operation, &sql, &[&self.node]).await?;
             let row = found.first();
@@ -181,7 +179,7 @@ impl Others for PostgresOthers {
         async move {
             let sql = "UPDATE host_beats SET drain = $2 FROM host_nodes \
                        WHERE number = node AND id = $1";
-            let operation = "ask a node to start no more jobs, or some again";
+            let operation = "drain or resume a node";
             self.ask(operation, sql, &[&node.0, &drain]).await.map(drop)
         }
         .boxed()
@@ -191,7 +189,7 @@ impl Others for PostgresOthers {
 /// Removes messages to earlier processes of a node.
 pub(super) async fn forget_mail(client: &Client, node: i32) -> Result<(), StoreError> {
     let sql = "DELETE FROM host_mail WHERE node = $1";
-    rows(client, "forget old messages", sql, &[&node])
+    rows(client, "delete old messages", sql, &[&node])
         .await
         .map(drop)
 }

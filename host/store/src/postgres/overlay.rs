@@ -50,7 +50,7 @@ pub(super) struct AttemptRow {
     pub(super) result: Option<JsonText>,
 }
 
-/// Who has a unique key. `None` if nobody does.
+/// The holder of a unique key. `None` if it is free.
 pub(super) struct Held {
     pub(super) job: Option<JobId>,
     pub(super) is_new: bool,
@@ -87,7 +87,7 @@ pub(super) struct Overlay {
     pub(super) deleted: Vec<(JobId, Table)>,
 }
 
-/// What is to be done with the row of a changed job.
+/// How to write the row of a changed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Write {
     /// The table that has the row.

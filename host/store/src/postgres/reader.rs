@@ -141,7 +141,7 @@ impl Reader for PostgresReader {
                    SELECT id FROM host_ended WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3";
         let limit = i64::from(limit);
         let found = self.ask(&async |client| {
-            let operation = "look for a job's id";
+            let operation = "find a job's id";
             rows(client, operation, sql, &[&low.0, &high.0, &limit]).await
         })?;
         let ids = found.iter().map(|row| JobId(row.get(0)));
@@ -305,7 +305,7 @@ impl Reader for PostgresReader {
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
         let sql = "SELECT DISTINCT runner FROM host_live \
                    WHERE state = 2 AND runner IS NOT NULL ORDER BY runner";
-        let operation = "look for runners that are awaited";
+        let operation = "find the runners that jobs wait for";
         let found = self.ask(&async |client| rows(client, operation, sql, &[]).await)?;
         found.iter().map(|row| parse_name(row.get(0))).collect()
     }

@@ -47,7 +47,7 @@ pub(super) async fn current_revisions(client: &Client) -> Result<Vec<Revision>, 
 /// Returns the number of a component's current revision.
 pub(super) async fn current(client: &Client, component: &Name) -> Result<Option<u32>, Trouble> {
     let sql = "SELECT current FROM host_components WHERE name = $1 AND current > 0";
-    let rows = ask(client, "look a component up", sql, &[&component.as_str()]).await?;
+    let rows = ask(client, "look up a component", sql, &[&component.as_str()]).await?;
     Ok(number(&rows))
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn removed_at(client: &Client, component: &Name) -> Result<u32,
     let sql = "SELECT -current FROM host_components WHERE name = $1 AND current < 0";
     let rows = ask(
         client,
-        "look a removed component up",
+        "look up a removed component",
         sql,
         &[&component.as_str()],
     )
@@ -76,7 +76,7 @@ pub(super) async fn add(client: &Client, revision: &Revision, bytes: &[u8]) -> R
         .map_err(|error| Trouble::Fatal(damaged("a value to write", error.to_string())))?;
     let digest = &revision.digest.0[..];
     let sql = "INSERT INTO host_blobs (digest, bytes) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-    ask(client, "keep a component", sql, &[&digest, &bytes]).await?;
+    ask(client, "store a component", sql, &[&digest, &bytes]).await?;
     let sql = "INSERT INTO host_revisions (component, revision, digest, body) \
                VALUES ($1, $2, $3, $4)";
     let number = i64::from(revision.revision);
@@ -89,7 +89,7 @@ pub(super) async fn add(client: &Client, revision: &Revision, bytes: &[u8]) -> R
 pub(super) async fn forget(client: &Client, component: &Name, number: u32) -> Result<(), Trouble> {
     let sql = "DELETE FROM host_revisions WHERE component = $1 AND revision < $2";
     let values: Values<'_> = &[&component.as_str(), &i64::from(number)];
-    ask(client, "forget old revisions", sql, values).await?;
+    ask(client, "delete old revisions", sql, values).await?;
     forget_blobs(client).await
 }
 

@@ -1,4 +1,4 @@
-//! How far running jobs are, for those who ask another node than the one where they run.
+//! The progress of running jobs, shared with nodes other than the one where they run.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) async fn tell(
     let times: Vec<i64> = reported.iter().map(|it| it.at.0).collect();
     let bodies = reported.iter().map(|it| encode(&it.progress));
     let bodies: Vec<Vec<u8>> = bodies.collect::<Result<_, _>>()?;
-    let operation = "tell other nodes how far jobs are";
+    let operation = "publish the progress of jobs";
     rows(
         client,
         operation,
@@ -69,7 +69,7 @@ pub(super) async fn hear(
 ) -> Result<Vec<Reported>, StoreError> {
     let heard_of = heard.iter().map(|(node, n)| (i64::from(*node), *n));
     let (nodes, last): (Vec<i64>, Vec<i64>) = heard_of.unzip();
-    let operation = "look how far jobs of other nodes are";
+    let operation = "read the progress of jobs of other nodes";
     let found = rows(client, operation, HEAR, &[&node, &nodes, &last, &READ_MAX]).await?;
     for row in &found {
         heard.insert(row.get(4), row.get(5));
@@ -77,17 +77,17 @@ pub(super) async fn hear(
     found.iter().map(read).collect()
 }
 
-/// Reads what was told last of these jobs.
+/// Reads the latest progress of these jobs.
 pub(super) async fn of(client: &Client, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {
     let jobs: Vec<Uuid> = jobs.iter().map(|job| job.0).collect();
-    let found = rows(client, "look how far jobs are", OF, &[&jobs]).await?;
+    let found = rows(client, "read the progress of jobs", OF, &[&jobs]).await?;
     found.iter().map(read).collect()
 }
 
-/// Removes what earlier processes of a node have told.
+/// Deletes the progress that earlier processes of a node wrote.
 pub(super) async fn forget(client: &Client, node: i32) -> Result<(), StoreError> {
     let sql = "DELETE FROM host_progress WHERE node = $1";
-    rows(client, "forget old reports", sql, &[&node])
+    rows(client, "delete old progress", sql, &[&node])
         .await
         .map(drop)
 }
@@ -98,6 +98,6 @@ fn read(row: &Row) -> Result<Reported, StoreError> {
         job,
         attempt: u32::try_from(row.get::<_, i64>(1)).unwrap_or_default(),
         at: Time(row.get(2)),
-        progress: decode(row.get(3), || format!("how far job {job} is"))?,
+        progress: decode(row.get(3), || format!("the progress of job {job}"))?,
     })
 }

@@ -52,7 +52,7 @@ impl Transaction<'_> {
             self.trouble = Some(trouble);
             StoreError::Broken {
                 operation: "run a batch",
-                message: "the database refused".to_owned(),
+                message: "the database rejected a statement".to_owned(),
             }
         })
     }
@@ -142,12 +142,10 @@ impl Rows for Transaction<'_> {
     }
 
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
-        let seq = self.seqs.pop_front().ok_or_else(|| {
-            damaged(
-                "the places of new jobs",
-                "there are fewer than jobs in a batch",
-            )
-        })?;
+        let seq = self
+            .seqs
+            .pop_front()
+            .ok_or_else(|| damaged("the places of new jobs", "fewer than the jobs in the batch"))?;
         self.counts.make(&job.queue);
         let key = new.unique_key.as_ref().map(|unique| unique.key.clone());
         let kept = New {
@@ -333,7 +331,7 @@ impl Rows for Transaction<'_> {
     }
 
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
-        let rows = self.flush_and_ask("look for the next wakeup", NEXT_WAKEUP, values![])?;
+        let rows = self.flush_and_ask("find the next wakeup", NEXT_WAKEUP, values![])?;
         Ok(rows.first().and_then(|row| row.get(0)).map(Time))
     }
 
@@ -374,7 +372,7 @@ impl Rows for Transaction<'_> {
                    ON CONFLICT (name) DO UPDATE SET paused = $2";
         self.query("pause or resume a queue", sql, values)?;
         let sql = "UPDATE host_log SET pauses = pauses + 1 WHERE id = 1";
-        self.query("note that a queue is paused", sql, values![])?;
+        self.query("record that a queue is paused", sql, values![])?;
         Ok(())
     }
 

@@ -1,5 +1,5 @@
-//! The tables, and what is checked before a host uses them. Migrations go forward only, one host at a
-//! time. A migration that has been released never changes.
+//! The tables, and the checks before a host uses them. Migrations only go forward, one host at a time. A
+//! released migration never changes: append the next one.
 
 use tokio_postgres::error::SqlState;
 
@@ -7,22 +7,14 @@ use super::client::Client;
 use super::trouble::{damaged, doing};
 use crate::error::StoreError;
 
-/// Each migration makes the schema of the version before it into its own. The first version is 1.
-const MIGRATIONS: [&str; 7] = [
-    include_str!("schema/1.sql"),
-    include_str!("schema/2.sql"),
-    include_str!("schema/3.sql"),
-    include_str!("schema/4.sql"),
-    include_str!("schema/5.sql"),
-    include_str!("schema/6.sql"),
-    include_str!("schema/7.sql"),
-];
+/// Each migration takes the schema from the version before it to its own.
+const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// The lock that a migration holds, so that of many hosts that start one migrates.
+/// The lock that a migration holds, so that hosts that start at the same time migrate one by one.
 const LOCK: i64 = 0x686f_7374_7363_686d;
 
 /// The latest version that this host knows.
-pub const VERSION: i64 = 7;
+pub const VERSION: i64 = 1;
 
 /// Returns the version of the schema, 0 if there is none.
 pub(super) async fn version(client: &Client) -> Result<i64, StoreError> {
@@ -42,7 +34,7 @@ async fn kept_version(client: &Client) -> Result<i64, StoreError> {
     Ok(rows.first().and_then(|row| row.get(0)).unwrap_or(0))
 }
 
-/// Brings the schema to the latest version. Returns the versions before and after.
+/// Migrates the schema to the latest version. Returns the versions before and after.
 pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
     let before = version(client).await?;
     refuse_newer(before)?;
@@ -89,7 +81,7 @@ fn migrating(error: tokio_postgres::Error) -> StoreError {
         }
         _ => "",
     };
-    match doing("make the tables or raise their version")(error) {
+    match doing("create or migrate the tables")(error) {
         StoreError::Broken { operation, message } => StoreError::Broken {
             operation,
             message: format!("{message}{next}"),
@@ -120,7 +112,7 @@ pub(super) async fn check_server(client: &Client, allow_unsafe: bool) -> Result<
     let rows = client.ask(settings, &[]).await.map_err(reading)?;
     let row = rows
         .first()
-        .ok_or_else(|| damaged("the server", "it does not show its settings"))?;
+        .ok_or_else(|| damaged("the server", "it does not report its settings"))?;
     let (version, encoding): (i32, String) = (row.get(0), row.get(1));
     let refuse = |message: String| {
         Err(StoreError::Broken {

@@ -20,7 +20,7 @@ use crate::error::StoreError;
 const CONNECTS_MAX: u32 = 120;
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 
-/// A batch that landed although nobody said so.
+/// A batch that was committed although its acknowledgement was lost.
 pub(super) struct Landed {
     /// The number of its first change, if it has any.
     pub(super) first_change: Option<i64>,

@@ -83,7 +83,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     }
     if roots.is_empty() {
         return Err(unusable(
-            &"no certificates of authorities are found; name a file with sslrootcert",
+            &"no CA certificates found; name a file with sslrootcert",
         ));
     }
     Ok(roots)

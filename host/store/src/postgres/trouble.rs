@@ -1,4 +1,4 @@
-//! Why the database did not do what it was asked, and what is to be done about it.
+//! Why a statement failed, and whether to retry, reconnect or give up.
 
 use tokio_postgres::error::SqlState;
 
@@ -46,7 +46,7 @@ impl Trouble {
             Self::Fatal(error) => error,
             Self::Conflict => StoreError::Broken {
                 operation,
-                message: "other hosts were in the way each time it was tried".to_owned(),
+                message: "each attempt conflicted with other hosts".to_owned(),
             },
             Self::Lost(message) => StoreError::Away { operation, message },
         }
@@ -68,7 +68,7 @@ fn is_passing(code: &SqlState) -> bool {
         .contains(code)
 }
 
-/// Returns an error as people are told it: without the values that a server may quote.
+/// Returns an error as users see it: without the values that a server may quote.
 pub(super) fn explain(error: &tokio_postgres::Error) -> String {
     if let Some(told) = error.as_db_error() {
         return format!("{} ({})", told.message(), told.code().code());
@@ -85,7 +85,7 @@ pub(super) fn explain(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// What is done when a connection is made.
+/// The operation that an error names while connecting.
 pub(super) const CONNECT: &str = "connect to the database";
 
 /// Returns what an error means that came while a connection to `target` was made.

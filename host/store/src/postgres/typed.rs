@@ -4,7 +4,7 @@
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-/// A value that says its type.
+/// A value with its type.
 pub(super) trait Typed: ToSql + Sync {
     fn kind(&self) -> Type;
 }

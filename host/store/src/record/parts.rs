@@ -7,14 +7,12 @@ use host_core::id::JobId;
 use host_core::job::Payload;
 use serde::{Deserialize, Serialize};
 
-use super::{Record, decode};
+use super::decode;
 use crate::error::StoreError;
 
 /// The changes of one batch, in order.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ChangesOfBatch<'a>(pub(crate) Cow<'a, [Change]>);
-
-impl Record for ChangesOfBatch<'_> {}
 
 /// The parts of a payload that are rarely used.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
@@ -24,8 +22,6 @@ pub(crate) struct Extra {
     pub(crate) attributes: Vec<(String, String)>,
     pub(crate) depends_on: Vec<JobId>,
 }
-
-impl Record for Extra {}
 
 impl Extra {
     /// Returns the rare parts of a new job, `None` if it has none.

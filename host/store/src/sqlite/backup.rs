@@ -25,7 +25,7 @@ pub struct Copied {
     pub pages_total: u64,
 }
 
-/// Copies a store as [`copy`] does, if its log is what was written.
+/// Copies a store as [`copy`] does, if its log is intact.
 pub fn copy_store(from: &Path, to: &Path, told: impl FnMut(Copied)) -> Result<(), StoreError> {
     wal::check(from)?;
     copy(from, to, told)

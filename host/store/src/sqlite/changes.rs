@@ -45,7 +45,7 @@ pub(super) fn keep(
         )
         .and_then(|mut statement| statement.execute([first.saturating_sub(CHANGES_KEPT)]))
         .map(drop)
-        .map_err(doing("forget old changes"))
+        .map_err(doing("delete old changes"))
 }
 
 /// Returns the number of the next change.

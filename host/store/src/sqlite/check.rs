@@ -128,7 +128,7 @@ impl Findings {
                     }
                 };
                 if let Err(broken) = invariants::check(&job) {
-                    self.add(what()?, format!("breaks the rule: {}", broken.0));
+                    self.add(what()?, format!("violates the rule: {}", broken.0));
                 }
                 if let Some(column) = differing(row, &job)? {
                     self.add(what()?, format!("its {column} is not what its record says"));

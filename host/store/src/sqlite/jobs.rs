@@ -371,7 +371,7 @@ impl Rows for Transaction<'_> {
         } else {
             for queue in self.counters.claimable(lane) {
                 let stored = self.stored_available(lane, queue, except, limit);
-                found.extend(stored.map_err(doing("look for jobs to claim"))?);
+                found.extend(stored.map_err(doing("find jobs to claim"))?);
             }
         }
         found.sort_unstable();
@@ -381,7 +381,7 @@ impl Rows for Transaction<'_> {
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
         self.flush()?;
         self.ids(
-            "look for jobs that are due",
+            "find due jobs",
             "SELECT id FROM jobs WHERE wakeup_at <= ?1 ORDER BY wakeup_at, seq LIMIT ?2",
             params![now.0, limit],
         )
@@ -390,7 +390,7 @@ impl Rows for Transaction<'_> {
     fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
         self.flush()?;
         self.ids(
-            "look for running jobs",
+            "find running jobs",
             "SELECT id FROM jobs WHERE state = ?1 ORDER BY seq",
             [State::Running as u8],
         )
@@ -404,7 +404,7 @@ impl Rows for Transaction<'_> {
             )
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
             .map(|at| at.map(Time))
-            .map_err(doing("look for the next wakeup"))
+            .map_err(doing("find the next wakeup"))
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {
@@ -449,7 +449,7 @@ impl Rows for Transaction<'_> {
 
     fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
         self.execute(
-            "keep a component",
+            "store a component",
             "INSERT OR IGNORE INTO blobs (digest, bytes) VALUES (?1, ?2)",
             params![revision.digest.0, bytes],
         )?;
@@ -467,7 +467,7 @@ impl Rows for Transaction<'_> {
 
     fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
         self.execute(
-            "forget old revisions",
+            "delete old revisions",
             "DELETE FROM revisions WHERE component = ?1 AND revision < ?2",
             params![component.as_str(), number],
         )?;

@@ -138,7 +138,7 @@ impl Reader for SqliteReader {
                 statement.query_map(params![low.0.as_bytes(), high.0.as_bytes(), limit], job_id)?;
             rows.collect::<Result<Vec<JobId>, _>>()
         };
-        let ids = read().map_err(doing("look for a job's id"))?;
+        let ids = read().map_err(doing("find a job's id"))?;
         Ok(ids
             .into_iter()
             .filter(|id| id.to_string().starts_with(prefix))
@@ -271,7 +271,7 @@ impl Reader for SqliteReader {
             let rows = statement.query_map([], |row| row.get(0))?;
             rows.collect::<Result<Vec<String>, _>>()
         };
-        let names = read().map_err(doing("look for runners that are awaited"))?;
+        let names = read().map_err(doing("find the runners that jobs wait for"))?;
         let parse = |name: String| {
             name.parse().map_err(|error| StoreError::Damaged {
                 what: "the runner of a job".to_owned(),

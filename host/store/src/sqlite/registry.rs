@@ -41,7 +41,7 @@ pub(super) fn current(
                 .query_row([component.as_str()], |row| row.get(0))
                 .optional()
         })
-        .map_err(doing("look a component up"))
+        .map_err(doing("look up a component"))
 }
 
 /// Returns the latest revision of a removed component, 0 if there is none.
@@ -54,7 +54,7 @@ pub(super) fn removed_at(connection: &Connection, component: &Name) -> Result<u3
                 .optional()
         })
         .map(Option::unwrap_or_default)
-        .map_err(doing("look a removed component up"))
+        .map_err(doing("look up a removed component"))
 }
 
 /// Returns the bytes of a component.

@@ -19,7 +19,7 @@ const LOG_BYTES: u64 = 16 << 20;
 /// What a store has already, in bytes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Room {
-    /// What is free inside it: the place of jobs that were removed.
+    /// The free space inside it, from removed jobs.
     pub(super) inside: u64,
     /// The length of its log, which is written from its start again and again.
     pub(super) log: u64,

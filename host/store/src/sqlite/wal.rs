@@ -33,7 +33,7 @@ const LOOKS_MAX: u32 = 8;
 type Header = [u8; HEADER_BYTES];
 type Sum = [u32; 2];
 
-/// A place where a log is not what was written, with transactions behind it.
+/// A damaged place in a log, with transactions behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Break {
     header: Header,

@@ -23,12 +23,12 @@ use crate::jobs::{
     job_for, lease, read, returned, revision, runner, unique,
 };
 
-/// Runs a case on each engine.
+/// Runs a case on each engine, on PostgreSQL unless `HOST_TEST_STORE` is `sqlite`.
 pub(crate) fn check(case: impl Fn(&mut dyn Store)) {
     case(&mut MemoryStore::default());
     let folder = TempDir::new().unwrap();
     case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
-    case(&mut crate::postgres::open(&crate::server::Schema::new()));
+    crate::postgres::check(case);
 }
 
 pub(crate) fn state(store: &dyn Store, n: u128) -> State {

@@ -104,7 +104,7 @@ fn each_damage_of_a_database_is_named() {
         (
             "INSERT INTO host_live SELECT * FROM host_ended",
             named(1),
-            "it is both among",
+            "both in the table of ended jobs",
         ),
         (
             "UPDATE host_counts SET jobs = 7 WHERE state = 3",

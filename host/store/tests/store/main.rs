@@ -26,5 +26,4 @@ mod postgres;
 mod proxy;
 mod retention;
 mod server;
-mod version_1;
 mod wal;

@@ -7,7 +7,7 @@ use host_core::job::{Lifecycle, State, UniqueScope};
 use host_store::postgres::admin;
 use host_store::postgres::target::Target;
 use host_store::postgres::{Options, PostgresStore};
-use host_store::store::Store as _;
+use host_store::store::Store;
 use uuid::Uuid;
 
 use crate::jobs::{
@@ -21,6 +21,17 @@ pub(crate) const TESTED: Options = Options { allow_unsafe: true };
 
 /// How often a test looks whether the server has counted what was done.
 const LOOKS_MAX: u32 = 1_000;
+
+/// Runs a case of every engine on PostgreSQL, unless only SQLite is tested.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a quick run of the tests starts no database"
+)]
+pub(crate) fn check(case: impl Fn(&mut dyn Store)) {
+    if std::env::var_os("HOST_TEST_STORE").is_none_or(|store| store != "sqlite") {
+        case(&mut open(&Schema::new()));
+    }
+}
 
 /// Opens the store in a schema.
 pub(crate) fn open(schema: &Schema) -> PostgresStore {

@@ -2,19 +2,14 @@
 
 use std::time::Duration;
 
-/// The wait after the first failure.
-const BACKOFF_MIN: Duration = Duration::from_millis(200);
+use crate::kit::backoff::Backoff;
 
-/// The longest wait.
-const BACKOFF_MAX: Duration = Duration::from_secs(10);
+const BACKOFF: Backoff = Backoff::new(200, 10_000);
 
 /// Returns how long to wait after `tries` tries, the first of which is 1. `asked` is the wait that the
 /// worker asks for, which is only ever longer.
 pub(super) fn backoff(tries: u32, asked: Option<Duration>) -> Duration {
-    let factor = 1_u32
-        .checked_shl(tries.saturating_sub(1))
-        .unwrap_or(u32::MAX);
-    let wait = BACKOFF_MIN.saturating_mul(factor).min(BACKOFF_MAX);
+    let wait = Duration::from_millis(BACKOFF.nth_ms(tries.saturating_sub(1)));
     asked.map_or(wait, |asked| asked.max(wait))
 }
 
@@ -30,7 +25,7 @@ mod tests {
             [200, 400, 800, 6_400, 10_000, 10_000, 10_000]
         );
         let asked = |seconds| backoff(1, Some(Duration::from_secs(seconds)));
-        assert_eq!(asked(0), BACKOFF_MIN);
+        assert_eq!(asked(0), Duration::from_millis(200));
         assert_eq!(asked(60), Duration::from_mins(1));
     }
 }

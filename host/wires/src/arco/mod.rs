@@ -53,7 +53,7 @@ impl Wire for Arco {
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        &refusals::CODES
+        refusals::CODES
     }
 
     fn specification(&self) -> &'static str {

@@ -10,84 +10,38 @@ use serde::Serialize;
 
 use super::messages::CallbackError;
 
-/// What was wrong, as metrics and documents name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Code {
-    Attempt,
-    Auth,
-    Body,
-    Busy,
-    DispatchAuth,
-    DispatchRefused,
-    Envelope,
-    Expired,
-    Field,
-    Mismatch,
-    Origin,
-    Task,
-    Terminal,
-}
-
-/// All codes with their meaning and what to do.
-pub(super) const CODES: [(&str, &str); 13] = [
-    (
-        "E_ATTEMPT",
-        "A callback names no attempt, or one below 1. Send the `attempt` of the dispatch.",
-    ),
-    (
-        "E_AUTH",
-        "A callback has no token, or one that is forged, expired or of another task or attempt. Send the `taskToken` of the dispatch as `Authorization: Bearer`.",
-    ),
-    (
-        "E_BODY",
-        "The body of a callback is not a JSON object, is too large, or has another type. Look at the worker.",
-    ),
-    (
-        "E_BUSY",
-        "The host takes no message now. The peer repeats it later; nothing has to be done.",
-    ),
-    (
-        "E_DISPATCH_AUTH",
-        "A dispatch to our worker has no secret or a wrong one. Give both sides the same secret.",
-    ),
-    (
-        "E_DISPATCH_REFUSED",
-        "A worker refused a dispatch of ours for good, so the attempt failed. Its failure has the worker's words.",
-    ),
-    (
-        "E_ENVELOPE",
-        "A dispatch to our worker is not a task envelope. Look at the control plane.",
-    ),
-    (
-        "E_EXPIRED",
-        "A heartbeat came for a task that has ended or whose worker was given up. The worker must stop.",
-    ),
-    (
-        "E_FIELD",
-        "A field of a callback has a value that it cannot have. The answer names the field.",
-    ),
-    (
-        "E_MISMATCH",
-        "A callback is about an attempt that is not the current one. The worker must stop.",
-    ),
-    (
-        "E_ORIGIN",
-        "A dispatch to our worker names callbacks to a place that is not allowed. Add the origin to `callback_origins` if it is right.",
-    ),
-    (
-        "E_TASK",
-        "A callback names a task that does not exist. It may have been purged.",
-    ),
-    (
-        "E_TERMINAL",
-        "A worker reports the start or end of a task that has ended already. The worker must stop.",
-    ),
-];
-
-impl Code {
-    pub(super) const fn as_str(self) -> &'static str {
-        CODES[self as usize].0
-    }
+crate::wire::codes! {
+    Attempt = "E_ATTEMPT",
+        "A callback names no attempt, or one below 1. Send the `attempt` of the dispatch.";
+    Auth = "E_AUTH",
+        "A callback has no token, or one that is forged, expired or of another task or attempt. \
+         Send the `taskToken` of the dispatch as `Authorization: Bearer`.";
+    Body = "E_BODY",
+        "The body of a callback is not a JSON object, is too large, or has another type. Look at \
+         the worker.";
+    Busy = "E_BUSY",
+        "The host takes no message now. The peer repeats it later; nothing has to be done.";
+    DispatchAuth = "E_DISPATCH_AUTH",
+        "A dispatch to our worker has no secret or a wrong one. Give both sides the same secret.";
+    DispatchRefused = "E_DISPATCH_REFUSED",
+        "A worker refused a dispatch of ours for good, so the attempt failed. Its failure has the \
+         worker's words.";
+    Envelope = "E_ENVELOPE",
+        "A dispatch to our worker is not a task envelope. Look at the control plane.";
+    Expired = "E_EXPIRED",
+        "A heartbeat came for a task that has ended or whose worker was given up. The worker must \
+         stop.";
+    Field = "E_FIELD",
+        "A field of a callback has a value that it cannot have. The answer names the field.";
+    Mismatch = "E_MISMATCH",
+        "A callback is about an attempt that is not the current one. The worker must stop.";
+    Origin = "E_ORIGIN",
+        "A dispatch to our worker names callbacks to a place that is not allowed. Add the origin \
+         to `callback_origins` if it is right.";
+    Task = "E_TASK", "A callback names a task that does not exist. It may have been purged.";
+    Terminal = "E_TERMINAL",
+        "A worker reports the start or end of a task that has ended already. The worker must \
+         stop.";
 }
 
 /// The refusal of a callback: its code, its status and its body.
@@ -241,30 +195,4 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         _ => Code::Body,
     };
     Refused::new(code, refusal.status().as_u16(), error, &refusal.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_code_stands_in_its_row() {
-        for (code, text) in [
-            (Code::Attempt, "E_ATTEMPT"),
-            (Code::Auth, "E_AUTH"),
-            (Code::Body, "E_BODY"),
-            (Code::Busy, "E_BUSY"),
-            (Code::DispatchAuth, "E_DISPATCH_AUTH"),
-            (Code::DispatchRefused, "E_DISPATCH_REFUSED"),
-            (Code::Envelope, "E_ENVELOPE"),
-            (Code::Expired, "E_EXPIRED"),
-            (Code::Field, "E_FIELD"),
-            (Code::Mismatch, "E_MISMATCH"),
-            (Code::Origin, "E_ORIGIN"),
-            (Code::Task, "E_TASK"),
-            (Code::Terminal, "E_TERMINAL"),
-        ] {
-            assert_eq!(code.as_str(), text);
-        }
-    }
 }

@@ -92,7 +92,7 @@ fn control(section: &Section<'_>) -> Result<ControlConfig, ConfigError> {
     let mut origins = Vec::new();
     for (name, table) in section.tables(WORKERS) {
         if name.as_str().contains('/') {
-            let wanted = "a name without `/` is: that stands before a worker's number";
+            let wanted = "expected a name without `/`, which precedes a worker's number";
             return Err(refused(table.origin(""), name.as_str(), wanted));
         }
         workers.insert(name.clone(), remote_worker(section, table)?);
@@ -112,7 +112,7 @@ fn control(section: &Section<'_>) -> Result<ControlConfig, ConfigError> {
 
 fn remote_worker(section: &Section<'_>, table: &NamedTable) -> Result<RemoteWorker, ConfigError> {
     let Some(text) = table.text("url")? else {
-        let wanted = "a worker has a `url`, like http://127.0.0.1:9000";
+        let wanted = "expected a `url`, like http://127.0.0.1:9000";
         return Err(refused(table.origin(""), "", wanted));
     };
     let secret = section.table_secret(table, "secret_file", "secret_env")?;
@@ -143,7 +143,7 @@ fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
             .or_else(|| section.find(HEARTBEAT_INTERVAL))
             .unwrap_or_default();
         let wanted = format!(
-            "the timeout of heartbeats ({} ms) has to be at least twice their interval ({} ms)",
+            "the heartbeat timeout ({} ms) must be at least twice the interval ({} ms)",
             times.heartbeat_timeout_ms, times.heartbeat_interval_ms
         );
         return Err(refused(origin, text, wanted));
@@ -162,7 +162,7 @@ fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
             None => Ok(None),
         };
     };
-    let short = |key: &SecretText| key.refused(format!("it has less than {KEY_BYTES_MIN} bytes"));
+    let short = |key: &SecretText| key.refused(format!("must have at least {KEY_BYTES_MIN} bytes"));
     if Keys::new(current.bytes(), None).is_none() {
         return Err(short(&current));
     }
@@ -204,7 +204,7 @@ fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
     for text in text.split(',').map(str::trim) {
         let base = url(origin.clone(), text)?;
         if !base.is_origin() {
-            let wanted = "an http:// or https:// URL without a path is";
+            let wanted = "expected an http:// or https:// URL without a path";
             return Err(refused(origin, text, wanted));
         }
         unexposed(section, origin.clone(), &base)?;
@@ -213,7 +213,7 @@ fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
         }
     }
     if origins.len() > ORIGINS_MAX {
-        let wanted = format!("at most {ORIGINS_MAX} origins are");
+        let wanted = format!("expected at most {ORIGINS_MAX} origins");
         return Err(refused(origin, text, wanted));
     }
     Ok(origins)

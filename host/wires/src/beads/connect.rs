@@ -24,7 +24,7 @@ use self::ending::Endings;
 use super::program::{CALL_TIME, Calls, Program};
 use super::worker::{Effect, Event, GRACE_MS, Worker};
 use super::worker_section::WorkerConfig;
-use crate::kit::pause::Pauses;
+use crate::kit::backoff::Backoff;
 use crate::kit::process::Launcher;
 use crate::kit::stream::{EffectHandler, Hub, Link, Moment, Session as _, serve_connection};
 use crate::kit::trouble::Trouble;
@@ -39,7 +39,7 @@ const PAUSES: [Duration; 3] = [
 
 /// How long `host serve` waits before it connects again, if nobody listens or the orchestrator has
 /// told the worker to end. Also the longest pause if connections end soon after they began.
-const REST_TIME: Duration = Duration::from_secs(30);
+const REST_MS: u64 = 30_000;
 
 /// The user who could be every other user.
 const ROOT: u32 = 0;
@@ -173,7 +173,7 @@ async fn live(
     stopping: &CancellationToken,
     comes_back: bool,
 ) -> End {
-    let mut pauses = Pauses::up_to(REST_TIME);
+    let mut backoff = Backoff::new(1_000, REST_MS);
     let trouble = Trouble::default();
     for link in 0.. {
         let connecting = endings
@@ -201,9 +201,9 @@ async fn live(
             return End::Told;
         }
         let pause = if was_shut_down || !is_reached {
-            Some(REST_TIME)
+            Some(Duration::from_millis(REST_MS))
         } else {
-            pauses.rest(connected_at.elapsed())
+            backoff.rest(connected_at.elapsed())
         };
         if let Some(pause) = pause {
             tokio::select! {

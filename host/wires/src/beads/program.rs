@@ -93,9 +93,9 @@ fn arguments(call: Call, issue_id: String) -> Vec<String> {
 
 /// The last line that a call wrote to standard error.
 #[derive(Default)]
-struct LastWords(Mutex<Option<String>>);
+struct StderrTail(Mutex<Option<String>>);
 
-impl ProcessEvents for LastWords {
+impl ProcessEvents for StderrTail {
     fn started(&self, _pid: Option<u32>, _pipes: Arc<Pipes>) {}
 
     fn wrote(&self, output: Output, line: &str) {
@@ -126,7 +126,7 @@ impl Program {
             cwd: None,
         };
         let (stop, stops) = Stop::channel();
-        let words = LastWords::default();
+        let words = StderrTail::default();
         let mut running = std::pin::pin!(supervise(&self.launcher, &process, &words, stops));
         let Ok(ended) = timeout(self.call_time, &mut running).await else {
             stop.stop(END_TIME);

@@ -8,114 +8,41 @@ use super::frame::{Defect, MESSAGE_BYTES_MAX};
 /// How many bytes of a refused message are shown.
 const SHOWN_BYTES: usize = 64;
 
-/// The cause of a refusal, as shown in metrics and in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Code {
-    Abuse,
-    Busy,
-    Direction,
-    FieldRange,
-    FieldType,
-    FrameTimeout,
-    FrameTooLarge,
-    Json,
-    LineTimeout,
-    LineTooLong,
-    Peer,
-    Truncated,
-    Unexpected,
-    UnknownType,
-}
-
-/// In the order of declaration.
-const ALL: [Code; 14] = [
-    Code::Abuse,
-    Code::Busy,
-    Code::Direction,
-    Code::FieldRange,
-    Code::FieldType,
-    Code::FrameTimeout,
-    Code::FrameTooLarge,
-    Code::Json,
-    Code::LineTimeout,
-    Code::LineTooLong,
-    Code::Peer,
-    Code::Truncated,
-    Code::Unexpected,
-    Code::UnknownType,
-];
-
-/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
-pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
-
-impl Code {
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::Abuse => {
-                "A connection sent 100 bad messages within 10 s and was closed; look at the log \
-                 for the first of them."
-            }
-            Self::Busy => {
-                "TASK came while the worker had another one, and was answered FAILED with `busy`; \
-                 the orchestrator gives a worker one task at a time."
-            }
-            Self::Direction => {
-                "The message is one that the other side sends: workers send READY, DONE and \
-                 FAILED, orchestrators TASK, WAIT and SHUTDOWN."
-            }
-            Self::FieldRange => {
-                "A field's value is outside its range; the log names the field and the limit. A \
-                 worker_id has 1 to 64 characters, an issue_id that a worker executes 1 to 256 bytes \
-                 and no `-` in front."
-            }
-            Self::FieldType => {
-                "A required field is missing or has another type than the document says; the log \
-                 names it."
-            }
-            Self::FrameTimeout => "A frame was begun and did not end within 30 s.",
-            Self::FrameTooLarge => {
-                "A frame's length is above 1 MiB; often it is another protocol on this socket."
-            }
-            Self::Json => {
-                "A line or frame is not one JSON object as it is taken here: whole UTF-8, no key \
-                 twice, no number beyond a double, less than 128 levels deep, nothing after it."
-            }
-            Self::LineTimeout => "A line did not end within 30 s; it is skipped up to its newline.",
-            Self::LineTooLong => {
-                "A line is longer than 1 MiB; it is skipped up to its newline. After 64 MiB \
-                 without one the connection ends."
-            }
-            Self::Peer => {
-                "A process of another user connected and was refused; run workers as the user of \
-                 the host."
-            }
-            Self::Truncated => "The peer closed the connection within a line or frame.",
-            Self::Unexpected => {
-                "DONE or FAILED for a task that the worker does not hold; the worker is told to \
-                 WAIT."
-            }
-            Self::UnknownType => "A message's type is missing or none of the document's.",
-        }
-    }
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Abuse => "E_ABUSE",
-            Self::Busy => "E_BUSY",
-            Self::Direction => "E_DIRECTION",
-            Self::FieldRange => "E_FIELD_RANGE",
-            Self::FieldType => "E_FIELD_TYPE",
-            Self::FrameTimeout => "E_FRAME_TIMEOUT",
-            Self::FrameTooLarge => "E_FRAME_TOO_LARGE",
-            Self::Json => "E_JSON",
-            Self::LineTimeout => "E_LINE_TIMEOUT",
-            Self::LineTooLong => "E_LINE_TOO_LONG",
-            Self::Peer => "E_PEER",
-            Self::Truncated => "E_TRUNCATED",
-            Self::Unexpected => "E_UNEXPECTED",
-            Self::UnknownType => "E_UNKNOWN_TYPE",
-        }
-    }
+crate::wire::codes! {
+    Abuse = "E_ABUSE",
+        "A connection sent 100 bad messages within 10 s and was closed; look at the log for the \
+         first of them.";
+    Busy = "E_BUSY",
+        "TASK came while the worker had another one, and was answered FAILED with `busy`; the \
+         orchestrator gives a worker one task at a time.";
+    Direction = "E_DIRECTION",
+        "The message is one that the other side sends: workers send READY, DONE and FAILED, \
+         orchestrators TASK, WAIT and SHUTDOWN.";
+    FieldRange = "E_FIELD_RANGE",
+        "A field's value is outside its range; the log names the field and the limit. A worker_id \
+         has 1 to 64 characters, an issue_id that a worker executes 1 to 256 bytes and no `-` in \
+         front.";
+    FieldType = "E_FIELD_TYPE",
+        "A required field is missing or has another type than the document says; the log names \
+         it.";
+    FrameTimeout = "E_FRAME_TIMEOUT", "A frame was begun and did not end within 30 s.";
+    FrameTooLarge = "E_FRAME_TOO_LARGE",
+        "A frame's length is above 1 MiB; often it is another protocol on this socket.";
+    Json = "E_JSON",
+        "A line or frame is not one JSON object as it is taken here: whole UTF-8, no key twice, no \
+         number beyond a double, less than 128 levels deep, nothing after it.";
+    LineTimeout = "E_LINE_TIMEOUT",
+        "A line did not end within 30 s; it is skipped up to its newline.";
+    LineTooLong = "E_LINE_TOO_LONG",
+        "A line is longer than 1 MiB; it is skipped up to its newline. After 64 MiB without one \
+         the connection ends.";
+    Peer = "E_PEER",
+        "A process of another user connected and was refused; run workers as the user of the \
+         host.";
+    Truncated = "E_TRUNCATED", "The peer closed the connection within a line or frame.";
+    Unexpected = "E_UNEXPECTED",
+        "DONE or FAILED for a task that the worker does not hold; the worker is told to WAIT.";
+    UnknownType = "E_UNKNOWN_TYPE", "A message's type is missing or none of the document's.";
 }
 
 /// One refused message.

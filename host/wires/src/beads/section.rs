@@ -110,11 +110,11 @@ fn orchestrator(section: &Section<'_>) -> Result<Option<OrchestratorConfig>, Con
     let hold_ms = section.seconds(HOLD)?.map(|hold| hold.ms);
     if hold_ms > Some(20_000) {
         let (origin, text) = section.find(HOLD).unwrap_or_default();
-        return Err(refused(origin, text, "0 to 20 seconds are"));
+        return Err(refused(origin, text, "expected 0–20 seconds"));
     }
     let socket = match section.find(SOCKET) {
         Some((_, "off")) => return Ok(None),
-        Some((origin, "")) => return Err(refused(origin, "", "a path is, or `off`")),
+        Some((origin, "")) => return Err(refused(origin, "", "expected a path or `off`")),
         Some((_, path)) => path,
         None if section.has_table(TABLE) => SOCKET_DEFAULT,
         None => return Ok(None),

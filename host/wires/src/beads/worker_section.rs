@@ -146,12 +146,12 @@ impl WorkerConfig {
         let dialect = match section.find(FRAMED) {
             None | Some((_, "false")) => Dialect::Lines,
             Some((_, "true")) => Dialect::Framed,
-            Some((origin, text)) => return Err(refused(origin, text, "`true` or `false` is")),
+            Some((origin, text)) => return Err(refused(origin, text, "expected true or false")),
         };
         let worker_id = match section.find(WORKER_ID) {
             None => "W1",
             Some((_, text)) if is_worker_id(text) => text,
-            Some((origin, text)) => return Err(refused(origin, text, "1 to 64 characters are")),
+            Some((origin, text)) => return Err(refused(origin, text, "expected 1–64 characters")),
         };
         let Some(socket) = section.path(SOCKET) else {
             return Ok(None);
@@ -165,7 +165,11 @@ impl WorkerConfig {
         Ok(Some(Self {
             socket,
             handler: parsed.map_err(|error| {
-                refused(origin, handler, format!("a handler's name is; {error}"))
+                refused(
+                    origin,
+                    handler,
+                    format!("expected a handler's name; {error}"),
+                )
             })?,
             worker_id: worker_id.to_owned(),
             concurrency: usize::try_from(concurrency).unwrap_or(1),

@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, join, join_all};
 
 use super::NAME;
 use super::executors::Pools;
-use super::launched::{self, Surroundings};
+use super::launched::{self, LauncherDeps};
 use super::orchestrator::{Host, Orchestrator};
 use super::worker::{Opened, Peer};
 use crate::wire::executors::Executors;
@@ -63,13 +63,13 @@ impl Active for Serving {
             let working = self.peers.iter().map(|peer| peer.work(&ports));
             let launching = async {
                 if let Some(leases) = &ports.leases {
-                    let surroundings = Surroundings {
+                    let deps = LauncherDeps {
                         leases: Arc::clone(leases),
                         clock: Arc::clone(&ports.clock),
                         stopping: ports.stopping.clone(),
                         folder: self.folder.clone(),
                     };
-                    launched::run(&self.orchestrator, surroundings).await;
+                    launched::run(&self.orchestrator, deps).await;
                 }
             };
             join(join_all(working), launching).await;

@@ -44,7 +44,7 @@ struct Pool {
 }
 
 /// What starting runners needs of the host.
-pub(super) struct Surroundings {
+pub(super) struct LauncherDeps {
     pub(super) leases: Arc<dyn Leases>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) stopping: CancellationToken,
@@ -53,17 +53,17 @@ pub(super) struct Surroundings {
 }
 
 /// Starts runners until the host stops, and then ends them.
-pub(super) async fn run(orchestrator: &Arc<Orchestrator>, surroundings: Surroundings) {
-    take_over(orchestrator, &surroundings.leases).await;
+pub(super) async fn run(orchestrator: &Arc<Orchestrator>, deps: LauncherDeps) {
+    take_over(orchestrator, &deps.leases).await;
     if !orchestrator.config.launches() {
         return;
     }
-    let Surroundings {
+    let LauncherDeps {
         leases,
         clock,
         stopping,
         folder,
-    } = surroundings;
+    } = deps;
     let files = Files::new(folder);
     files.forget_leases();
     let listen = tokio::select! {

@@ -57,7 +57,7 @@ impl Wire for Delta {
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        &refusals::CODES
+        refusals::CODES
     }
 
     fn specification(&self) -> &'static str {

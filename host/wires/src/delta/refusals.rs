@@ -1,145 +1,49 @@
 //! The reasons for refusing what a runner sends: one stable code for each cause, its HTTP status and
 //! its message, which quotes no secret. Knows no state.
 
-/// The cause of a refusal, as shown in metrics and in the `error.code` of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Code {
-    AlreadyComplete,
-    Auth,
-    BodyTooLarge,
-    Busy,
-    FieldMismatch,
-    FieldRange,
-    FieldType,
-    FieldValue,
-    Json,
-    LeaseTheft,
-    LogOffset,
-    Off,
-    Rate,
-    Request,
-    StaleLease,
-    State,
-    StoreFull,
+crate::wire::codes! {
+    AlreadyComplete = "E_ALREADY_COMPLETE", 409,
+        "The lease ended with another message; the answer names the status that was recorded, and \
+         it stays.";
+    Auth = "E_AUTH", 401,
+        "The request has no bearer token that a pool of runners has; see \
+         protocol.delta.runners.NAME.token_file.";
+    BodyTooLarge = "E_BODY_TOO_LARGE", 413, "The body is larger than this path takes; send less.";
+    Busy = "E_BUSY", 503, "The host has no room or is stopping; repeat the message as it is.";
+    FieldMismatch = "E_FIELD_MISMATCH", 422,
+        "Two values that must agree do not; the answer names them.";
+    FieldRange = "E_FIELD_RANGE", 422,
+        "A field's value is outside its range; the answer names both.";
+    FieldType = "E_FIELD_TYPE", 422,
+        "A field is missing or has another type than the document says; the answer names it.";
+    FieldValue = "E_FIELD_VALUE", 422,
+        "A field has a value that is not one of its own; the answer names it.";
+    Json = "E_JSON", 400,
+        "The body is not JSON as it is taken here: whole UTF-8, no key twice, no number beyond a \
+         double, less than 128 levels deep; the answer says at which byte.";
+    LeaseTheft = "E_LEASE_THEFT", 409,
+        "A runner named a lease that another runner holds; it got the answer to an unknown lease, \
+         and the log has both names. Look how it came by the lease.";
+    LogOffset = "E_LOG_OFFSET", 409,
+        "A chunk of a log begins behind the end of what was received; go on at next_offset.";
+    Off = "E_OFF", 404,
+        "No pool of runners is configured; add protocol.delta.runners.NAME with a token or a \
+         `cmd`.";
+    Rate = "E_RATE", 429,
+        "One lease had more than 10 heartbeats a second; the document's interval is 20 s. The \
+         lease lives by those that were accepted.";
+    Request = "E_REQUEST", 400,
+        "The HTTP request was refused before its body was read; the answer says why.";
+    StaleLease = "E_STALE_LEASE", 409,
+        "The lease is over or was never granted; stop the work and send nothing more about it.";
+    State = "E_STATE", 409,
+        "The lease is not in a state for this message; acknowledge it first, and answer a cancel \
+         only after one was requested.";
+    StoreFull = "E_STORE_FULL", 507,
+        "There is no room on the host's disk; repeat the message later.";
 }
 
-/// In the order of declaration.
-const ALL: [Code; 17] = [
-    Code::AlreadyComplete,
-    Code::Auth,
-    Code::BodyTooLarge,
-    Code::Busy,
-    Code::FieldMismatch,
-    Code::FieldRange,
-    Code::FieldType,
-    Code::FieldValue,
-    Code::Json,
-    Code::LeaseTheft,
-    Code::LogOffset,
-    Code::Off,
-    Code::Rate,
-    Code::Request,
-    Code::StaleLease,
-    Code::State,
-    Code::StoreFull,
-];
-
-/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
-pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
-
 impl Code {
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::AlreadyComplete => "E_ALREADY_COMPLETE",
-            Self::Auth => "E_AUTH",
-            Self::BodyTooLarge => "E_BODY_TOO_LARGE",
-            Self::Busy => "E_BUSY",
-            Self::FieldMismatch => "E_FIELD_MISMATCH",
-            Self::FieldRange => "E_FIELD_RANGE",
-            Self::FieldType => "E_FIELD_TYPE",
-            Self::FieldValue => "E_FIELD_VALUE",
-            Self::Json => "E_JSON",
-            Self::LeaseTheft => "E_LEASE_THEFT",
-            Self::LogOffset => "E_LOG_OFFSET",
-            Self::Off => "E_OFF",
-            Self::Rate => "E_RATE",
-            Self::Request => "E_REQUEST",
-            Self::StaleLease => "E_STALE_LEASE",
-            Self::State => "E_STATE",
-            Self::StoreFull => "E_STORE_FULL",
-        }
-    }
-
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::AlreadyComplete => {
-                "The lease ended with another message; the answer names the status that was \
-                 recorded, and it stays."
-            }
-            Self::Auth => {
-                "The request has no bearer token that a pool of runners has; see \
-                 protocol.delta.runners.NAME.token_file."
-            }
-            Self::BodyTooLarge => "The body is larger than this path takes; send less.",
-            Self::Busy => "The host has no room or is stopping; repeat the message as it is.",
-            Self::FieldMismatch => "Two values that must agree do not; the answer names them.",
-            Self::FieldRange => "A field's value is outside its range; the answer names both.",
-            Self::FieldType => {
-                "A field is missing or has another type than the document says; the answer names it."
-            }
-            Self::FieldValue => {
-                "A field has a value that is not one of its own; the answer names it."
-            }
-            Self::Json => {
-                "The body is not JSON as it is taken here: whole UTF-8, no key twice, no number \
-                 beyond a double, less than 128 levels deep; the answer says at which byte."
-            }
-            Self::LeaseTheft => {
-                "A runner named a lease that another runner holds; it got the answer to an unknown \
-                 lease, and the log has both names. Look how it came by the lease."
-            }
-            Self::LogOffset => {
-                "A chunk of a log begins behind the end of what was received; go on at next_offset."
-            }
-            Self::Off => {
-                "No pool of runners is configured; add protocol.delta.runners.NAME with a token or a `cmd`."
-            }
-            Self::Rate => {
-                "One lease had more than 10 heartbeats a second; the document's interval is 20 s. \
-                 The lease lives by those that were accepted."
-            }
-            Self::Request => {
-                "The HTTP request was refused before its body was read; the answer says why."
-            }
-            Self::StaleLease => {
-                "The lease is over or was never granted; stop the work and send nothing more about it."
-            }
-            Self::State => {
-                "The lease is not in a state for this message; acknowledge it first, and answer a \
-                 cancel only after one was requested."
-            }
-            Self::StoreFull => "There is no room on the host's disk; repeat the message later.",
-        }
-    }
-
-    pub(super) const fn status(self) -> u16 {
-        match self {
-            Self::Json | Self::Request => 400,
-            Self::Auth => 401,
-            Self::Off => 404,
-            Self::AlreadyComplete
-            | Self::LeaseTheft
-            | Self::LogOffset
-            | Self::StaleLease
-            | Self::State => 409,
-            Self::BodyTooLarge => 413,
-            Self::FieldMismatch | Self::FieldRange | Self::FieldType | Self::FieldValue => 422,
-            Self::Rate => 429,
-            Self::Busy => 503,
-            Self::StoreFull => 507,
-        }
-    }
-
     /// Returns whether the runner should send the same message again.
     pub(super) const fn is_repeatable(self) -> bool {
         matches!(self, Self::Rate | Self::Busy | Self::StoreFull)

@@ -151,7 +151,7 @@ fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
         };
         let (origin, text) = section.find(key).unwrap_or_default();
         let wanted = format!(
-            "a lease ({}) of at least two heartbeat intervals ({}) is",
+            "the lease TTL ({}) must be at least twice the heartbeat interval ({})",
             times.lease_ttl, times.heartbeat_interval
         );
         return Err(refused(origin, text, wanted));
@@ -161,7 +161,7 @@ fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
 
 fn pool(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
     if name.as_str().contains(tags::SEPARATOR) {
-        let wanted = "a name without `/` is: that stands before the tags of a job";
+        let wanted = "expected a name without `/`, which precedes the tags of a job";
         return Err(refused(table.origin(""), name.as_str(), wanted));
     }
     Ok(PoolConfig {
@@ -176,13 +176,13 @@ fn launch(section: &Section<'_>, table: &NamedTable) -> Result<Option<Launch>, C
     let Some(cmd) = table.get("cmd") else {
         for key in ["pool_size", "env", "inherit_env"] {
             if let Some(value) = table.get(key) {
-                let wanted = "it goes with `cmd`, the program of the runners";
+                let wanted = "requires `cmd`, the program of the runners";
                 return Err(table.refused(key, value, wanted));
             }
         }
         return Ok(None);
     };
-    let wanted = "an array of strings is, the program first";
+    let wanted = "expected an array of strings, the program first";
     let command = table.strings("cmd", wanted)?;
     let command = command.filter(|command| !command.is_empty());
     Ok(Some(Launch {
@@ -196,7 +196,7 @@ fn launch(section: &Section<'_>, table: &NamedTable) -> Result<Option<Launch>, C
 pub(super) fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, ConfigError> {
     let key = "capabilities";
     let wanted = format!(
-        "an array of at most {TAGS_MAX} tags is, each of 1 to {TAG_BYTES_MAX} characters A-Z a-z 0-9 _ . : -, \
+        "expected an array of at most {TAGS_MAX} tags, each of 1 to {TAG_BYTES_MAX} characters A-Z a-z 0-9 _ . : -, \
          with one os: and one arch:"
     );
     let tags = table.strings(key, &wanted)?.unwrap_or_default();

@@ -24,7 +24,6 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -35,8 +34,8 @@ use self::driver::{Host, Orchestrator, drive};
 use self::lease::Lease;
 use self::log_file::LogFile;
 use self::session::Done;
+use crate::kit::backoff::Backoff;
 use crate::kit::http_client::BaseUrl;
-use crate::kit::pause::Pauses;
 use crate::kit::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 
@@ -48,10 +47,10 @@ const WAIT_SECONDS: u64 = 30;
 const ANSWER_MS: u64 = 15_000;
 
 /// The longest pause after a request for a lease has failed.
-const FAILED_PAUSE_MAX: Duration = Duration::from_secs(30);
+const FAILED_WAIT_MS_MAX: u64 = 30_000;
 
 /// The longest pause if an orchestrator says at once that it has no job, and does not let the request wait.
-const EMPTY_PAUSE_MAX: Duration = Duration::from_secs(5);
+const EMPTY_WAIT_MS_MAX: u64 = 5_000;
 
 /// A bearer token. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -164,8 +163,8 @@ impl Peer {
     }
 
     async fn slot(&self, orchestrator: &Orchestrator, ports: &Ports, trouble: &Trouble) {
-        let mut failed = Pauses::up_to(FAILED_PAUSE_MAX);
-        let mut empty = Pauses::up_to(EMPTY_PAUSE_MAX);
+        let mut failed = Backoff::new(1_000, FAILED_WAIT_MS_MAX);
+        let mut empty = Backoff::new(1_000, EMPTY_WAIT_MS_MAX);
         while !ports.stopping.is_cancelled() {
             let asked_at = Instant::now();
             let leased = tokio::select! {
@@ -191,9 +190,9 @@ impl Peer {
                 Err(error) => {
                     if trouble.is_news(&error) {
                         let orchestrator = orchestrator.client.base();
-                        tracing::warn!(%orchestrator, error, "no lease; it is asked again, at the latest after {FAILED_PAUSE_MAX:?}");
+                        tracing::warn!(%orchestrator, error, "no lease; it is asked again, at the latest after {} s", FAILED_WAIT_MS_MAX / 1_000);
                     }
-                    Some(failed.take())
+                    Some(failed.next_wait())
                 }
             };
             let Some(pause) = pause else { continue };

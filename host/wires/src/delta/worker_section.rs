@@ -114,7 +114,7 @@ fn url(section: &Section<'_>, origin: String, text: &str) -> Result<BaseUrl, Con
 fn runner_id(origin: String, text: &str) -> Result<String, ConfigError> {
     let checked = check_runner_id(text.to_owned());
     checked.map_err(|_| {
-        let wanted = "1 to 128 printable ASCII characters without blanks are";
+        let wanted = "expected 1–128 printable ASCII characters without blanks";
         refused(origin, text, wanted)
     })
 }
@@ -123,7 +123,7 @@ fn token(secret: &SecretText) -> Result<Token, ConfigError> {
     let lines = tokens::lines(secret.text()?).map_err(|why| secret.refused(why))?;
     match lines.as_slice() {
         [only] => Ok(Token((*only).to_owned())),
-        _ => Err(secret.refused("there are several tokens; a runner has one")),
+        _ => Err(secret.refused("expected one token, got several")),
     }
 }
 
@@ -137,6 +137,6 @@ fn offered(section: &Section<'_>) -> Result<BTreeSet<String>, ConfigError> {
     if all_fit && tags::conflict(&tags).is_none() {
         return Ok(tags);
     }
-    let wanted = "tags of A-Z a-z 0-9 _ . : - are, with one os: and one arch:";
+    let wanted = "expected tags of A-Z a-z 0-9 _ . : -, with one os: and one arch:";
     Err(refused(origin, text, wanted))
 }

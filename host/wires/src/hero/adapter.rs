@@ -31,7 +31,7 @@ impl Wire for Hero {
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        &refusals::CODES
+        refusals::CODES
     }
 
     fn specification(&self) -> &'static str {

@@ -304,7 +304,7 @@ impl RedisUrl {
             )
         } else if self.is_tls() && has(&["UnknownIssuer", "BadSignature"]) {
             format!(
-                "the certificate that {address} shows is signed by nobody whom we trust; name who \
+                "the certificate that {address} shows has an untrusted issuer; name who \
                  signed it with ca_file in [protocol.hero] or HOST_HERO_CA_FILE"
             )
         } else if self.is_tls() && has(&["not valid for name", "NotValidForName"]) {

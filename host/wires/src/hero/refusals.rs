@@ -1,106 +1,38 @@
 //! The reasons for refusing a job or an id: one stable code for each cause, and a message that
 //! never quotes a value. Knows no state.
 
-/// The cause, as shown in metrics, in a job's `error` and in dead letters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Code {
-    DepCycle,
-    FieldRange,
-    FieldType,
-    Id,
-    JobBusy,
-    JobEnded,
-    JobMissing,
-    JobTampered,
-    JobTwice,
-    JobType,
-    LogPath,
-    Reply,
-}
-
-/// In the order of declaration.
-const ALL: [Code; 12] = [
-    Code::DepCycle,
-    Code::FieldRange,
-    Code::FieldType,
-    Code::Id,
-    Code::JobBusy,
-    Code::JobEnded,
-    Code::JobMissing,
-    Code::JobTampered,
-    Code::JobTwice,
-    Code::JobType,
-    Code::LogPath,
-    Code::Reply,
-];
-
-/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
-pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
-
-impl Code {
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::DepCycle => {
-                "Jobs wait for each other in a circle; remove one of the dependencies along the path \
-                 in the job's error."
-            }
-            Self::FieldRange => {
-                "A field of the job's hash is outside its range; the job's error names the field \
-                 and the range."
-            }
-            Self::FieldType => {
-                "A field of the job's hash does not have the type that the protocol requires; the \
-                 job's error names it."
-            }
-            Self::Id => "An entry of the queue is not the id of a job; find out who pushes it.",
-            Self::JobBusy => {
-                "A worker has the job; wait until the job has ended, or stop it, before you queue it \
-                 again."
-            }
-            Self::JobEnded => {
-                "The job has already ended, so that it cannot be run, stopped or queued again; `host \
-                 hero requeue` queues a failed job again."
-            }
-            Self::JobMissing => {
-                "The queue names a job that has no hash; write the hash before you queue the id."
-            }
-            Self::JobTampered => {
-                "The job's hash does not match its key or its queue, or the list of jobs that it \
-                 waits for was changed; the job's error says which."
-            }
-            Self::JobTwice => {
-                "The queue names a job that is already being executed; queue an id once."
-            }
-            Self::JobType => {
-                "The key of the job does not hold a hash; remove it and store the job again."
-            }
-            Self::LogPath => {
-                "The job's log_path is not a file below the folder for log files; correct it, or set \
-                 log_dir."
-            }
-            Self::Reply => {
-                "Redis gave an answer that the protocol does not know; check its version and who \
-                 else writes the job's keys."
-            }
-        }
-    }
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::DepCycle => "E_DEP_CYCLE",
-            Self::FieldRange => "E_FIELD_RANGE",
-            Self::FieldType => "E_FIELD_TYPE",
-            Self::Id => "E_ID",
-            Self::JobBusy => "E_JOB_BUSY",
-            Self::JobEnded => "E_JOB_ENDED",
-            Self::JobMissing => "E_JOB_MISSING",
-            Self::JobTampered => "E_JOB_TAMPERED",
-            Self::JobTwice => "E_JOB_TWICE",
-            Self::JobType => "E_JOB_TYPE",
-            Self::LogPath => "E_LOG_PATH",
-            Self::Reply => "E_REPLY",
-        }
-    }
+crate::wire::codes! {
+    DepCycle = "E_DEP_CYCLE",
+        "Jobs wait for each other in a circle; remove one of the dependencies along the path in \
+         the job's error.";
+    FieldRange = "E_FIELD_RANGE",
+        "A field of the job's hash is outside its range; the job's error names the field and the \
+         range.";
+    FieldType = "E_FIELD_TYPE",
+        "A field of the job's hash does not have the type that the protocol requires; the job's \
+         error names it.";
+    Id = "E_ID", "An entry of the queue is not the id of a job; find out who pushes it.";
+    JobBusy = "E_JOB_BUSY",
+        "A worker has the job; wait until the job has ended, or stop it, before you queue it \
+         again.";
+    JobEnded = "E_JOB_ENDED",
+        "The job has already ended, so that it cannot be run, stopped or queued again; `host hero \
+         requeue` queues a failed job again.";
+    JobMissing = "E_JOB_MISSING",
+        "The queue names a job that has no hash; write the hash before you queue the id.";
+    JobTampered = "E_JOB_TAMPERED",
+        "The job's hash does not match its key or its queue, or the list of jobs that it waits for \
+         was changed; the job's error says which.";
+    JobTwice = "E_JOB_TWICE",
+        "The queue names a job that is already being executed; queue an id once.";
+    JobType = "E_JOB_TYPE",
+        "The key of the job does not hold a hash; remove it and store the job again.";
+    LogPath = "E_LOG_PATH",
+        "The job's log_path is not a file below the folder for log files; correct it, or set \
+         log_dir.";
+    Reply = "E_REPLY",
+        "Redis gave an answer that the protocol does not know; check its version and who else \
+         writes the job's keys.";
 }
 
 /// Why a job or an id is refused.

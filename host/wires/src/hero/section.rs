@@ -124,11 +124,13 @@ fn read_worker_ids(section: &Section<'_>, key: &str) -> Result<Vec<String>, Conf
         (1..=WORKER_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
     };
     let wanted = if ids.len() > WORKER_IDS_MAX {
-        format!("at most {WORKER_IDS_MAX} worker ids are")
+        format!("expected at most {WORKER_IDS_MAX} worker ids")
     } else if !ids.iter().all(is_id) {
-        format!("worker ids of 1 to {WORKER_ID_BYTES_MAX} printable characters without blanks are")
+        format!(
+            "expected worker ids of 1–{WORKER_ID_BYTES_MAX} printable characters without blanks"
+        )
     } else if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
-        "a worker id is given twice; each once is".to_owned()
+        "expected each worker id once".to_owned()
     } else {
         return Ok(ids.into_iter().map(str::to_owned).collect());
     };
@@ -157,7 +159,7 @@ fn certificates(section: &Section<'_>) -> Result<Certificates, ConfigError> {
 /// Makes the error for a key that needs the other one.
 fn alone(section: &Section<'_>, one: &str, other: &str) -> ConfigError {
     let (origin, text) = section.find(one).unwrap_or_default();
-    refused(origin, text, format!("{other} goes with it and is missing"))
+    refused(origin, text, format!("requires {other}"))
 }
 
 fn log_dir(section: &Section<'_>) -> Result<Option<PathBuf>, ConfigError> {
@@ -165,7 +167,7 @@ fn log_dir(section: &Section<'_>) -> Result<Option<PathBuf>, ConfigError> {
         return Ok(None);
     };
     let absolute = std::path::absolute(text);
-    let wanted = |error| format!("a folder is, and {error}");
+    let wanted = |error| format!("expected a folder; {error}");
     let absolute = absolute.map_err(|error| refused(origin, text, wanted(error)))?;
     Ok(Some(absolute))
 }
@@ -175,6 +177,6 @@ fn pop_side(section: &Section<'_>) -> Result<PopSide, ConfigError> {
         None => Ok(PopSide::default()),
         Some((_, "left")) => Ok(PopSide::Left),
         Some((_, "right")) => Ok(PopSide::Right),
-        Some((origin, text)) => Err(refused(origin, text, "`left` or `right` is")),
+        Some((origin, text)) => Err(refused(origin, text, "expected `left` or `right`")),
     }
 }

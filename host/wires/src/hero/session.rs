@@ -19,16 +19,14 @@ use tokio_util::sync::CancellationToken;
 use super::address::RedisUrl;
 use super::messages::{Call, CallTag, Lane, Value};
 use super::transport::{Link, Replied};
+use crate::kit::backoff::Backoff;
 use crate::kit::stream::Moment;
 
 pub(super) use self::orchestrator::DispatcherHandle;
 pub(super) use self::worker::serve_worker;
 
-/// The wait before the second try to connect, in milliseconds. Doubles with each try.
-const RECONNECT_MS: u64 = 50;
-
-/// The longest wait between two tries, in milliseconds.
-const RECONNECT_MS_MAX: u64 = 2_000;
+/// The longest wait before another try to connect; half of it may pass by chance.
+const RECONNECT: Backoff = Backoff::new(50, 2_000);
 
 /// How many bytes go out at once, unless one call alone has more.
 const PIPELINE_BYTES_MAX: usize = 1 << 20;
@@ -147,9 +145,7 @@ impl<S: RedisSession> SessionLoop<S> {
         let Some(doublings) = tries.checked_sub(1) else {
             return Duration::ZERO;
         };
-        let longest_ms = RECONNECT_MS
-            .saturating_mul(1 << doublings.min(16))
-            .min(RECONNECT_MS_MAX);
+        let longest_ms = RECONNECT.nth_ms(doublings);
         let mut chance = DefaultHasher::new();
         (&self.instance, self.session.waiting_worker(), tries).hash(&mut chance);
         let half_ms = longest_ms / 2;

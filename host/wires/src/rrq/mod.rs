@@ -72,7 +72,7 @@ impl Wire for Rrq {
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        &refusals::CODES
+        refusals::CODES
     }
 
     fn specification(&self) -> &'static str {

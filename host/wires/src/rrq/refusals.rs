@@ -11,120 +11,38 @@ pub(super) use super::ids::Ids;
 use super::messages::{ErrorOut, Out, ResponseOut, Status};
 use crate::kit::stream::{Cut, Pending};
 
-/// The cause of a refusal, as shown in metrics and in the `code` of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Code {
-    Busy,
-    CancelPeer,
-    Direction,
-    FieldMismatch,
-    FieldRange,
-    FieldType,
-    FrameEmpty,
-    FrameTimeout,
-    FrameTooLarge,
-    FrameTruncated,
-    Json,
-    OutcomeJob,
-    OutcomeRequest,
-    OutcomeStatus,
-    OutcomeUnknown,
-    UnknownType,
-    Version,
-}
-
-/// All codes of this wire with their meaning and what to do, for `host explain` and the docs.
-pub(super) const CODES: [(&str, &str); ALL.len()] = crate::wire::codes!(ALL);
-
-/// In the order of declaration.
-const ALL: [Code; 17] = [
-    Code::Busy,
-    Code::CancelPeer,
-    Code::Direction,
-    Code::FieldMismatch,
-    Code::FieldRange,
-    Code::FieldType,
-    Code::FrameEmpty,
-    Code::FrameTimeout,
-    Code::FrameTooLarge,
-    Code::FrameTruncated,
-    Code::Json,
-    Code::OutcomeJob,
-    Code::OutcomeRequest,
-    Code::OutcomeStatus,
-    Code::OutcomeUnknown,
-    Code::UnknownType,
-    Code::Version,
-];
-
-impl Code {
-    const fn meaning(self) -> &'static str {
-        match self {
-            Self::Busy => {
-                "64 requests of this connection are in flight, or the host has no room; wait for \
-                 an answer before the next request."
-            }
-            Self::CancelPeer => {
-                "A cancel names a request of another user of this machine; it is not followed. \
-                 protocol.rrq.cancels_for_all allows it."
-            }
-            Self::Direction => {
-                "The message is one that the other side sends: a runner takes request and cancel, \
-                 an orchestrator response."
-            }
-            Self::FieldMismatch => "Two fields that must agree do not; the answer names them.",
-            Self::FieldRange => "A field's value is outside its range; the answer names both.",
-            Self::FieldType => {
-                "A field has another type than the protocol says; the answer names it."
-            }
-            Self::FrameEmpty => "A frame's length is 0; a payload has 1 byte or more.",
-            Self::FrameTimeout => {
-                "A frame was begun and not ended in time: 10 s for its length, 30 s for the rest."
-            }
-            Self::FrameTooLarge => {
-                "A frame's length is above 16 MiB; often it is another protocol on this port."
-            }
-            Self::FrameTruncated => "The peer closed the connection within a frame.",
-            Self::Json => {
-                "A payload is not JSON as it is taken here: whole UTF-8, no key twice, no number \
-                 beyond a double, less than 128 levels deep; the answer says at which byte."
-            }
-            Self::OutcomeJob => "A runner answered a request with the id of another job.",
-            Self::OutcomeRequest => {
-                "A runner's outcome has no request_id; nobody knows what it is about."
-            }
-            Self::OutcomeStatus => {
-                "A runner's outcome has a status other than success, retry, timeout and error."
-            }
-            Self::OutcomeUnknown => {
-                "A runner's outcome is for no request in flight: late, sent twice, or never asked for."
-            }
-            Self::UnknownType => "A message's type is not request, response or cancel.",
-            Self::Version => "The request's protocol_version is not \"2\".",
-        }
-    }
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Busy => "E_BUSY",
-            Self::CancelPeer => "E_CANCEL_PEER",
-            Self::Direction => "E_DIRECTION",
-            Self::FieldMismatch => "E_FIELD_MISMATCH",
-            Self::FieldRange => "E_FIELD_RANGE",
-            Self::FieldType => "E_FIELD_TYPE",
-            Self::FrameEmpty => "E_FRAME_EMPTY",
-            Self::FrameTimeout => "E_FRAME_TIMEOUT",
-            Self::FrameTooLarge => "E_FRAME_TOO_LARGE",
-            Self::FrameTruncated => "E_FRAME_TRUNCATED",
-            Self::Json => "E_JSON",
-            Self::OutcomeJob => "E_OUTCOME_JOB",
-            Self::OutcomeRequest => "E_OUTCOME_REQUEST",
-            Self::OutcomeStatus => "E_OUTCOME_STATUS",
-            Self::OutcomeUnknown => "E_OUTCOME_UNKNOWN",
-            Self::UnknownType => "E_UNKNOWN_TYPE",
-            Self::Version => "E_VERSION",
-        }
-    }
+crate::wire::codes! {
+    Busy = "E_BUSY",
+        "64 requests of this connection are in flight, or the host has no room; wait for an answer \
+         before the next request.";
+    CancelPeer = "E_CANCEL_PEER",
+        "A cancel names a request of another user of this machine; it is not followed. \
+         protocol.rrq.cancels_for_all allows it.";
+    Direction = "E_DIRECTION",
+        "The message is one that the other side sends: a runner takes request and cancel, an \
+         orchestrator response.";
+    FieldMismatch = "E_FIELD_MISMATCH", "Two fields that must agree do not; the answer names them.";
+    FieldRange = "E_FIELD_RANGE", "A field's value is outside its range; the answer names both.";
+    FieldType = "E_FIELD_TYPE",
+        "A field has another type than the protocol says; the answer names it.";
+    FrameEmpty = "E_FRAME_EMPTY", "A frame's length is 0; a payload has 1 byte or more.";
+    FrameTimeout = "E_FRAME_TIMEOUT",
+        "A frame was begun and not ended in time: 10 s for its length, 30 s for the rest.";
+    FrameTooLarge = "E_FRAME_TOO_LARGE",
+        "A frame's length is above 16 MiB; often it is another protocol on this port.";
+    FrameTruncated = "E_FRAME_TRUNCATED", "The peer closed the connection within a frame.";
+    Json = "E_JSON",
+        "A payload is not JSON as it is taken here: whole UTF-8, no key twice, no number beyond a \
+         double, less than 128 levels deep; the answer says at which byte.";
+    OutcomeJob = "E_OUTCOME_JOB", "A runner answered a request with the id of another job.";
+    OutcomeRequest = "E_OUTCOME_REQUEST",
+        "A runner's outcome has no request_id; nobody knows what it is about.";
+    OutcomeStatus = "E_OUTCOME_STATUS",
+        "A runner's outcome has a status other than success, retry, timeout and error.";
+    OutcomeUnknown = "E_OUTCOME_UNKNOWN",
+        "A runner's outcome is for no request in flight: late, sent twice, or never asked for.";
+    UnknownType = "E_UNKNOWN_TYPE", "A message's type is not request, response or cancel.";
+    Version = "E_VERSION", "The request's protocol_version is not \"2\".";
 }
 
 /// What a refused message was about.

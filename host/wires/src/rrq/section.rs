@@ -172,7 +172,7 @@ fn cancels_for_all(section: &Section<'_>) -> Result<bool, ConfigError> {
         return Ok(false);
     };
     text.parse()
-        .map_err(|_| refused(origin, text, "true or false is"))
+        .map_err(|_| refused(origin, text, "expected true or false"))
 }
 
 /// Reads the address to listen on, in the notation of RRQ orchestrators.
@@ -192,7 +192,7 @@ fn listen(section: &Section<'_>) -> Result<Option<SocketAddr>, ConfigError> {
 
 fn pool(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
     if name.as_str().contains('/') {
-        let wanted = "a name without `/` is: that stands before a runner's number";
+        let wanted = "expected a name without `/`, which precedes a runner's number";
         return Err(refused(table.origin(""), name.as_str(), wanted));
     }
     let most = i64::try_from(IN_FLIGHT_MAX).unwrap_or(1);
@@ -205,7 +205,7 @@ fn pool(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<PoolCo
             None | Some("current") => Dialect::Current,
             Some("documented") => Dialect::Documented,
             Some(other) => {
-                let wanted = "`current` or `documented` is";
+                let wanted = "expected `current` or `documented`";
                 return Err(refused(table.origin("dialect"), other, wanted));
             }
         },
@@ -217,7 +217,7 @@ fn source(section: &Section<'_>, table: &NamedTable) -> Result<Source, ConfigErr
         (None, Some(address)) => {
             for key in ["pool_size", "tcp_port", "cwd", "env", "inherit_env"] {
                 if let Some(value) = table.get(key) {
-                    let wanted = "it goes with `cmd`, not with `external`";
+                    let wanted = "requires `cmd`, not `external`";
                     return Err(table.refused(key, value, wanted));
                 }
             }
@@ -225,11 +225,11 @@ fn source(section: &Section<'_>, table: &NamedTable) -> Result<Source, ConfigErr
         }
         (Some(cmd), None) => launch(section, table, cmd).map(Source::Launched),
         (None, None) => {
-            let wanted = "a runner has a `cmd` or is `external`";
+            let wanted = "expected `cmd` or `external`";
             Err(refused(table.origin(""), "", wanted))
         }
         (Some(cmd), Some(_)) => {
-            Err(table.refused("cmd", cmd, "`cmd` and `external` exclude each other"))
+            Err(table.refused("cmd", cmd, "`cmd` and `external` are mutually exclusive"))
         }
     }
 }
@@ -237,7 +237,7 @@ fn source(section: &Section<'_>, table: &NamedTable) -> Result<Source, ConfigErr
 fn external(table: &NamedTable, text: &str) -> Result<Source, ConfigError> {
     let origin = table.origin("external");
     let Some(address) = read_address(text) else {
-        let wanted = "an address with a port is, like 127.0.0.1:7801";
+        let wanted = "expected an address with a port, like 127.0.0.1:7801";
         return Err(refused(origin, text, wanted));
     };
     loopback(origin, address).map(Source::External)
@@ -247,7 +247,7 @@ fn launch(section: &Section<'_>, table: &NamedTable, cmd: &Value) -> Result<Laun
     let pool_size = table.number("pool_size", POOL_SIZE_MAX)?.unwrap_or(1);
     let last_port = i64::from(u16::MAX) + 1 - i64::try_from(pool_size).unwrap_or(1);
     let tcp_port = table.number("tcp_port", last_port)?;
-    let wanted = "an array of strings is, the program first";
+    let wanted = "expected an array of strings, the program first";
     let command = table.strings("cmd", wanted)?;
     let command = command.filter(|command| !command.is_empty());
     Ok(Launch {

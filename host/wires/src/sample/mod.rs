@@ -73,7 +73,8 @@ impl Wire for Sample {
                 table.text("address")?.unwrap_or(""),
             );
             let address = text.parse();
-            let address = address.map_err(|_| refused(origin.clone(), text, "an address is"))?;
+            let address =
+                address.map_err(|_| refused(origin.clone(), text, "expected an address"))?;
             runners.insert(name.clone(), loopback(origin, address)?);
         }
         let listen = section.listen(LISTEN, None)?;

@@ -56,14 +56,14 @@ pub enum ConfigError {
         message: String,
     },
     /// An unknown key.
-    #[error("{}: unknown key `{key}`; did you mean `{nearest}`?", .path.display())]
+    #[error("{}: unknown key `{key}`{}", .path.display(), suggestion(*nearest))]
     UnknownKey {
         /// In which file.
         path: PathBuf,
         /// The key.
         key: String,
-        /// The known key that is most like it.
-        nearest: &'static str,
+        /// The known key that it resembles.
+        nearest: Option<&'static str>,
     },
     /// A runner that is not configured.
     #[error("{origin}: no runner is named `{executor}`; it is not in this configuration")]
@@ -73,14 +73,14 @@ pub enum ConfigError {
         /// Its name.
         executor: String,
     },
-    /// A value that its key does not take.
-    #[error("{origin}: `{value}` is not taken: {wanted}")]
+    /// An invalid value.
+    #[error("{origin}: invalid value `{value}`: {wanted}")]
     Value {
         /// Where it stands.
         origin: String,
         /// The value.
         value: String,
-        /// What is taken.
+        /// What was expected.
         wanted: String,
     },
     /// A value that may hold a secret and is not shown, or one that is missing.
@@ -188,7 +188,7 @@ impl<'a> Section<'a> {
             .ok()
             .filter(|number| (least..=most).contains(number))
             .map(Some)
-            .ok_or_else(|| refused(origin, text, format!("a number from {least} to {most} is")))
+            .ok_or_else(|| refused(origin, text, format!("expected {least}–{most}")))
     }
 
     /// Returns whether a switch is on. It is off where nothing is said.
@@ -196,7 +196,7 @@ impl<'a> Section<'a> {
         match self.find(key) {
             None | Some((_, "false")) => Ok(false),
             Some((_, "true")) => Ok(true),
-            Some((origin, text)) => Err(refused(origin, text, "true or false is")),
+            Some((origin, text)) => Err(refused(origin, text, "expected true or false")),
         }
     }
 
@@ -210,7 +210,7 @@ impl<'a> Section<'a> {
         match (stated, found) {
             (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
                 origin,
-                message: format!("it and {file} exclude each other; keep one of them"),
+                message: format!("conflicts with {file}; keep one of them"),
             }),
             (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
             (None, Some(found)) => {
@@ -230,7 +230,7 @@ impl<'a> Section<'a> {
         seconds
             .and_then(|seconds| Seconds::try_from(seconds).ok())
             .map(Some)
-            .ok_or_else(|| refused(origin, text, "a number of seconds is"))
+            .ok_or_else(|| refused(origin, text, "expected a number of seconds"))
     }
 
     /// Returns a loopback address, `None` for `off`; without a value, `default`.
@@ -245,12 +245,17 @@ impl<'a> Section<'a> {
         if text == "off" {
             return Ok(None);
         }
-        let wanted = "an address with a port is, like 127.0.0.1:7700, or `off`";
+        let wanted = "expected an address with a port, like 127.0.0.1:7700, or `off`";
         let address = text
             .parse()
             .map_err(|_| refused(origin.clone(), text, wanted))?;
         loopback(origin, address).map(Some)
     }
+}
+
+/// Suggests a known key, if there is one.
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
 }
 
 /// Makes the refusal of a value.

@@ -30,7 +30,7 @@ impl Bench {
 
     fn turn(&mut self, now: i64) {
         self.pool.tick(Time(now));
-        while !self.hear(now).is_empty() {}
+        while !self.handle_events(now).is_empty() {}
     }
 
     /// Checks that no cell was given two components, and returns the cells of each.
@@ -126,7 +126,7 @@ fn cells_that_do_not_start_are_not_started_for_each_run() {
     assert_eq!(bench.pool.free(), 0);
     bench.turn(15_000);
     bench.turn(15_000);
-    let started = bench.count(&Told::Started("cell-1".to_owned()));
+    let started = bench.count(&Sent::Started("cell-1".to_owned()));
     assert_eq!((bench.pool.free(), started), (0, 2));
 }
 
@@ -143,13 +143,13 @@ fn a_component_that_nobody_needs_leaves_its_cell() {
 /// The first handler is of component 7, the steps are of another.
 #[test]
 fn the_steps_of_a_chain_run_in_cells_of_their_components() {
-    for place in [Place::OfComponent, Place::Alone] {
+    for place in [Placement::OfComponent, Placement::Alone] {
         let mut bench = bench();
         let (start, chain) = chained(&["echo", "noop", "echo"]);
         bench.begin(0, &place, start, chain);
         let mut ended = Vec::new();
         for now in 1..=6 {
-            ended.extend(bench.hear(now));
+            ended.extend(bench.handle_events(now));
         }
         assert_eq!(short(&ended), texts(&[(1, "completed")]), "{place:?}");
         assert_eq!(bench.cells_of_components().len(), 2, "{place:?}");
@@ -163,15 +163,15 @@ fn the_steps_of_a_chain_run_in_cells_of_their_components() {
 fn a_chain_is_stopped_in_the_cell_of_its_step() {
     let mut bench = bench();
     let (start, chain) = chained(&["noop", "ignore"]);
-    let lease = bench.begin(0, &Place::OfComponent, start, chain);
+    let lease = bench.begin(0, &Placement::OfComponent, start, chain);
     for now in 1..5 {
-        bench.hear(now);
+        bench.handle_events(now);
     }
     bench.pool.stop(Time(5), lease, Some(0), "enough");
     bench.pool.tick(Time(255));
-    assert_eq!(short(&bench.hear(255)), texts(&[(1, "cancelled")]));
-    assert_eq!(bench.count(&Told::Killed("cell-2".to_owned())), 1);
-    assert_eq!(bench.count(&Told::Killed("cell-1".to_owned())), 0);
+    assert_eq!(short(&bench.handle_events(255)), texts(&[(1, "cancelled")]));
+    assert_eq!(bench.count(&Sent::Killed("cell-2".to_owned())), 1);
+    assert_eq!(bench.count(&Sent::Killed("cell-1".to_owned())), 0);
 }
 
 #[derive(Clone, Debug)]
@@ -213,7 +213,7 @@ proptest! {
                 }
                 (Deed::Alone(component), _) if bench.pool.free_alone(Time(now)) > 0 => {
                     let (start, component) = (start_of("noop"), ComponentKey(component));
-                    bench.begin_of(now, component, &Place::Alone, start, None);
+                    bench.begin_of(now, component, &Placement::Alone, start, None);
                 }
                 (Deed::Pass(ms), _) => now += ms,
                 (Deed::Undeploy(component), _) => {
@@ -222,7 +222,7 @@ proptest! {
                 _ => {}
             }
             bench.pool.tick(Time(now));
-            bench.hear(now);
+            bench.handle_events(now);
             let runs: usize = bench.pool.cells.values().map(|cell| cell.runs.len()).sum();
             prop_assert_eq!(runs, bench.pool.runs());
             prop_assert!(bench.live() <= CELLS_MAX + 1 + 2 * SHAPE.cells);

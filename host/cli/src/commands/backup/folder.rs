@@ -73,7 +73,7 @@ pub(super) fn copy(
 /// Copies all files that are not SQLite's. Follows no link, and writes over nothing.
 fn rest(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
     if depth > DEPTH_MAX {
-        return Err(io::Error::other("it has too many folders in each other"));
+        return Err(io::Error::other("directories are nested too deeply"));
     }
     for entry in fs::read_dir(from)? {
         let entry = entry?;

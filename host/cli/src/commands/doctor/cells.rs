@@ -1,7 +1,7 @@
 //! How this system confines cells: a child that is confined as one tells it.
 
-use host_cells::cgroup::{self, NotDelegated};
-use host_cells::spawn::Confinement;
+use host_cells::sandbox::cgroup::{self, NotDelegated};
+use host_cells::sandbox::spawn::Confinement;
 use host_core::cell::Protection;
 use host_server::probe;
 
@@ -35,13 +35,9 @@ fn judge(protection: &Protection, is_allowed: bool) -> Check {
         let missing = missing.join(", ");
         return if is_allowed {
             let found = format!("weak, as cells.allow_weak says: {missing}");
-            Check::warn(
-                NAME,
-                found,
-                "set cells.allow_weak = false where nobody needs it",
-            )
+            Check::warn(NAME, found, "unset cells.allow_weak unless you need it")
         } else {
-            Check::fail(NAME, format!("not confined enough: {missing}"), NEXT)
+            Check::fail(NAME, format!("not fully sandboxed: {missing}"), NEXT)
         };
     }
     if reduced.is_empty() {

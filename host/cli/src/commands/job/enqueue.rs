@@ -128,7 +128,7 @@ fn parse_scope(text: &str) -> Result<Scope, String> {
         "retained" => Ok(Scope::Retained),
         _ => human::parse_duration(text)
             .map(Scope::Seconds)
-            .map_err(|error| format!("it is active, retained or a duration: {error}")),
+            .map_err(|error| format!("expected active, retained or a duration: {error}")),
     }
 }
 

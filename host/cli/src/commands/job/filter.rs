@@ -27,7 +27,7 @@ pub(super) struct Filter {
     /// Only jobs that were enqueued before this time, or longer ago than this
     #[arg(long, value_name = "TIME|DURATION", value_parser = parse_moment)]
     until: Option<Moment>,
-    /// Only jobs whose id starts so
+    /// Only jobs whose id starts with it
     #[arg(long, value_name = "PREFIX", value_parser = parse_id)]
     id: Option<String>,
     /// Only jobs whose latest attempt did not complete for this reason: a kind such as `timed_out`, else a

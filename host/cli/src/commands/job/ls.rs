@@ -91,8 +91,8 @@ impl Ls {
         output.list(&items, name, || table(&views, now))?;
         if let (true, Some(name)) = (views.is_empty(), self.filter.own_name()) {
             output.hint(&format!(
-                "no jobs; {} is no kind of failure, so jobs were looked for whose handlers name \
-                 their error so; `host explain` lists the kinds",
+                "no jobs; {} is not a known kind of failure, so only error codes of \
+                 handlers were searched; `host explain` lists the kinds",
                 plain::line(name)
             ));
         } else if views.is_empty() {

@@ -150,7 +150,7 @@ impl Many {
         };
         if self.state.is_empty() {
             if action.states.is_empty() {
-                return Err(wrong("no state is given".to_owned()));
+                return Err(wrong("missing --state".to_owned()));
             }
             return Ok(action.states.to_vec());
         }
@@ -172,10 +172,11 @@ impl Many {
             return Ok(());
         }
         let refused = |cause: &str| {
-            Err(CliError::new(Exit::Usage, doing, cause).next("--yes does it without a question"))
+            Err(CliError::new(Exit::Usage, doing, cause)
+                .next("pass --yes to skip the confirmation"))
         };
         if !std::io::stdin().is_terminal() {
-            return refused("nobody can be asked: standard input is no terminal");
+            return refused("cannot confirm: stdin is not a terminal");
         }
         let mut err = std::io::stderr().lock();
         let _shown = write!(err, "{doing}? [y/N] ").and_then(|()| err.flush());
@@ -184,7 +185,7 @@ impl Many {
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             return Ok(());
         }
-        refused("nothing was changed, because the answer was no")
+        refused("not confirmed; nothing was changed")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Generates `docs/states.md` and compares it; `UPDATE_DOCS=1` writes it anew.
+//! Generates `docs/states.md` and compares it; `cargo xtask test docs --update` writes it anew.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const INTRO: &str = "\
 # States and inputs
 
 What a job does in each state with each input. Generated from the rules (`host-core`,
-`transition/`) by running them; `UPDATE_DOCS=1 cargo test -p host-core` writes it anew.
+`transition/`) by running them; `cargo xtask test docs --update` writes it anew.
 
 A cell of the table names the state that follows and, after `+`, what has to be done. A refused
 input changes nothing:
@@ -236,7 +236,7 @@ fn the_published_table_is_what_the_rules_do() {
     let published = std::fs::read_to_string(DOC).unwrap_or_default();
     assert_eq!(
         published, generated,
-        "docs/states.md is out of date: UPDATE_DOCS=1 cargo test -p host-core"
+        "docs/states.md is out of date: run `cargo xtask test docs --update`"
     );
 }
 

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::failing::{Disk, FailingStore};
 use crate::dispatch_loop::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::executors::fake::FakeExecutor;
-use crate::fake_cells::{FakePort, Record, Told, handlers};
+use crate::fake_cells::{FakePort, Record, Sent, handlers};
 use crate::lease_mail::LeaseService;
 use crate::logged::{Logs, Waiting};
 use crate::nodes::{CommitSignal, RemoteChange};
@@ -31,9 +31,9 @@ use crate::numbers::Numbers;
 use crate::readers::Readers;
 use crate::span::collected::Collected;
 use crate::{Dispatch, REQUESTS_MAX, Shared};
-use host_cells::build::RunBuilder;
-use host_cells::feed::Feed;
+use host_cells::pool::executor::CellExecutor;
 use host_cells::pool::{Isolation, Pool, Shape};
+use host_cells::run::build::RunBuilder;
 use host_runtime::clock::Clock;
 use host_runtime::ids;
 
@@ -131,7 +131,7 @@ impl Bench {
             store,
             clock,
             shared: Arc::clone(&shared),
-            cells: Feed::new(Pool::new(port, shape), runs),
+            cells: CellExecutor::new(Pool::new(port, shape), runs),
             executors,
             leases: leases.clone(),
             lifeline: None,
@@ -162,7 +162,7 @@ impl Bench {
         };
         bench
             .eventually("two cells", |told| {
-                *told == Told::Started("cell-2".to_owned())
+                *told == Sent::Started("cell-2".to_owned())
             })
             .await;
         bench
@@ -218,14 +218,14 @@ impl Bench {
     /// Waits until an attempt of a handler has begun.
     pub(crate) async fn began(&self, handler: &str, attempt: u32) {
         self.eventually("an attempt to begin", |told| {
-            matches!(told, Told::Start(_, began)
+            matches!(told, Sent::Start(_, began)
                 if began.handler == handler && began.attempt == attempt)
         })
         .await;
     }
 
     /// Waits until a cell got a message.
-    pub(crate) async fn eventually(&self, what: &str, is_it: impl Fn(&Told) -> bool) {
+    pub(crate) async fn eventually(&self, what: &str, is_it: impl Fn(&Sent) -> bool) {
         let seen = async {
             while !self.record.all().iter().any(&is_it) {
                 tokio::task::yield_now().await;

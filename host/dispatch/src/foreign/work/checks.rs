@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use host_cells::handlers::Handlers;
-use host_cells::schema::{self, Budget, STEPS_MAX};
+use host_cells::compile::schema::{self, Budget, STEPS_MAX};
+use host_cells::run::handlers::Handlers;
 use host_core::failure::Failure;
 use tokio::sync::mpsc;
 

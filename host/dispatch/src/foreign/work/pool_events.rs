@@ -1,6 +1,6 @@
 //! Turns what cells report about foreign work into answers to its sessions.
 
-use host_cells::pool::{Heard, Run};
+use host_cells::pool::{PoolEvent, Run};
 use host_cells::port::CellPort;
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Outcome, Report};
@@ -13,9 +13,9 @@ use crate::span::Ended;
 
 impl<P: CellPort> Work<P> {
     /// Handles a cell's message or death.
-    pub(super) fn handle_pool_event(&mut self, now: Time, event: Heard) {
+    pub(super) fn handle_pool_event(&mut self, now: Time, event: PoolEvent) {
         match event {
-            Heard::Ended {
+            PoolEvent::Ended {
                 run,
                 outcome,
                 meter,
@@ -24,19 +24,19 @@ impl<P: CellPort> Work<P> {
                 numbers.ended_in_cell(now, &run, &outcome, meter);
                 self.ended(now, run, outcome, meter);
             }
-            Heard::Damaged { component } => self.wiring.cells.is_damaged(component),
-            Heard::Lost { run, loss } => {
+            PoolEvent::Damaged { component } => self.wiring.cells.is_damaged(component),
+            PoolEvent::Lost { run, loss } => {
                 self.wiring.numbers.lost();
                 let outcome = Outcome::Failed(loss.failure());
                 self.ended(now, run, outcome, Meter::default());
             }
-            Heard::Used { .. } => {}
-            Heard::Progressed { job, progress, .. } => {
+            PoolEvent::Used { .. } => {}
+            PoolEvent::Progressed { job, progress, .. } => {
                 if let Some(running) = self.of_job(job) {
                     running.reply.progressed(progress);
                 }
             }
-            Heard::Logged {
+            PoolEvent::Logged {
                 job,
                 attempt,
                 started_at,

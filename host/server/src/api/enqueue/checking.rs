@@ -2,7 +2,7 @@
 //! wait for each other, and end with their client.
 
 use bytes::Bytes;
-use host_cells::schema::{Budget, STEPS_MAX};
+use host_cells::compile::schema::{Budget, STEPS_MAX};
 use host_core::command::NewJob;
 use host_http::json::read_object;
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -151,7 +151,7 @@ impl<'a> Entry<'a> {
         named.map(|n| {
             n.parse().map_err(|_| {
                 invalid(format!(
-                    "depends_on: #{n} is no reference; write # and a number"
+                    "depends_on: #{n} is not a valid reference; write # and a number"
                 ))
             })
         })
@@ -205,7 +205,7 @@ impl<'a> Entry<'a> {
 
     fn start(&self, clock: Clock) -> Result<Option<Time>, ApiError> {
         match (self.delay_seconds, self.run_at.as_deref()) {
-            (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds exclude each other")),
+            (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds are mutually exclusive")),
             (Some(delay), None) => Ok(Some(clock.now().plus_ms(delay.ms))),
             (None, text) => instant("run_at", text, clock),
         }
@@ -230,15 +230,13 @@ impl<'a> Entry<'a> {
             let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
             policy.max_attempts = read.ok_or_else(|| {
                 let most = u32::MAX;
-                invalid(format!(
-                    "max_attempts: it is 1 to {most}, this one is {attempts}"
-                ))
+                invalid(format!("max_attempts: must be 1–{most}, got {attempts}"))
             })?;
         }
         if let Some(timeout) = self.timeout_seconds {
             if timeout.ms == 0 {
                 return Err(invalid(format!(
-                    "timeout_seconds: it is 0.001 to {SECONDS_MAX}, this one is 0"
+                    "timeout_seconds: must be 0.001–{SECONDS_MAX}, got 0"
                 )));
             }
             policy.timeout_ms = Some(timeout.ms);
@@ -249,7 +247,7 @@ impl<'a> Entry<'a> {
     fn retention(&self) -> Result<RetentionChoice, ApiError> {
         let at_least = |field: &str, given: Option<Seconds>| match given {
             Some(kept) if kept.ms < RETENTION_MS_MIN => Err(invalid(format!(
-                "{field}: it is {} to {SECONDS_MAX}, this one is {}",
+                "{field}: must be {}–{SECONDS_MAX}, got {}",
                 RETENTION_MS_MIN / 1_000,
                 f64::from(kept)
             ))),
@@ -267,7 +265,7 @@ impl<'a> Entry<'a> {
     fn prerequisites(&self, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {
         if self.depends_on.len() > PREREQUISITES_MAX {
             return Err(invalid(format!(
-                "depends_on: a job waits for at most {PREREQUISITES_MAX} others"
+                "depends_on: must name at most {PREREQUISITES_MAX} jobs"
             )));
         }
         let mut seen = BTreeSet::new();
@@ -292,11 +290,8 @@ impl<'a> Entry<'a> {
 /// Checks the priority of a job.
 pub(in crate::api) fn priority(given: i64) -> Result<u8, ApiError> {
     let read = u8::try_from(given).ok();
-    read.filter(|read| *read <= PRIORITY_LAST).ok_or_else(|| {
-        invalid(format!(
-            "priority: it is 0 to {PRIORITY_LAST}, this one is {given}"
-        ))
-    })
+    read.filter(|read| *read <= PRIORITY_LAST)
+        .ok_or_else(|| invalid(format!("priority: must be 0–{PRIORITY_LAST}, got {given}")))
 }
 
 fn invalid(detail: impl Into<String>) -> ApiError {
@@ -321,13 +316,13 @@ fn unique_key(
 ) -> Result<Option<UniqueKey>, ApiError> {
     let (field, key, scope) = match (key, unique) {
         (None, None) => return Ok(None),
-        (Some(_), Some(_)) => return Err(invalid("unique_key and unique exclude each other")),
+        (Some(_), Some(_)) => return Err(invalid("unique_key and unique are mutually exclusive")),
         (Some(key), None) => ("unique_key", key, ScopeEntry::Active),
         (None, Some(unique)) => ("unique.key", unique.key, unique.scope),
     };
     if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
         return Err(invalid(format!(
-            "{field}: it has 1 to {UNIQUE_KEY_BYTES_MAX} bytes, this one has {}",
+            "{field}: must have 1–{UNIQUE_KEY_BYTES_MAX} bytes, got {}",
             key.len()
         )));
     }
@@ -353,8 +348,8 @@ fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError> {
         .sum();
     if pairs.len() > ATTRIBUTES_MAX || bytes > ATTRIBUTES_BYTES_MAX {
         return Err(invalid(format!(
-            "attributes: at most {ATTRIBUTES_MAX} with {ATTRIBUTES_BYTES_MAX} bytes in all are \
-             taken, these are {} with {bytes}",
+            "attributes: must be at most {ATTRIBUTES_MAX} with {ATTRIBUTES_BYTES_MAX} bytes in \
+             total, got {} with {bytes}",
             pairs.len()
         )));
     }
@@ -369,8 +364,8 @@ fn trace_context(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError
         .max();
     if pairs.len() > TRACE_ENTRIES_MAX || longest > Some(TRACE_ENTRY_BYTES_MAX) {
         return Err(invalid(format!(
-            "trace_context: at most {TRACE_ENTRIES_MAX} entries of at most \
-             {TRACE_ENTRY_BYTES_MAX} bytes are taken"
+            "trace_context: must have at most {TRACE_ENTRIES_MAX} entries of at most \
+             {TRACE_ENTRY_BYTES_MAX} bytes"
         )));
     }
     Ok(pairs)

@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use host_cells::handlers::Handler;
-use host_cells::schema::Budget;
+use host_cells::compile::schema::Budget;
+use host_cells::run::handlers::Handler;
 use host_core::json::JsonText;
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::{Policy, RetentionChoice};
@@ -134,7 +134,7 @@ const EXAMPLE_BYTES_MAX: usize = 500;
 /// What a request without params is told by the schema of the handler: what it takes, and an example.
 fn missing(schema: &JsonText) -> String {
     let schema: Value = serde_json::from_str(schema.as_str()).unwrap_or_default();
-    let mut detail = "params: they are missing".to_owned();
+    let mut detail = "missing params".to_owned();
     if let Some(kind) = schema["type"].as_str() {
         let article = if kind.starts_with(['a', 'i', 'o']) {
             "an"
@@ -164,14 +164,14 @@ mod tests {
     #[test]
     fn missing_params_are_said_with_what_the_handler_takes() {
         for (schema, expected) in [
-            ("true", "params: they are missing"),
+            ("true", "missing params"),
             (
                 r#"{"type":"object","required":["to","n"],"examples":[{"to":"a","n":1}]}"#,
-                r#"params: they are missing; the handler takes an object with "to", "n", such as {"n":1,"to":"a"}"#,
+                r#"missing params; the handler takes an object with "to", "n", such as {"n":1,"to":"a"}"#,
             ),
             (
                 r#"{"type":"string","example":"x"}"#,
-                r#"params: they are missing; the handler takes a string, such as "x""#,
+                r#"missing params; the handler takes a string, such as "x""#,
             ),
         ] {
             assert_eq!(missing(&JsonText(schema.to_owned())), expected);

@@ -49,17 +49,17 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
             "The manifest grants something that this machine does not have any more.",
             "Create it, or take the grant out of the manifest; then `host job retry ID`.";
         Cancelled "cancelled", "Cancelled",
-            "Somebody asked for the job to be stopped.",
+            "The job was cancelled on request.",
             "`host job retry ID` runs it again.";
         CancelTimeout "cancel_timeout", "Cancel not answered",
-            "The job was to be stopped and its worker did not say in time that it had.",
-            "Look after the worker: it may still be at it.";
+            "The worker of a cancelled job did not confirm in time that it had stopped.",
+            "Check the worker: it may still be running the job.";
         LeaseLost "lease_lost", "Lease lost",
             "The worker did not confirm its lease in time.",
-            "Nothing: the job is tried again. Look after the worker if it happens often.";
+            "Nothing: the job is retried. Check the worker if this happens often.";
         CellLost "cell_lost", "Cell lost",
             "The process that ran the guest ended, or the host did.",
-            "Nothing: the job is tried again and no attempt is charged.";
+            "Nothing: the job is retried and no attempt is charged.";
         Poison "poison", "Kills its cell",
             "The process that ran the guest died several times while the job was alone in it.",
             "Report it with the component and the params.";

@@ -22,7 +22,7 @@ host_http::kinds! {
         "Another job of the queue has the same unique key and has not ended, so this one cannot run again now.",
         "Wait for the job that the detail names, or cancel it.";
     PREREQUISITE_GONE 409 "prerequisite_gone", "A prerequisite is gone",
-        "A job that the job waits for was removed after its retention, so nobody knows how it ended.",
+        "A job that the job waits for was removed after its retention, and its outcome is unknown.",
         "`host job retry ID --force` runs the job without it; over HTTP, retry with {\"force\": true}.";
     TOO_MANY_DEPENDENTS 422 "too_many_dependents", "Too many jobs wait for one",
         "At most 10000 jobs may depend on the same job.",
@@ -46,11 +46,11 @@ host_http::kinds! {
         "The body is not a multipart document with a part `component` and perhaps a part `manifest`.",
         "Send the two parts by these names, each at most once.";
     JOB_NOT_FOUND 404 "job_not_found", "No such job",
-        "No job has this id or an id that starts so.",
+        "No job has this id, in full or as a prefix.",
         "`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days.";
-    AMBIGUOUS_ID 409 "ambiguous_id", "More than one is meant",
-        "The ids of several jobs or nodes start so, or several nodes have the name.",
-        "Write more of the id.";
+    AMBIGUOUS_ID 409 "ambiguous_id", "Ambiguous id",
+        "Several jobs or nodes have ids that start with it, or several nodes have the name.",
+        "Give more characters of the id.";
     JOB_TERMINAL 409 "job_terminal", "The job has ended",
         "The job has ended already in a way that does not allow this.",
         "Read the job; a new job does it again.";
@@ -65,11 +65,11 @@ host_http::kinds! {
         "The message is about a lease that is not the current one, is not acknowledged or is over.",
         "Stop the work: another worker does it or has done it.";
     NODE_NOT_FOUND 404 "node_not_found", "No such node",
-        "No node of the store has this name, or an id that starts so.",
+        "No node of the store has this name or id, in full or as a prefix.",
         "`host node ls` lists the nodes; one that has gone is listed for a day.";
     NODE_GONE 409 "node_gone", "The node is gone",
-        "The node has ended, or has said nothing for so long that other nodes take what it had.",
-        "There is nothing to drain. `host node ls` shows when it was there last.";
+        "The node has exited, or has sent no heartbeat for so long that other nodes take over its jobs.",
+        "There is nothing to drain. `host node ls` shows when it was last seen.";
     QUEUE_NOT_FOUND 404 "queue_not_found", "No such queue",
         "No queue of this name has or had jobs or is paused.",
         "`host queue ls` lists the queues; one comes to be with its first job.";
@@ -87,7 +87,7 @@ host_http::kinds! {
         "Wait for these jobs or cancel them, then remove the component.";
     COMPONENT_INVALID 422 "component_invalid", "Not a component",
         "The bytes are not a WebAssembly component, or not a valid one.",
-        "Build for wasm32-wasip2; a core module or a compiled file is not taken.";
+        "Build for wasm32-wasip2; a core module or a compiled file is not accepted.";
     COMPONENT_TOO_LARGE 413 "component_too_large", "Component too large",
         "The component's file is larger than 32 MiB.",
         "Build with optimization and strip names.";
@@ -101,10 +101,10 @@ host_http::kinds! {
         "The component could not be compiled within the limits of the compiling process.",
         "Make it smaller or less deeply nested; the detail says which limit it met.";
     DESCRIBE_FAILED 422 "describe_failed", "Cannot describe",
-        "The component was asked for its handlers and did not answer as it should.",
+        "The component did not give a valid answer when asked for its handlers.",
         "Correct its `describe`; the detail says how it ended.";
     SCHEMA_INVALID 422 "schema_invalid", "Schema not usable",
-        "A handler's JSON Schema is none, is larger than 64 KiB, nested deeper than 32 levels or refers to files or addresses.",
+        "A handler's schema is not a valid JSON Schema, is larger than 64 KiB, is nested deeper than 32 levels, or refers to files or addresses.",
         "Correct the schema of the handler that the detail names.";
     MANIFEST_INVALID 422 "manifest_invalid", "Manifest not usable",
         "The manifest is not TOML, has an unknown key, a value out of range, a handler that the component does not have or another component's name.",
@@ -116,8 +116,8 @@ host_http::kinds! {
         "With this revision handlers would get directories or variables that they did not have before.",
         "Look at what the detail lists; then deploy with --accept-grants, over HTTP with ?accept_grants=true.";
     STOPPING 503 "stopping", "Stopping",
-        "The host stops. Whether the request was carried out is not known.",
-        "Look when it is there again before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."
+        "The host is stopping. Whether the request was carried out is unknown.",
+        "Check once it is back before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."
         retry 1;
     DRAINING 503 "draining", "Draining",
         "An operator has asked this host to start no more jobs. It still answers; other nodes run what it accepts.",
@@ -131,7 +131,7 @@ host_http::kinds! {
         "Put the data directory back, and the host takes jobs again; or stop the host.";
     STORE_AWAY 503 "store_away", "Database away",
         "The database that keeps the jobs does not answer. The host tries again for a minute and then ends.",
-        "See whether the server of `store.url` runs and can be reached; then repeat the request."
+        "Check that the server of `store.url` runs and is reachable; then repeat the request."
         retry 1;
     STORE_BROKEN 500 "store_broken", "Store broken",
         "The store cannot read or write.",

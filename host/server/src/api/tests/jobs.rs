@@ -69,8 +69,8 @@ async fn wrong_queries_are_refused() {
     let host = Host::start().await;
     let id = host.enqueue(NOOP).await;
     for (path, detail) in [
-        ("jobs?limit=0", "limit: it is 1 to 1000"),
-        ("jobs?limit=1001", "limit: it is 1 to 1000"),
+        ("jobs?limit=0", "limit: must be 1–1000"),
+        ("jobs?limit=1001", "limit: must be 1–1000"),
         ("jobs?limit=x", "limit: it is a whole number"),
         ("jobs?state=done", "unknown value `done`"),
         ("jobs?queue=a%20b", "queue: a name is made of"),
@@ -469,11 +469,11 @@ async fn lists_have_filters_for_time_attribute_key_failure_wire_and_id() {
         assert_eq!(count["oldest"].is_string(), !expected.is_empty(), "{query}");
     }
     for (query, detail) in [
-        ("jobs?since=yesterday", "since: it is a time"),
-        ("jobs?attribute=team", "attribute: it is written KEY=VALUE"),
-        ("jobs?id=xyz", "id: it is the start of an id"),
+        ("jobs?since=yesterday", "since: expected an RFC 3339 time"),
+        ("jobs?attribute=team", "attribute: expected KEY=VALUE"),
+        ("jobs?id=xyz", "id: expected the start of an id"),
         ("jobs?sort=random", "unknown value `random`"),
-        ("jobs/count?limit=1", "a count has no pages"),
+        ("jobs/count?limit=1", "not supported with a count"),
     ] {
         let answer = host.get(&format!("/api/v1/{query}")).await;
         let said = answer.refused(400, "invalid_query");
@@ -489,7 +489,7 @@ async fn many_jobs_are_changed_page_by_page() {
     }
     let unnamed = host.post("/api/v1/jobs/cancel", "{}").await;
     let said = unnamed.refused(400, "invalid_query").to_owned();
-    assert!(said.contains("say which jobs"), "{said}");
+    assert!(said.contains("specify which jobs"), "{said}");
     let page = |path: &str| {
         let path = format!("/api/v1/jobs/{path}&sort=oldest&limit=3");
         let host = &host;
@@ -538,9 +538,13 @@ async fn an_operator_changes_one_job() {
         .await
         .refused(409, "job_not_terminal");
     for (verb, body, detail) in [
-        ("priority", r#"{"priority":10}"#, "priority: it is 0 to 9"),
-        ("reschedule", "{}", "one of both"),
-        ("reschedule", r#"{"run_at":"soon"}"#, "run_at: it is a time"),
+        ("priority", r#"{"priority":10}"#, "priority: must be 0–9"),
+        ("reschedule", "{}", "exactly one of"),
+        (
+            "reschedule",
+            r#"{"run_at":"soon"}"#,
+            "run_at: expected an RFC 3339 time",
+        ),
     ] {
         let answer = host.post(&path(verb), body).await;
         let said = answer.refused(422, "invalid_request").to_owned();

@@ -123,7 +123,7 @@ async fn pools_are_listed_shown_and_restarted() {
     for body in [r#"{"runner":0}"#, r#"{"runner":3}"#] {
         let refused = host.post("/api/v1/runners/python/restart", body).await;
         let said = refused.refused(422, "invalid_request");
-        assert_eq!(said, "runner: it is 1 to 2");
+        assert_eq!(said, "runner: must be 1–2");
     }
     host.get("/api/v1/runners/perl")
         .await

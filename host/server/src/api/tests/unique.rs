@@ -76,7 +76,7 @@ async fn a_unique_key_has_a_scope() {
             "unknown field `hours`",
         ),
         (r#"{"key":"k","scope":{"seconds":"1"}}"#, "unique.scope"),
-        (r#"{"key":""}"#, "unique.key: it has 1 to 256 bytes"),
+        (r#"{"key":""}"#, "unique.key: must have 1–256 bytes"),
         (
             r#"{"key":"k","scope":{"seconds":-1}}"#,
             "a duration is between",

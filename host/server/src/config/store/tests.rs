@@ -106,7 +106,7 @@ fn a_refusal_says_what_to_do_and_shows_no_password() {
             "PGPASSFILE",
         ),
         (Some("geheim"), &[][..], "write postgres://"),
-        (None, &[variable, file][..], "exclude each other"),
+        (None, &[variable, file][..], "conflicts with"),
         (
             None,
             &[variable, ("HOST_STORE_ALLOW_UNSAFE", "yes")][..],

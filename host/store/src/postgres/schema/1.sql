@@ -1,8 +1,8 @@
 -- A state is its index in `host_core::job::STATES`: 2 is available, 3 running, 5 completed and later
 -- ones have ended. Names are compared as bytes. Times are milliseconds since the Unix epoch.
 
--- The hosts. `epoch` grows each time one starts: a process with an earlier one writes no more. `batch`
--- is the number of the host's latest batch, which tells whether a commit landed.
+-- The hosts. `epoch` grows each time one starts, which fences its earlier processes. `batch` is the number of the
+-- host's latest batch, which shows whether a commit landed.
 CREATE TABLE host_nodes (
   number integer PRIMARY KEY,
   id uuid NOT NULL UNIQUE,
@@ -14,8 +14,30 @@ CREATE TABLE host_nodes (
 
 CREATE SEQUENCE host_node_numbers AS integer;
 
--- One row: the number of the next change, and how often a queue was paused or resumed. Its lock gives
--- batches their order.
+-- The heartbeats of hosts, in rows that no batch locks. `epoch` is that of `host_nodes`. `life` is 0 for a live
+-- host, 1 for one that left, and 2 once another host has taken over its jobs. `ahead` is its host time minus
+-- the time of the database, in milliseconds. `drain` is set by an operator and survives a restart.
+CREATE TABLE host_beats (
+  node integer PRIMARY KEY,
+  epoch bigint NOT NULL,
+  beat bigint NOT NULL,
+  life smallint NOT NULL,
+  ahead bigint NOT NULL,
+  seen_at timestamptz NOT NULL,
+  drain boolean NOT NULL DEFAULT FALSE
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+
+-- What each node reports about itself, as JSON; apart from its heartbeats because it changes less often.
+-- `components` has, by the name of each deployed component, the revision that the node has loaded, and why it
+-- cannot run it.
+CREATE TABLE host_cards (
+  node integer PRIMARY KEY,
+  epoch bigint NOT NULL,
+  card text NOT NULL,
+  components text NOT NULL DEFAULT ''
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+
+-- One row: the number of the next change, and how often a queue was paused or resumed. Its lock orders batches.
 CREATE TABLE host_log (
   id integer PRIMARY KEY CHECK (id = 1),
   next_change bigint NOT NULL,
@@ -37,8 +59,8 @@ CREATE TABLE host_queues (
   paused boolean NOT NULL DEFAULT FALSE
 );
 
--- How many jobs of each queue have a state, as far as this node has changed it. The sum over nodes is
--- the number. State 8 counts the available jobs of foreign runners, which state 2 includes.
+-- The number of jobs by queue and state, as changed by one node: the sum over nodes counts. State 8 counts the
+-- available jobs of foreign runners, which state 2 includes.
 CREATE TABLE host_counts (
   node integer NOT NULL,
   queue text COLLATE "C" NOT NULL,
@@ -95,7 +117,7 @@ CREATE INDEX host_ended_queue ON host_ended (queue, seq);
 CREATE INDEX host_ended_handler ON host_ended (handler, seq);
 CREATE INDEX host_ended_wakeup ON host_ended (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
 
--- What is written once.
+-- The immutable part of a job.
 CREATE TABLE host_payloads (
   job uuid PRIMARY KEY,
   params text NOT NULL,
@@ -120,7 +142,7 @@ CREATE TABLE host_failures (
   body bytea NOT NULL
 );
 
--- A row without a job is one that a batch makes to lock a key. No batch leaves it.
+-- A batch makes a row without a job to lock a key, and never commits it.
 CREATE TABLE host_unique_keys (
   queue text COLLATE "C" NOT NULL,
   key bytea NOT NULL,
@@ -153,3 +175,48 @@ CREATE TABLE host_blobs (
   digest bytea PRIMARY KEY,
   bytes bytea NOT NULL
 );
+
+-- The logs of guests. `n` is the order in which they were stored. `message` is bytea because it may contain
+-- NUL, which text cannot.
+CREATE TABLE host_logs (
+  n bigint PRIMARY KEY,
+  job uuid NOT NULL,
+  attempt bigint NOT NULL,
+  at bigint NOT NULL,
+  level smallint NOT NULL,
+  source smallint NOT NULL,
+  message bytea NOT NULL,
+  fields text
+) WITH (autovacuum_vacuum_threshold = 10000, autovacuum_vacuum_scale_factor = 0.05);
+CREATE INDEX host_logs_job ON host_logs (job, n);
+
+-- One row: the number of the next line, and about how many bytes all lines take. Its lock
+-- orders lines, so that a follower of a log misses none.
+CREATE TABLE host_logs_end (
+  id integer PRIMARY KEY CHECK (id = 1),
+  next bigint NOT NULL,
+  bytes bigint NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+INSERT INTO host_logs_end VALUES (1, 1, 0);
+
+-- What a node must do about a job that it runs and another node has changed: stop it, or give it up. The node
+-- deletes its rows.
+CREATE TABLE host_mail (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  node integer NOT NULL,
+  job uuid NOT NULL,
+  body bytea NOT NULL
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+CREATE INDEX host_mail_node ON host_mail (node, id);
+
+-- The latest progress of running jobs. Each node deletes the rows that it wrote. `n` grows with each report of
+-- a node.
+CREATE TABLE host_progress (
+  job uuid PRIMARY KEY,
+  node integer NOT NULL,
+  n bigint NOT NULL,
+  attempt bigint NOT NULL,
+  at bigint NOT NULL,
+  body bytea NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+CREATE SEQUENCE host_progress_numbers;

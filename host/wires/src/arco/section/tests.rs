@@ -140,8 +140,8 @@ fn assert_refused(cases: &[Case<'_>]) {
 #[test]
 fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
     let cases: &[Case<'_>] = &[
-        (&[], &[("a/b", "url = 'http://h'")], "a name without `/` is"),
-        (&[], &[("a", "")], "a worker has a `url`"),
+        (&[], &[("a/b", "url = 'http://h'")], "a name without `/`"),
+        (&[], &[("a", "")], "expected a `url`"),
         (
             &[],
             &[("a", "url = 'http://h'")],
@@ -158,7 +158,7 @@ fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
                 "a",
                 "url = 'https://h'\nsecret_file = 'secret'\nsecret_env = 'SECRET'",
             )],
-            "exclude each other",
+            "conflicts with",
         ),
         (
             &[],
@@ -178,7 +178,7 @@ fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
         (
             &[],
             &[("a", "url = 'https://h'\nmax_in_flight = 0")],
-            "a number from 1 to 4096 is",
+            "expected 1–4096",
         ),
     ];
     assert_refused(cases);
@@ -189,36 +189,32 @@ fn values_that_cannot_be_are_refused_with_their_place_and_no_secret() {
     let listen = ("worker.listen", "127.0.0.1:0");
     let secret = ("worker.secret_env", "SECRET");
     let cases: &[Case<'_>] = &[
-        (&[("token_key_file", "short")], &[], "less than 32 bytes"),
+        (&[("token_key_file", "short")], &[], "at least 32 bytes"),
         (
             &[
                 ("token_key_file", "key"),
                 ("previous_token_key_file", "short"),
             ],
             &[],
-            "less than 32 bytes",
+            "at least 32 bytes",
         ),
         (
             &[("token_key_file", "key"), ("token_key_env", "KEY")],
             &[],
-            "exclude each other",
+            "conflicts with",
         ),
         (&[("previous_token_key_file", "key")], &[], "no current key"),
         (
             &[("heartbeat_timeout_ms", "59999")],
             &[],
-            "at least twice their interval",
+            "at least twice the interval",
         ),
         (
             &[("heartbeat_interval_ms", "45001")],
             &[],
-            "at least twice their interval",
+            "at least twice the interval",
         ),
-        (
-            &[("token_ttl_seconds", "7201")],
-            &[],
-            "a number from 60 to 7200 is",
-        ),
+        (&[("token_ttl_seconds", "7201")], &[], "expected 60–7200"),
         (&[("public_url", "http://h?x")], &[], "it has a query"),
         (&[listen], &[], "a worker needs the secret"),
         (
@@ -229,7 +225,7 @@ fn values_that_cannot_be_are_refused_with_their_place_and_no_secret() {
         (
             &[listen, secret, ("worker.callback_origins", "http://h/path")],
             &[],
-            "without a path is",
+            "without a path",
         ),
         (
             &[

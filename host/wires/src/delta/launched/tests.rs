@@ -85,7 +85,7 @@ impl Bench {
 
     /// Starts runners until `test` has ended, and then stops.
     async fn run<T>(&self, test: impl Future<Output = T>) -> T {
-        let surroundings = Surroundings {
+        let deps = LauncherDeps {
             leases: Arc::<LeaseHost>::clone(&self.model),
             clock: Arc::<TestClock>::clone(&self.model.clock),
             stopping: self.stopping.clone(),
@@ -96,7 +96,7 @@ impl Bench {
             self.stopping.cancel();
             result
         };
-        let (result, ()) = tokio::join!(test, run(&self.orchestrator, surroundings));
+        let (result, ()) = tokio::join!(test, run(&self.orchestrator, deps));
         result
     }
 

@@ -147,15 +147,15 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
     for (file, expected) in [
         (
             "lease_ttl_seconds = 0",
-            "lease_ttl_seconds: `0` is not taken: a number from 1",
+            "lease_ttl_seconds: invalid value `0`: expected 1–",
         ),
         (
             "lease_ttl_seconds = 39",
-            "lease_ttl_seconds: `39` is not taken: a lease (39) of at least two",
+            "lease_ttl_seconds: invalid value `39`: the lease TTL (39) must be at least",
         ),
         (
             "heartbeat_interval_seconds = 61",
-            "heartbeat_interval_seconds: `61` is not taken: a lease (120)",
+            "heartbeat_interval_seconds: invalid value `61`: the lease TTL (120)",
         ),
         ("ack_seconds = \"soon\"", "ack_seconds"),
         (
@@ -165,23 +165,23 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ("[runners.ci]", "runners.ci: a token is needed"),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\npool_size = 2",
-            "runners.ci.pool_size: `2` is not taken: it goes with `cmd`",
+            "runners.ci.pool_size: invalid value `2`: requires `cmd`",
         ),
         (
             "[runners.ci]\ncmd = []",
-            "runners.ci.cmd: `[]` is not taken",
+            "runners.ci.cmd: invalid value `[]`",
         ),
         (
             "[runners.ci]\ncmd = \"runner\"",
-            "runners.ci.cmd: `\"runner\"` is not taken: an array",
+            "runners.ci.cmd: invalid value `\"runner\"`: expected an array",
         ),
         (
             "[runners.ci]\ncmd = [\"runner\"]\npool_size = 65",
-            "runners.ci.pool_size: `65` is not taken: a number from 1 to 64",
+            "runners.ci.pool_size: invalid value `65`: expected 1–64",
         ),
         (
             "[runners.ci]\ntoken_file = 7",
-            "runners.ci.token_file: `7` is not taken",
+            "runners.ci.token_file: invalid value `7`",
         ),
         (
             "[runners.ci]\ntoken_file = \"none\"",
@@ -205,7 +205,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\ntoken_file = \"ci.token\"",
-            "exclude each other",
+            "conflicts with",
         ),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\n[runners.gpu]\ntoken_env = \"TOKEN\"",
@@ -213,7 +213,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             "[runners.\"a/b\"]\ntoken_env = \"TOKEN\"",
-            "runners.a/b: `a/b` is not taken: a name without `/`",
+            "runners.a/b: invalid value `a/b`: expected a name without `/`",
         ),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\ncapabilities = [\"a b\"]",

@@ -19,6 +19,7 @@ use super::lease::Lease;
 use super::results::Results;
 use super::upload::Upload;
 use super::words::{Dialect, End, Speaker, Stage};
+use crate::kit::backoff::Backoff;
 
 /// The wait before a message is sent again: it doubles up to the longest.
 const BACKOFF_MS: u64 = 250;
@@ -89,7 +90,7 @@ struct Pending {
     sent_at: Time,
     /// When it is sent again; `None` while its answer is awaited.
     again_at: Option<Time>,
-    backoff_ms: u64,
+    backoff: Backoff,
 }
 
 /// One lease.
@@ -247,8 +248,7 @@ impl Session {
     /// Sends the message again later, byte for byte.
     fn later(&mut self, now: Time) {
         if let Some(main) = &mut self.main {
-            main.again_at = Some(now.plus_ms(main.backoff_ms));
-            main.backoff_ms = (2 * main.backoff_ms).min(BACKOFF_MS_MAX);
+            main.again_at = Some(now.plus_ms(main.backoff.next_ms()));
         }
     }
 
@@ -332,7 +332,7 @@ impl Pending {
             timeout_ms,
             sent_at: now,
             again_at: None,
-            backoff_ms: BACKOFF_MS,
+            backoff: Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX),
         }
     }
 }

@@ -5,15 +5,16 @@ use host_core::time::Time;
 
 use super::super::log_chunks::LOG_BYTES_MAX;
 use super::exchange::Heard;
+use crate::kit::backoff::Backoff;
 
 /// The most text that is sent at once, in bytes.
 const CHUNK_BYTES_MAX: usize = 128 << 10;
 
-/// How far apart two parts are, in milliseconds, and the wait before one is sent again: it doubles up
-/// to the longest.
+/// How far apart two parts are, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
-const BACKOFF_MS: u64 = 250;
-const BACKOFF_MS_MAX: u64 = 5_000;
+
+/// How long to wait before a part is sent again.
+const BACKOFF: Backoff = Backoff::new(250, 5_000);
 
 /// What stands where the log is cut.
 const CUT: &str = "the log is cut here\n";
@@ -30,7 +31,7 @@ pub(super) struct Upload {
     is_on: bool,
     is_under_way: bool,
     next_at: Time,
-    backoff_ms: u64,
+    backoff: Backoff,
 }
 
 impl Upload {
@@ -42,7 +43,7 @@ impl Upload {
             is_on,
             is_under_way: false,
             next_at: now,
-            backoff_ms: BACKOFF_MS,
+            backoff: BACKOFF,
         }
     }
 
@@ -76,7 +77,7 @@ impl Upload {
 
     /// Makes the next part due at once, unless it waits because of a failure.
     pub(super) fn hurry(&mut self, now: Time) {
-        if self.backoff_ms == BACKOFF_MS {
+        if self.backoff.is_reset() {
             self.next_at = now;
         }
     }
@@ -108,12 +109,11 @@ impl Upload {
                 }
                 self.rest.drain(..new.min(self.rest.len()));
                 self.received = *next;
-                self.backoff_ms = BACKOFF_MS;
+                self.backoff.reset();
                 self.next_at = now.plus_ms(PAUSE_MS);
             }
             Heard::Again => {
-                self.next_at = now.plus_ms(self.backoff_ms);
-                self.backoff_ms = (2 * self.backoff_ms).min(BACKOFF_MS_MAX);
+                self.next_at = now.plus_ms(self.backoff.next_ms());
             }
             Heard::Accepted(_) | Heard::Stale | Heard::UnknownField | Heard::Refused(_) => {
                 self.is_on = false;
@@ -160,8 +160,8 @@ mod tests {
         it.take(NOW);
         it.on_heard(NOW, &Heard::Again);
         it.hurry(NOW);
-        assert_eq!(it.due(), Some(NOW.plus_ms(BACKOFF_MS)));
-        let later = NOW.plus_ms(BACKOFF_MS);
+        assert_eq!(it.due(), Some(NOW.plus_ms(BACKOFF.nth_ms(0))));
+        let later = NOW.plus_ms(BACKOFF.nth_ms(0));
         assert_eq!(it.take(later), Some((0, "one\ntwo\n".to_owned())));
         it.on_heard(later, &Heard::Logged(4));
         it.hurry(later);

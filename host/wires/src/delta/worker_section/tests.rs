@@ -114,28 +114,20 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
             "",
             "user name or password",
         ),
-        (&[url, ("runner_id", "a b")], "", "`a b` is not taken"),
+        (&[url, ("runner_id", "a b")], "", "invalid value `a b`"),
         (
             &[url, id, ("token_env", "NONE")],
             "",
             "the variable NONE is not set",
         ),
-        (
-            &[url, id, ("token_env", "TWO")],
-            "",
-            "there are several tokens",
-        ),
+        (&[url, id, ("token_env", "TWO")], "", "expected one token"),
         (&[url, id, ("token_env", "ODD")], "", "token 1 is not"),
         (
             &[url, id, ("capabilities", "a b")],
             "",
-            "`a b` is not taken",
+            "invalid value `a b`",
         ),
-        (
-            &[url, id, ("concurrency", "0")],
-            "",
-            "a number from 1 to 256",
-        ),
+        (&[url, id, ("concurrency", "0")], "", "expected 1–256"),
         (&[], "url = \"http://h\"", "a token is needed"),
         (
             &[],

@@ -1,18 +1,18 @@
 //! Checks the jobs that wait for others regularly, and logs the results. Decides nothing.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use host_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 
 use super::live::Client;
+use crate::kit::backoff::Backoff;
 
-/// How often they are checked.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often they are checked, in milliseconds.
+const CHECK_MS: u64 = 250;
 
-/// The longest pause after a failed check. Pauses double.
-const PAUSE_MAX: Duration = Duration::from_secs(8);
+/// The longest wait after failed checks, in milliseconds.
+const CHECK_MS_MAX: u64 = 8_000;
 
 /// Queues waiting jobs when the jobs they wait for have finished, until `stopping`.
 pub(in crate::hero) async fn watch(
@@ -20,12 +20,12 @@ pub(in crate::hero) async fn watch(
     clock: Arc<dyn Clock>,
     stopping: CancellationToken,
 ) {
-    let mut pause = LOOK_EVERY;
+    let mut backoff = Backoff::new(CHECK_MS, CHECK_MS_MAX);
     let (mut is_away, mut is_refused) = (false, false);
     loop {
         tokio::select! {
             () = stopping.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(backoff.next_wait()) => {}
         }
         let looked = tokio::select! {
             () = stopping.cancelled() => return,
@@ -33,7 +33,7 @@ pub(in crate::hero) async fn watch(
         };
         match looked {
             Ok(turn) => {
-                pause = LOOK_EVERY;
+                backoff.reset();
                 is_away = false;
                 if let Some(why) = &turn.refused
                     && !is_refused
@@ -54,7 +54,6 @@ pub(in crate::hero) async fn watch(
                 }
             }
             Err(error) => {
-                pause = (pause * 2).min(PAUSE_MAX);
                 if !std::mem::replace(&mut is_away, true) {
                     let why = error.to_string();
                     tracing::warn!(

@@ -189,13 +189,13 @@ fn what_is_not_taken_is_refused_without_its_secrets() {
         (&[ids, ("HOST_HERO_URL", "rediss://:hush@x/#insecure")],         "always checked"),
         (&[ids, ("HOST_HERO_URL", "http://:hush@x")],                    "write redis://"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,,b")], "worker ids"),
-        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,a")],  "twice"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,a")],  "each worker id once"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a b")],  "worker ids"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_POP_SIDE", "up")], "`left`"),
-        (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_CONCURRENCY", "0")], "1 to 1024"),
-        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_DISPATCH_IN_FLIGHT", "5000")], "1 to 4096"),
-        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_KEY_FILE", "k")],        "cert_file goes with it"),
-        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_CERT_FILE", "c")],       "key_file goes with it"),
+        (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_CONCURRENCY", "0")], "expected 1–1024"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_DISPATCH_IN_FLIGHT", "5000")], "expected 1–4096"),
+        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_KEY_FILE", "k")],        "requires protocol.hero.cert_file"),
+        (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_CERT_FILE", "c")],       "requires protocol.hero.key_file"),
     ];
     for (environment, wanted) in table {
         let said = resolve(environment, &[]).unwrap_err().to_string();
@@ -218,10 +218,7 @@ fn the_address_may_be_in_a_file() {
     std::fs::remove_file(path).unwrap();
     let missing = with(&flags, &[], &[]);
     for (said, expected) in [
-        (
-            both,
-            "HOST_HERO_URL: it and protocol.hero.url_file exclude each other",
-        ),
+        (both, "HOST_HERO_URL: conflicts with protocol.hero.url_file"),
         (wrong, "url_file: invalid Redis address"),
         (missing, "url_file: cannot read"),
     ] {

@@ -6,6 +6,7 @@ use super::{
     Refusal, Script, Stop, Tag, Todo, Value, Worker, WorkerAct, messages,
 };
 use crate::hero::convert::{self, Verdict};
+use crate::kit::backoff::Backoff;
 use crate::kit::stream::Moment;
 
 /// How long after its deadline a guest is stopped if it has not ended, in milliseconds.
@@ -204,11 +205,11 @@ impl Worker {
             }
             let doublings = held.attempt - 1;
             held.attempt += 1;
-            let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
-            let backoff_ms = self.config.backoff_ms.saturating_mul(factor);
+            let backoff = Backoff::new(self.config.backoff_ms, BACKOFF_MS_MAX);
             held.phase = Phase::Backoff;
             self.resting.insert(id.clone());
-            let wait_ms = after_ms.unwrap_or(backoff_ms).min(BACKOFF_MS_MAX);
+            let wait_ms =
+                after_ms.map_or_else(|| backoff.nth_ms(doublings), |ms| ms.min(BACKOFF_MS_MAX));
             self.arm(at.now.plus_ms(wait_ms), Due::Retry(id));
         } else {
             held.losses += 1;

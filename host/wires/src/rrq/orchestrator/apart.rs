@@ -18,14 +18,14 @@ const LOSSES_UNTIL_ALONE: u8 = 2;
 
 /// With whom a request may be at one runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Company {
+pub(super) enum SharingRule {
     Any,
     /// With none that was lost before and began a short time ago.
     NoSuspect,
     Nobody,
 }
 
-impl Company {
+impl SharingRule {
     pub(super) const fn of(assignment: &Assignment) -> Self {
         match assignment.losses {
             0 => Self::Any,
@@ -46,24 +46,24 @@ pub(super) struct Held {
 
 impl Orchestrator {
     /// Returns the runner for a request: of those that may have it, the one with the most room.
-    pub(super) fn place(&self, now: Time, company: Company) -> Option<usize> {
+    pub(super) fn place(&self, now: Time, sharing: SharingRule) -> Option<usize> {
         if self.stopping {
             return None;
         }
         let waits_alone = || self.held.iter().any(Held::is_alone);
         let may_have = |runner: usize| {
             let runner = &self.runners[runner];
-            match company {
+            match sharing {
                 // Somebody else's runner has to become idle for those that must be alone.
-                Company::Any => self.managed || !waits_alone(),
-                Company::NoSuspect => !runner.runs.iter().any(|tag| self.is_apart(now, *tag)),
-                Company::Nobody => runner.is_open() && runner.runs.is_empty(),
+                SharingRule::Any => self.managed || !waits_alone(),
+                SharingRule::NoSuspect => !runner.runs.iter().any(|tag| self.is_apart(now, *tag)),
+                SharingRule::Nobody => runner.is_open() && runner.runs.is_empty(),
             }
         };
-        let free = |runner: usize| match (company, self.runners[runner].duty) {
+        let free = |runner: usize| match (sharing, self.runners[runner].duty) {
             // A job that must be alone does not keep the others from their runner.
-            (Company::Nobody, Duty::Regular) if self.managed => 0,
-            (Company::Nobody, _) => 1,
+            (SharingRule::Nobody, Duty::Regular) if self.managed => 0,
+            (SharingRule::Nobody, _) => 1,
             _ => self.runners[runner].free(self.in_flight_max),
         };
         (0..self.runners.len())
@@ -93,8 +93,8 @@ impl Orchestrator {
     /// Sends the requests that can be sent now.
     pub(super) fn place_held(&mut self, now: Time, actions: &mut PoolActions) {
         for held in std::mem::take(&mut self.held) {
-            let company = Company::of(&held.assignment);
-            let Some(runner) = self.place(now, company) else {
+            let sharing = SharingRule::of(&held.assignment);
+            let Some(runner) = self.place(now, sharing) else {
                 self.held.push_back(held);
                 continue;
             };
@@ -198,6 +198,6 @@ impl Orchestrator {
 
 impl Held {
     fn is_alone(&self) -> bool {
-        Company::of(&self.assignment) == Company::Nobody
+        SharingRule::of(&self.assignment) == SharingRule::Nobody
     }
 }

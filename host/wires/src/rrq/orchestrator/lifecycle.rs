@@ -3,7 +3,7 @@
 use host_core::time::Time;
 
 use super::super::config::Dialect;
-use super::runner::{CONNECT_MS_MAX, Duty, State, connect_backoff_ms};
+use super::runner::{CONNECT, CONNECT_MS_MAX, Duty, LAUNCH, State};
 use super::{Orchestrator, PoolActions, PoolEffect, Purpose, TERM_GRACE_MS, Timer};
 use crate::kit::stream::Link;
 
@@ -102,7 +102,7 @@ impl Orchestrator {
             give_up_at,
             tries: tries.saturating_add(1),
         };
-        self.arm_runner(runner, now.plus_ms(connect_backoff_ms(tries)));
+        self.arm_runner(runner, now.plus_ms(CONNECT.nth_ms(tries)));
     }
 
     /// Connects again after a connection was lost, because the process may still run.
@@ -116,7 +116,7 @@ impl Orchestrator {
                     give_up_at: now.plus_ms(CONNECT_MS_MAX),
                     tries: 0,
                 };
-                self.arm_runner(runner, now.plus_ms(connect_backoff_ms(0)));
+                self.arm_runner(runner, now.plus_ms(CONNECT.nth_ms(0)));
             }
             _ => {}
         }
@@ -209,7 +209,7 @@ impl Orchestrator {
         let ended = &mut self.runners[runner];
         let planned = ended.draining;
         ended.state = State::Down;
-        let wait_ms = ended.launch_backoff_ms();
+        let wait_ms = LAUNCH.nth_ms(ended.failures);
         if !planned {
             ended.failures = ended.failures.saturating_add(1);
         }

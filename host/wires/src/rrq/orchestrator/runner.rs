@@ -6,22 +6,17 @@ use std::collections::BTreeSet;
 use host_core::port::Tag;
 use host_core::time::Time;
 
+use crate::kit::backoff::Backoff;
 use crate::kit::stream::Link;
 
 /// How long a started runner may take until it listens, in milliseconds.
 pub(super) const CONNECT_MS_MAX: u64 = 15_000;
 
-/// The wait after the first failed connection, in milliseconds. Doubles each time.
-const CONNECT_BACKOFF_MS: u64 = 20;
+/// How long to wait after each failed connection.
+pub(super) const CONNECT: Backoff = Backoff::new(20, 500);
 
-/// The longest wait between two tries to connect, in milliseconds.
-const CONNECT_BACKOFF_MS_MAX: u64 = 500;
-
-/// The wait before the first restart, in milliseconds. Doubles with each failure.
-const LAUNCH_BACKOFF_MS: u64 = 100;
-
-/// The longest wait before a restart, in milliseconds.
-const LAUNCH_BACKOFF_MS_MAX: u64 = 30_000;
+/// How long to wait before each restart.
+pub(super) const LAUNCH: Backoff = Backoff::new(100, 30_000);
 
 /// The state of a runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,18 +96,4 @@ impl Runner {
             && matches!(self.state, State::Down)
             && self.timer.is_none()
     }
-
-    /// Returns how long to wait before starting the process again.
-    pub(super) fn launch_backoff_ms(&self) -> u64 {
-        doubled(LAUNCH_BACKOFF_MS, self.failures, LAUNCH_BACKOFF_MS_MAX)
-    }
-}
-
-/// Returns how long to wait before connecting again.
-pub(super) fn connect_backoff_ms(tries: u32) -> u64 {
-    doubled(CONNECT_BACKOFF_MS, tries, CONNECT_BACKOFF_MS_MAX)
-}
-
-fn doubled(base_ms: u64, times: u32, max_ms: u64) -> u64 {
-    base_ms.saturating_mul(1 << times.min(20)).min(max_ms)
 }

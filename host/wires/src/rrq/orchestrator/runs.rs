@@ -9,9 +9,10 @@ use super::super::convert;
 use super::super::messages::{CancelOut, Out, VERSION};
 use super::super::read::{Response, Verdict};
 use super::super::refusals::{About, Code, Refusal};
-use super::apart::{APART_MS, Company};
+use super::apart::{APART_MS, SharingRule};
 use super::runner::State;
 use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
+use crate::kit::backoff::Backoff;
 use crate::kit::stream::{Link, Moment};
 
 /// How long a runner may take to answer after it was asked to stop a request, in milliseconds.
@@ -20,9 +21,9 @@ const STOP_MS_MAX: u64 = 1_000;
 /// Within which time the connections of a runner end if it ends, in milliseconds.
 const TOGETHER_MS: u64 = 1_000;
 
-/// How long to wait before a cancel is sent again, in milliseconds. Doubles each time. A cancel has
-/// its own connection, so it may arrive before its request and have no effect.
-const CANCEL_AGAIN_MS: u64 = 100;
+/// How long to wait before a cancel is sent again. It has its own connection, so it may arrive before
+/// its request and have no effect.
+const CANCEL_AGAIN: Backoff = Backoff::new(100, u64::MAX);
 
 /// One request that was sent to a runner.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct Run {
     stopping: Option<Stopping>,
     /// When the runner must have answered.
     due_at: Time,
-    cancel_again_ms: u64,
+    cancel_again: Backoff,
     timer: Time,
 }
 
@@ -63,10 +64,10 @@ impl Orchestrator {
         if self.free() == 0 {
             return actions.effect(ended(End::NoRoom));
         }
-        let company = Company::of(&assignment);
-        match self.place(at.now, company) {
+        let sharing = SharingRule::of(&assignment);
+        match self.place(at.now, sharing) {
             Some(runner) => self.send(at, runner, tag, assignment, actions),
-            None if company == Company::Any => actions.effect(ended(End::NoRoom)),
+            None if sharing == SharingRule::Any => actions.effect(ended(End::NoRoom)),
             None => self.hold(at, tag, assignment),
         }
     }
@@ -80,7 +81,7 @@ impl Orchestrator {
         assignment: Assignment,
         actions: &mut PoolActions,
     ) {
-        let company = Company::of(&assignment);
+        let sharing = SharingRule::of(&assignment);
         let timer = at.now.plus_ms(assignment.timeout_ms);
         let request = match super::assign::request(assignment, at, self.dialect) {
             Ok(request) => request,
@@ -103,8 +104,8 @@ impl Orchestrator {
         };
         self.by_request.insert(request_id.clone(), tag);
         self.runners[runner].runs.insert(tag);
-        self.runners[runner].is_alone |= company == Company::Nobody;
-        let apart_until = (company == Company::NoSuspect).then(|| at.now.plus_ms(APART_MS));
+        self.runners[runner].is_alone |= sharing == SharingRule::Nobody;
+        let apart_until = (sharing == SharingRule::NoSuspect).then(|| at.now.plus_ms(APART_MS));
         self.due.extend(apart_until.map(|at| (at, Timer::Place)));
         self.due.insert((timer, Timer::Run(tag)));
         let run = Run {
@@ -115,7 +116,7 @@ impl Orchestrator {
             link,
             stopping: None,
             due_at: timer,
-            cancel_again_ms: CANCEL_AGAIN_MS,
+            cancel_again: CANCEL_AGAIN,
             timer,
         };
         self.runs.insert(tag, run);
@@ -215,8 +216,7 @@ impl Orchestrator {
             return;
         };
         self.due.remove(&(run.timer, Timer::Run(tag)));
-        run.timer = run.due_at.min(now.plus_ms(run.cancel_again_ms));
-        run.cancel_again_ms *= 2;
+        run.timer = run.due_at.min(now.plus_ms(run.cancel_again.next_ms()));
         self.due.insert((run.timer, Timer::Run(tag)));
         let runner = run.runner;
         let cancel = Out::Cancel(CancelOut {

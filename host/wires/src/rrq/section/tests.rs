@@ -183,7 +183,7 @@ fn addresses_that_are_not_taken_are_named_with_their_place() {
     for text in ["19", "251", "many"] {
         let env = [("HOST_RRQ_DEADLINE_MARGIN_MS", text)];
         let said = read(&[], &env, "").unwrap_err().to_string();
-        assert!(said.contains("a number from 20 to 250"), "{said}");
+        assert!(said.contains("expected 20–250"), "{said}");
     }
 }
 
@@ -215,18 +215,18 @@ fn runners_inherit_what_everybody_needs_and_what_is_named() {
 fn runners_that_make_no_sense_are_refused_with_their_place() {
     #[rustfmt::skip]
     let table = [
-        ("[runners.p]\npool_size = 2",              "runners.p: ",        "a `cmd` or is `external`"),
+        ("[runners.p]\npool_size = 2",              "runners.p: ",        "expected `cmd` or `external`"),
         ("[runners.p]\ncmd = \"x\"",                "p.cmd: ",            "an array of strings"),
         ("[runners.p]\ncmd = []",                   "p.cmd: ",            "the program first"),
         ("[runners.p]\ncmd = [1]",                  "p.cmd: ",            "an array of strings"),
-        ("[runners.p]\ncmd = [\"x\"]\npool_size = 0", "p.pool_size: ",    "from 1 to 64"),
-        ("[runners.p]\ncmd = [\"x\"]\nmax_in_flight = 65", "p.max_in_flight: ", "from 1 to 64"),
-        ("[runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "to 65534"),
+        ("[runners.p]\ncmd = [\"x\"]\npool_size = 0", "p.pool_size: ",    "expected 1–64"),
+        ("[runners.p]\ncmd = [\"x\"]\nmax_in_flight = 65", "p.max_in_flight: ", "expected 1–64"),
+        ("[runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "–65534"),
         ("[runners.p]\ncmd = [\"x\"]\nenv = { A = 1 }", "p.env: ",        "a table of strings"),
-        ("[runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "an array of names"),
+        ("[runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "an array of variable names"),
         ("[runners.p]\ncmd = [\"x\"]\ndialect = \"9\"", "p.dialect: ",    "`documented`"),
-        ("[runners.p]\ncmd = [\"x\"]\nexternal = \"127.0.0.1:1\"", "p.cmd: ", "exclude each other"),
-        ("[runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "goes with `cmd`"),
+        ("[runners.p]\ncmd = [\"x\"]\nexternal = \"127.0.0.1:1\"", "p.cmd: ", "mutually exclusive"),
+        ("[runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "requires `cmd`"),
         ("[runners.p]\nexternal = \"10.0.0.1:1\"",  "p.external: ",       "not a loopback address"),
         ("[runners.p]\nexternal = \"x\"",           "p.external: ",       "an address with a port"),
         ("[runners.\"a/b\"]\ncmd = [\"x\"]",        "runners.a/b: ",      "without `/`"),

@@ -18,7 +18,7 @@ impl Section<'_> {
     /// Returns the whole environment of a table's programs: some variables of the host, those that
     /// `inherit_env` names, and over them those of `env`.
     pub fn program_env(&self, table: &NamedTable) -> Result<BTreeMap<String, String>, ConfigError> {
-        let more = table.strings("inherit_env", "an array of names of variables is")?;
+        let more = table.strings("inherit_env", "expected an array of variable names")?;
         let mut env = self.inherited(more.unwrap_or_default().iter().map(String::as_str));
         env.extend(table.pairs("env")?);
         Ok(env)

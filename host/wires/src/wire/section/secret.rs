@@ -95,7 +95,7 @@ impl Section<'_> {
         match (file, env) {
             (None, None) => Ok(None),
             (Some((origin, _)), Some((other, _))) => {
-                let message = format!("it and {other} exclude each other; keep one of them");
+                let message = format!("conflicts with {other}; keep one of them");
                 Err(hidden(origin, message))
             }
             (Some((origin, path)), None) => match (self.sources.read)(Path::new(path)) {
@@ -204,7 +204,7 @@ mod tests {
             (
                 "sound",
                 "SOUND",
-                "secret_file: it and host.toml: w.secret_env exclude each other",
+                "secret_file: conflicts with host.toml: w.secret_env",
             ),
             ("nowhere", "", "secret_file: cannot read nowhere"),
             (

@@ -61,7 +61,7 @@ impl NamedTable {
         match self.table.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.refused(key, other, "a string is")),
+            Some(other) => Err(self.refused(key, other, "expected a string")),
         }
     }
 
@@ -72,7 +72,7 @@ impl NamedTable {
             Some(Value::Integer(number)) if (1..=most).contains(number) => {
                 Ok(usize::try_from(*number).ok())
             }
-            Some(other) => Err(self.refused(key, other, &format!("a number from 1 to {most} is"))),
+            Some(other) => Err(self.refused(key, other, &format!("expected 1–{most}"))),
         }
     }
 
@@ -85,7 +85,7 @@ impl NamedTable {
         let taken = seconds.filter(|seconds| seconds.ms >= least_ms);
         let wanted = || {
             let least = f64::from(Seconds { ms: least_ms });
-            format!("a number of seconds from {least} to {SECONDS_MAX} is")
+            format!("expected {least}–{SECONDS_MAX} seconds")
         };
         taken
             .map(Some)
@@ -118,6 +118,6 @@ impl NamedTable {
                 .map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
                 .collect()
         });
-        pairs.ok_or_else(|| self.refused(key, value, "a table of strings is"))
+        pairs.ok_or_else(|| self.refused(key, value, "expected a table of strings"))
     }
 }

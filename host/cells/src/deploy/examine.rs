@@ -1,0 +1,312 @@
+//! Examines a component before it can be deployed: checks its manifest, compiles it, asks it for
+//! its handlers, and checks those and the grants.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use host_core::cell::{HANDLERS_MAX, Protection};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::name::Name;
+use host_core::time::Time;
+use host_runtime::tasks::Tasks;
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+use crate::compile::vet::Refused;
+use crate::compile::{Cache, CompileError};
+use crate::deploy::grants;
+use crate::deploy::manifest::{self, ManifestError};
+use crate::process::{Cells, DescribeError};
+use crate::run::handlers::{self, Handlers, Program};
+use crate::run::programs::Environment;
+use crate::sandbox::cgroup::{self, Groups};
+use crate::sandbox::protection::{self, ProtectionError};
+use crate::sandbox::spawn::{CellProgram, Spawner};
+
+/// The largest component, in bytes.
+pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
+
+/// Why a component is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Flaw {
+    /// The manifest names another component.
+    #[error("the manifest is of component {manifest}, not of {asked}")]
+    OtherName {
+        /// The name in the manifest.
+        manifest: Name,
+        /// The name in the request.
+        asked: Name,
+    },
+    /// The component is too large.
+    #[error("the component has {bytes} bytes, at most {COMPONENT_BYTES_MAX} are taken")]
+    TooLarge {
+        /// The size of the component.
+        bytes: usize,
+    },
+    /// The manifest is invalid.
+    #[error(transparent)]
+    Manifest(ManifestError),
+    /// The component cannot be compiled.
+    #[error(transparent)]
+    Compile(CompileError),
+    /// The component failed to describe its handlers.
+    #[error(transparent)]
+    Describe(DescribeError),
+    /// The component describes something invalid.
+    #[error("the component describes {0}")]
+    Offer(String),
+    /// A schema of the component is invalid.
+    #[error("the {what} schema of the handler {handler} is not taken: {message}")]
+    Schema {
+        handler: Name,
+        /// Which schema: that of the params or of the result.
+        what: &'static str,
+        message: String,
+    },
+    /// The schemas of the component need too much together.
+    #[error("{0}")]
+    Schemas(String),
+    /// The manifest grants something that this host does not have.
+    #[error("{0}")]
+    GrantMissing(String),
+}
+
+/// What examining a component needs.
+#[derive(Clone)]
+pub struct Examiner {
+    /// The cache of compiled components.
+    pub cache: Cache,
+    /// The cells that ask a component for its handlers.
+    pub cells: Cells,
+    /// The variables of the host that may be granted.
+    pub environment: Environment,
+    /// How this system confines cells.
+    pub protection: Arc<Protection>,
+}
+
+/// A component with its digest and a manifest that names it.
+#[derive(Debug)]
+pub struct Candidate {
+    pub name: Name,
+    pub digest: Digest,
+    /// The manifest. Its component name is set.
+    pub manifest: Manifest,
+    pub bytes: Vec<u8>,
+}
+
+impl Candidate {
+    /// Makes all checks that need no compiling.
+    pub fn new(name: Name, mut manifest: Manifest, bytes: Vec<u8>) -> Result<Self, Flaw> {
+        if bytes.len() > COMPONENT_BYTES_MAX {
+            return Err(Flaw::TooLarge { bytes: bytes.len() });
+        }
+        if let Some(other) = manifest.name.take().filter(|other| *other != name) {
+            return Err(Flaw::OtherName {
+                manifest: other,
+                asked: name,
+            });
+        }
+        manifest.name = Some(name.clone());
+        manifest::check(&manifest).map_err(Flaw::Manifest)?;
+        Ok(Self {
+            name,
+            digest: Digest(Sha256::digest(&bytes).into()),
+            manifest,
+            bytes,
+        })
+    }
+}
+
+/// Why the host cannot start any cell.
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Cache(CompileError),
+    /// This system does not confine cells.
+    #[error(transparent)]
+    Protection(#[from] ProtectionError),
+    /// The system cannot start a thread.
+    #[error("cannot start the thread that starts cells: {0}")]
+    Thread(io::Error),
+}
+
+/// What a process must provide to run cells.
+#[derive(Debug)]
+pub struct Setup {
+    /// The executable of the cells.
+    pub program: CellProgram,
+    pub cache: PathBuf,
+    /// How many bytes of compiled components are kept there.
+    pub cache_bytes_max: u64,
+    /// A lock that every cell inherits, so that a later host can tell whether a cell is still
+    /// alive.
+    pub lock: File,
+    /// Memory for all guests of one cell together, in MiB.
+    pub memory_mib: u64,
+    /// The variables of the host that may be granted.
+    pub environment: Environment,
+}
+
+impl Examiner {
+    /// Checks that this system confines cells, opens the cache and starts the thread that starts cells.
+    /// Their tasks are added to `tasks`.
+    pub async fn start(setup: Setup, tasks: Tasks) -> Result<Self, StartError> {
+        let protection = protection::probe(&setup.program).await?;
+        let roots = setup.program.confinement.read_roots.clone();
+        let cache = Cache::open(setup.cache, setup.program.clone(), setup.cache_bytes_max)
+            .map_err(StartError::Cache)?;
+        let spawner = Spawner::start(setup.program, setup.lock, groups());
+        let spawner = spawner.map_err(StartError::Thread)?;
+        Ok(Self {
+            cache,
+            cells: Cells::new(spawner, tasks, setup.memory_mib, roots),
+            protection: Arc::new(protection),
+            environment: setup.environment,
+        })
+    }
+
+    /// Returns the compiled component. Compiles it if it is not in the cache.
+    pub async fn program(
+        &self,
+        handlers: &Handlers,
+        digest: Digest,
+        bytes: &[u8],
+    ) -> Result<Arc<Program>, CompileError> {
+        let (path, compiled) = match self.cache.get(digest).await {
+            Some(compiled) => compiled,
+            None => self.cache.compile(digest, bytes).await?,
+        };
+        Ok(handlers.add_program(digest, path, compiled))
+    }
+
+    /// Compiles a revision that was deployed elsewhere or earlier, and checks whether this host gives what it
+    /// grants. Returns what is wrong with it.
+    pub async fn take_in(
+        &self,
+        handlers: &Handlers,
+        revision: &Revision,
+        bytes: &[u8],
+    ) -> Option<handlers::Flaw> {
+        if let Err(error) = self.program(handlers, revision.digest, bytes).await {
+            return Some(error.into());
+        }
+        self.lacks(revision)
+    }
+
+    /// Returns which grant of a revision this host does not give, if there is one.
+    pub fn lacks(&self, revision: &Revision) -> Option<handlers::Flaw> {
+        let roots = self.cells.roots();
+        let (manifest, offered) = (&revision.manifest, &revision.handlers);
+        let message = grants::missing(manifest, offered, &self.environment, roots)?;
+        // A directory may be made.
+        let may_pass = true;
+        Some(handlers::Flaw { message, may_pass })
+    }
+
+    /// Compiles a component that no store keeps and makes its first revision.
+    pub async fn first_revision(
+        &self,
+        handlers: &Handlers,
+        candidate: Candidate,
+    ) -> Result<Revision, Flaw> {
+        let program = self.program(handlers, candidate.digest, &candidate.bytes);
+        let program = program.await.map_err(Flaw::Compile)?;
+        let offered = self.describe(&program, &candidate.manifest).await?;
+        Ok(Revision {
+            component: candidate.name,
+            revision: 1,
+            digest: candidate.digest,
+            manifest: candidate.manifest,
+            handlers: offered,
+            deployed_at: Time(0),
+        })
+    }
+
+    /// Asks a compiled component for its handlers and checks those and their grants.
+    pub async fn describe(
+        &self,
+        program: &Program,
+        manifest: &Manifest,
+    ) -> Result<Vec<HandlerInfo>, Flaw> {
+        let offered = self.cells.describe(program).await.map_err(Flaw::Describe)?;
+        offer(&offered)?;
+        self.vet(&offered).await?;
+        manifest::fits(manifest, &offered).map_err(Flaw::Manifest)?;
+        let roots = self.cells.roots();
+        match grants::missing(manifest, &offered, &self.environment, roots) {
+            None => Ok(offered),
+            Some(message) => Err(Flaw::GrantMissing(message)),
+        }
+    }
+
+    /// Lets a limited process compile all schemas of a component.
+    async fn vet(&self, handlers: &[HandlerInfo]) -> Result<(), Flaw> {
+        let schemas = handlers.iter().flat_map(|handler| {
+            let named = [
+                ("params", &handler.params_schema),
+                ("result", &handler.result_schema),
+            ];
+            named
+                .into_iter()
+                .filter_map(|(what, schema)| Some((&handler.name, what, schema.as_ref()?)))
+        });
+        let schemas: Vec<_> = schemas.collect();
+        if schemas.is_empty() {
+            return Ok(());
+        }
+        let texts: Vec<_> = schemas.iter().map(|(_, _, text)| *text).collect();
+        let refused = match self.cache.vet(&texts).await {
+            Ok(()) => return Ok(()),
+            Err(Refused::All(message)) => return Err(Flaw::Schemas(message)),
+            Err(Refused::One(index, message)) => (schemas.get(index), message),
+        };
+        Err(match refused {
+            (Some((handler, what, _)), message) => Flaw::Schema {
+                handler: (*handler).clone(),
+                what,
+                message,
+            },
+            (None, message) => Flaw::Schemas(message),
+        })
+    }
+}
+
+/// Takes the control group that is delegated to this process, if one is.
+fn groups() -> Option<Groups> {
+    match cgroup::find().and_then(cgroup::Delegated::divide) {
+        Ok(groups) => {
+            let limits = groups.controllers();
+            tracing::info!(?limits, "each cell has a control group");
+            Some(groups)
+        }
+        Err(reason) => {
+            tracing::debug!(%reason, "cells have no control groups");
+            None
+        }
+    }
+}
+
+/// Checks the handlers that a component describes.
+fn offer(handlers: &[HandlerInfo]) -> Result<(), Flaw> {
+    if handlers.is_empty() {
+        return Err(Flaw::Offer("no handlers".to_owned()));
+    }
+    if handlers.len() > HANDLERS_MAX {
+        let offered = format!("more than {HANDLERS_MAX} handlers");
+        return Err(Flaw::Offer(offered));
+    }
+    let mut names = BTreeSet::new();
+    for handler in handlers {
+        let name = &handler.name;
+        if !names.insert(name) {
+            return Err(Flaw::Offer(format!("the handler {name} twice")));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

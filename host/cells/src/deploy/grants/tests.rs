@@ -1,0 +1,83 @@
+//! Missing grants, and new grants by comparing two manifests.
+
+use host_core::handler::Digest;
+use host_core::time::Time;
+
+use super::*;
+use crate::deploy::manifest::parse;
+
+/// Returns handlers without words and schemas.
+pub(crate) fn handlers(names: &[&str]) -> Vec<HandlerInfo> {
+    let info = |name: &&str| HandlerInfo {
+        name: name.parse().unwrap(),
+        description: None,
+        params_schema: None,
+        result_schema: None,
+    };
+    names.iter().map(info).collect()
+}
+
+#[test]
+fn only_what_is_new_to_a_handler_is_shown() {
+    let env = "[defaults]\nenv = [\"A\"]";
+    let dir = "[handlers.x]\nread_dirs = [{ host = \"/h\", guest = \"/g\" }]";
+    #[rustfmt::skip]
+    let table: &[(Option<(&str, &[&str])>, &str, &[&str], &[&str])] = &[
+        // before: manifest, handlers    after     handlers      added
+        (None,                           "",       &["x"],       &[]),
+        (None,                           env,      &["x", "y"],  &["x: env A", "y: env A"]),
+        (Some((env, &["x"])),            env,      &["x"],       &[]),
+        (Some((env, &["x"])),            env,      &["x", "y"],  &["y: env A"]),
+        (Some((env, &["x"])),            "",       &["x"],       &[]),
+        (Some((env, &["x"])),            dir,      &["x", "y"],  &["x: read /h as /g"]),
+        (Some((dir, &["x"])),            dir,      &["x"],       &[]),
+    ];
+    for (before, after, names, lines) in table {
+        let current = before.map(|(manifest, names)| Revision {
+            component: "c".parse().unwrap(),
+            revision: 1,
+            digest: Digest([0; 32]),
+            manifest: parse(manifest).unwrap(),
+            handlers: handlers(names),
+            deployed_at: Time(0),
+        });
+        let added = added(current.as_ref(), &parse(after).unwrap(), &handlers(names));
+        assert_eq!(added, *lines, "{before:?} to {after}");
+    }
+}
+
+#[test]
+fn what_the_host_does_not_give_is_named() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let there = folder.path().to_str().unwrap();
+    let environment = Environment::from([("HAS".to_owned(), String::new())]);
+    let some = ReadRoots::new(vec![folder.path().to_owned()]);
+    let said = |manifest: &str, roots: &ReadRoots| {
+        missing(
+            &parse(manifest).unwrap(),
+            &handlers(&["x"]),
+            &environment,
+            roots,
+        )
+    };
+    let dir =
+        |host: &str| format!("[defaults]\nread_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");
+    assert_eq!(
+        said(&format!("{}\nenv = [\"HAS\"]", dir(there)), &some),
+        None
+    );
+    let gone = format!("{there}/gone");
+    let missing_dir = said(&dir(&gone), &some).unwrap();
+    assert!(missing_dir.contains("No such file"), "{missing_dir}");
+    // Nothing tells whether what is not granted exists.
+    let none = ReadRoots::default();
+    let refused = |host: &str| said(&dir(host), &none).unwrap().replace(host, "");
+    assert_eq!(refused(there), refused(&gone));
+    assert!(refused(there).contains("grants.read_roots"));
+    let unset = said("[handlers.x]\nenv = [\"HAS\", \"UNSET\"]", &some).unwrap();
+    assert!(
+        unset.contains("x the environment variable UNSET"),
+        "{unset}"
+    );
+    assert_eq!(said("[handlers.y]\nenv = [\"UNSET\"]", &some), None);
+}

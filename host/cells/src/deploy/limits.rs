@@ -1,0 +1,103 @@
+//! Which limits of handlers a new revision changes. They are shown to the user who deploys: a manifest
+//! that is left out takes back what an earlier one gave.
+
+use host_core::handler::{HandlerInfo, Manifest, Revision};
+use host_core::name::Name;
+
+/// A limit of a handler that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitChange {
+    /// The handler.
+    pub handler: Name,
+    /// Which limit, with its unit.
+    pub limit: &'static str,
+    /// The value before; `None` if it was not set.
+    pub before: Option<u64>,
+    /// The value now; `None` if it is not set.
+    pub after: Option<u64>,
+}
+
+/// Returns what changes for handlers that the current revision has, too.
+pub fn changed(
+    current: Option<&Revision>,
+    manifest: &Manifest,
+    handlers: &[HandlerInfo],
+) -> Vec<LimitChange> {
+    let Some(current) = current else {
+        return Vec::new();
+    };
+    let is_known = |name: &Name| current.handlers.iter().any(|old| old.name == *name);
+    let known = handlers.iter().filter(|handler| is_known(&handler.name));
+    let changes = known.flat_map(|handler| {
+        let name = &handler.name;
+        let both = all(&current.manifest, name).into_iter();
+        both.zip(all(manifest, name))
+            .map(|((limit, before), (_, after))| LimitChange {
+                handler: name.clone(),
+                limit,
+                before,
+                after,
+            })
+    });
+    changes.filter(|it| it.before != it.after).collect()
+}
+
+/// Returns all limits of a handler.
+fn all(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 8] {
+    let (limits, kept) = (manifest.limits(name), manifest.retention(name));
+    [
+        ("memory_bytes", Some(limits.memory_bytes)),
+        ("fuel", limits.fuel),
+        ("timeout_ms", Some(limits.timeout_ms)),
+        ("grace_ms", Some(limits.grace_ms)),
+        ("result_bytes_max", Some(limits.result_bytes_max)),
+        ("log_bytes_max", Some(limits.log_bytes_max)),
+        ("retention_ms", kept.ms),
+        ("retention_discarded_ms", kept.discarded_ms),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::handler::Digest;
+    use host_core::time::Time;
+
+    use super::*;
+    use crate::deploy::grants::tests::handlers;
+    use crate::deploy::manifest::parse;
+
+    #[test]
+    fn a_manifest_that_is_left_out_takes_limits_back() {
+        let before = "[defaults]\nmemory_mib = 256\n[handlers.x]\nfuel = 7\nretention_seconds = 60";
+        let current = Revision {
+            component: "c".parse().unwrap(),
+            revision: 1,
+            digest: Digest([0; 32]),
+            manifest: parse(before).unwrap(),
+            handlers: handlers(&["x", "y", "gone"]),
+            deployed_at: Time(0),
+        };
+        let names = handlers(&["x", "y", "new"]);
+        let said = |manifest: &str| {
+            let changes = changed(Some(&current), &parse(manifest).unwrap(), &names);
+            let line = |it: &LimitChange| {
+                let (before, after) = (it.before.unwrap_or(0), it.after.unwrap_or(0));
+                format!("{} {} {before} {after}", it.handler, it.limit)
+            };
+            changes.iter().map(line).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            said(""),
+            [
+                "x memory_bytes 268435456 67108864",
+                "x fuel 7 0",
+                "x retention_ms 60000 0",
+                "y memory_bytes 268435456 67108864",
+            ]
+        );
+        assert!(said(before).is_empty());
+        let one = before.replace("fuel = 7", "fuel = 8");
+        assert_eq!(said(&one), ["x fuel 7 8"]);
+        assert!(changed(None, &parse(before).unwrap(), &names).is_empty());
+    }
+}

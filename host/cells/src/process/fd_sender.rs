@@ -1,0 +1,107 @@
+//! Hands open descriptors over to a cell, on a socket beside that of the messages: the file of a component,
+//! or the directories of a run. The cell opens no path itself.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use host_core::cell::{HANDED_OVER_MAX, Handover, ToCell};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
+use crate::sandbox::roots::ReadRoots;
+
+/// Returns whether something is handed over with the message.
+pub(super) fn hands_over(message: &ToCell) -> bool {
+    match message {
+        ToCell::Load { .. } => true,
+        ToCell::Start(start) => !start.read_dirs.is_empty(),
+        _ => false,
+    }
+}
+
+/// The socket for descriptors, and what may be opened.
+pub(super) struct FdSender {
+    socket: UnixStream,
+    roots: ReadRoots,
+}
+
+impl FdSender {
+    /// Hands the other end of a new socket to the cell at the other end of `messages`.
+    pub(super) fn new(messages: &UnixStream, roots: ReadRoots) -> io::Result<Self> {
+        let (socket, theirs) = UnixStream::pair()?;
+        // A cell that takes nothing must not hold up the host.
+        socket.set_nonblocking(true)?;
+        send(messages, &[theirs.into()])?;
+        Ok(Self { socket, roots })
+    }
+
+    /// Opens and hands over what belongs to a message, which must be sent after this, and notes in the
+    /// message what the cell does not get. Blocks.
+    pub(super) fn send_with(&self, message: &mut ToCell) {
+        let mut opened = Vec::new();
+        let mut note = |result: io::Result<OwnedFd>| match result {
+            Ok(fd) => {
+                opened.push(fd);
+                Handover::Comes
+            }
+            Err(error) => Handover::Failed(error.to_string()),
+        };
+        match message {
+            ToCell::Load { path, file, .. } => *file = note(open_file(path)),
+            ToCell::Start(start) => {
+                for given in &mut start.read_dirs {
+                    given.dir = note(self.roots.open(Path::new(&given.grant.host)));
+                }
+            }
+            _ => {}
+        }
+        if !opened.is_empty()
+            && let Err(error) = send(&self.socket, &opened)
+        {
+            mark_failed(message, &format!("the cell cannot be given it: {error}"));
+        }
+    }
+}
+
+fn mark_failed(message: &mut ToCell, cause: &str) {
+    let note = |handover: &mut Handover| {
+        if *handover == Handover::Comes {
+            *handover = Handover::Failed(cause.to_owned());
+        }
+    };
+    match message {
+        ToCell::Load { file, .. } => note(file),
+        ToCell::Start(start) => start
+            .read_dirs
+            .iter_mut()
+            .for_each(|dir| note(&mut dir.dir)),
+        _ => {}
+    }
+}
+
+/// Sends descriptors with a byte, so that each group is read by itself.
+fn send(socket: &UnixStream, group: &[OwnedFd]) -> io::Result<()> {
+    let fds: Vec<BorrowedFd<'_>> = group.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
+        let message = format!("{} descriptors at once are too many", fds.len());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let bytes = [IoSlice::new(&[0])];
+    rustix::net::sendmsg(socket, &bytes, &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn open_file(path: &Path) -> io::Result<OwnedFd> {
+    let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let file = File::options()
+        .read(true)
+        .custom_flags(no_link)
+        .open(path)?;
+    Ok(file.into())
+}

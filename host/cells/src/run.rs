@@ -1,0 +1,8 @@
+//! What a run is made of: the deployed handlers, their limits and grants, and chains of them.
+//! Nothing here does input or output.
+
+pub mod build;
+pub mod chain;
+pub mod handlers;
+pub mod order;
+pub(crate) mod programs;

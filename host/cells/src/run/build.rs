@@ -1,0 +1,148 @@
+//! Builds runs. A run is the current handler with its limits, the variables it is granted, and the
+//! chain if the handler is a script. This module starts nothing.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use host_core::cell::{ComponentKey, Context, RunId, Start};
+use host_core::failure::{Failure, FailureKind};
+use host_core::handler::Limits;
+use host_core::id::{JobId, LeaseId};
+use host_core::json::JsonText;
+use host_core::name::Name;
+use host_core::time::Time;
+
+use crate::compile::schema::Budget;
+use crate::run::chain::{Chain, Step};
+use crate::run::handlers::{Handler, Handlers, Program};
+use crate::run::order::Order;
+use crate::run::programs::{Programs, read_dirs};
+
+pub use crate::run::programs::{ChainHandlers, Environment};
+
+/// One attempt that a cell executes, for this host or for another orchestrator.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    pub job: JobId,
+    /// The lease that the attempt holds.
+    pub lease: LeaseId,
+    /// The context that the guest receives. It names the handler.
+    pub context: Context,
+    pub params: JsonText,
+    /// Whether the params still have to be checked against the handler's schema.
+    pub check_params: bool,
+    /// Variables that came with the job. They take precedence over the host's own if both are
+    /// granted.
+    pub env: Vec<(String, String)>,
+    /// Limits that reduce the handler's own.
+    pub caps: Caps,
+}
+
+/// Limits of one attempt, in addition to those of its handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caps {
+    pub timeout_ms: Option<u64>,
+    /// The time by which the guest must have stopped.
+    pub deadline: Option<Time>,
+    pub result_bytes_max: Option<u64>,
+}
+
+/// Why an attempt cannot be executed.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    pub failure: Failure,
+    /// The component and revision that provide the handler, if it is deployed.
+    pub revision: Option<(String, u32)>,
+}
+
+/// Builds runs. Clones share the deployed handlers.
+#[derive(Clone)]
+pub struct RunBuilder {
+    programs: Programs,
+}
+
+impl RunBuilder {
+    /// Builds runs of `handlers`. A handler is granted only variables that are in `environment` or
+    /// came with the job. A handler in `chain_handlers` has others run in its attempts.
+    pub fn new(
+        handlers: Handlers,
+        environment: Environment,
+        chain_handlers: ChainHandlers,
+    ) -> Self {
+        Self {
+            programs: Programs::new(handlers, environment, chain_handlers),
+        }
+    }
+
+    pub const fn handlers(&self) -> &Handlers {
+        self.programs.handlers()
+    }
+
+    /// Builds a run and returns it with the compiled component that executes it.
+    pub fn build(
+        &self,
+        now: Time,
+        request: RunRequest,
+    ) -> Result<(Order, Arc<Program>), Box<Refused>> {
+        let refused = |failure, revision| Box::new(Refused { failure, revision });
+        let name: Name = request.context.handler.parse().map_err(|_| {
+            let message = format!("{:?} cannot be a handler's name", request.context.handler);
+            refused(Failure::new(FailureKind::HandlerNotFound, message), None)
+        })?;
+        let (handler, program) = self.handlers().executable(&name).map_err(|failure| {
+            let handler = self.handlers().get(&name);
+            refused(failure, handler.map(|handler| handler.provider()))
+        })?;
+        let revision = handler.provider();
+        let (job, lease) = (request.job, request.lease);
+        // Only a chain needs the variables after this run.
+        let kind = self.programs.chain_kind(&name);
+        let chained = kind.map(|kind| (kind, request.env.clone()));
+        let start = self
+            .start(now, request, &handler)
+            .map_err(|failure| refused(failure, Some(revision.clone())))?;
+        let chain = chained.map(|(kind, env)| {
+            let first = Step::first(&handler, &program, &start);
+            Box::new(Chain::new(self.programs.clone(), kind, first, &start, env))
+        });
+        let order = Order {
+            job,
+            lease,
+            revision,
+            start,
+            chain,
+        };
+        Ok((order, program))
+    }
+
+    fn start(&self, now: Time, request: RunRequest, handler: &Handler) -> Result<Start, Failure> {
+        if request.check_params {
+            handler.check_params(&request.params, &mut Budget::default())?;
+        }
+        let env = self.programs.granted(handler, &request.env)?;
+        Ok(Start {
+            run: RunId(0),
+            component: ComponentKey(0),
+            limits: request.caps.cut(now, handler.limits.clone()),
+            context: request.context,
+            params: request.params,
+            env,
+            read_dirs: read_dirs(&handler.grants),
+        })
+    }
+}
+
+impl Caps {
+    fn cut(self, now: Time, mut limits: Limits) -> Limits {
+        let left_ms = self.deadline.map(|deadline| deadline.since_ms(now).max(1));
+        for limit_ms in [self.timeout_ms, left_ms].into_iter().flatten() {
+            limits.timeout_ms = limits.timeout_ms.min(limit_ms);
+        }
+        if let Some(bytes_max) = self.result_bytes_max {
+            limits.result_bytes_max = limits.result_bytes_max.min(bytes_max);
+        }
+        limits
+    }
+}

@@ -1,0 +1,244 @@
+//! Calls of a script: it ends with a call that has no answer yet, that handler runs, and the script is
+//! started again with the answers so far. It comes to the same call again, because nothing else that
+//! it sees has changed. So one instance exists at a time, and nothing of a guest is kept.
+
+use std::collections::BTreeMap;
+
+use host_core::chain::{ANSWERS, CALL, CALL_FAILED};
+use host_core::failure::{Failure, FailureKind};
+use host_core::json::{DEPTH_MAX, JsonText};
+use host_core::name::Name;
+use host_core::outcome::Outcome;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::planning::{Listed, Wanted};
+use super::{Chain, Left, Next, Planned, STEPS_MAX, Step};
+use crate::compile::schema;
+
+/// How many levels an answer is nested in the script's params.
+const LEVELS: usize = 3;
+
+/// The calls of one attempt.
+#[derive(Clone)]
+pub(super) struct Calls {
+    script: Step,
+    /// The handler and the key of the current call.
+    current: Option<(Name, String)>,
+    answers: Vec<String>,
+    /// The failures of calls, by the number of the call.
+    failures: BTreeMap<usize, Failure>,
+    /// How many steps the checks of params may still take.
+    checks_left: u64,
+}
+
+/// The details of an error that asks for a call.
+#[derive(Deserialize)]
+struct Asked {
+    handler: Name,
+    params: Box<RawValue>,
+    key: String,
+}
+
+/// The details of an error that a failed call is the cause of.
+#[derive(Deserialize)]
+struct Cause {
+    call: usize,
+}
+
+impl Calls {
+    pub(super) fn of(script: Step) -> Self {
+        Self {
+            script,
+            current: None,
+            answers: Vec::new(),
+            failures: BTreeMap::new(),
+            checks_left: schema::STEPS_MAX,
+        }
+    }
+
+    /// Returns the script with the answers so far in its params.
+    fn script(&self) -> Result<Step, Failure> {
+        let params = self.script.params.as_str();
+        let unread = |error: serde_json::Error| {
+            let message = format!("the params of the script are no object: {error}");
+            Failure::new(FailureKind::InvalidParams, message)
+        };
+        let mut params: BTreeMap<String, Box<RawValue>> =
+            serde_json::from_str(params).map_err(unread)?;
+        let answers = format!("[{}]", self.answers.join(","));
+        let answers = RawValue::from_string(answers).map_err(unread)?;
+        params.insert(ANSWERS.to_owned(), answers);
+        Ok(Step {
+            params: JsonText(serde_json::to_string(&params).map_err(unread)?),
+            ..self.script.clone()
+        })
+    }
+
+    fn number(&self) -> usize {
+        self.answers.len() + 1
+    }
+
+    /// Adds to a failure of the current call which call that is.
+    fn blame(&self, mut failure: Failure) -> Failure {
+        if let Some((name, _)) = &self.current {
+            failure.message = format!("call {}, {name}: {}", self.number(), failure.message);
+        }
+        failure
+    }
+
+    /// Adds the answer to the current call.
+    fn answer(&mut self, result: Result<JsonText, Failure>) {
+        let failed = result.as_ref().err().cloned();
+        if let Some(failure) = failed {
+            let failure = self.blame(failure);
+            self.failures.insert(self.number(), failure);
+        }
+        let key = self.current.take().map(|(_, key)| json!(key));
+        let key = key.unwrap_or_default();
+        self.answers.push(match result {
+            Ok(result) => format!(r#"{{"key":{key},"ok":{}}}"#, result.as_str()),
+            Err(failure) => {
+                let kind = failure.user_kind.as_deref();
+                let kind = kind.unwrap_or(failure.kind.as_str());
+                let failed = json!({"kind": kind, "message": failure.message});
+                format!(r#"{{"key":{key},"failed":{failed}}}"#)
+            }
+        });
+    }
+}
+
+impl Chain {
+    /// Records how the script or a handler that it called ended, and returns what to do next.
+    pub(super) fn next_of_script(&mut self, outcome: Outcome, left: Left) -> Next {
+        match self.running.take() {
+            None => self.script_ended(outcome),
+            Some(_) => self.call_ended(outcome, left),
+        }
+    }
+
+    /// Takes the planned call and returns what to do next.
+    pub(super) fn call_planned(&mut self, planned: Planned, left: Left) -> Next {
+        if let Some(calls) = &mut self.calls {
+            calls.checks_left = planned.checks_left;
+        }
+        match planned.steps.map(|mut steps| steps.pop_front()) {
+            Ok(Some(step)) if !left.stopping => {
+                let name = step.handler.info.name.clone();
+                let begun = self.begin(step, left);
+                self.running = Some(name);
+                begun.unwrap_or_else(|failure| self.end(failure))
+            }
+            Ok(_) => Next::End(Outcome::Cancelled { partial: None }),
+            Err(failure) => self.answered(Err(failure), left),
+        }
+    }
+
+    fn script_ended(&mut self, outcome: Outcome) -> Next {
+        let Outcome::Failed(failure) = outcome else {
+            return Next::End(outcome);
+        };
+        let details = failure.details.as_ref().map_or("null", JsonText::as_str);
+        match failure.user_kind.as_deref() {
+            Some(CALL) => match serde_json::from_str::<Asked>(details) {
+                Ok(asked) => self.call(asked),
+                Err(error) => {
+                    let message = format!("the script asks for a call that is none: {error}");
+                    let broken = Failure::new(FailureKind::Trapped, message);
+                    Next::End(Outcome::Failed(broken))
+                }
+            },
+            Some(CALL_FAILED) => {
+                let cause = serde_json::from_str::<Cause>(details).ok();
+                let cause = cause.zip(self.calls.as_ref());
+                let cause = cause.and_then(|(cause, calls)| calls.failures.get(&cause.call));
+                Next::End(Outcome::Failed(cause.cloned().unwrap_or(failure)))
+            }
+            _ => Next::End(Outcome::Failed(failure)),
+        }
+    }
+
+    fn call(&mut self, asked: Asked) -> Next {
+        let Some(calls) = &mut self.calls else {
+            return Next::End(Outcome::Cancelled { partial: None });
+        };
+        if calls.number() > STEPS_MAX {
+            let message = format!("the script makes more than {STEPS_MAX} calls; split it");
+            let failure = Failure::new(FailureKind::InvalidParams, message);
+            return Next::End(Outcome::Failed(failure));
+        }
+        calls.current = Some((asked.handler.clone(), asked.key));
+        let checks_left = calls.checks_left;
+        let listed = Listed {
+            handler: asked.handler,
+            params: asked.params,
+        };
+        Next::Plan(self.plan(Wanted::Call(listed), checks_left))
+    }
+
+    fn call_ended(&mut self, outcome: Outcome, left: Left) -> Next {
+        match outcome {
+            Outcome::Completed { result } => {
+                self.answered(Ok(result.unwrap_or_else(JsonText::null)), left)
+            }
+            Outcome::Failed(failure) if is_caught(failure.kind) => {
+                self.answered(Err(failure), left)
+            }
+            Outcome::Failed(failure) => self.end(failure),
+            Outcome::Retry { .. } => Next::End(outcome),
+            Outcome::Cancelled { .. } => Next::End(Outcome::Cancelled { partial: None }),
+        }
+    }
+
+    /// Starts the script again with the answer to its last call.
+    fn answered(&mut self, result: Result<JsonText, Failure>, left: Left) -> Next {
+        if left.stopping {
+            return Next::End(Outcome::Cancelled { partial: None });
+        }
+        if let Ok(result) = &result
+            && result.depth() + LEVELS > DEPTH_MAX
+        {
+            let levels = DEPTH_MAX - LEVELS;
+            let message = format!("its result is nested deeper than {levels} levels");
+            return self.end(Failure::new(FailureKind::ResultTooLarge, message));
+        }
+        let Some(calls) = &mut self.calls else {
+            return Next::End(Outcome::Cancelled { partial: None });
+        };
+        calls.answer(result);
+        self.result_bytes += calls.answers.last().map_or(0, String::len) as u64 + 1;
+        let limit = self.limits.result_bytes_max;
+        if self.result_bytes > limit {
+            let message = format!("the answers to its calls have more than {limit} bytes together");
+            let failure = Failure::new(FailureKind::ResultTooLarge, message);
+            return Next::End(Outcome::Failed(failure));
+        }
+        let script = calls.script();
+        let begun = script.and_then(|script| self.begin(script, left));
+        begun.unwrap_or_else(|failure| Next::End(Outcome::Failed(failure)))
+    }
+
+    fn end(&self, failure: Failure) -> Next {
+        let calls = self.calls.as_ref();
+        let failure = match calls {
+            Some(calls) => calls.blame(failure),
+            None => failure,
+        };
+        Next::End(Outcome::Failed(failure))
+    }
+}
+
+/// Returns whether a script may catch a call's failure of this kind. What the attempt shares ends it.
+const fn is_caught(kind: FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::UserError
+            | FailureKind::Trapped
+            | FailureKind::MemoryLimit
+            | FailureKind::ResultTooLarge
+            | FailureKind::InvalidParams
+            | FailureKind::HandlerNotFound
+            | FailureKind::GrantMissing
+    )
+}

@@ -1,0 +1,101 @@
+//! The deployed handlers and the variables that they may be granted, from which runs and the steps
+//! of chains are made. This module only looks up; it starts nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use host_core::cell::GivenDir;
+use host_core::chain::ChainKind;
+use host_core::failure::{Failure, FailureKind};
+use host_core::handler::Grants;
+use host_core::name::Name;
+
+use crate::run::handlers::{Handler, Handlers};
+
+/// Why a variable is not granted. Does not say whether it is set.
+pub(crate) const NO_VARIABLE: &str =
+    "which grants.env does not name or the host was started without";
+
+/// The variables of the host process that guests may be granted.
+pub type Environment = BTreeMap<String, String>;
+
+/// The handlers that have other handlers run in their attempts, and how.
+pub type ChainHandlers = BTreeMap<Name, ChainKind>;
+
+/// The deployed handlers and the variables that they may be granted. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Programs {
+    handlers: Handlers,
+    environment: Arc<Environment>,
+    chain_handlers: Arc<ChainHandlers>,
+}
+
+impl Programs {
+    pub(crate) fn new(
+        handlers: Handlers,
+        environment: Environment,
+        chain_handlers: ChainHandlers,
+    ) -> Self {
+        Self {
+            handlers,
+            environment: Arc::new(environment),
+            chain_handlers: Arc::new(chain_handlers),
+        }
+    }
+
+    pub(crate) const fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    /// Returns how a handler has others run in its attempt, if it does.
+    pub(crate) fn chain_kind(&self, handler: &Name) -> Option<ChainKind> {
+        self.chain_handlers.get(handler).copied()
+    }
+
+    /// Looks up the variables that a handler is granted, first among those of the job, then among
+    /// the host's own. The error is the name of the first variable that is in neither.
+    pub(crate) fn granted(
+        &self,
+        handler: &Handler,
+        env: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, Failure> {
+        granted(
+            &handler.grants,
+            handler.revision.component.as_str(),
+            &self.environment,
+            env,
+        )
+    }
+}
+
+/// Returns the directories that a run is given.
+pub(crate) fn read_dirs(grants: &Grants) -> Vec<GivenDir> {
+    grants
+        .read_dirs
+        .iter()
+        .cloned()
+        .map(GivenDir::from)
+        .collect()
+}
+
+fn granted(
+    grants: &Grants,
+    component: &str,
+    environment: &Environment,
+    env: &[(String, String)],
+) -> Result<Vec<(String, String)>, Failure> {
+    let values = grants.env.iter().map(|name| {
+        let sent = env.iter().rfind(|(key, _)| key == name);
+        let value = sent
+            .map(|(_, value)| value)
+            .or_else(|| environment.get(name));
+        let value = value.ok_or_else(|| {
+            let message = format!(
+                "the manifest of {component} grants the environment variable {name}, {NO_VARIABLE}"
+            );
+            Failure::new(FailureKind::GrantMissing, message)
+        })?;
+        Ok((name.clone(), value.clone()))
+    });
+    values.collect()
+}

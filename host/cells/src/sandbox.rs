@@ -1,0 +1,9 @@
+//! Child processes and how they are confined: control groups, namespaces, and the directories that
+//! they may read.
+
+pub mod cgroup;
+pub(crate) mod child;
+pub mod protection;
+pub mod room;
+pub mod roots;
+pub mod spawn;

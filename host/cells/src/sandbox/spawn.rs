@@ -1,0 +1,118 @@
+//! Starts the processes of cells. One thread starts them all, because the kernel kills a cell when
+//! the thread that started it ends. A cell inherits only its end of a socket pair, the lock that shows a
+//! later host that the cell is still alive, and the time until which it may run guests.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use host_runtime::lifeline::Lifeline;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+pub use crate::sandbox::child::{CellProgram, Child, Confinement};
+
+use crate::sandbox::cgroup::Groups;
+use crate::sandbox::child::Order;
+use crate::sandbox::room::Room;
+
+/// The file descriptor of a cell's end of the socket pair.
+const SOCKET_FD: i32 = 3;
+
+/// How many requests to start a cell may wait.
+const WAITING_MAX: usize = 256;
+
+/// A started cell.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The process. It is killed when this is dropped.
+    pub child: Child,
+    /// The host's end of the socket pair.
+    pub socket: UnixStream,
+}
+
+struct Job {
+    room: Room,
+    lifeline: Option<Arc<Lifeline>>,
+    reply: oneshot::Sender<io::Result<Spawned>>,
+}
+
+/// Starts cells. Clones share the thread, which ends when the last clone is dropped.
+#[derive(Clone)]
+pub struct Spawner {
+    jobs: SyncSender<Job>,
+}
+
+impl Spawner {
+    /// Starts the thread. The runtime in which this is called waits for the processes. Each cell has one
+    /// of the `groups`, if there are any.
+    pub fn start(program: CellProgram, lock: File, groups: Option<Groups>) -> io::Result<Self> {
+        let (jobs, waiting) = sync_channel::<Job>(WAITING_MAX);
+        let runtime = Handle::current();
+        std::thread::Builder::new()
+            .name("cell-spawner".to_owned())
+            .spawn(move || {
+                let _runtime = runtime.enter();
+                while let Ok(job) = waiting.recv() {
+                    let lifeline = job.lifeline.as_deref();
+                    let spawned = spawn(&program, &lock, groups.as_ref(), job.room, lifeline);
+                    // If the caller has gone, the child is dropped and thereby killed.
+                    let _gone = job.reply.send(spawned);
+                }
+            })?;
+        Ok(Self { jobs })
+    }
+
+    /// Starts a cell, which ends when `lifeline` does.
+    pub async fn spawn(&self, room: Room, lifeline: Option<Arc<Lifeline>>) -> io::Result<Spawned> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job {
+            room,
+            lifeline,
+            reply,
+        };
+        self.jobs
+            .try_send(job)
+            .map_err(|_| io::Error::other("too many cells wait to be started"))?;
+        answer
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts cells is gone")))
+    }
+}
+
+fn spawn(
+    program: &CellProgram,
+    lock: &File,
+    groups: Option<&Groups>,
+    room: Room,
+    lifeline: Option<&Lifeline>,
+) -> io::Result<Spawned> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut words = vec![
+        "run".to_owned(),
+        format!("--fd={SOCKET_FD}"),
+        format!("--slots={}", room.slots),
+        format!("--memory-mib={}", room.memory_mib),
+    ];
+    // The lock stays open as long as the cell lives.
+    let mut handed = vec![theirs.into(), OwnedFd::from(lock.try_clone()?)];
+    if let Some(lifeline) = lifeline {
+        words.push("--lifeline".to_owned());
+        handed.push(lifeline.as_fd().try_clone_to_owned()?);
+    }
+    let order = Order {
+        words: &words,
+        handed,
+        reads: true,
+        has_pipes: false,
+        group: groups.map(|groups| groups.open(room)).transpose()?,
+    };
+    let child = Child::start(program, order)?;
+    Ok(Spawned {
+        child,
+        socket: ours,
+    })
+}

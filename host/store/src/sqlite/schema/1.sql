@@ -1,0 +1,113 @@
+-- A state is its index in `host_core::job::STATES`: 2 is available, 5 completed.
+
+CREATE TABLE queues (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  paused INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- The number of jobs by queue and state. Queue 0 holds the `seq` after the newest purged job.
+CREATE TABLE counters (
+  queue INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  jobs INTEGER NOT NULL,
+  PRIMARY KEY (queue, state)
+) STRICT, WITHOUT ROWID;
+
+-- The mutable part of a job: columns to search by, and the whole lifecycle as a record in `body`. `seq` is the
+-- order of acceptance and is never reused.
+CREATE TABLE jobs (
+  seq INTEGER PRIMARY KEY,
+  id BLOB NOT NULL UNIQUE,
+  state INTEGER NOT NULL,
+  queue INTEGER NOT NULL,
+  priority INTEGER NOT NULL,
+  suspect INTEGER NOT NULL,
+  handler TEXT NOT NULL,
+  runner TEXT,
+  wakeup_at INTEGER,
+  body BLOB NOT NULL
+) STRICT;
+CREATE INDEX jobs_claim ON jobs (queue, priority, seq)
+  WHERE state = 2 AND suspect = 0 AND runner IS NULL;
+CREATE INDEX jobs_suspect ON jobs (priority, seq)
+  WHERE state = 2 AND suspect = 1 AND runner IS NULL;
+CREATE INDEX jobs_runner ON jobs (runner, queue, priority, seq)
+  WHERE state = 2 AND runner IS NOT NULL;
+CREATE INDEX jobs_wakeup ON jobs (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
+CREATE INDEX jobs_queue ON jobs (queue, seq);
+CREATE INDEX jobs_handler ON jobs (handler, seq);
+CREATE INDEX jobs_state ON jobs (state, seq);
+
+-- The immutable part of a job.
+CREATE TABLE payloads (
+  seq INTEGER PRIMARY KEY,
+  params TEXT NOT NULL,
+  wire TEXT NOT NULL,
+  unique_key TEXT,
+  extra BLOB
+) STRICT;
+
+-- Ended attempts, and the progress of running ones.
+CREATE TABLE attempts (
+  seq INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  progress BLOB,
+  result TEXT,
+  PRIMARY KEY (seq, number)
+) STRICT, WITHOUT ROWID;
+
+-- Why a job failed after the attempt of that number; 0 is before the first.
+CREATE TABLE failures (
+  seq INTEGER PRIMARY KEY,
+  attempt INTEGER NOT NULL,
+  body BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE unique_keys (
+  queue INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  job BLOB NOT NULL,
+  PRIMARY KEY (queue, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dependencies (
+  prerequisite BLOB NOT NULL,
+  dependent INTEGER NOT NULL,
+  job BLOB NOT NULL,
+  PRIMARY KEY (prerequisite, dependent)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dependencies_dependent ON dependencies (dependent);
+
+-- `current` of a removed component is its last revision as a negative number.
+CREATE TABLE components (
+  name TEXT PRIMARY KEY,
+  current INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE revisions (
+  component TEXT NOT NULL,
+  revision INTEGER NOT NULL,
+  digest BLOB NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (component, revision)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE blobs (
+  digest BLOB PRIMARY KEY,
+  bytes BLOB NOT NULL
+) STRICT;
+
+-- One row: the id of the host that owns this file.
+CREATE TABLE node (
+  row INTEGER PRIMARY KEY CHECK (row = 1),
+  id BLOB NOT NULL
+) STRICT;
+
+-- The changes of each batch. `first` is the number of the first of them.
+CREATE TABLE changes (
+  first INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  body BLOB NOT NULL
+) STRICT;

@@ -1,0 +1,98 @@
+//! How long to wait before something is tried again. Pure.
+
+use std::time::Duration;
+
+/// Waits that double up to a limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backoff {
+    first_ms: u64,
+    max_ms: u64,
+    /// How many waits there were since the last reset.
+    waits: u32,
+}
+
+impl Backoff {
+    pub(crate) const fn new(first_ms: u64, max_ms: u64) -> Self {
+        Self {
+            first_ms,
+            max_ms,
+            waits: 0,
+        }
+    }
+
+    /// Begins again with the first wait, because a try succeeded.
+    pub(crate) const fn reset(&mut self) {
+        self.waits = 0;
+    }
+
+    /// Returns whether nothing failed since the last success.
+    pub(crate) const fn is_reset(&self) -> bool {
+        self.waits == 0
+    }
+
+    /// Returns the next wait, in milliseconds.
+    pub(crate) fn next_ms(&mut self) -> u64 {
+        let wait_ms = self.nth_ms(self.waits);
+        self.waits = self.waits.saturating_add(1);
+        wait_ms
+    }
+
+    /// Returns the next wait.
+    pub(crate) fn next_wait(&mut self) -> Duration {
+        Duration::from_millis(self.next_ms())
+    }
+
+    /// Returns the wait after `doublings` others, in milliseconds.
+    pub(crate) fn nth_ms(&self, doublings: u32) -> u64 {
+        let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
+        self.first_ms.saturating_mul(factor).min(self.max_ms)
+    }
+
+    /// Returns what is left of the next wait after `spent`, in which the peer had nothing. A peer that
+    /// lets us wait as long needs no wait.
+    pub(crate) fn rest(&mut self, spent: Duration) -> Option<Duration> {
+        let left = self.next_wait().checked_sub(spent);
+        let left = left.filter(|left| !left.is_zero());
+        if left.is_none() {
+            self.reset();
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    #[test]
+    fn waits_double_until_a_try_succeeds() {
+        let mut backoff = Backoff::new(1_000, 5_000);
+        let mut take = |n: usize| -> Vec<_> { (0..n).map(|_| backoff.next_ms()).collect() };
+        assert_eq!(take(5), [1_000, 2_000, 4_000, 5_000, 5_000]);
+        assert!(!backoff.is_reset());
+        backoff.reset();
+        assert!(backoff.is_reset());
+        assert_eq!(backoff.next_wait(), seconds(1));
+        let nth = |doublings| backoff.nth_ms(doublings);
+        assert_eq!(
+            [0, 2, 63, 64, u32::MAX].map(nth),
+            [1_000, 4_000, 5_000, 5_000, 5_000]
+        );
+    }
+
+    #[test]
+    fn a_peer_that_lets_us_wait_needs_no_wait() {
+        let mut backoff = Backoff::new(1_000, 5_000);
+        let at_once = Duration::ZERO;
+        assert_eq!(backoff.rest(at_once), Some(seconds(1)));
+        assert_eq!(backoff.rest(seconds(1)), Some(seconds(1)));
+        assert_eq!(backoff.rest(at_once), Some(seconds(4)));
+        assert_eq!(backoff.rest(seconds(4)), Some(seconds(1)));
+        assert_eq!(backoff.rest(seconds(30)), None);
+        assert_eq!(backoff.rest(at_once), Some(seconds(1)));
+    }
+}
