@@ -29,7 +29,7 @@ use host_core::name::Name;
 use self::section::RrqConfig;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
-use crate::wire::{Active, Configured, OpenError, Place, Wire};
+use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 
 const WIRE: &str = "rrq";
 
@@ -103,7 +103,7 @@ impl Configured for RrqConfig {
         self.default_runner.clone()
     }
 
-    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
-        Box::pin(active::open(self, place))
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+        Box::pin(active::open(self, mode))
     }
 }
