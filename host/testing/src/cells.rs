@@ -84,7 +84,7 @@ impl Record {
     }
 }
 
-/// The fake: `noop` completes, `echo` returns its params, `limit` its time limit, `hang` runs until it is stopped, `ignore`
+/// The fake: `noop` completes, `echo` and `plan` return their params, `limit` its time limit, `hang` runs until it is stopped, `ignore`
 /// runs until it is killed, `crash` kills its cell, `lie` reports on a run that the cell does not
 /// have, `talk` reports progress and a log line and then hangs.
 pub struct FakePort {
@@ -158,7 +158,7 @@ impl FakePort {
             "noop" | "noop-checked" => {
                 self.ended(cell, run, Outcome::Completed { result: None });
             }
-            "echo" => {
+            "echo" | "plan" => {
                 let result = Some(start.params);
                 self.ended(cell, run, Outcome::Completed { result });
             }

@@ -385,7 +385,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         params_schema: None,
         result_schema: None,
     };
-    let start = start_of("echo");
+    let start = start_of("plan");
     let manifest = Manifest {
         defaults: ManifestSection {
             timeout_seconds: Some(Seconds {
@@ -406,7 +406,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         revision: 1,
         digest,
         manifest,
-        handlers: ["echo", "noop", "hang", "crash", "ignore"]
+        handlers: ["plan", "echo", "noop", "hang", "crash", "ignore"]
             .iter()
             .map(info)
             .collect(),
@@ -416,7 +416,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         .iter()
         .map(|name| serde_json::json!({"handler": name, "params": {"n": name}}))
         .collect();
-    let chains = [("echo".parse().unwrap(), ChainKind::Steps)].into();
+    let chains = [("plan".parse().unwrap(), ChainKind::Steps)].into();
     let request = RunRequest {
         job: JobId(Uuid::nil()),
         lease: LeaseId(Uuid::nil()),
