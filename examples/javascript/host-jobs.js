@@ -22,7 +22,7 @@ export class Retry extends Error {
   }
 }
 
-/** The handler stopped because it was asked to, with what it had by then. */
+/** The handler stopped on request, with its partial results. */
 export class Cancelled extends Error {
   constructor(partial) {
     super('cancelled');

@@ -45,7 +45,7 @@ class Retry(Exception):
 
 
 class Cancelled(Exception):
-    """The handler stopped because it was asked to, with what it had by then."""
+    """The handler stopped on request, with its partial results."""
 
     def __init__(self, partial=None):
         super().__init__("cancelled")

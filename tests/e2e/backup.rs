@@ -1,4 +1,4 @@
-//! `host backup` of a host under load, and `host restore` of what it made.
+//! `host backup` of a host under load, and `host restore` of the copy.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::fixture::own;
 /// How many clients enqueue meanwhile.
 const CLIENTS: usize = 8;
 
-/// How many jobs are there before the backup begins.
+/// How many jobs exist before the backup begins.
 const JOBS_BEFORE: usize = 500;
 
 fn run(args: &[&str]) -> (Option<i32>, String) {
@@ -32,7 +32,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Enqueues jobs until it is stopped, and notes each that was acknowledged.
+/// Enqueues jobs until stopped, and records each acknowledged one.
 fn load(client: &Client, stop: &AtomicBool, acknowledged: &Mutex<Vec<String>>) {
     while !stop.load(Ordering::Relaxed) {
         let id = client.enqueue(&json!({"handler": "echo", "params": {"a": 1}}));

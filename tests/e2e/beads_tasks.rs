@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
 
-/// How long it may take until something is seen.
+/// The limit for every wait.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Makes the command line of a worker with all built components.
@@ -39,7 +39,7 @@ pub(crate) fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {
     command
 }
 
-/// A worker that is killed when dropped. What it has written is then searched for planted secrets.
+/// A worker that is killed when dropped. Its output is then searched for planted secrets.
 pub(crate) struct Running(pub(crate) Child, NamedTempFile);
 
 impl Running {
@@ -71,7 +71,7 @@ impl Drop for Running {
     }
 }
 
-/// Makes a program that notes how it is called. Returns it and the file.
+/// Makes a program that records its calls. Returns it and the file.
 pub(crate) fn bd(folder: &Path) -> (PathBuf, PathBuf) {
     let (program, calls) = (folder.join("bd"), folder.join("calls"));
     let text = format!("#!/bin/sh\necho \"$*\" >>'{}'\n", calls.display());

@@ -48,7 +48,7 @@ impl Host {
         answer.unwrap().body["items"].clone()
     }
 
-    /// Returns everything that the host has written to its log.
+    /// Returns the host's log.
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("data/serve.log")).unwrap()
     }
@@ -133,8 +133,8 @@ fn leases_survive_a_killed_host_and_a_lost_runner_changes_nothing() {
     let host = host.kill();
     let (alive, silent) = (host.runner("alive"), host.runner("silent"));
     assert_eq!(host.client().job(&kept)["state"], "running");
-    // The runner of the first job goes on; the other says nothing until its lease is over and a second
-    // runner has the job.
+    // The runner of the first job continues. The other is silent until its lease is over and a second runner
+    // has the job.
     let second = host.runner("second");
     let again = std::thread::scope(|scope| {
         let waits = scope.spawn(|| second.lease());

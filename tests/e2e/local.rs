@@ -18,7 +18,7 @@ impl Drop for Host {
     }
 }
 
-/// Starts a host that listens on `socket` alone, and returns its `ready` line.
+/// Starts a host that listens only on `socket`, and returns its `ready` line.
 fn start(data: &TempDir, socket: &str) -> (Host, String) {
     let mut host = Host(
         Command::new(host())
@@ -61,7 +61,7 @@ fn the_api_on_a_local_socket_is_for_its_user_alone() {
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
         )
         .unwrap();
-        // The program may be where that user cannot execute it.
+        // That user may be unable to execute the program in its folder.
         if let Ok(refused) = queues(&socket, Some(65_534)) {
             let said = String::from_utf8_lossy(&refused.stderr);
             assert_eq!(refused.status.code(), Some(6), "{said}");

@@ -1,4 +1,4 @@
-//! A host whose jobs are in a database: what is said of it, what is refused, and that no password shows.
+//! A host whose jobs are in a database: its status, what it refuses, and that no password shows.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn stored(data: &TempDir, url: &str) -> Options {
     options
 }
 
-/// Runs `host` with arguments. Returns its code, what it printed, and what it said.
+/// Runs `host` with arguments. Returns its exit code, standard output and standard error.
 fn run(url: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(host());
     command.args(args).env("HOST_STORE_URL", url);

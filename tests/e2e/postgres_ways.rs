@@ -1,4 +1,4 @@
-//! The ways from a host to a real server of `PostgreSQL`: over TLS with each check of the certificate, and
+//! Connections from a host to a real `PostgreSQL` server: over TLS with each check of the certificate, and
 //! through `PgBouncer`.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::fixture::deploy;
 use crate::nodes::knows;
 
-/// Where Debian has the pooler.
+/// Debian's path of the pooler.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
 /// An authority that signs the certificates of servers.
@@ -42,7 +42,7 @@ impl Authority {
     }
 }
 
-/// Makes the folder of the clusters, on disk and not in a temporary folder.
+/// Makes the folder of the clusters, on disk rather than in a temporary folder.
 fn folder() -> std::path::PathBuf {
     let folder = guests::folder().with_file_name("clusters");
     std::fs::create_dir_all(&folder).unwrap();
@@ -66,7 +66,7 @@ fn assert_works(url: &str, meanwhile: impl FnOnce()) {
     assert!(is_done, "{said}");
 }
 
-/// Runs `host store …`. Returns whether it did what it was asked, and what it said.
+/// Runs `host store …`. Returns whether it succeeded, and its output.
 fn store(args: &[&str]) -> (bool, String) {
     let output = Command::new(host())
         .arg("store")
@@ -190,7 +190,7 @@ fn a_host_works_behind_a_pooler_in_session_mode() {
     });
 }
 
-/// In transaction mode no statement and no setting is left on a connection: two hosts share few of them, and
+/// In transaction mode no statement or setting stays on a connection: two hosts share a few connections, and
 /// lose them at any time.
 #[test]
 fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
@@ -205,7 +205,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
         options.env.extend(env.into_iter().chain(past));
         Server::start(&options)
     };
-    // One asks what the other does, the other listens past the pooler.
+    // One polls for the other's changes, the other listens past the pooler.
     let [asks, listens] = [
         start(&folders[0], None),
         start(&folders[1], Some(cluster.url())),
@@ -230,7 +230,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
             // Some of them are in the middle of a batch.
             cluster.tell(&format!("SELECT pg_terminate_backend(pid) {HELD}"));
         }
-        // A read that was cut off is refused.
+        // An interrupted read is refused.
         let ended = eventually("a job to end", Duration::from_secs(30), || {
             let asked = format!("/api/v1/jobs/{job}/wait?timeout_seconds=5");
             let answer = waits.get(&asked).ok()?;
@@ -256,7 +256,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
     );
 }
 
-/// A host waits for its database for a minute. Who watches it must not take it for dead meanwhile.
+/// A host waits for its database for a minute. Its supervisor must not consider it dead meanwhile.
 #[test]
 fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     let mut cluster = Cluster::start(&folder(), &[]);
@@ -270,7 +270,7 @@ fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     let client = server.client();
     deploy(&client, "basics");
     cluster.crash();
-    let away = eventually("the host to say it", Duration::from_secs(30), || {
+    let away = eventually("the host to report it", Duration::from_secs(30), || {
         let answer = client.get("/readyz").unwrap();
         (answer.status == 503).then_some(answer.body)
     });

@@ -1,4 +1,4 @@
-//! `host store copy`: the jobs of a stopped host go on in a database.
+//! `host store copy`: the jobs of a stopped host continue in a database.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ fn options(data: &Path, store: &str) -> Options {
     options
 }
 
-/// Runs `host store …`. Returns its code, what it printed, and what it said.
+/// Runs `host store …`. Returns its exit code, standard output and standard error.
 fn store(args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(host());
     command.arg("store").args(args);
@@ -75,7 +75,7 @@ fn fill(client: &Client) -> Vec<(&'static str, String)> {
     jobs
 }
 
-/// Leaves out of a job what grows while it waits.
+/// Removes from a job what grows while it waits.
 fn still(mut job: Value) -> Value {
     job.as_object_mut().unwrap().remove("waited_ms");
     job

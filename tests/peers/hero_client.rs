@@ -13,7 +13,7 @@ use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
 
 pub(crate) const JOBS: &str = "/api/v1/hero/jobs";
 
-/// Starts a host that takes the jobs of `w1` and keeps log files. No host takes the jobs of `fo`.
+/// Starts a host that runs the jobs of `w1` and writes log files. No host runs the jobs of `fo`.
 pub(crate) fn start(fixture: &Fixture, name: &str) -> Server {
     let (config, logs) = (fixture.path(&format!("{name}.toml")), fixture.path("logs"));
     let text = format!(
@@ -72,7 +72,7 @@ pub(crate) fn queued(client: &mut Client) -> Vec<String> {
     client.ask(&["LRANGE", "hero:work_queue:fo", "0", "-1"])
 }
 
-/// Ends a job as a worker of the document does.
+/// Ends a job as the document's worker does.
 pub(crate) fn finish(client: &mut Client, n: u32, status: &str) {
     let key = format!("hero:job:{}", id(n));
     let _: i64 = client.ask(&["HSET", &key, "status", status, "output", "out"]);
@@ -253,7 +253,7 @@ fn a_host_queues_lost_jobs_again_by_itself_where_it_is_configured() {
     let server = fixture.host_of("data", &text, &["basics"]);
     let mut client = fixture.client();
     let lost = lose_one(&server, &mut client);
-    // This one has been lost often enough.
+    // This one has been lost too often.
     submit(&server, 5, &[]);
     age(&mut client, 5);
     let _: i64 = client.ask(&["LREM", "hero:work_queue:fo", "1", &id(5)]);

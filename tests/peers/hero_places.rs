@@ -1,5 +1,4 @@
-//! Where a Redis may be: behind a Unix socket, behind Sentinels that choose another master, and not in a
-//! Cluster.
+//! Addresses of a Redis: a Unix socket, Sentinels that promote another master, but not a Cluster.
 
 use host_tests::{Redis, Sentinel, eventually};
 use tempfile::TempDir;
@@ -34,7 +33,7 @@ fn a_host_follows_the_master_that_the_sentinels_name() {
     eventually("the Sentinel to see the replica", WAIT_MAX, || {
         (sentinel.replicas("main") == 1).then_some(())
     });
-    // The first one is none.
+    // The first address is not a Sentinel.
     let sentinels = format!("127.0.0.1:1,127.0.0.1:{}", sentinel.port());
     let host = fixture.host_at("data", &format!("redis-sentinel://{sentinels}/main"));
     let mut client = fixture.client();

@@ -8,8 +8,8 @@ use redis::Connection;
 
 use crate::hero_serve::{Client, Fixture, WAIT_MAX, doctor, id, log};
 
-/// The time limit of the jobs that end while Redis writes nothing: long enough to see them run, and shorter
-/// than their claims last without a renewal.
+/// The time limit of jobs that end while Redis accepts no writes: long enough to see them run, and shorter
+/// than their claims last without renewal.
 const JOB_TIME: Duration = Duration::from_secs(4);
 
 const SPEC: &str = include_str!("../../host/wires/src/hero/SPEC.md");

@@ -305,7 +305,7 @@ fn one_bad_job_of_a_python_runner_costs_its_neighbours_one_run_at_most() {
         for id in &ids[3..] {
             let job = client.wait(id);
             assert_eq!(job["state"], "completed", "{release}: {job}");
-            // An attempt that the pool gave back, because its runner had just ended, is no run.
+            // An attempt that the pool gave back, because its runner had just ended, is not a run.
             let runs = client.items(&format!("/api/v1/jobs/{id}/attempts"));
             assert!((1..=2).contains(&runs.len()), "{release}: {job} {runs:?}");
         }

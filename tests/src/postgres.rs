@@ -2,8 +2,8 @@
 
 use crate::database::{Database, database};
 
-/// Makes a schema on the server of this process unless it is there, and returns the address of a
-/// database in which it is the only one.
+/// Makes a schema on the server of this process unless it exists, and returns the address of a database in
+/// which it is the only one.
 ///
 /// # Panics
 ///

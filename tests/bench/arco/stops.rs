@@ -1,5 +1,5 @@
-//! How soon our worker stops a task that ignores its cancel, after the grace, while others beside it go
-//! on. The bench plays the control plane, so that it knows when the cancel was told and when the end came.
+//! How soon after the grace our worker stops a task that ignores its cancel, while others continue. The bench
+//! plays the control plane, so that it knows when the cancel was sent and when the end came.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,17 +19,17 @@ use crate::http::Connection;
 use crate::numbers::{count, ms, percentile, sorted};
 use crate::report::{Report, Target};
 
-/// How many tasks sleep beside the one that spins, each for how long.
+/// How many tasks sleep beside the one that spins, and for how long.
 const NEIGHBORS: usize = 8;
 const NEIGHBOR_MS: u64 = 200;
 
 const GRACE: Duration = Duration::from_millis(200);
 const OVERRUN_MS_MAX: f64 = 50.0;
 
-/// The most tasks that are cancelled: each takes its grace.
+/// The most tasks to cancel, because each takes its grace.
 const CANCELS_MAX: usize = 50;
 
-/// What the control plane has heard and said of a task.
+/// What the control plane knows about a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     told_at: Option<Instant>,
@@ -49,7 +49,7 @@ impl Plane {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a callback. Every task that spins is told to stop by its first heartbeat.
+    /// Answers a callback. The first heartbeat of a spinning task is answered with a cancel.
     fn answer(&self, path: &str, body: &[u8]) -> String {
         let mut words = path.trim_start_matches("/v1/tasks/").split('/');
         let (id, what) = (words.next().unwrap_or_default(), words.next());
@@ -128,7 +128,7 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Runs one short task after the other. Each must succeed.
+/// Runs short tasks one after the other. Each must succeed.
 async fn sleep_on(plane: &Plane, address: &str, base: &str, number: usize) -> Result<()> {
     let mut connection = Connection::open(address).await?;
     for turn in 0.. {

@@ -1,5 +1,4 @@
-//! What workers cost that are connected and have no task: while their READY is held, and when they
-//! were told to wait.
+//! The cost of connected workers without a task: while their READY is held, and after they were sent WAIT.
 
 use std::time::Duration;
 
@@ -12,15 +11,15 @@ use crate::process::status_mib;
 use crate::report::{Report, Target};
 use crate::rounds::single;
 
-/// How many have no task.
+/// How many workers have no task.
 pub(super) const WORKERS: usize = 1_000;
 
-/// How many do tasks before that: what the first tasks of all cost is not theirs.
+/// How many do tasks first, so that the cost of the very first tasks is not attributed to the others.
 pub(super) const BUSY: usize = 8;
 
 const MEMORY_MIB_MAX: f64 = 10.0;
 
-/// Lets the host come to rest. Shorter than it holds a READY.
+/// Lets the host settle. Shorter than it holds a READY.
 const SETTLE: Duration = Duration::from_secs(1);
 const _: () = assert!(SETTLE.as_secs() < HOLD_SECONDS);
 

@@ -1,5 +1,5 @@
-//! A lean worker: one connection, one task at a time, nothing between TASK and DONE. It must cost
-//! less than what it measures.
+//! A lean worker: one connection, one task at a time, nothing between TASK and DONE. It must cost less than
+//! what it measures.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) struct Worker {
     out: Vec<u8>,
 }
 
-/// What an orchestrator says.
+/// A message from the orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Task(String),
@@ -47,19 +47,19 @@ impl Worker {
         })
     }
 
-    /// Says that it is ready.
+    /// Reports that it is ready.
     pub(super) async fn ready(&mut self) -> Result<()> {
         self.out.extend_from_slice(self.ready.as_bytes());
         self.flush().await
     }
 
-    /// Says that a task is done.
+    /// Reports that a task is done.
     pub(super) async fn done(&mut self, issue_id: &str) -> Result<()> {
         self.add_done(issue_id);
         self.flush().await
     }
 
-    /// Says that a task is done and that it is ready, as workers do after each.
+    /// Reports that a task is done and that it is ready again, in one write.
     pub(super) async fn done_and_ready(&mut self, issue_id: &str) -> Result<()> {
         self.add_done(issue_id);
         self.ready().await
@@ -93,7 +93,7 @@ impl Worker {
         }
     }
 
-    /// Waits for a task and asks again as often as it is told to wait.
+    /// Waits for a task, asking again after each WAIT.
     pub(super) async fn task(&mut self) -> Result<String> {
         loop {
             match self.said().await? {
@@ -103,7 +103,7 @@ impl Worker {
         }
     }
 
-    /// Does one task after the other. Ends by an error alone.
+    /// Does one task after the other. Ends only with an error.
     async fn work(mut self) -> Result<()> {
         self.ready().await?;
         loop {
@@ -114,15 +114,16 @@ impl Worker {
 }
 
 fn said(line: &[u8]) -> Result<Said> {
-    let message: Message<'_> = serde_json::from_slice(line).context("a message is no JSON")?;
+    let message: Message<'_> =
+        serde_json::from_slice(line).context("a message is not valid JSON")?;
     match (message.kind, message.issue_id) {
         ("TASK", Some(issue_id)) => Ok(Said::Task(issue_id.to_owned())),
         ("WAIT", _) => Ok(Said::Wait),
-        (kind, _) => bail!("a worker has no use for a {kind} here"),
+        (kind, _) => bail!("unexpected {kind}"),
     }
 }
 
-/// Lets `count` workers do tasks while `load` runs.
+/// Runs `count` workers while `load` runs.
 pub(super) async fn beside<T>(
     path: &Path,
     count: usize,

@@ -1,4 +1,4 @@
-//! A runner on one connection that is kept open. It executes nothing.
+//! A runner on one persistent connection. It executes nothing.
 
 use anyhow::{Context, Result, ensure};
 use host_tests::delta::TOKEN;
@@ -29,7 +29,7 @@ impl Runner {
         })
     }
 
-    /// Asks for a lease; `None` if no job comes in time.
+    /// Requests a lease. `None` if no job comes in time.
     pub(super) async fn lease(&mut self, wait_seconds: u64) -> Result<Option<String>> {
         let ask = format!(
             r#"{{"runner_id":"{}","capabilities":["os:linux"],"wait_seconds":{wait_seconds}}}"#,

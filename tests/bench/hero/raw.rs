@@ -1,5 +1,5 @@
-//! Plain clients of Redis: many connections in one thread, each with one request per round trip, as
-//! `redis-benchmark` has them.
+//! Plain Redis clients: many connections in one thread, each with one request per round trip, like
+//! `redis-benchmark`.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use tokio::net::TcpStream;
 use super::resp::{Pipe, Template, answer_bytes};
 use crate::numbers::count;
 
-/// How many connections there are: what `redis-benchmark` has unless it is told otherwise.
+/// The number of connections, the default of `redis-benchmark`.
 pub(super) const CONNECTIONS: usize = 50;
 
-/// Sends the commands of whole jobs for `span`, `commands[n]` on the `n`th connection; returns how
-/// many jobs were done in a second.
+/// Sends the commands of whole jobs for `span`, `commands[n]` on the `n`th connection. Returns jobs per
+/// second.
 pub(super) fn rate(port: u16, commands: &[Vec<Template>], span: Duration) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -41,8 +41,8 @@ pub(super) fn rate(port: u16, commands: &[Vec<Template>], span: Duration) -> Res
     })
 }
 
-/// Lets `redis-benchmark` send each command by itself, as often as there are jobs; returns how many
-/// jobs a second that allows whose commands follow each other.
+/// Has `redis-benchmark` send each command separately, once per job. Returns the jobs per second if a job's
+/// commands follow each other.
 pub(super) fn program(port: u16, commands: &[Template], jobs: usize) -> Result<f64> {
     let mut seconds = 0.0;
     for command in commands {
@@ -59,7 +59,8 @@ pub(super) fn program(port: u16, commands: &[Template], jobs: usize) -> Result<f
             .output()
             .context("redis-benchmark is missing: install redis-tools")?;
         let text = String::from_utf8_lossy(&output.stdout);
-        seconds += 1.0 / told(&text).with_context(|| format!("redis-benchmark says {text:?}"))?;
+        seconds +=
+            1.0 / told(&text).with_context(|| format!("redis-benchmark printed {text:?}"))?;
     }
     Ok(1.0 / seconds)
 }
@@ -70,8 +71,8 @@ fn told(csv: &str) -> Option<f64> {
     column.trim_matches('"').parse().ok()
 }
 
-/// Sends the commands of whole jobs for `span` on one connection, those of [`CONNECTIONS`] jobs at
-/// once; returns how many jobs were done in a second.
+/// Sends the commands of whole jobs for `span` on one connection, those of [`CONNECTIONS`] jobs at once.
+/// Returns jobs per second.
 pub(super) fn pipelined(port: u16, commands: &[Template], span: Duration) -> Result<f64> {
     let mut pipe = Pipe::open(port)?;
     let start = Instant::now();

@@ -37,7 +37,7 @@ impl Schema {
         Database::url(&database().folder, &self.name)
     }
 
-    /// Puts a proxy before the server, and returns it with the address there.
+    /// Starts a proxy in front of the server, and returns it with its address.
     pub(crate) fn proxy(&self) -> (Proxy, String) {
         let proxy = Proxy::before(&database().folder);
         let url = Database::url(proxy.folder.path(), &self.name);
