@@ -66,7 +66,7 @@ fn folders_that_others_may_use_are_refused() {
     if geteuid().is_root() {
         std::os::unix::fs::chown(&cache, Some(1), None).unwrap();
         let refused = Cache::open(cache, program(), CACHE_BYTES_MAX).unwrap_err();
-        assert!(refused.to_string().contains("the user 1"), "{refused}");
+        assert!(refused.to_string().contains("owned by user 1"), "{refused}");
     }
 }
 

@@ -128,7 +128,10 @@ mod tests {
         each_line(&mut errors, |line| logged.push(line.to_owned())).await;
         assert!(errors.is_empty(), "{} bytes are not read", errors.len());
         assert_eq!(logged.len(), STDERR_LINES_MAX + 1);
-        assert!(logged[STDERR_LINES_MAX].contains("left out"), "{logged:?}");
+        assert!(
+            logged[STDERR_LINES_MAX].contains("not logged"),
+            "{logged:?}"
+        );
     }
 
     #[tokio::test]
