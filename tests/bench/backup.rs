@@ -78,8 +78,8 @@ impl Backups {
                 .arg(&copy)
                 .output()
                 .context("cannot start a backup")?;
-            let said = String::from_utf8_lossy(&made.stderr);
-            ensure!(made.status.success(), "a backup failed: {said}");
+            let message = String::from_utf8_lossy(&made.stderr);
+            ensure!(made.status.success(), "a backup failed: {message}");
             took.push(ms(start.elapsed()));
             std::fs::remove_file(&copy).context("cannot remove a backup")?;
         }

@@ -34,7 +34,7 @@ type Moments = Mutex<HashMap<(Uuid, Moment), Seen>>;
 /// The events of one queue.
 pub(crate) struct Events {
     moments: Arc<Moments>,
-    hears_starts: bool,
+    tracks_starts: bool,
     reader: JoinHandle<Result<()>>,
 }
 
@@ -48,7 +48,7 @@ struct Data<'a> {
 
 impl Events {
     /// Listens to the jobs of `queue`. Returns once all later events will be received.
-    pub(crate) async fn listen(address: &str, queue: &str, hears_starts: bool) -> Result<Self> {
+    pub(crate) async fn listen(address: &str, queue: &str, tracks_starts: bool) -> Result<Self> {
         let mut stream = TcpStream::connect(address)
             .await
             .with_context(|| format!("cannot connect to {address}"))?;
@@ -67,10 +67,10 @@ impl Events {
         }
         let moments = Arc::new(Moments::default());
         let theirs = Arc::clone(&moments);
-        let reader = tokio::spawn(read(lines, theirs, hears_starts));
+        let reader = tokio::spawn(read(lines, theirs, tracks_starts));
         Ok(Self {
             moments,
-            hears_starts,
+            tracks_starts,
             reader,
         })
     }
@@ -78,19 +78,19 @@ impl Events {
     /// Waits for an event of a job and returns when it happened. Each is returned once.
     pub(crate) async fn when(&self, job: Uuid, moment: Moment) -> Result<Instant> {
         ensure!(
-            self.hears_starts || moment == Moment::Ended,
+            self.tracks_starts || moment == Moment::Ended,
             "starts are not tracked here"
         );
-        let told = {
+        let receiver = {
             let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(Seen::At(at)) = moments.remove(&(job, moment)) {
                 return Ok(at);
             }
-            let (tell, told) = oneshot::channel();
+            let (sender, receiver) = oneshot::channel();
             moments.insert((job, moment), Seen::Waiting(tell));
-            told
+            receiver
         };
-        match tokio::time::timeout(PATIENCE, told).await {
+        match tokio::time::timeout(PATIENCE, receiver).await {
             Ok(Ok(at)) => Ok(at),
             _ if self.reader.is_finished() => bail!("the event stream broke or lost events"),
             _ => bail!("job {job} has not reached {moment:?} after {PATIENCE:?}"),
@@ -107,7 +107,7 @@ impl Drop for Events {
 async fn read(
     mut lines: BufReader<TcpStream>,
     moments: Arc<Moments>,
-    hears_starts: bool,
+    tracks_starts: bool,
 ) -> Result<()> {
     let mut line = Vec::new();
     loop {
@@ -127,7 +127,7 @@ async fn read(
             continue;
         };
         let moment = match to {
-            "running" if hears_starts => Moment::Started,
+            "running" if tracks_starts => Moment::Started,
             "completed" | "cancelled" | "discarded" => Moment::Ended,
             _ => continue,
         };
@@ -135,7 +135,7 @@ async fn read(
         let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Seen::Waiting(tell)) = moments.remove(&(job, moment)) {
             // The waiter may have given up.
-            let _heard = tell.send(now);
+            let _sent = sender.send(now);
         } else {
             moments.insert((job, moment), Seen::At(now));
         }

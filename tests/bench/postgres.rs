@@ -48,7 +48,7 @@ const SETTINGS: [&str; 3] = [
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start(&build_folder()?, &SETTINGS);
     ensure!(
-        cluster.tell("CREATE EXTENSION pg_stat_statements"),
+        cluster.execute("CREATE EXTENSION pg_stat_statements"),
         "no pg_stat_statements"
     );
     let stage = Database::make(&cluster, "bench")?.stage()?;
@@ -82,7 +82,7 @@ struct Database {
 impl Database {
     fn make(cluster: &Cluster, name: &str) -> Result<Self> {
         ensure!(
-            cluster.tell(&format!("CREATE SCHEMA {name}")),
+            cluster.execute(&format!("CREATE SCHEMA {name}")),
             "cannot make {name}"
         );
         let url = format!("{}?options=-csearch_path%3D{name}", cluster.url());
@@ -247,18 +247,18 @@ fn graphile(cluster: &Cluster, shape: Shape, seconds: f64) -> Result<f64> {
     command.arg(peers::graphile_worker().join("load.mjs"));
     command.arg(cluster.folder());
     command.args([shape.in_flight, shape.batch].map(|n| n.to_string()));
-    let said = command
+    let message = command
         .arg(seconds.to_string())
         .stderr(Stdio::inherit())
         .output();
-    let said = said.context("cannot start node")?;
+    let message = message.context("cannot start node")?;
     ensure!(
-        said.status.success(),
+        message.status.success(),
         "graphile-worker ended with {}",
-        said.status
+        message.status
     );
-    let said: Value = serde_json::from_slice(&said.stdout).context("not JSON")?;
-    said["jobs_per_second"].as_f64().context("no rate")
+    let message: Value = serde_json::from_slice(&message.stdout).context("not JSON")?;
+    message["jobs_per_second"].as_f64().context("no rate")
 }
 
 /// Several hosts on one database: all under one load, and each under a load of its own.
@@ -327,7 +327,7 @@ async fn beside_each_other(
         stage.stop()?;
     }
     let sql = format!("DROP SCHEMA {name} CASCADE");
-    ensure!(cluster.tell(&sql), "cannot drop {name}");
+    ensure!(cluster.execute(&sql), "cannot drop {name}");
     Ok((rates, costs))
 }
 

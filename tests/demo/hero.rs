@@ -70,9 +70,9 @@ pub(crate) fn jobs(stage: &Stage) -> Result<Vec<Row>> {
     });
     let start = Instant::now();
     let _: i64 = redis.lpush(format!("hero:stop_queue:{WORKER}"), endless)?;
-    let told = reply(&mut redis, endless)?;
+    let answer = reply(&mut redis, endless)?;
     let stopped = start.elapsed();
-    ensure!(told.contains(STOPPED), "it was not stopped: {told}");
+    ensure!(answer.contains(STOPPED), "it was not stopped: {answer}");
     println!(
         "Redis on 127.0.0.1:{}: 3 scripts pushed to hero:work_queue:{WORKER}, two answered in {:.1} ms, \
          the endless one {:.1} ms after it was pushed to the stop queue",

@@ -241,9 +241,12 @@ fn a_start_names_what_is_in_the_way() {
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = start(&host.socket);
-    assert!(said.contains("another orchestrator listens"), "{said}");
-    assert!(said.contains(host.socket.to_str().unwrap()), "{said}");
+    let printed = start(&host.socket);
+    assert!(
+        printed.contains("another orchestrator listens"),
+        "{printed}"
+    );
+    assert!(printed.contains(host.socket.to_str().unwrap()), "{printed}");
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert!(start(&file).contains("not a socket"));

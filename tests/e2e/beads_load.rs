@@ -27,7 +27,7 @@ fn work(mut worker: BeadsWorker) -> Vec<String> {
         match message["type"].as_str().unwrap() {
             "TASK" => {
                 issues.push(message["issue_id"].as_str().unwrap().to_owned());
-                assert!(worker.hears_nothing_for(PACE), "a worker has one task");
+                assert!(worker.receives_nothing_for(PACE), "a worker has one task");
                 worker.done(&message);
                 worker.ready();
             }

@@ -120,12 +120,12 @@ fn an_orchestrator_written_in_bash_is_served() {
     let args = ["--bd", program.to_str().unwrap()];
     let worker = Running::start(&mut worker(&socket, "echo", &args));
     assert_eq!(worker.ended(), Some(0));
-    let heard = std::fs::read_to_string(&witness).unwrap();
-    let heard: Vec<Value> = heard
+    let messages = std::fs::read_to_string(&witness).unwrap();
+    let messages: Vec<Value> = messages
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let types: Vec<_> = heard
+    let types: Vec<_> = messages
         .iter()
         .map(|it| it["type"].as_str().unwrap())
         .collect();
@@ -133,11 +133,14 @@ fn an_orchestrator_written_in_bash_is_served() {
         types,
         ["READY", "DONE", "READY", "FAILED", "READY", "READY"]
     );
-    assert_eq!(heard[1]["issue_id"], "beads-workers-abc");
+    assert_eq!(messages[1]["issue_id"], "beads-workers-abc");
     assert!(
-        heard[3]["error"].as_str().unwrap().contains("begins with"),
+        messages[3]["error"]
+            .as_str()
+            .unwrap()
+            .contains("begins with"),
         "{}",
-        heard[3]
+        messages[3]
     );
     let calls = std::fs::read_to_string(&calls).unwrap();
     assert_eq!(
@@ -181,7 +184,7 @@ fn a_worker_does_not_start_without_its_handler() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("no_such_handler"), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("no_such_handler"), "{message}");
     assert!(output.stdout.is_empty());
 }

@@ -330,10 +330,14 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     });
     println!("{} jobs on {HOSTS} hosts", jobs.len());
     let ids: BTreeSet<_> = jobs.iter().map(|job| job["id"].as_str().unwrap()).collect();
-    let told: BTreeSet<_> = acknowledged.values().map(String::as_str).collect();
+    let jobs_of_keys: BTreeSet<_> = acknowledged.values().map(String::as_str).collect();
     assert_eq!(ids.len(), jobs.len(), "no job is there twice");
-    assert_eq!(told.len(), acknowledged.len(), "no job has two keys");
-    assert_eq!(told, ids, "no job is lost, and there are no others");
+    assert_eq!(
+        jobs_of_keys.len(),
+        acknowledged.len(),
+        "no job has two keys"
+    );
+    assert_eq!(jobs_of_keys, ids, "no job is lost, and there are no others");
     for job in &jobs {
         assert_ended_once(&client, job);
     }

@@ -39,7 +39,7 @@ fn finds(data: &Path, words: &str) {
     assert_eq!(check.status.code(), Some(1));
 }
 
-fn said(output: &Output) -> String {
+fn message(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -181,9 +181,9 @@ fn a_store_that_is_gone_is_not_replaced_without_a_word() {
     let store = data.path().join("host.db");
     fs::remove_file(&store).unwrap();
     for _ in 0..2 {
-        let said = said(&refused(data.path()));
+        let message = message(&refused(data.path()));
         for word in ["host.db", "logs.db", "cache", "--fresh"] {
-            assert!(said.contains(word), "{word} is not in: {said}");
+            assert!(message.contains(word), "{word} is not in: {message}");
         }
         fs::write(&store, b"").unwrap();
     }
@@ -229,8 +229,8 @@ fn a_damaged_store_is_refused_with_the_name_of_its_table() {
     fs::write(&store, bytes).unwrap();
     // The files that a killed host leaves.
     fs::write(data.path().join("host.db-wal"), b"cut off").unwrap();
-    let said = said(&refused(data.path()));
-    assert!(said.contains("the table "), "{said}");
+    let message = message(&refused(data.path()));
+    assert!(message.contains("the table "), "{message}");
     finds(data.path(), "the table ");
 }
 
@@ -275,10 +275,10 @@ fn a_changed_bit_in_the_log_of_a_killed_host_is_named() {
     let mut bytes = fs::read(&log).unwrap();
     bytes[32 + 24 + 1_000] ^= 1;
     fs::write(&log, bytes).unwrap();
-    let said = said(&refused(data.path()));
+    let message = message(&refused(data.path()));
     assert!(
-        said.contains("host.db-wal") && said.contains("frame 1 "),
-        "{said}"
+        message.contains("host.db-wal") && message.contains("frame 1 "),
+        "{message}"
     );
     finds(data.path(), "host.db-wal");
 }

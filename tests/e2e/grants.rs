@@ -151,8 +151,8 @@ fn a_host_that_would_grant_its_own_files_does_not_start() {
             .arg(data.path())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{root}: {said}");
-        assert!(said.contains("grants.read_roots"), "{root}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{root}: {message}");
+        assert!(message.contains("grants.read_roots"), "{root}: {message}");
     }
 }

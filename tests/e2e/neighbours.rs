@@ -43,12 +43,12 @@ impl Neighbours {
     /// Starts them. The first round has ended when this returns.
     pub(crate) fn start(own: &Own) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
-        let (told, client) = (Arc::clone(&ends), own.server.client());
+        let (is_over, client) = (Arc::clone(&ends), own.server.client());
         assert_all_succeed(&client, &good_jobs(&client), "nothing");
         let rounds = std::thread::spawn(move || {
             loop {
                 assert_all_succeed(&client, &good_jobs(&client), "bombs");
-                if told.load(Ordering::Relaxed) {
+                if is_over.load(Ordering::Relaxed) {
                     break;
                 }
             }

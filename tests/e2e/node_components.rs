@@ -25,7 +25,7 @@ fn deploy(server: &Server, more: &[&str]) -> Output {
 }
 
 /// Returns what each node reports about the component, sorted: its state there, and why it cannot run it.
-fn said(client: &Client) -> Vec<(String, String)> {
+fn reported(client: &Client) -> Vec<(String, String)> {
     let shown = client.get(COMPONENT).unwrap().body;
     let nodes = shown["nodes"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -38,8 +38,8 @@ fn said(client: &Client) -> Vec<(String, String)> {
 /// Waits until one node can run the component and another reports why it cannot.
 fn fails_elsewhere(client: &Client, why: &str) {
     eventually("the other node cannot run it", TAKEN_WITHIN, || {
-        let said = said(client);
-        let [(failed, reason), (ready, _)] = said.as_slice() else {
+        let reported = reported(client);
+        let [(failed, reason), (ready, _)] = reported.as_slice() else {
             return None;
         };
         (failed == "failed" && reason.contains(why) && ready == "ready").then_some(())
@@ -65,7 +65,7 @@ fn runs_elsewhere(clients: [&Client; 2]) {
 /// heartbeat.
 fn is_ready_on_both(client: &Client) {
     eventually("both nodes can run it", TAKEN_WITHIN, || {
-        (said(client) == [ready(), ready()]).then_some(())
+        (reported(client) == [ready(), ready()]).then_some(())
     });
 }
 
@@ -102,7 +102,7 @@ fn a_deploy_waits_until_all_nodes_can_run_it() {
     assert_eq!((next.status, &next.body["revision"]), (201, &json!(2)));
     let waited = deploy(&server, &["--timeout", "60s", "--wait-nodes=3m"]);
     assert_eq!(waited.status.code(), Some(0), "{waited:?}");
-    assert_eq!(said(&client), [ready()]);
+    assert_eq!(reported(&client), [ready()]);
 }
 
 #[test]
@@ -130,15 +130,15 @@ fn a_node_that_cannot_compile_leaves_jobs_to_others_and_says_why() {
     eventually("the job shows why it waits", TAKEN_WITHIN, || {
         let job = its_client.job(&id);
         let why = job["waits_because"].as_str()?;
-        let is_said = why.contains("component basics") && why.contains("limits.cache_mib");
-        (job["state"] == "available" && is_said).then_some(())
+        let is_shown = why.contains("component basics") && why.contains("limits.cache_mib");
+        (job["state"] == "available" && is_shown).then_some(())
     });
     std::fs::remove_file(&junk).unwrap();
     // A new deploy is tried at once; otherwise the node tries again after a minute.
     let again = deploy(&other, &[]);
     assert_eq!(again.status.code(), Some(0), "{again:?}");
     assert_eq!(its_client.wait(&id)["result"], json!([2]));
-    assert_eq!(said(&its_client), [ready()]);
+    assert_eq!(reported(&its_client), [ready()]);
 }
 
 #[test]
@@ -164,5 +164,5 @@ fn a_host_alone_shows_itself() {
     let server = Server::start(&Options::new(data.path()));
     let waited = deploy(&server, &["--wait-nodes"]);
     assert_eq!(waited.status.code(), Some(0), "{waited:?}");
-    assert_eq!(said(&server.client()), [ready()]);
+    assert_eq!(reported(&server.client()), [ready()]);
 }

@@ -61,10 +61,10 @@ fn each_node_shows_all_of_them_and_what_they_run() {
         let listed = eventually("one of them runs it", TAKEN_WITHIN, || {
             let listed = nodes(client);
             let runs = listed.iter().map(|node| node["running"]["cells"].as_u64());
-            let is_said = listed
+            let is_listed = listed
                 .iter()
                 .all(|node| node["address"].is_string() && node["state"] == "live");
-            (is_said && runs.flatten().sum::<u64>() == 1).then_some(listed)
+            (is_listed && runs.flatten().sum::<u64>() == 1).then_some(listed)
         });
         assert_eq!(listed.len(), 2);
         for node in &listed {

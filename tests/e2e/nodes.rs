@@ -231,12 +231,12 @@ fn the_stream_of_one_node_tells_of_jobs_of_another() {
         move || stream(&address, &id, Some(0))
     });
     cancel(&server.client(), &id);
-    let heard = listening.join().unwrap();
+    let events = listening.join().unwrap();
     for to in ["available", "running", "cancelled"] {
-        assert!(heard.contains(&format!("\"to\":\"{to}\"")), "{heard}");
+        assert!(events.contains(&format!("\"to\":\"{to}\"")), "{events}");
     }
     // The numbers are the same on all nodes.
-    assert_eq!(stream(server.address(), &id, Some(0)), heard);
+    assert_eq!(stream(server.address(), &id, Some(0)), events);
 }
 
 #[test]
@@ -289,12 +289,12 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
         }
         (answer.status == 422).then_some(answer.body)
     });
-    let is_nowhere = |said: &Value| {
-        let said = said.as_str().unwrap_or_default();
+    let is_nowhere = |why: &Value| {
+        let why = why.as_str().unwrap_or_default();
         assert!(
-            said.starts_with("no live node has the runner \"own\"; the node ")
-                && said.ends_with(" had it last"),
-            "{said}"
+            why.starts_with("no live node has the runner \"own\"; the node ")
+                && why.ends_with(" had it last"),
+            "{why}"
         );
     };
     is_nowhere(&refused["detail"]);
@@ -308,16 +308,16 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
 }
 
 /// Reads the stream of one job until this event.
-fn hears(address: &str, job: &str, what: &str) {
+fn wait_for_event(address: &str, job: &str, what: &str) {
     let mut stream = raw::connect(address);
     let request = format!("GET /api/v1/events?job={job} HTTP/1.0\r\nhost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
-    let mut heard = String::new();
+    let mut events = String::new();
     let mut chunk = [0; 1_024];
-    while !heard.contains(what) {
+    while !events.contains(what) {
         let read = stream.read(&mut chunk).unwrap();
-        assert!(read > 0, "{heard}");
-        heard.push_str(&String::from_utf8_lossy(&chunk[..read]));
+        assert!(read > 0, "{events}");
+        events.push_str(&String::from_utf8_lossy(&chunk[..read]));
     }
 }
 
@@ -333,23 +333,23 @@ fn every_node_shows_how_far_a_job_is() {
         clients.iter().for_each(knows);
         let id = clients[0].enqueue(&json!({"handler": "cooperate", "timeout_seconds": 3600}));
         for (server, client) in servers.iter().zip(&clients) {
-            let said = |job: &Value| {
+            let progress_of = |job: &Value| {
                 let message = job["progress"]["message"].as_str();
                 message
                     .map(str::to_owned)
                     .filter(|it| it.ends_with("rounds"))
             };
             let first = eventually("its progress is shown", TAKEN_WITHIN, || {
-                said(&client.job(&id))
+                progress_of(&client.job(&id))
             });
             eventually("its progress continues", TAKEN_WITHIN, || {
-                said(&client.job(&id)).filter(|now| *now != first)
+                progress_of(&client.job(&id)).filter(|now| *now != first)
             });
             let listed = client.get("/api/v1/jobs?state=running").unwrap().body;
-            assert!(said(&listed["items"][0]).is_some(), "{listed}");
+            assert!(progress_of(&listed["items"][0]).is_some(), "{listed}");
             let waited = client.get(&format!("/api/v1/jobs/{id}/wait?timeout_seconds=0.001"));
-            assert!(said(&waited.unwrap().body).is_some());
-            hears(server.address(), &id, "event: progress");
+            assert!(progress_of(&waited.unwrap().body).is_some());
+            wait_for_event(server.address(), &id, "event: progress");
         }
         cancel(&clients[1], &id);
         let ended = clients

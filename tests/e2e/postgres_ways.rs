@@ -62,8 +62,8 @@ fn assert_works(url: &str, meanwhile: impl FnOnce()) {
     assert_eq!(server.client().run(&echo)["result"], echo["params"]);
     meanwhile();
     assert_eq!(server.stop(), Some(0));
-    let (is_done, said) = store(&["check", "--store", url]);
-    assert!(is_done, "{said}");
+    let (is_done, message) = store(&["check", "--store", url]);
+    assert!(is_done, "{message}");
 }
 
 /// Runs `host store …`. Returns whether it succeeded, and its output.
@@ -73,8 +73,8 @@ fn store(args: &[&str]) -> (bool, String) {
         .args(args)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.success(), said)
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), message)
 }
 
 #[test]
@@ -126,10 +126,13 @@ fn a_certificate_is_checked_as_the_mode_says() {
             Some("invalid peer certificate"),
         ),
     ] {
-        let (is_done, said) = store(&["migrate", "--store", &url(name, mode, roots)]);
+        let (is_done, message) = store(&["migrate", "--store", &url(name, mode, roots)]);
         match reason {
-            None => assert!(is_done, "{mode} {name}: {said}"),
-            Some(reason) => assert!(!is_done && said.contains(reason), "{mode} {name}: {said}"),
+            None => assert!(is_done, "{mode} {name}: {message}"),
+            Some(reason) => assert!(
+                !is_done && message.contains(reason),
+                "{mode} {name}: {message}"
+            ),
         }
     }
 }
@@ -228,7 +231,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
         let job = enqueues.enqueue(&echo(n));
         if n % 20 == 10 {
             // Some of them are in the middle of a batch.
-            cluster.tell(&format!("SELECT pg_terminate_backend(pid) {HELD}"));
+            cluster.execute(&format!("SELECT pg_terminate_backend(pid) {HELD}"));
         }
         // An interrupted read is refused.
         let ended = eventually("a job to end", Duration::from_secs(30), || {
@@ -242,17 +245,17 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
     assert_eq!(cluster.ask(&kept), "t", "the pooler has no more than that");
     assert_eq!([asks, listens].map(Server::stop), [Some(0); 2]);
     for command in ["check", "status"] {
-        let (is_done, said) = store(&[command, "--store", &url]);
-        assert!(is_done, "{said}");
+        let (is_done, message) = store(&[command, "--store", &url]);
+        assert!(is_done, "{message}");
     }
-    let (is_done, said) = store(&[
+    let (is_done, message) = store(&[
         "status",
         "--store",
         &format!("{url}?options=-csearch_path%3Dother"),
     ]);
     assert!(
-        !is_done && said.contains("does not pass options on"),
-        "{said}"
+        !is_done && message.contains("does not pass options on"),
+        "{message}"
     );
 }
 
@@ -278,7 +281,7 @@ fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     assert_eq!(client.get("/metrics").unwrap().status, 200);
     supervisor.forget();
     for _ in 0..3 {
-        assert_eq!(supervisor.hear(), "WATCHDOG=1");
+        assert_eq!(supervisor.next(), "WATCHDOG=1");
     }
     cluster.serve();
     assert_eq!(

@@ -265,13 +265,18 @@ fn output_of_a_runner_goes_to_the_log_of_its_job() {
     let path = format!("/api/v1/jobs/{}/logs", job["id"].as_str().unwrap());
     let line = eventually("what the runner wrote", WAIT_MAX, || {
         let log = client.get(&path).unwrap().body;
-        let said = |line: &&Value| {
+        let output = |line: &&Value| {
             line["message"]
                 .as_str()
                 .unwrap()
                 .contains("a run has ended")
         };
-        log["items"].as_array().unwrap().iter().find(said).cloned()
+        log["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(output)
+            .cloned()
     });
     assert_eq!(
         (&line["source"], &line["attempt"]),

@@ -200,12 +200,12 @@ fn a_panic_shows_no_secret() {
         command.uid(NOBODY).gid(NOBODY);
     }
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("Permission denied") {
-        eprintln!("the program is where only root can read it: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    if message.contains("Permission denied") {
+        eprintln!("the program is where only root can read it: {message}");
         return;
     }
-    assert!(said.contains("panicked at"), "{said}");
+    assert!(message.contains("panicked at"), "{message}");
     assert_silent("a panic", &output);
     assert_eq!(secrets::found_in(folder.path()), None);
 }

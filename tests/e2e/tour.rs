@@ -168,26 +168,26 @@ fn dev(checkout: &Checkout) {
     let mut shell = checkout.terminal(&format!("{path}exec host dev word-count"));
     shell.stdout(Stdio::null());
     let mut running = Running(shell.spawn().unwrap());
-    let mut said = BufReader::new(running.0.stderr.take().unwrap()).lines();
-    let first = line_with(&mut said, "fuel ");
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    let first = line_with(&mut lines, "fuel ");
     assert!(first.contains("memory") && !first.contains('%'), "{first}");
-    line_with(&mut said, "waiting for a change");
+    line_with(&mut lines, "waiting for a change");
     let params = checkout.dir.join("word-count/params.json");
     fs::write(
         &params,
         format!("{{\"text\": \"{}\"}}", "word ".repeat(1_000)),
     )
     .unwrap();
-    let second = line_with(&mut said, "fuel ");
+    let second = line_with(&mut lines, "fuel ");
     assert!(
         second.contains("fuel ") && second.contains(" %)"),
         "{second}"
     );
-    line_with(&mut said, "waiting for a change");
+    line_with(&mut lines, "waiting for a change");
     fs::write(&params, r#"{"text": ""}"#).unwrap();
-    let failed = line_with(&mut said, "discarded");
+    let failed = line_with(&mut lines, "discarded");
     assert!(failed.contains("there is nothing to count"), "{failed}");
-    line_with(&mut said, "waiting for a change");
+    line_with(&mut lines, "waiting for a change");
     kill_process_group(Pid::from_child(&running.0), Signal::INT).unwrap();
     assert_eq!(running.0.wait().unwrap().code(), Some(0));
 }

@@ -375,10 +375,10 @@ fn forged_status_fields_are_not_trusted() {
 
 /// Returns how often Redis received a command since its start, including refused calls.
 fn calls(redis: &mut Connection, command: &str) -> u64 {
-    let told = redis::cmd("INFO").arg("commandstats").query(redis);
-    let told: String = told.unwrap();
+    let stats = redis::cmd("INFO").arg("commandstats").query(redis);
+    let stats: String = stats.unwrap();
     let prefix = format!("cmdstat_{command}:");
-    let line = told.lines().find_map(|line| line.strip_prefix(&prefix));
+    let line = stats.lines().find_map(|line| line.strip_prefix(&prefix));
     let numbers = line.into_iter().flat_map(|line| line.split(','));
     let counts = numbers.filter_map(|number| {
         let count = number.strip_prefix("calls=");

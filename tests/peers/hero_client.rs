@@ -51,10 +51,10 @@ pub(crate) fn hero(server: &Server, args: &[&str]) -> Ran {
 
 impl Ran {
     /// Checks the exit code and a text on stderr, and returns stdout.
-    pub(crate) fn exits(self, exit: i32, said: &str) -> String {
+    pub(crate) fn exits(self, exit: i32, expected: &str) -> String {
         let Self { out, err, .. } = &self;
         assert_eq!(self.exit, exit, "{out}\n{err}");
-        assert!(err.contains(said), "{said}: {out}\n{err}");
+        assert!(err.contains(expected), "{expected}: {out}\n{err}");
         self.out
     }
 }
@@ -299,8 +299,8 @@ fn log_files_are_read_only_below_log_dir() {
     ];
     for (n, path) in (10..).zip(paths) {
         client.store(n, &[("log_path", path)]);
-        let said = hero(&server, &["logs", &id(n)]).exits(5, "E_LOG_PATH");
-        assert_eq!(said, "", "{path}");
+        let message = hero(&server, &["logs", &id(n)]).exits(5, "E_LOG_PATH");
+        assert_eq!(message, "", "{path}");
     }
     client.store(20, &[("log_path", "none.log")]);
     hero(&server, &["logs", &id(20)]).exits(5, "written no log");
@@ -372,7 +372,7 @@ fn bad_input_is_refused_and_never_used_as_a_pattern() {
             assert_eq!(answer.status, 404, "{method} {bad}{verb}: {}", answer.body);
         }
     }
-    for (bad, said) in [
+    for (bad, expected) in [
         (json!({"id": "*"}), "E_ID"),
         (json!({"id": format!("{}\n", id(4))}), "E_ID"),
         (json!({"worker_id": "w\n1"}), "worker_id"),
@@ -395,7 +395,7 @@ fn bad_input_is_refused_and_never_used_as_a_pattern() {
         let answer = api.post(JOBS, &job).unwrap();
         let detail = answer.body["detail"].as_str().unwrap();
         assert_eq!(answer.status, 422, "{job}: {detail}");
-        assert!(detail.contains(said), "{job}: {detail}");
+        assert!(detail.contains(expected), "{job}: {detail}");
     }
     let list = api.get(&format!("{JOBS}?limit=1000")).unwrap().body;
     let ids: BTreeSet<&str> = list["items"]

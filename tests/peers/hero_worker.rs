@@ -158,9 +158,12 @@ fn missing_and_invalid_options_are_named() {
     ];
     for (args, words) in table {
         let output = refused(folder.path(), args);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(words) && !said.contains("hush"), "{said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(
+            message.contains(words) && !message.contains("hush"),
+            "{message}"
+        );
         assert!(output.stdout.is_empty());
     }
 }

@@ -13,11 +13,11 @@ const CONFIG: &str = "content_type_overrides: {application/openmetrics-text: tex
 
 fn run(command: &mut Command) {
     let ran = command.output().unwrap();
-    let said = [ran.stdout, ran.stderr].concat();
+    let message = [ran.stdout, ran.stderr].concat();
     assert!(
         ran.status.success(),
         "{command:?}: {}",
-        String::from_utf8_lossy(&said)
+        String::from_utf8_lossy(&message)
     );
 }
 

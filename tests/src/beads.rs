@@ -68,15 +68,15 @@ impl BeadsWorker {
     }
 
     /// Returns whether nothing arrives for this long.
-    pub fn hears_nothing_for(&mut self, time: Duration) -> bool {
+    pub fn receives_nothing_for(&mut self, time: Duration) -> bool {
         let stream = self.stream.get_ref();
         stream.set_read_timeout(Some(time)).expect("a time limit");
-        let heard = self.stream.fill_buf().map(<[u8]>::len);
+        let received = self.stream.fill_buf().map(<[u8]>::len);
         let stream = self.stream.get_ref();
         stream
             .set_read_timeout(Some(WAIT_MAX))
             .expect("a time limit");
-        heard.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        received.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     /// Asks until there is a task, and returns it.

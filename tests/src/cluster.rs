@@ -130,7 +130,7 @@ impl Cluster {
         let input = child.stdin.take().expect("its input is a pipe");
         self.serving = Some((child, input));
         eventually("the server of PostgreSQL", START_BOUND, || {
-            self.tell("SELECT 1").then_some(())
+            self.execute("SELECT 1").then_some(())
         });
     }
 
@@ -179,7 +179,7 @@ impl Cluster {
     }
 
     /// Runs statements. Returns whether all succeeded.
-    pub fn tell(&self, sql: &str) -> bool {
+    pub fn execute(&self, sql: &str) -> bool {
         Database::client(self.folder(), self.port, sql).is_some()
     }
 

@@ -87,7 +87,7 @@ fn start() -> Database {
         folder,
     };
     for _ in 0..ASKS_MAX {
-        if database.tell("SELECT 1") {
+        if database.execute("SELECT 1") {
             return database;
         }
         std::thread::sleep(ASK_PAUSE);
@@ -98,7 +98,7 @@ fn start() -> Database {
 
 impl Database {
     /// Runs statements. Returns whether all succeeded.
-    pub(crate) fn tell(&self, sql: &str) -> bool {
+    pub(crate) fn execute(&self, sql: &str) -> bool {
         Self::client(&self.folder, PORT, sql).is_some()
     }
 
@@ -116,9 +116,9 @@ impl Database {
         // A client without a server does not read.
         let _refused = writeln!(input, "{sql}");
         drop(input);
-        let said = psql.wait_with_output().expect("psql ends");
-        let answer = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-        said.status.success().then_some(answer)
+        let output = psql.wait_with_output().expect("psql ends");
+        let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(answer)
     }
 
     /// Returns the address, over the socket in `folder`, of a database with one schema.

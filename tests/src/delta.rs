@@ -83,7 +83,7 @@ impl Runner {
     }
 
     /// Sends a message about a lease.
-    pub fn tell(&self, path: &str, lease: &Value, mut more: Value) -> Answer {
+    pub fn report(&self, path: &str, lease: &Value, mut more: Value) -> Answer {
         more["lease_id"] = lease["lease_id"].clone();
         self.send(path, more)
     }

@@ -148,7 +148,7 @@ fn carry(pair: &Pair, state: &State, to_server: bool) {
     };
     let mut buffer = [0; 8_192];
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
-        let said = &buffer[..bytes];
+        let sent = &buffer[..bytes];
         let delay_ms = state.delay_ms.load(Ordering::Relaxed);
         if delay_ms == DEAF && !to_server {
             continue;
@@ -156,17 +156,17 @@ fn carry(pair: &Pair, state: &State, to_server: bool) {
         if (1..DEAF).contains(&delay_ms) {
             pause(delay_ms);
         }
-        let commits = to_server && said.windows(COMMIT.len()).any(|word| word == COMMIT);
+        let commits = to_server && sent.windows(COMMIT.len()).any(|word| word == COMMIT);
         let fault = commits.then(|| lock(&state.commit).take()).flatten();
         if fault == Some(Fault::CutAfterCommit) {
             // The client gets nothing more; the server executes everything it received.
             let _gone = pair.client.shutdown(Shutdown::Both);
         }
-        if fault == Some(Fault::CutBeforeCommit) || to.write_all(said).is_err() {
+        if fault == Some(Fault::CutBeforeCommit) || to.write_all(sent).is_err() {
             return;
         }
         if fault.is_some() {
-            let _told = pair.server.shutdown(Shutdown::Write);
+            let _closed = pair.server.shutdown(Shutdown::Write);
             return wait_for_end(&pair.server);
         }
     }

@@ -9,7 +9,7 @@ use crate::database::{Database, database};
 ///
 /// If there is no server to start. The message names the package.
 pub fn schema(name: &str) -> String {
-    let made = database().tell(&format!("CREATE SCHEMA IF NOT EXISTS {name}"));
+    let made = database().execute(&format!("CREATE SCHEMA IF NOT EXISTS {name}"));
     assert!(made, "a schema can be made");
     Database::url(&database().folder, name)
 }

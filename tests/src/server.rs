@@ -229,9 +229,9 @@ impl Drop for Server {
         }
         compiled::keep(&self.data);
         assert_eq!(page, None, "a page has a secret");
-        let mut said = Vec::new();
-        let _ended = self.stdout.read_to_end(&mut said);
-        assert!(!secrets::has_secret(&said), "its output has a secret");
+        let mut message = Vec::new();
+        let _ended = self.stdout.read_to_end(&mut message);
+        assert!(!secrets::has_secret(&message), "its output has a secret");
         let file = secrets::found_in(&self.data);
         assert_eq!(file, None, "a file has a secret");
     }

@@ -13,7 +13,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// A socket that is read all the time, so that hosts never block on it.
 pub struct Supervisor {
     path: PathBuf,
-    heard: Receiver<String>,
+    received: Receiver<String>,
 }
 
 impl Supervisor {
@@ -25,17 +25,17 @@ impl Supervisor {
     pub fn start(folder: &Path) -> Self {
         let path = folder.join("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket can be made");
-        let (tell, heard) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         std::thread::spawn(move || {
             let mut word = [0; 256];
             while let Ok(bytes) = socket.recv(&mut word) {
                 let word = String::from_utf8_lossy(&word[..bytes]);
-                if tell.send(word.trim().to_owned()).is_err() {
+                if sender.send(word.trim().to_owned()).is_err() {
                     return;
                 }
             }
         });
-        Self { path, heard }
+        Self { path, received }
     }
 
     /// Makes a host report that it is alive, at least once per `watchdog`.
@@ -52,14 +52,14 @@ impl Supervisor {
     /// # Panics
     ///
     /// If none comes.
-    pub fn hear(&self) -> String {
-        self.heard
+    pub fn next(&self) -> String {
+        self.received
             .recv_timeout(WAIT_MAX)
             .expect("the host sends a notification")
     }
 
     /// Forgets earlier notifications.
     pub fn forget(&self) {
-        while self.heard.try_recv().is_ok() {}
+        while self.received.try_recv().is_ok() {}
     }
 }

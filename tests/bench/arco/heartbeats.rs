@@ -123,7 +123,7 @@ async fn say_all(address: &str, tasks: &[Task], what: &'static str) -> Result<()
         let mut connection = Connection::open(address).await?;
         senders.spawn(async move {
             for task in &share {
-                say(&mut connection, task, what).await?;
+                send(&mut connection, task, what).await?;
             }
             anyhow::Ok(())
         });
@@ -150,7 +150,7 @@ async fn beat(address: &str, tasks: &[Task]) -> Result<usize> {
                 if Instant::now() >= until {
                     break;
                 }
-                say(&mut connection, task, "heartbeat").await?;
+                send(&mut connection, task, "heartbeat").await?;
                 sent += 1;
             }
             anyhow::Ok(sent)
@@ -168,7 +168,7 @@ fn shares(tasks: &[Task]) -> Vec<Vec<Task>> {
     shares.map(<[Task]>::to_vec).collect()
 }
 
-async fn say(connection: &mut Connection, task: &Task, what: &str) -> Result<()> {
+async fn send(connection: &mut Connection, task: &Task, what: &str) -> Result<()> {
     let path = format!("/v1/tasks/{}/{what}", task.task_id);
     let bearer = format!("authorization: Bearer {}\r\n", task.task_token);
     let body =

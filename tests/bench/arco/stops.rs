@@ -32,7 +32,7 @@ const CANCELS_MAX: usize = 50;
 /// What the control plane knows about a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    told_at: Option<Instant>,
+    cancelled_at: Option<Instant>,
     ended_at: Option<Instant>,
     has_succeeded: bool,
 }
@@ -57,7 +57,7 @@ impl Plane {
         let known = tasks.entry(id.to_owned()).or_default();
         match what {
             Some("heartbeat") if id.starts_with("spin") => {
-                known.told_at.get_or_insert_with(Instant::now);
+                known.cancelled_at.get_or_insert_with(Instant::now);
                 return r#"{"acknowledged":true,"shouldCancel":true}"#.to_owned();
             }
             Some("completed") => {
@@ -92,10 +92,10 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         let envelope = envelope(&peer.url(), &id, "spin", &json!({}));
         dispatch(&mut connection, &envelope).await?;
         let known = plane.tasks().remove(&id).unwrap_or_default();
-        let (Some(told_at), Some(ended_at)) = (known.told_at, known.ended_at) else {
+        let (Some(cancelled_at), Some(ended_at)) = (known.cancelled_at, known.ended_at) else {
             anyhow::bail!("{id} was not cancelled: {known:?}");
         };
-        let took = ended_at.saturating_duration_since(told_at);
+        let took = ended_at.saturating_duration_since(cancelled_at);
         overruns.push(ms(took) - ms(GRACE));
     }
     plane.is_over.store(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::worker::{Said, Worker, beside};
+use super::worker::{Message, Worker, beside};
 use super::{HANDLER, HOLD_SECONDS, Host};
 use crate::load;
 use crate::process::status_mib;
@@ -40,11 +40,11 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
     tokio::time::sleep(SETTLE).await;
     let held = status_mib(pid, "VmRSS")? - before;
     for worker in &mut workers {
-        ensure!(worker.said().await? == Said::Wait, "there is no task");
+        ensure!(worker.message().await? == Message::Wait, "there is no task");
     }
     tokio::time::sleep(SETTLE).await;
-    let told = status_mib(pid, "VmRSS")? - before;
-    for (name, used) in [("READY is held", held), ("told to wait", told)] {
+    let waiting = status_mib(pid, "VmRSS")? - before;
+    for (name, used) in [("READY is held", held), ("sent WAIT", waiting)] {
         report.add(
             format!("memory of {WORKERS} idle workers, {name}"),
             "MiB",

@@ -20,7 +20,7 @@ pub(super) struct Worker {
 
 /// A message from the orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Message {
     Task(String),
     Wait,
 }
@@ -80,12 +80,12 @@ impl Worker {
     }
 
     /// Waits for the next message.
-    pub(super) async fn said(&mut self) -> Result<Said> {
+    pub(super) async fn message(&mut self) -> Result<Message> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let said = said(&self.read[..end])?;
+                let message = parse(&self.read[..end])?;
                 self.read.drain(..=end);
-                return Ok(said);
+                return Ok(message);
             }
             ensure!(self.read.len() < LINE_BYTES_MAX, "a line is too long");
             let bytes = self.stream.read_buf(&mut self.read).await?;
@@ -96,9 +96,9 @@ impl Worker {
     /// Waits for a task, asking again after each WAIT.
     pub(super) async fn task(&mut self) -> Result<String> {
         loop {
-            match self.said().await? {
-                Said::Task(issue_id) => return Ok(issue_id),
-                Said::Wait => self.ready().await?,
+            match self.message().await? {
+                Message::Task(issue_id) => return Ok(issue_id),
+                Message::Wait => self.ready().await?,
             }
         }
     }
@@ -113,12 +113,12 @@ impl Worker {
     }
 }
 
-fn said(line: &[u8]) -> Result<Said> {
+fn parse(line: &[u8]) -> Result<Message> {
     let message: Message<'_> =
         serde_json::from_slice(line).context("a message is not valid JSON")?;
     match (message.kind, message.issue_id) {
-        ("TASK", Some(issue_id)) => Ok(Said::Task(issue_id.to_owned())),
-        ("WAIT", _) => Ok(Said::Wait),
+        ("TASK", Some(issue_id)) => Ok(Message::Task(issue_id.to_owned())),
+        ("WAIT", _) => Ok(Message::Wait),
         (kind, _) => bail!("unexpected {kind}"),
     }
 }
@@ -144,15 +144,15 @@ pub(super) async fn beside<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, said};
+    use super::{Message, parse};
 
     #[test]
     fn messages_are_understood_and_others_are_errors() {
         let task = br#"{"type":"TASK","worker_id":"W1","timestamp":1.5,"issue_id":"a-1","priority":2,"title":"t"}"#;
-        assert_eq!(said(task).unwrap(), Said::Task("a-1".to_owned()));
+        assert_eq!(parse(task).unwrap(), Message::Task("a-1".to_owned()));
         let wait = br#"{"type":"WAIT","worker_id":"W1","timestamp":1.5,"wait_seconds":30}"#;
-        assert_eq!(said(wait).unwrap(), Said::Wait);
-        assert!(said(br#"{"type":"SHUTDOWN","worker_id":"W1"}"#).is_err());
-        assert!(said(b"TASK").is_err());
+        assert_eq!(parse(wait).unwrap(), Message::Wait);
+        assert!(parse(br#"{"type":"SHUTDOWN","worker_id":"W1"}"#).is_err());
+        assert!(parse(b"TASK").is_err());
     }
 }

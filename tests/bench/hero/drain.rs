@@ -199,11 +199,11 @@ fn check(redis: &mut Connection, jobs: usize) -> Result<()> {
                 .arg("status");
             asked.cmd("LLEN").arg(format!("hero:reply:{id}"));
         }
-        let told: Vec<redis::Value> = asked.query(redis)?;
-        for (n, told) in some.iter().zip(told.chunks(2)) {
+        let replies: Vec<redis::Value> = asked.query(redis)?;
+        for (n, found) in some.iter().zip(replies.chunks(2)) {
             let finished = redis::Value::BulkString(b"finished".to_vec());
             let right = [finished, redis::Value::Int(1)];
-            ensure!(told == right, "job {n} has not finished once: {told:?}");
+            ensure!(found == right, "job {n} has not finished once: {found:?}");
         }
     }
     Ok(())

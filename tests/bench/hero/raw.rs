@@ -59,14 +59,15 @@ pub(super) fn program(port: u16, commands: &[Template], jobs: usize) -> Result<f
             .output()
             .context("redis-benchmark is missing: install redis-tools")?;
         let text = String::from_utf8_lossy(&output.stdout);
-        seconds +=
-            1.0 / told(&text).with_context(|| format!("redis-benchmark printed {text:?}"))?;
+        seconds += 1.0
+            / requests_per_second(&text)
+                .with_context(|| format!("redis-benchmark printed {text:?}"))?;
     }
     Ok(1.0 / seconds)
 }
 
 /// Reads the requests per second: the second of eight columns, the first of which may hold anything.
-fn told(csv: &str) -> Option<f64> {
+fn requests_per_second(csv: &str) -> Option<f64> {
     let column = csv.lines().last()?.rsplit(',').nth(6)?;
     column.trim_matches('"').parse().ok()
 }
@@ -107,13 +108,13 @@ async fn client(port: u16, place: usize, commands: Vec<Template>, end: Instant) 
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::requests_per_second;
 
     #[test]
     fn what_the_program_says_is_read() {
         let csv = "\"test\",\"rps\",\"a\",\"b\",\"c\",\"d\",\"e\",\"f\"\n\
                    \"SET a,b\",\"62761.51\",\"0.5\",\"0.1\",\"0.5\",\"0.7\",\"0.9\",\"1.0\"\n";
-        assert_eq!(told(csv), Some(62_761.51));
-        assert_eq!(told("Could not connect"), None);
+        assert_eq!(requests_per_second(csv), Some(62_761.51));
+        assert_eq!(requests_per_second("Could not connect"), None);
     }
 }

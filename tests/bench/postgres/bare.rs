@@ -35,7 +35,7 @@ COMMIT;
 /// Returns how many jobs per second the server moves through all three.
 pub(crate) fn rate(cluster: &Cluster, batch: f64, span: Duration) -> Result<f64> {
     ensure!(
-        cluster.tell(TABLE),
+        cluster.execute(TABLE),
         "cannot make the table of the bare statements"
     );
     let script = tempfile::NamedTempFile::new().context("cannot make a file")?;
@@ -56,10 +56,10 @@ pub(crate) fn rate(cluster: &Cluster, batch: f64, span: Duration) -> Result<f64>
     pgbench.arg("--file").arg(script.path()).arg("postgres");
     // The host's planner settings: otherwise the server scans the whole table again and again.
     pgbench.env("PGOPTIONS", "-c enable_seqscan=off -c jit=off");
-    let said = pgbench.output().context("cannot start pgbench")?;
-    let text = String::from_utf8_lossy(&said.stdout);
+    let message = pgbench.output().context("cannot start pgbench")?;
+    let text = String::from_utf8_lossy(&message.stdout);
     let tps = text.lines().find_map(|line| line.strip_prefix("tps = "));
     let tps = tps.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
-    let tps = tps.with_context(|| String::from_utf8_lossy(&said.stderr).into_owned())?;
+    let tps = tps.with_context(|| String::from_utf8_lossy(&message.stderr).into_owned())?;
     Ok(tps * batch)
 }

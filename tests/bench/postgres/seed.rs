@@ -39,11 +39,11 @@ pub(crate) fn fill(cluster: &Cluster, stage: Stage, waiting: usize, ended: usize
     for (table, state, jobs) in [("host_live", 2, waiting), ("host_ended", 5, ended)] {
         let sql = copies(table, state, jobs);
         let sql = format!("SET search_path = seeded; BEGIN; {sql} COMMIT;");
-        ensure!(cluster.tell(&sql), "cannot fill {table}");
+        ensure!(cluster.execute(&sql), "cannot fill {table}");
     }
     let tables = "host_live, host_ended, host_payloads, host_counts";
     ensure!(
-        cluster.tell(&format!(
+        cluster.execute(&format!(
             "SET search_path = seeded; VACUUM ANALYZE {tables}; CHECKPOINT"
         )),
         "cannot analyze the new rows"

@@ -147,7 +147,7 @@ impl Orchestrator {
             let start = Instant::now();
             let ids = self.prepare(1)?;
             self.make_due(&ids)?;
-            let heard: redis::Value = redis::cmd("XREAD")
+            let events: redis::Value = redis::cmd("XREAD")
                 .arg("BLOCK")
                 .arg(PATIENCE.as_millis())
                 .arg("STREAMS")
@@ -155,7 +155,7 @@ impl Orchestrator {
                 .arg("0")
                 .query(&mut self.connection)?;
             times.push(ms(start.elapsed()));
-            ensure!(heard != redis::Value::Nil, "rrq is stuck: {}", self.log());
+            ensure!(events != redis::Value::Nil, "rrq is stuck: {}", self.log());
             self.check(&ids)?;
         }
         Ok(times)

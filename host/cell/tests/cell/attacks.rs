@@ -99,7 +99,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("execute a program", libc::SYS_execve, |t| [t.file(), 0, 0, 0, 0, 0]),
     ("execute by descriptor", libc::SYS_execveat, |t| [HERE, t.file(), 0, 0, 0, 0]),
     ("make a process", libc::SYS_clone, |_| [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]),
-    ("make a process anew", libc::SYS_clone3, |t| [t.buffer(), 88, 0, 0, 0, 0]),
+    ("make a process with clone3", libc::SYS_clone3, |t| [t.buffer(), 88, 0, 0, 0, 0]),
     ("end the host", libc::SYS_kill, |t| [t.parent, libc::SIGTERM as usize, 0, 0, 0, 0]),
     ("signal a thread", libc::SYS_tkill, |t| [t.parent, libc::SIGTERM as usize, 0, 0, 0, 0]),
     ("signal a thread of the host", libc::SYS_tgkill, |t| [t.parent, t.parent, libc::SIGTERM as usize, 0, 0, 0]),

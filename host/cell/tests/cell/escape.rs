@@ -31,7 +31,7 @@ const ANSWERED: [&str; 10] = [
     "take hold of a folder",
     "open a file to write",
     "create a file",
-    "make a process anew",
+    "make a process with clone3",
     "see the host's cores",
 ];
 

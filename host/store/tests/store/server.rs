@@ -24,7 +24,7 @@ impl Schema {
             let more: Vec<String> = (*made + 1..=*made + AHEAD)
                 .map(|n| format!("CREATE SCHEMA t{n}"))
                 .collect();
-            assert!(database().tell(&more.join(";")));
+            assert!(database().execute(&more.join(";")));
             *made += AHEAD;
         }
         Self {
@@ -51,6 +51,6 @@ impl Schema {
 
     /// Runs statements in the schema. Returns whether all succeeded.
     pub(crate) fn accepts(&self, sql: &str) -> bool {
-        database().tell(&format!("SET search_path = {}; {sql}", self.name))
+        database().execute(&format!("SET search_path = {}; {sql}", self.name))
     }
 }
