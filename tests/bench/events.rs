@@ -87,7 +87,7 @@ impl Events {
                 return Ok(at);
             }
             let (sender, receiver) = oneshot::channel();
-            moments.insert((job, moment), Seen::Waiting(tell));
+            moments.insert((job, moment), Seen::Waiting(sender));
             receiver
         };
         match tokio::time::timeout(PATIENCE, receiver).await {
@@ -133,7 +133,7 @@ async fn read(
         };
         let now = Instant::now();
         let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Seen::Waiting(tell)) = moments.remove(&(job, moment)) {
+        if let Some(Seen::Waiting(sender)) = moments.remove(&(job, moment)) {
             // The waiter may have given up.
             let _sent = sender.send(now);
         } else {

@@ -26,7 +26,7 @@ pub(super) enum Message {
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct Line<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     issue_id: Option<&'a str>,
@@ -114,8 +114,7 @@ impl Worker {
 }
 
 fn parse(line: &[u8]) -> Result<Message> {
-    let message: Message<'_> =
-        serde_json::from_slice(line).context("a message is not valid JSON")?;
+    let message: Line<'_> = serde_json::from_slice(line).context("a message is not valid JSON")?;
     match (message.kind, message.issue_id) {
         ("TASK", Some(issue_id)) => Ok(Message::Task(issue_id.to_owned())),
         ("WAIT", _) => Ok(Message::Wait),

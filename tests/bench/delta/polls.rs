@@ -37,7 +37,7 @@ pub(super) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
     tokio::time::sleep(SETTLE).await;
     let memory = || status_mib(stage.server.pid(), "VmRSS");
     let before = memory()?;
-    let (leased, mut leases) = mpsc::channel(RUNNERS);
+    let (leased, mut granted) = mpsc::channel(RUNNERS);
     let mut runners = JoinSet::new();
     for number in 0..RUNNERS {
         let mut runner = Runner::open(address, number).await?;
@@ -60,7 +60,7 @@ pub(super) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
         let start = Instant::now();
         connection.enqueue(JOB.as_bytes()).await?;
         let at = tokio::select! {
-            at = leases.recv() => at.context("all runners have ended")?,
+            at = granted.recv() => at.context("all runners have ended")?,
             Some(ended) = runners.join_next() => {
                 ended.context("a runner panicked")??;
                 continue;
