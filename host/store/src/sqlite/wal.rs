@@ -78,7 +78,7 @@ impl std::fmt::Display for Break {
         let ends = self.ends;
         write!(
             f,
-            " is damaged, and {ends} committed transactions after it would be lost"
+            " is corrupt; {ends} transactions committed after it would be lost"
         )
     }
 }
