@@ -1,8 +1,9 @@
 //! What a process has once and tests provide themselves: the clock, random ids, tasks that are joined,
-//! mailboxes between threads, and the signals to stop. Also locks the data directory, and limits how long
-//! cells may run guests.
+//! mailboxes between threads, and the signals to stop. Also locks the data directory, opens files below
+//! folders, and limits how long cells may run guests.
 
 pub mod clock;
+pub mod folder;
 pub mod ids;
 pub mod lifeline;
 pub mod lock;
