@@ -1,5 +1,5 @@
-//! The HTTP client: sends one request and reads one answer. It knows no path. Of an answer it uses
-//! only the status and the date.
+//! The HTTP client: sends one request and reads one answer. It knows no paths. It uses only the status and
+//! the date of an answer.
 
 mod failure;
 mod local;
@@ -41,16 +41,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take, in addition to the wait that the request asks for.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The beginning of the URLs of requests over a local socket. No name is looked up for it.
+/// The prefix of URLs of requests over a local socket. The name is not resolved.
 const LOCAL_BASE: &str = "http://127.0.0.1";
 
 /// A client of one host.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
-    /// The beginning of the URLs of requests.
+    /// The prefix of the URLs of requests.
     base: String,
-    /// The host, for people.
+    /// The host, for messages.
     shown: String,
     /// Whether the host has ever accepted a connection.
     answering: AtomicBool,
@@ -77,7 +77,7 @@ fn settings() -> Config {
         .build()
 }
 
-/// Returns what a person may see of a URL: not the user and the password that may stand before `@`.
+/// Returns a URL without the user and password before `@`, for messages.
 fn without_user(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (_, None) => url.to_owned(),
@@ -89,8 +89,8 @@ fn without_user(url: &str) -> String {
 }
 
 impl Client {
-    /// Makes a client of the host at `server`, an `http://` URL without a path, or `unix://` and the path
-    /// of a socket. An empty one, such as an empty variable gives, is the default.
+    /// Makes a client of the host at `server`, an `http://` URL without a path, or `unix://` and the path of
+    /// a socket. An empty text, as from an empty variable, means the default.
     pub fn new(server: &str) -> Result<Self, CliError> {
         let server = if server.is_empty() {
             SERVER_DEFAULT
@@ -119,7 +119,7 @@ impl Client {
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || ".-_:[]".contains(c))
         {
-            return refused("it must be http://ADDRESS:PORT, without a path");
+            return refused("expected http://ADDRESS:PORT without a path");
         }
         Ok(Self {
             agent: settings().new_agent(),
@@ -133,7 +133,7 @@ impl Client {
     fn local(server: &str, path: &str) -> Result<Self, CliError> {
         if !path.starts_with('/') {
             let doing = format!("use {} as a server", plain::line(&without_user(server)));
-            let cause = "the path of a socket begins with a slash";
+            let cause = "the path of a socket must begin with a slash";
             return Err(CliError::new(Exit::Usage, doing, cause)
                 .next("write it like unix:///run/host/api.sock"));
         }
@@ -190,7 +190,7 @@ impl Client {
         self.answering.load(Ordering::Relaxed)
     }
 
-    /// Returns where the host is, for people.
+    /// Returns the host's address, for messages.
     pub fn address(&self) -> &str {
         &self.shown
     }
@@ -207,8 +207,8 @@ impl Client {
     ) -> Result<Answer, CliError> {
         let request = request.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
         if path::lacks_segment(request.uri().path()) {
-            let cause = "an id or a name is empty";
-            return Err(CliError::new(Exit::Usage, doing, cause).next("write it out"));
+            let cause = "empty id or name";
+            return Err(CliError::new(Exit::Usage, doing, cause).next("pass an id or a name"));
         }
         let only_reads = request.method() == Method::GET;
         let request = self

@@ -8,7 +8,7 @@ use crate::plain::block;
 /// The exit codes. They are part of the public contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The command did what it was asked to.
+    /// The command succeeded.
     Ok = 0,
     /// The request was refused or something on this machine failed.
     Failed = 1,
@@ -24,7 +24,7 @@ pub enum Exit {
     Unreachable = 6,
     /// The job had not ended when the wait timed out.
     WaitRanOut = 7,
-    /// The host has lost its place among the nodes of its store; it may start again.
+    /// Other nodes have replaced this host; it may start again.
     Fenced = 8,
 }
 
@@ -33,16 +33,16 @@ pub enum Exit {
 pub enum CliError {
     /// A failure whose text is still to be printed.
     Message {
-        /// What the process exits with.
+        /// The exit code of the process.
         exit: Exit,
         /// What was being done, to what: completes "cannot …".
         doing: String,
-        /// Why it did not work.
+        /// Why it failed.
         cause: String,
         /// What to do next.
         next: Option<String>,
     },
-    /// Everything is printed already; only the exit code is left.
+    /// Everything has been printed; only the exit code is left.
     Silent(Exit),
 }
 
@@ -66,23 +66,23 @@ impl CliError {
         self
     }
 
-    /// Makes the error of a failed write to standard output. If the reader is gone
-    /// (`| head`), that is no failure.
+    /// Makes the error of a failed write to standard output. If the reader is gone (`| head`), this is not a
+    /// failure.
     pub fn stdout(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::Silent(Exit::Ok);
         }
         Self::new(Exit::Failed, "write to standard output", error)
-            .next("free some space or send the output elsewhere")
+            .next("free some space or redirect the output")
     }
 
     /// Makes the error of a process that has no standard output.
     pub(crate) fn closed_stdout() -> Self {
         Self::new(Exit::Failed, "write to standard output", "it is closed")
-            .next("let it go to a file, a pipe or /dev/null")
+            .next("redirect it to a file, a pipe or /dev/null")
     }
 
-    /// Returns what the process exits with.
+    /// Returns the exit code of the process.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Message { exit, .. } | Self::Silent(exit) => *exit,
@@ -96,7 +96,7 @@ impl fmt::Display for CliError {
             Self::Message {
                 doing, cause, next, ..
             } => {
-                // Servers, files and names of files may have worded some of it.
+                // Some of it may come from servers, files and names of files.
                 write!(f, "error: cannot {}: {}", block(doing), block(cause))?;
                 let mut next = next.iter();
                 next.try_for_each(|next| write!(f, "\nhint: {}", block(next)))

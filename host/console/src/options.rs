@@ -10,7 +10,7 @@ use crate::output::{Format, Output};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Host")]
 pub struct Remote {
-    /// The host to talk to
+    /// The host to use
     #[arg(long, value_name = "URL", env = "HOST_SERVER", hide_env_values = true, default_value = SERVER_DEFAULT)]
     server: String,
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub struct Remote {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct Shown {
-    /// How to write the data
+    /// The format of the output
     #[arg(
         short,
         long,
@@ -29,9 +29,9 @@ pub struct Shown {
         default_value = "table",
         hide_possible_values = true
     )]
-    #[arg(help = "How to write the data: table, json, jsonl or name")]
+    #[arg(help = "The format of the output: table, json, jsonl or name")]
     output: Format,
-    /// Print no notes and hints, only data and errors
+    /// Print only data and errors, no notes and hints
     #[arg(short, long)]
     quiet: bool,
 }

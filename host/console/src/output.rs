@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::json;
 use crate::table::Rows;
 
-/// How data is written.
+/// The format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people
@@ -114,7 +114,7 @@ impl Output {
         }
     }
 
-    /// Writes how something ended to standard error. `--quiet` hides a success, never a failure.
+    /// Writes how something ended to standard error. `--quiet` hides success, never failure.
     pub fn ending(self, text: &str, failed: bool) {
         if failed || !self.quiet {
             say(text);

@@ -42,7 +42,7 @@ pub trait Awaited: DeserializeOwned {
     /// Prints the job's result.
     fn print(&self, output: Output) -> Result<(), CliError>;
 
-    /// Tells how the job ended. A failure is told even if the output is quiet.
+    /// Prints how the job ended. A failure is printed even if the output is quiet.
     fn tell_end(&self, output: Output);
 
     /// Returns the exit code for the way the job ended.
@@ -126,12 +126,9 @@ pub fn ended<T: Awaited>(
                 }
                 if away.pauses == 0 {
                     output.note(&if client.was_answering() {
-                        "the host no longer answers; asking again until it does".to_owned()
+                        "the host no longer answers; retrying".to_owned()
                     } else {
-                        format!(
-                            "no host answers at {}; asking again until one does",
-                            client.address()
-                        )
+                        format!("no host answers at {}; retrying", client.address())
                     });
                 }
                 away.next_pause_ms(time.passed_ms()).min(patience_ms)
@@ -141,7 +138,7 @@ pub fn ended<T: Awaited>(
     }
 }
 
-/// The time that is left to wait.
+/// The remaining time of a wait.
 struct TimeLeft {
     began: Instant,
     total_ms: u64,
@@ -186,10 +183,7 @@ impl Outage {
 }
 
 /// Returns the time now, to measure how long a command waits.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a command measures how long it waits itself"
-)]
+#[expect(clippy::disallowed_methods, reason = "a command measures its own wait")]
 pub fn now() -> Instant {
     Instant::now()
 }

@@ -65,7 +65,7 @@ pub fn read_or_default<'a, T: Deserialize<'a> + Default>(text: &'a [u8]) -> Resu
     read_object(text)
 }
 
-/// Checks a document that is kept as text.
+/// Checks a document that stays text.
 pub fn check(text: &[u8]) -> Result<(), JsonError> {
     let mut document = serde_json::Deserializer::from_slice(text);
     Strict
@@ -74,9 +74,9 @@ pub fn check(text: &[u8]) -> Result<(), JsonError> {
         .map_err(|error| JsonError::Syntax(error.to_string()))
 }
 
-/// Returns what is wrong and the path of the field. This reads the document a second time, because
-/// tracking the path makes reading slower. Whether it is JSON is not taken from the error: serde also
-/// calls a value a wrong document if it expects a variant there.
+/// Returns what is wrong and the path of the field. This reads the document a second time, because tracking
+/// the path makes reading slower. Whether the document is JSON is checked separately: serde also reports a
+/// syntax error for a value where it expects a variant.
 fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) -> JsonError {
     if let Err(error) = check(text) {
         return error;
@@ -105,13 +105,13 @@ pub fn with_nearest(message: &str) -> String {
     let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
     let advice = match nearest(unknown, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "no field is known here".to_owned(),
+        None if known.is_empty() => "no fields are allowed here".to_owned(),
         None => format!("known are `{}`", known.join("`, `")),
     };
     format!("{before}unknown field `{unknown}`; {advice}")
 }
 
-/// The smallest similarity, from 0 to 1, at which a known name is suggested for an unknown one.
+/// The least similarity, from 0 to 1, at which a known name is suggested.
 const SIMILARITY_MIN: f64 = 0.7;
 
 /// Returns the known name that is most similar to `unknown`, if any is similar enough.

@@ -9,21 +9,21 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::problem::{Problem, kinds};
 
-/// How many items a page has if the request gives no limit.
+/// How many items a page has if the request has no limit.
 const PAGE_ITEMS: u32 = 100;
 
-/// How long a request waits if it gives no timeout, in milliseconds.
+/// How long a request waits if it has no timeout, in milliseconds.
 const WAIT_MS: u64 = 30_000;
 
-/// The longest that a request may wait, in milliseconds.
+/// The longest wait of a request, in milliseconds.
 const WAIT_MS_MAX: u64 = 300_000;
 
 /// A page of a list.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PageView<T> {
-    /// The items; a page may have fewer than asked for although more follow.
+    /// The items; a page may have fewer than the limit although more follow.
     pub items: Vec<T>,
-    /// What to give as `cursor` for the next page, `null` at the end.
+    /// The `cursor` for the next page; `null` at the end.
     pub next_cursor: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl WaitQuery {
     pub fn timeout(&self) -> Result<Duration, Problem> {
         let ms = self.timeout_seconds.map_or(WAIT_MS, |timeout| timeout.ms);
         if ms > WAIT_MS_MAX {
-            let detail = format!("timeout_seconds: it is at most {}", WAIT_MS_MAX / 1000);
+            let detail = format!("timeout_seconds: must be at most {}", WAIT_MS_MAX / 1000);
             return Err(Problem::new(&kinds::INVALID_QUERY, detail));
         }
         Ok(Duration::from_millis(ms))

@@ -1,6 +1,6 @@
-//! What a process has once and tests provide themselves: the clock, random ids, tasks that are
-//! joined, mailboxes between threads, and the signals to stop. Also the lock of the data directory, the
-//! folders below which files are opened, and how long cells may run guests.
+//! What a process has once and tests provide themselves: the clock, random ids, tasks that are joined,
+//! mailboxes between threads, and the signals to stop. Also locks the data directory, opens files below
+//! folders, and limits how long cells may run guests.
 
 pub mod clock;
 pub mod folder;

@@ -320,7 +320,7 @@ fn a_wait_begins_before_its_host() {
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut note = String::new();
     said.read_line(&mut note).unwrap();
-    let expected = format!("no host answers at {server}; asking again until one does\n");
+    let expected = format!("no host answers at {server}; retrying\n");
     assert_eq!(note, expected);
     let listener = UnixListener::bind(&socket).unwrap();
     let done = job("completed", COMPLETED);

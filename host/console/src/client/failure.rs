@@ -41,14 +41,14 @@ impl Client {
         let error = CliError::new(Exit::Unreachable, doing, cause);
         if never_connected {
             error.next(
-                "start a host with `host serve --data DIR`, or name another one with --server URL \
-                 or HOST_SERVER",
+                "start a host with `host serve --data DIR`, or choose another one with --server URL or \
+                 HOST_SERVER",
             )
         } else if only_reads {
-            error.next("try again; if that fails too, look at the log of the host")
+            error.next("try again; if that fails too, look at the host's log")
         } else {
             error.next(
-                "the host may have done it: check before you repeat it (an enqueue with \
+                "the request may have taken effect: check before you repeat it (an enqueue with \
                  --unique-key is safe to repeat)",
             )
         }
@@ -63,7 +63,7 @@ impl Client {
         let Ok(problem) = serde_json::from_str::<Problem>(body) else {
             let cause = format!("{} answered {status} without a reason", self.shown);
             return CliError::new(Exit::Failed, doing, cause).next(format!(
-                "check that a host listens at this address: `curl {}/healthz`",
+                "check that a host is listening at this address: `curl {}/healthz`",
                 self.shown
             ));
         };

@@ -1,4 +1,4 @@
-//! Connects the client to a host's local socket. Nothing is sent to a socket of another user.
+//! Connects the client to a host's local socket. Sends nothing to a socket of another user.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -32,13 +32,13 @@ impl Connector<()> for Local {
         _: Option<()>,
     ) -> Result<Option<Connection>, Error> {
         let socket = UnixStream::connect(&self.0).map_err(|error| match error.kind() {
-            // There is no host, as if nobody listened on a port.
+            // No host is there, as if nobody listened on a port.
             ErrorKind::NotFound => io::Error::new(ErrorKind::ConnectionRefused, error),
             _ => error,
         })?;
         let host = socket_peercred(&socket).map_err(io::Error::from)?.uid;
         if host != geteuid() && !host.is_root() {
-            let whose = format!("it belongs to the user {}", host.as_raw());
+            let whose = format!("it belongs to user {}", host.as_raw());
             return Err(Error::Io(io::Error::new(
                 ErrorKind::PermissionDenied,
                 whose,
@@ -82,7 +82,7 @@ impl Transport for Connection {
     }
 
     fn is_open(&mut self) -> bool {
-        // A connection on which nothing is expected is closed if there is something to read.
+        // An idle connection that becomes readable is closed.
         let mut byte = [0];
         let open = self.socket.set_nonblocking(true);
         let read = open.and_then(|()| self.socket.read(&mut byte));
@@ -117,7 +117,7 @@ mod tests {
     /// A user that owns nothing.
     const NOBODY: u32 = 65_534;
 
-    /// Needs root, which alone can be another user.
+    /// Needs root, because only root can switch users.
     #[test]
     fn a_socket_of_another_user_is_sent_nothing() {
         if !geteuid().is_root() {
@@ -129,15 +129,15 @@ mod tests {
         let at = path.clone();
         let listener = std::thread::spawn(move || {
             let nobody = Uid::from_raw(NOBODY);
-            // Of this thread alone, which ends with it.
+            // Only for this thread, which then ends.
             set_thread_res_uid(nobody, nobody, nobody).unwrap();
             UnixListener::bind(at).unwrap()
         });
         let listener = listener.join().unwrap();
         let client = Client::new(&format!("unix://{}", path.display())).unwrap();
         let refused = client.post("ask", "/api/v1/jobs", "{}").unwrap_err();
-        let said = format!("{refused:?}");
-        assert!(said.contains("belongs to the user 65534"), "{said}");
+        let message = format!("{refused:?}");
+        assert!(message.contains("belongs to user 65534"), "{message}");
         let mut sent = Vec::new();
         let (mut stream, _) = listener.accept().unwrap();
         stream.read_to_end(&mut sent).unwrap();

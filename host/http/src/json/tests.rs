@@ -62,12 +62,12 @@ fn a_value_that_is_no_variant_is_data() {
     assert!(read::<Words>(br#"{"_word":"A"}"#).is_ok());
     for text in [r#"{"_word":5}"#, r#"{"_word":null}"#, r#"{"_word":"B"}"#] {
         let error = read::<Words>(text.as_bytes()).unwrap_err();
-        let JsonError::Data(said) = &error else {
+        let JsonError::Data(message) = &error else {
             panic!("{text}: {error:?}");
         };
         assert!(
-            said.starts_with("_word: ") && !said.contains(" at line "),
-            "{said}"
+            message.starts_with("_word: ") && !message.contains(" at line "),
+            "{message}"
         );
     }
     let broken = read::<Words>(br#"{"_word":}"#).unwrap_err();
@@ -146,7 +146,7 @@ fn a_bounded_array_stops_at_its_bound() {
 fn messages_without_a_known_field() {
     assert_eq!(
         with_nearest("unknown field `x`, there are no fields"),
-        "unknown field `x`; no field is known here"
+        "unknown field `x`; no fields are allowed here"
     );
     assert_eq!(
         with_nearest("unknown field `x`, expected `name` or `number`"),

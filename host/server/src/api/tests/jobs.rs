@@ -82,7 +82,7 @@ async fn wrong_queries_are_refused() {
         ("jobs?limit=1&limit=2", "duplicate field `limit`"),
         (
             &format!("jobs/{id}/wait?timeout_seconds=301"),
-            "it is at most 300",
+            "must be at most 300",
         ),
         (
             &format!("jobs/{id}/wait?timeout_seconds=-1"),

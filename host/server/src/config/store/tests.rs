@@ -56,7 +56,7 @@ fn a_file_with_the_address_is_the_hosts_alone() {
         let path = file(&folder, mode);
         let refusal = read_file(path.as_ref()).unwrap_err();
         let expected = format!(
-            "HOST_STORE_URL_FILE: the file {path}: others may read it; run chmod 600 on it"
+            "HOST_STORE_URL_FILE: the file {path}: other users may read it; run chmod 600 on it"
         );
         assert!(refusal.starts_with(&expected), "{refusal}");
         assert!(!refusal.contains("geheim"), "{refusal}");
