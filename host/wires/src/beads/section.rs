@@ -9,7 +9,7 @@ use host_core::name::Name;
 
 use super::EXECUTOR;
 use super::worker_section::{self, WorkerConfig};
-use crate::kit::stream::CONNECTIONS_MAX;
+use crate::kit::driver::CONNECTIONS_MAX;
 use crate::wire::section::{ConfigError, Section, refused};
 use crate::wire::settings::Setting;
 

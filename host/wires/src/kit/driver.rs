@@ -1,19 +1,20 @@
-//! A hub connects one session with its connections, the clock and the host. Any thread may submit
-//! input. If the hub is free, that thread processes all waiting input; otherwise it returns at
+//! A hub connects one session with its connections and requests, the clock and the host. Any thread may
+//! submit input. If the hub is free, that thread processes all waiting input; otherwise it returns at
 //! once.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::{Entry, HashMap};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use host_core::port::lease::Respond;
 use host_core::port::{Clock, Counters};
 use host_core::time::Time;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::outbox::Outbox;
-use super::session::{Action, Actions, Link, Moment, Peer, Session};
+use super::session::{Action, Actions, Link, Moment, Session};
 
 /// The default limit on the open connections of a hub.
 pub const CONNECTIONS_MAX: usize = 4_096;
@@ -30,11 +31,35 @@ pub trait EffectHandler<S: Session>: Send + Sync + Sized + 'static {
     fn handle(&self, hub: &Arc<Hub<S, Self>>, effect: S::Effect);
 }
 
+/// Where the messages to one link go.
+pub(super) trait Outlet<M>: Send {
+    /// Takes a message. Returns whether it takes more.
+    fn put(&mut self, message: M) -> bool;
+
+    /// Takes no more messages.
+    fn close(&mut self);
+}
+
+/// A request is answered once.
+pub(super) struct Reply<M>(Option<oneshot::Sender<M>>);
+
+impl<M: Send> Outlet<M> for Reply<M> {
+    fn put(&mut self, message: M) -> bool {
+        // A requester that has gone closes its link.
+        let _gone = self.0.take().map(|requester| requester.send(message));
+        false
+    }
+
+    fn close(&mut self) {
+        self.0 = None;
+    }
+}
+
 /// One step of a session.
 pub(super) enum Input<S: Session> {
-    Peer(Link, Peer),
-    Opened(Link, Arc<Outbox>),
+    Opened(Link, Box<dyn Outlet<S::Out>>),
     Message(Link, S::In),
+    Request(Link, S::In, Reply<S::Out>),
     /// Nothing more can be read from the connection.
     Broken(Link),
     Event(S::Event),
@@ -51,7 +76,7 @@ struct Inbox<S: Session> {
 /// A session with its connections. Only the processing thread changes it.
 struct Core<S: Session> {
     session: S,
-    links: HashMap<Link, Arc<Outbox>>,
+    links: HashMap<Link, Box<dyn Outlet<S::Out>>>,
     actions: Actions<S::Out, S::Effect>,
     /// The earliest time at which the session will be woken.
     armed: Option<Time>,
@@ -135,10 +160,27 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
     /// Assigns a link to an accepted connection if there is room. The permit holds its place.
     pub(super) fn admit(&self) -> Option<(OwnedSemaphorePermit, Link)> {
         let permit = Arc::clone(&self.connections).try_acquire_owned().ok()?;
-        Some((
-            permit,
-            Link(self.links_made.fetch_add(1, Ordering::Relaxed)),
-        ))
+        Some((permit, self.link()))
+    }
+
+    fn link(&self) -> Link {
+        Link(self.links_made.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Submits a request and waits for its answer; `None` if the session gives none. A requester that
+    /// stops waiting closes the request.
+    pub async fn request(self: &Arc<Self>, message: S::In) -> Option<S::Out> {
+        let (sender, answer) = oneshot::channel();
+        let mut request = Requester {
+            hub: self,
+            link: self.link(),
+            is_waiting: true,
+        };
+        let reply = Reply(Some(sender));
+        self.submit(Input::Request(request.link, message, reply));
+        let answer = answer.await.ok();
+        request.is_waiting = answer.is_none();
+        answer
     }
 
     /// Returns the memory that large frames share, one permit for each KiB.
@@ -151,9 +193,23 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         self.submit(Input::Event(event));
     }
 
+    /// Returns what reports an answer of the host to the session.
+    pub fn responder<T: Send>(
+        self: &Arc<Self>,
+        event: impl FnOnce(T) -> S::Event + Send + 'static,
+    ) -> Box<dyn Respond<T>> {
+        let hub = Arc::clone(self);
+        Box::new(Responder { hub, event })
+    }
+
     /// Reads something from the session.
     pub fn inspect<R>(&self, read: impl FnOnce(&S) -> R) -> R {
         read(&lock(&self.core).session)
+    }
+
+    /// Notes something in the session that leads to no action.
+    pub(super) fn note(&self, note: impl FnOnce(&mut S)) {
+        note(&mut lock(&self.core).session);
     }
 
     /// Wakes the session when a timer is due. Never returns.
@@ -174,6 +230,17 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
                 () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
                 () = self.rearmed.notified() => {}
             }
+        }
+    }
+
+    /// Wakes the session if a timer is due by the clock of a test.
+    #[cfg(test)]
+    pub(crate) fn pass_time(self: &Arc<Self>) {
+        if self
+            .inspect(S::wakeup)
+            .is_some_and(|due| due <= self.clock.now())
+        {
+            self.submit(Input::TimePassed);
         }
     }
 
@@ -259,27 +326,25 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         };
         let (session, actions) = (&mut core.session, &mut core.actions);
         match input {
-            Input::Peer(link, peer) => session.on_peer(link, peer),
-            Input::Opened(link, outbox) => {
-                core.links.insert(link, outbox);
+            Input::Opened(link, outlet) => {
+                core.links.insert(link, outlet);
                 session.on_open(at.now, link, actions);
             }
-            Input::Message(link, message) => {
-                // Timers that are due come before messages of peers.
-                if session.wakeup().is_some_and(|due| due <= at.now) {
-                    session.on_wakeup(at.now, actions);
-                }
-                session.on_message(at, link, message, actions);
+            Input::Message(link, message) => hear(at, session, link, message, actions),
+            Input::Request(link, message, reply) => {
+                core.links.insert(link, Box::new(reply));
+                hear(at, session, link, message, actions);
             }
             Input::Broken(link) => {
-                if let Some(outbox) = core.links.get(&link) {
-                    outbox.close();
+                if let Some(outlet) = core.links.get_mut(&link) {
+                    outlet.close();
                 }
             }
             Input::Event(event) => session.on_event(at, event, actions),
             Input::Closed(link) => {
-                core.links.remove(&link);
-                session.on_closed(at.now, link, actions);
+                if core.links.remove(&link).is_some() {
+                    session.on_closed(at.now, link, actions);
+                }
             }
             Input::TimePassed => session.on_wakeup(at.now, actions),
         }
@@ -289,18 +354,73 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         for action in core.actions.drain() {
             match action {
                 Action::Send(link, message) => {
-                    if let Some(outbox) = core.links.get(&link) {
-                        outbox.put(|out| S::write(&message, out));
+                    if let Entry::Occupied(mut outlet) = core.links.entry(link)
+                        && !outlet.get_mut().put(message)
+                    {
+                        outlet.remove();
                     }
                 }
                 Action::Close(link) => {
-                    if let Some(outbox) = core.links.get(&link) {
-                        outbox.close();
+                    if let Some(outlet) = core.links.get_mut(&link) {
+                        outlet.close();
                     }
                 }
                 Action::Effect(effect) => self.handler.handle(self, effect),
                 Action::Count(refusal) => self.counters.refused(S::WIRE, refusal),
             }
         }
+    }
+}
+
+/// Timers that are due come before messages of peers.
+fn hear<S: Session>(
+    at: Moment,
+    session: &mut S,
+    link: Link,
+    message: S::In,
+    actions: &mut Actions<S::Out, S::Effect>,
+) {
+    if session.wakeup().is_some_and(|due| due <= at.now) {
+        session.on_wakeup(at.now, actions);
+    }
+    session.on_message(at, link, message, actions);
+}
+
+/// Closes its request, unless it was answered.
+struct Requester<'a, S: Session, H: EffectHandler<S>> {
+    hub: &'a Arc<Hub<S, H>>,
+    link: Link,
+    is_waiting: bool,
+}
+
+impl<S: Session, H: EffectHandler<S>> Drop for Requester<'_, S, H> {
+    fn drop(&mut self) {
+        if self.is_waiting {
+            self.hub.submit(Input::Closed(self.link));
+        }
+    }
+}
+
+/// Reports an answer of the host to a session.
+struct Responder<S: Session, H, F> {
+    hub: Arc<Hub<S, H>>,
+    event: F,
+}
+
+impl<T, S, H, F> Respond<T> for Responder<S, H, F>
+where
+    T: Send,
+    S: Session,
+    H: EffectHandler<S>,
+    F: FnOnce(T) -> S::Event + Send,
+{
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    fn respond(self: Box<Self>, answer: T) -> Result<(), T> {
+        let Self { hub, event } = *self;
+        hub.report(event(answer));
+        Ok(())
     }
 }
