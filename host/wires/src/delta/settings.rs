@@ -1,7 +1,16 @@
-//! The keys of `[protocol.delta]`, as data.
+//! The keys of `[protocol.delta]` as data; below, how they are read.
+
+mod orchestrator;
+mod tokens;
+mod worker;
 
 use crate::wire::section::inherited_variables;
 use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
+
+pub(super) use self::orchestrator::{DeltaConfig, Launch, PoolConfig, Times};
+#[cfg(test)]
+pub(super) use self::tokens::Tokens;
+pub(super) use self::worker::WorkerSettings;
 
 pub(super) const LEASE_TTL: &str = "protocol.delta.lease_ttl_seconds";
 pub(super) const HEARTBEAT_INTERVAL: &str = "protocol.delta.heartbeat_interval_seconds";

@@ -208,8 +208,8 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
     }
 
     /// Notes something in the session that leads to no action.
-    pub(super) fn note(&self, note: impl FnOnce(&mut S)) {
-        note(&mut lock(&self.core).session);
+    pub fn note<R>(&self, note: impl FnOnce(&mut S) -> R) -> R {
+        note(&mut lock(&self.core).session)
     }
 
     /// Wakes the session when a timer is due. Never returns.
