@@ -134,16 +134,18 @@ impl Place {
             began_at: self.pool.clock.now(),
             lease: LeaseText::of(job, lease),
         };
-        let files = match self.files(granted) {
-            Ok(files) => files,
-            Err(error) => {
-                give_back(pools, named, NOT_BEGUN).await;
-                return Err(format!("the lease of a job cannot be written: {error}"));
-            }
-        };
+        let made = self.files(granted);
+        let (files, folder) =
+            match made.and_then(|files| files.open().map(|folder| (files, folder))) {
+                Ok(made) => made,
+                Err(error) => {
+                    give_back(pools, named, NOT_BEGUN).await;
+                    return Err(format!("the lease of a job cannot be written: {error}"));
+                }
+            };
         pools.report(Event::HandedOut(lease));
         let (clock, logs) = (Arc::clone(&self.pool.clock), pools.logs());
-        let log = JobLog::new(attempt, files.log(), clock, logs);
+        let log = JobLog::new(attempt, folder, clock, logs);
         let (stop, stops) = Stop::channel();
         let ended = self.live(&named, (&files, &log), &stop, stops);
         let ended = ended.await;
