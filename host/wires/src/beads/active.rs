@@ -19,7 +19,9 @@ use super::orchestrator::{Event, Orchestrator};
 use super::settings::WorkerConfig;
 use super::settings::{BeadsConfig, OrchestratorConfig};
 use super::socket::Bound;
-use crate::kit::stream::{Hub, Moment, Session as _, accept};
+use crate::kit::driver::Hub;
+use crate::kit::session::{Moment, Session as _};
+use crate::kit::stream::accept;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports, STOP_TIME_MAX};
 

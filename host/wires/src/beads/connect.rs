@@ -25,8 +25,10 @@ use super::program::{CALL_TIME, Calls, Program};
 use super::settings::WorkerConfig;
 use super::worker::{Effect, Event, GRACE_MS, Worker};
 use crate::kit::backoff::Backoff;
+use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::process::Launcher;
-use crate::kit::stream::{EffectHandler, Hub, Link, Moment, Session as _, serve_connection};
+use crate::kit::session::{Link, Moment, Session as _};
+use crate::kit::stream::serve_connection;
 use crate::kit::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 

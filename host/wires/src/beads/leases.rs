@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use super::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
 use super::settings::OrchestratorConfig;
-use crate::kit::stream::{EffectHandler, Hub};
+use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::text::cut_marked;
 
 /// The longest title, in bytes.

@@ -11,7 +11,7 @@ use host_core::name::Name;
 
 pub(super) use self::worker::WorkerConfig;
 use super::EXECUTOR;
-use crate::kit::stream::CONNECTIONS_MAX;
+use crate::kit::driver::CONNECTIONS_MAX;
 use crate::settings;
 use crate::wire::section::{ConfigError, Section, inherited_variables, refused};
 use crate::wire::settings::WorkerFlag;

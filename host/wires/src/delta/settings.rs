@@ -1,10 +1,19 @@
-//! The keys of `[protocol.delta]` and the options of `host worker delta`, as data.
+//! The keys of `[protocol.delta]` and the options of `host worker delta`; below, how they are read.
 
-use super::section::SECONDS_MAX;
-use super::worker_section::CONCURRENCY_MAX;
+mod orchestrator;
+mod tokens;
+mod worker;
+
 use crate::wire::section::inherited_variables;
 use crate::wire::settings::{Kind, Setting, WorkerFlag, WorkerRole};
 use crate::{settings, table_settings};
+
+use self::orchestrator::SECONDS_MAX;
+pub(super) use self::orchestrator::{DeltaConfig, Launch, PoolConfig, Times};
+#[cfg(test)]
+pub(super) use self::tokens::Tokens;
+use self::worker::CONCURRENCY_MAX;
+pub(super) use self::worker::WorkerSettings;
 
 /// The tables of orchestrators.
 pub(super) const ORCHESTRATORS: &str = "protocol.delta.orchestrators";
