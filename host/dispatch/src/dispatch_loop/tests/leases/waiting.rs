@@ -29,7 +29,7 @@ async fn a_worker_that_waits_is_answered_when_a_job_comes(engine: Engine) {
     let waiting = worker.asks(&["pulled"], LONG_MS);
     let elsewhere = bench.enqueue(job_for("pulled-too")).await;
     let id = bench.enqueue(pulled()).await;
-    let granted = answered(waiting).await.unwrap();
+    let granted = one(waiting).await.unwrap();
     assert_eq!(granted.job, id);
     assert_eq!(granted.assignment.handler, "work");
     assert_eq!(granted.assignment.params.as_str(), "{\"n\":1}");
@@ -43,7 +43,7 @@ async fn a_worker_that_waits_is_answered_when_a_job_comes(engine: Engine) {
     let mut later = pulled();
     later.run_at = Some(bench.clock.now().plus_ms(SHORT_MS));
     let later = bench.enqueue(later).await;
-    assert_eq!(answered(waiting).await.unwrap().job, later);
+    assert_eq!(one(waiting).await.unwrap().job, later);
     worker.audit.assert_kept();
     bench.stop().await;
 }
@@ -58,7 +58,7 @@ async fn a_wait_ends_without_work(engine: Engine) {
     let id = bench.enqueue(job_for("pulled-too")).await;
     assert_eq!(bench.read(id).await.lifecycle.state, State::Available);
     let id = bench.enqueue(pulled()).await;
-    assert_eq!(answered(longer).await.unwrap().job, id);
+    assert_eq!(one(longer).await.unwrap().job, id);
     bench.stop().await;
 }
 
@@ -88,7 +88,7 @@ async fn the_first_executor_that_has_a_job_comes_first(engine: Engine) {
     }
     let waiting = worker.asks(&both, LONG_MS);
     let late = bench.enqueue(job_for("pulled-too")).await;
-    assert_eq!(answered(waiting).await.unwrap().job, late);
+    assert_eq!(one(waiting).await.unwrap().job, late);
     bench.stop().await;
 }
 
@@ -145,7 +145,7 @@ async fn many_workers_get_different_jobs(engine: Engine) {
     }
     let mut granted = Vec::new();
     for answer in waiting {
-        granted.push(answered(answer).await.unwrap());
+        granted.push(one(answer).await.unwrap());
     }
     let given: BTreeSet<_> = granted.iter().map(|granted| granted.job).collect();
     assert_eq!(given, ids);
@@ -161,12 +161,12 @@ async fn many_workers_get_different_jobs(engine: Engine) {
 /// A worker that disconnects just before its answer comes.
 struct Gone;
 
-impl Respond<Option<Granted>> for Gone {
+impl Respond<Vec<Granted>> for Gone {
     fn is_gone(&self) -> bool {
         false
     }
 
-    fn respond(self: Box<Self>, answer: Option<Granted>) -> Result<(), Option<Granted>> {
+    fn respond(self: Box<Self>, answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
         Err(answer)
     }
 }
@@ -237,7 +237,7 @@ async fn a_full_disk_refuses_messages_and_grants_nothing(engine: Engine) {
     assert_eq!(worker.ask(&["pulled"], SHORT_MS).await, None);
     let waiting = worker.asks(&["pulled"], LONG_MS);
     disk.free();
-    assert_eq!(answered(waiting).await.unwrap().job, id);
+    assert_eq!(one(waiting).await.unwrap().job, id);
     worker.tell(&granted, completed()).await.unwrap();
     worker.audit.assert_kept();
     bench.stop().await;
