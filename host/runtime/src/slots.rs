@@ -253,3 +253,6 @@ impl LeaseEvents for Slots {
         self.grace_ms
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,13 +123,6 @@ impl PushedAttempts {
         events.cancelled(job(number), lease(number), grace_ms);
     }
 
-    /// Answers as a host that stops.
-    pub(crate) fn stop(&self) {
-        for (_, respond) in std::mem::take(&mut *lock(&self.waiting)) {
-            let _gone = respond.respond(Vec::new()).is_err();
-        }
-    }
-
     pub(crate) async fn until(&self, what: &str, is_it: impl Fn(&Self) -> bool) {
         let mut changes = self.changes.subscribe();
         let reached = timeout(BOUND, changes.wait_for(|_| is_it(self))).await;

@@ -90,13 +90,12 @@ impl<P: CellPort> DispatchLoop<P> {
             }
             Effect::Revoke { lease } => {
                 self.params_in_flight.end(lease);
-                let is_held = self.workers.table.revoke(lease);
-                // Last: while the lease is held, heartbeats report progress.
+                // First: until then heartbeats are answered from memory and report progress.
+                self.workers.table.forget_stored(job);
                 self.shared.live.forget(job);
-                if is_held {
+                if self.workers.table.revoke(lease) {
                     self.numbers.lost();
                 } else {
-                    self.workers.table.forget_stored(job);
                     self.cells.pool.revoke(now, lease);
                 }
             }

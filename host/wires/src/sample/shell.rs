@@ -38,7 +38,7 @@ impl EffectHandler<Peers> for Host {
                 slots.ended(tag, format!("{name}/1"), end);
             }
             (Self::Executor(..), Effect::Run(tag, _)) => {
-                hub.report(Event::Answer(tag, Answer::Busy))
+                hub.report(Event::Answer(tag, Answer::Busy));
             }
             _ => {}
         }

@@ -93,10 +93,12 @@ impl Bench {
         }
     }
 
-    fn give(&self, tag: u64, handler: &str, timeout_ms: u64) {
+    async fn give(&self, tag: u64, handler: &str, timeout_ms: u64) {
         let params = format!("{{\"tag\":{tag}}}");
         let assignment = assignment(tag, handler, &params, timeout_ms);
-        assert!(self.host.give("own", tag, assignment), "there is no room");
+        // The pool asks for the next attempt just after it has told the end of one.
+        let given = |host: &PushedAttempts| host.give("own", tag, assignment.clone());
+        self.host.until("room", given).await;
     }
 
     async fn until_capacity(&self, attempts: usize) {
@@ -243,7 +245,7 @@ async fn a_pool_of_processes_does_the_work_of_both_dialects() {
         let health = bench.pool.health();
         assert_ne!(health[0].address, health[1].address);
         for tag in 0..8 {
-            bench.give(tag, "echo", 20_000);
+            bench.give(tag, "echo", 20_000).await;
         }
         for tag in 0..8 {
             let (_, end) = bench.host.end_of(tag).await;
@@ -264,15 +266,15 @@ async fn a_process_that_dies_loses_its_work_and_is_replaced() {
     let bench = Bench::start(ourselves(1), 2, Dialect::Current);
     bench.until_capacity(2).await;
     let first = bench.pool.health()[0].pid;
-    bench.give(0, "hang", 20_000);
-    bench.give(1, "exit", 20_000);
+    bench.give(0, "hang", 20_000).await;
+    bench.give(1, "exit", 20_000).await;
     for tag in 0..2 {
         let (executor, end) = bench.host.end_of(tag).await;
         assert_eq!(executor, "own/1");
         assert!(matches!(end, End::LostWithOthers(_)), "{end:?}");
     }
     bench.until_replaced(first).await;
-    bench.give(2, "echo", 20_000);
+    bench.give(2, "echo", 20_000).await;
     assert!(is_completed(&bench.host.end_of(2).await.1));
     bench.stop().await;
 }
@@ -282,11 +284,11 @@ async fn a_runner_that_is_stuck_is_killed_and_replaced() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
     bench.until_capacity(1).await;
     let first = bench.pool.health()[0].pid;
-    bench.give(0, "wedge", 300);
+    bench.give(0, "wedge", 300).await;
     let (_, end) = bench.host.end_of(0).await;
     assert_eq!(failure_kind(&end), Some(FailureKind::TimedOut));
     bench.until_replaced(first).await;
-    bench.give(1, "echo", 20_000);
+    bench.give(1, "echo", 20_000).await;
     assert!(is_completed(&bench.host.end_of(1).await.1));
     bench.stop().await;
 }
@@ -296,8 +298,8 @@ async fn a_cancel_reaches_the_runner_and_a_restart_replaces_it() {
     for dialect in [Dialect::Current, Dialect::Documented] {
         let bench = Bench::start(ourselves(1), 2, dialect);
         bench.until_capacity(2).await;
-        bench.give(0, "hang", 20_000);
-        bench.give(1, "hang", 20_000);
+        bench.give(0, "hang", 20_000).await;
+        bench.give(1, "hang", 20_000).await;
         bench.host.cancel(0, 500);
         let (_, end) = bench.host.end_of(0).await;
         assert_eq!(end, End::Outcome(Outcome::Cancelled { partial: None }));
@@ -318,9 +320,9 @@ async fn an_external_runner_is_used_while_it_is_there() {
     let host = Host::start(listener);
     let bench = Bench::start(Source::External(address), 3, Dialect::Current);
     bench.until_capacity(3).await;
-    bench.give(0, "echo", 20_000);
+    bench.give(0, "echo", 20_000).await;
     assert!(is_completed(&bench.host.end_of(0).await.1));
-    bench.give(1, "deaf", 20_000);
+    bench.give(1, "deaf", 20_000).await;
     host.handlers.until_running(1).await;
     assert_eq!(bench.pool.health()[0].reason, None);
     host.stop().await;
@@ -333,7 +335,7 @@ async fn an_external_runner_is_used_while_it_is_there() {
         .await;
     let host = Host::start(bind(address).await.unwrap());
     bench.until_capacity(3).await;
-    bench.give(2, "echo", 20_000);
+    bench.give(2, "echo", 20_000).await;
     assert!(is_completed(&bench.host.end_of(2).await.1));
     bench.stop().await;
     host.stop().await;
@@ -343,7 +345,7 @@ async fn an_external_runner_is_used_while_it_is_there() {
 async fn what_a_runner_writes_goes_to_the_log_of_its_only_job() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
     bench.until_capacity(1).await;
-    bench.give(0, "shout", 20_000);
+    bench.give(0, "shout", 20_000).await;
     bench.host.end_of(0).await;
     let is_shouted =
         |line: &String| line.starts_with(&job_id(0)) && line.ends_with("shouted by a handler");
@@ -360,7 +362,7 @@ async fn every_line_goes_to_the_job_that_wrote_it() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
     bench.until_capacity(1).await;
     for tag in 0..200 {
-        bench.give(tag, "shout", 20_000);
+        bench.give(tag, "shout", 20_000).await;
         let (_, end) = bench.host.end_of(tag).await;
         assert!(is_completed(&end), "{end:?}");
         // The line is there with the end, not some time after it.

@@ -18,6 +18,7 @@ on_both_stores!(
     a_look_at_several_executors_is_one_look,
     the_most_urgent_job_comes_first,
     many_workers_get_different_jobs,
+    one_claim_fills_the_slots_of_a_request,
     a_worker_that_has_gone_costs_no_attempt,
     executors_that_are_pushed_to_keep_their_room,
     a_full_disk_refuses_messages_and_grants_nothing,
@@ -155,6 +156,33 @@ async fn many_workers_get_different_jobs(engine: Engine) {
         worker.tell(granted, completed()).await.unwrap();
         worker.audit.assert_settled();
     }
+    bench.stop().await;
+}
+
+async fn one_claim_fills_the_slots_of_a_request(engine: Engine) {
+    let bench = engine.bench().await;
+    let worker = Worker::of(&bench, "w", LONG);
+    let ask = |slots| {
+        let (respond, answer) = respond();
+        let request = LeaseRequest {
+            slots,
+            ..worker.request(&["pulled-too", "pulled"], LONG_MS)
+        };
+        worker.audit.lease(request, respond);
+        answer
+    };
+    let (three, five) = (ask(3), ask(5));
+    let jobs: Vec<_> = (0..4).map(|_| pulled()).collect();
+    let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
+    let (three, five) = (answered(three).await, answered(five).await);
+    let granted = |all: &[Granted]| all.iter().map(|it| it.job).collect::<Vec<_>>();
+    assert_eq!(granted(&three), ids[..3]);
+    assert_eq!(granted(&five), ids[3..]);
+    for granted in three.iter().chain(&five) {
+        worker.tell(granted, completed()).await.unwrap();
+    }
+    worker.audit.assert_settled();
     bench.stop().await;
 }
 
