@@ -2,7 +2,6 @@
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_core::port::Assign;
 
 use super::Pools;
 use crate::delta::NAME;
@@ -45,14 +44,6 @@ impl Executors for Pools {
 
     fn policy(&self, _: &Name) -> Policy {
         self.config.times.policy()
-    }
-
-    fn open(&self, _: &Name) -> Option<Box<dyn Assign>> {
-        None
-    }
-
-    fn is_pulled(&self, executor: &Name) -> bool {
-        self.find_lane(executor) == Found::Here
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -221,12 +221,13 @@ impl EffectHandler<Orchestrator> for Host {
                 let request = LeaseRequest {
                     executors,
                     worker: asked.worker.clone(),
+                    slots: 1,
                     hold,
                     wait_ms,
                     events: Some(lease_events(hub)),
                 };
                 let granted =
-                    |granted: Option<Granted>| Event::Granted(asked, granted.map(Box::new));
+                    |mut granted: Vec<Granted>| Event::Granted(asked, granted.pop().map(Box::new));
                 leases.lease(request, self.requests.responder(hub, tag, granted));
             }
             Effect::Withdraw(tag) => self.requests.withdraw(tag),
