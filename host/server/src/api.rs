@@ -20,7 +20,6 @@ pub mod problem;
 mod queues;
 mod routes;
 mod runners;
-mod view;
 mod waiting;
 mod wire_routes;
 

@@ -18,7 +18,7 @@ use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
 use host_http::local::LocalListener;
 use host_store::StoreError;
-use host_wires::wire::{Active, OpenError, Place};
+use host_wires::wire::{self, Active, OpenError};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use thiserror::Error;
@@ -289,12 +289,12 @@ fn local(config: &Config) -> Result<Option<LocalListener>, ServeError> {
 
 /// Opens all wires.
 async fn open(config: &Config) -> Result<Vec<Box<dyn Active>>, ServeError> {
-    let place = Place::Serve {
+    let mode = wire::Mode::Serve {
         data: config.data.clone(),
     };
     let mut active = Vec::new();
     for wire in &config.wires {
-        let opened = wire.configured.open(&place).await;
+        let opened = wire.configured.open(&mode).await;
         active.push(opened.map_err(ServeError::Wire)?);
     }
     Ok(active)

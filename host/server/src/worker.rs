@@ -27,7 +27,7 @@ use host_runtime::stops::{Stops, StopsError};
 use host_runtime::tasks::Tasks;
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
-use host_wires::wire::{self, Configured, OpenError, Place, Ports};
+use host_wires::wire::{self, Configured, Mode, OpenError, Ports};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
 use tokio::runtime::Runtime;
@@ -124,10 +124,10 @@ pub fn run(
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let stopping = stop_on_signals(Stops::listen(None, crate::serve::END_TIMEOUT)?);
-        let place = Place::Worker {
+        let mode = Mode::Worker {
             state: config.state.clone(),
         };
-        let mut active = wire.open(&place).await.map_err(WorkerError::Wire)?;
+        let mut active = wire.open(&mode).await.map_err(WorkerError::Wire)?;
         if active.ends_with_parent() {
             end_with_parent()?;
         }

@@ -112,12 +112,12 @@ pub trait Configured: fmt::Debug + Send + Sync {
 
     /// Opens what the wire needs before the host starts: listens, takes a name. Fails if the
     /// host could not serve it.
-    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>>;
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>>;
 }
 
-/// For whom a wire is opened.
+/// The command that opens a wire.
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Mode {
     /// `host serve`: both roles, with this data directory.
     Serve {
         /// Where the host keeps everything; the wire may keep files of its own there.

@@ -14,6 +14,7 @@ struct Rule {
     never_directly: &'static [&'static str],
 }
 
+const API: &str = "host-api";
 const DISPATCH: &str = "host-dispatch";
 const WIRES: &str = "host-wires";
 const SERVER: &str = "host-server";
@@ -27,6 +28,11 @@ const RULES: &[Rule] = &[
     Rule {
         package: "host-runtime",
         never: &["axum", "hyper", "rusqlite", "redis", "toml", "clap"],
+        never_directly: &[],
+    },
+    Rule {
+        package: API,
+        never: &["tokio", "axum", "hyper", "clap"],
         never_directly: &[],
     },
     Rule {
@@ -86,6 +92,7 @@ const RULES: &[Rule] = &[
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-core", &[]),
     ("host-toolchain", &[]),
+    (API, &["host-core"]),
     ("host-runtime", &["host-core"]),
     ("host-console", &["host-core"]),
     ("host-store", &["host-core"]),
@@ -104,6 +111,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
         SERVER,
         &[
             "host-core",
+            API,
             "host-runtime",
             "host-store",
             "host-cells",

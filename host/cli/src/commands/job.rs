@@ -15,19 +15,18 @@ pub(crate) mod trial;
 mod wait;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Deref;
 
 use clap::{Args, Subcommand};
+use host_api::attempt::FailureView;
+use host_api::job::{JobView, ProgressView};
 use host_console::client::{Answer, Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::{human, plain};
 use host_core::job::State;
 use host_core::time::Time;
 use serde::Deserialize;
-use serde_json::value::RawValue;
-
-use super::node::NodeView;
 
 /// Enqueue, show, cancel and retry jobs.
 #[derive(Debug, Args)]
@@ -78,84 +77,17 @@ impl Job {
     }
 }
 
-/// A job as the API shows it: the fields that commands print.
+/// A job as the API shows it, with what commands tell of it.
 #[derive(Debug, Deserialize)]
-struct View {
-    id: String,
-    state: String,
-    handler: String,
-    queue: String,
-    priority: u8,
-    #[serde(default)]
-    attempt: u32,
-    max_attempts: Option<u32>,
-    attempts_charged: Option<u32>,
-    #[serde(default)]
-    attempts_lost: u32,
-    #[serde(default)]
-    waited_ms: u64,
-    #[serde(default)]
-    ran_ms: u64,
-    node: Option<NodeView>,
-    #[serde(default)]
-    wire: String,
-    external_id: Option<String>,
-    enqueued_at: Option<String>,
-    run_at: Option<String>,
-    finished_at: Option<String>,
-    kept_until: Option<String>,
-    deadline: Option<String>,
-    cancel_requested_at: Option<String>,
-    waits_because: Option<String>,
-    unique_key: Option<String>,
-    #[serde(default)]
-    depends_on: Vec<String>,
-    #[serde(default)]
-    attributes: BTreeMap<String, String>,
-    progress: Option<ProgressView>,
-    params: Option<Box<RawValue>>,
-    result: Option<Box<RawValue>>,
-    failure: Option<FailureView>,
-}
+#[serde(transparent)]
+struct View(JobView);
 
-/// The progress that a job reports.
-#[derive(Debug, Deserialize)]
-struct ProgressView {
-    percent: Option<f32>,
-    #[serde(default)]
-    message: String,
-}
+impl Deref for View {
+    type Target = JobView;
 
-/// Why an attempt did not complete.
-#[derive(Debug, Deserialize)]
-struct FailureView {
-    kind: String,
-    #[serde(default)]
-    message: String,
-    category: Option<String>,
-    user_kind: Option<String>,
-    code: Option<String>,
-    details: Option<Box<RawValue>>,
-    stack: Option<String>,
-}
-
-/// An attempt as the API shows it.
-#[derive(Debug, Deserialize)]
-struct AttemptView {
-    number: u32,
-    #[serde(default)]
-    executor: String,
-    started_at: Option<String>,
-    finished_at: Option<String>,
-    #[serde(default)]
-    outcome: String,
-    failure: Option<FailureView>,
-    #[serde(default)]
-    fuel: u64,
-    #[serde(default)]
-    cpu_ms: f64,
-    #[serde(default)]
-    peak_memory_bytes: u64,
+    fn deref(&self) -> &JobView {
+        &self.0
+    }
 }
 
 impl View {
@@ -176,12 +108,9 @@ impl View {
 
     /// Returns how many attempts count, how many may, and what became of the others: `1/5 (+1 lost)`.
     fn attempts(&self) -> String {
-        let charged = self.attempts_charged.unwrap_or(self.attempt);
+        let charged = self.attempts_charged;
         let earlier = self.attempt.saturating_sub(charged + self.attempts_lost);
-        let mut text = match self.max_attempts {
-            Some(max) => format!("{charged}/{max}"),
-            None => charged.to_string(),
-        };
+        let mut text = format!("{charged}/{}", self.max_attempts);
         for (attempts, what) in [(self.attempts_lost, "lost"), (earlier, "before a retry")] {
             if attempts > 0 {
                 let _infallible = write!(text, " (+{attempts} {what})");
@@ -206,39 +135,36 @@ fn has_ended(state: &str) -> bool {
     State::from_name(state).is_some_and(State::is_terminal)
 }
 
-impl ProgressView {
-    fn line(&self) -> String {
-        let message = plain::line(&self.message);
-        match self.percent {
-            Some(percent) if message.is_empty() => format!("{percent:.0} %"),
-            Some(percent) => format!("{percent:.0} % {message}"),
-            None => message.into_owned(),
-        }
+/// Returns how far an attempt is, on one line.
+fn progress_line(progress: &ProgressView) -> String {
+    let message = plain::line(&progress.message);
+    match progress.percent {
+        Some(percent) if message.is_empty() => format!("{percent:.0} %"),
+        Some(percent) => format!("{percent:.0} % {message}"),
+        None => message.into_owned(),
     }
 }
 
-impl FailureView {
-    /// Returns the kind, with the handler's own name for the error if it has one.
-    fn name(&self) -> String {
-        let kind = plain::line(&self.kind);
-        match self.user_kind.as_deref().filter(|name| !name.is_empty()) {
-            Some(name) => format!("{kind} ({})", plain::line(name)),
-            None => kind.into_owned(),
-        }
+/// Returns the kind of a failure, with the handler's own name for the error if it has one.
+fn failure_name(failure: &FailureView) -> String {
+    let kind = plain::line(&failure.kind);
+    match failure.user_kind.as_deref().filter(|name| !name.is_empty()) {
+        Some(name) => format!("{kind} ({})", plain::line(name)),
+        None => kind.into_owned(),
     }
+}
 
-    /// Returns the name and the message on one line.
-    fn line(&self) -> String {
-        let name = self.name();
-        let message = plain::line(&self.message);
-        if message.is_empty() {
-            return name;
-        }
-        if message.starts_with(&format!("{name}: ")) {
-            return message.into_owned();
-        }
-        format!("{name}: {message}")
+/// Returns the name and the message of a failure on one line.
+fn failure_line(failure: &FailureView) -> String {
+    let name = failure_name(failure);
+    let message = plain::line(&failure.message);
+    if message.is_empty() {
+        return name;
     }
+    if message.starts_with(&format!("{name}: ")) {
+        return message.into_owned();
+    }
+    format!("{name}: {message}")
 }
 
 /// The length of a complete id.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use host_api::node::NamedNode;
 use host_console::client::segment;
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
@@ -68,37 +69,17 @@ struct View {
     running: Running,
 }
 
-/// A node as the API names it where it shows something else.
-#[derive(Debug, Deserialize)]
-pub(super) struct NodeView {
-    id: String,
-    name: Option<String>,
+/// Returns the name of a node if no other of `nodes` has it, else its id.
+pub(super) fn name_among(node: &NamedNode, nodes: &[&NamedNode]) -> String {
+    let is_other = |other: &&NamedNode| other.name == node.name && other.id != node.id;
+    let name = node.name.as_ref();
+    let name = name.filter(|_| !nodes.iter().any(is_other));
+    plain::line(name.unwrap_or(&node.id)).into_owned()
 }
 
-impl NodeView {
-    /// Returns its id.
-    pub(super) fn id(&self) -> String {
-        plain::line(&self.id).into_owned()
-    }
-
-    /// Returns its name if no other of `nodes` has it, else its id.
-    pub(super) fn among(&self, nodes: &[&Self]) -> String {
-        let is_other = |node: &&Self| node.name == self.name && node.id != self.id;
-        let name = self.name.as_ref();
-        match name.filter(|_| !nodes.iter().any(is_other)) {
-            Some(name) => plain::line(name).into_owned(),
-            None => self.id(),
-        }
-    }
-
-    /// Returns its name, if it is known, and its id.
-    pub(super) fn line(&self) -> String {
-        let id = self.id();
-        match &self.name {
-            Some(name) => format!("{} ({id})", plain::line(name)),
-            None => id,
-        }
-    }
+/// Returns the name of a node, if it is known, and its id.
+pub(super) fn line(node: &NamedNode) -> String {
+    plain::line(&node.to_string()).into_owned()
 }
 
 #[derive(Default, Deserialize)]

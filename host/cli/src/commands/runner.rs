@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use host_api::node::NamedNode;
 use host_console::client::segment;
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
@@ -12,7 +13,7 @@ use host_console::{human, pages, plain};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::node::NodeView;
+use super::node;
 
 /// Look at foreign runners and restart them.
 #[derive(Debug, Args)]
@@ -63,7 +64,7 @@ struct Show {
 #[derive(Deserialize)]
 struct Pool {
     name: String,
-    node: Option<NodeView>,
+    node: Option<NamedNode>,
     #[serde(default)]
     wire: String,
     #[serde(default)]
@@ -138,7 +139,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
         Some(pool) => {
             let name = plain::line(&pool.name);
             let node = pool.node.as_ref();
-            let at = node.map(|node| format!(" --node {}", node.id()));
+            let at = node.map(|node| format!(" --node {}", plain::line(&node.id)));
             let at = at.unwrap_or_default();
             format!("`host runner show {name}{at}` says why not all of it is up")
         }
@@ -154,7 +155,7 @@ impl Pool {
 }
 
 fn table(pools: &[Pool]) -> Rows {
-    let nodes: Vec<&NodeView> = pools.iter().filter_map(|pool| pool.node.as_ref()).collect();
+    let nodes: Vec<&NamedNode> = pools.iter().filter_map(|pool| pool.node.as_ref()).collect();
     let are_many = !nodes.is_empty();
     let mut columns = vec![
         Column::Left("POOL"),
@@ -178,7 +179,10 @@ fn table(pools: &[Pool]) -> Rows {
             Cell::new(plain::line(&jobs(pool))),
         ];
         if are_many {
-            let node = pool.node.as_ref().map(|node| node.among(&nodes));
+            let node = pool
+                .node
+                .as_ref()
+                .map(|node| node::name_among(node, &nodes));
             cells.insert(1, Cell::new(node.unwrap_or_default()));
         }
         rows.row(cells);
@@ -228,7 +232,7 @@ fn show(named: &Named, query: &str) -> Result<(), CliError> {
             }
         }
         if let Some(node) = &pool.node {
-            put_line(&format!("it is a pool of the node {}", node.line()))?;
+            put_line(&format!("it is a pool of the node {}", node::line(node)))?;
         }
         put_line(&format!("it is given {}", plain::line(&jobs(&pool))))
     })?;

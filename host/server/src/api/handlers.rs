@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use host_api::{raw, seconds};
 use host_cells::run::handlers::Handler;
 use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::handler::{Grants, Limits};
@@ -19,7 +20,6 @@ use utoipa::ToSchema;
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
-use super::view::{raw, seconds};
 
 /// A handler, as its component's current revision has it.
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Request, State};
+use host_api::attempt::AttemptView;
+use host_api::job::JobView;
+use host_api::node::NamedNode;
 use host_core::command::{Command, Reply};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State as JobState};
@@ -23,7 +26,6 @@ use super::error::ApiError;
 use super::filter::FilterQuery;
 use super::job_id::IdInPath;
 use super::problem::kinds;
-use super::view::{AttemptView, JobView, NamedNode};
 use super::waiting;
 
 /// The longest reason of a cancel, in bytes.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use host_core::cell::{Level, LogSource};
+use host_api::log::LineView;
 use host_core::time::Time;
 use host_http::extract::InQuery;
 use host_http::query::{PageView, page_limit};
 use host_store::logs::LogEntry;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Shared;
 use super::error::ApiError;
@@ -26,29 +26,6 @@ pub(super) struct LogsQuery {
     limit: Option<u32>,
     /// Lines behind the one with this `seq`: a `next_cursor`, or the last line seen to follow a log.
     cursor: Option<u64>,
-}
-
-/// One line of a log. A line break in its message is text.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct LineView {
-    /// Its place in the order; grows.
-    seq: u64,
-    /// During which attempt.
-    attempt: u32,
-    /// When (RFC 3339).
-    at: String,
-    /// Since the start of the attempt.
-    at_ms: u64,
-    /// trace, debug, info, warn or error.
-    #[schema(value_type = String)]
-    level: Level,
-    /// log, stdout, stderr or host.
-    #[schema(value_type = String)]
-    source: LogSource,
-    /// What it says.
-    message: String,
-    /// Structured fields.
-    fields: BTreeMap<String, String>,
 }
 
 /// Shows what a job has logged, oldest first.
@@ -99,8 +76,8 @@ fn line(seq: u64, entry: LogEntry, started: &BTreeMap<u32, Time>) -> LineView {
         attempt: entry.attempt,
         at: entry.at.to_rfc3339(),
         at_ms: entry.at.since_ms(began),
-        level: entry.level,
-        source: entry.source,
+        level: entry.level.as_str().to_owned(),
+        source: entry.source.as_str().to_owned(),
         message: entry.message,
         fields: entry.fields.into_iter().collect(),
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use host_api::seconds;
 use host_core::id::NodeId;
 use host_core::node::{NodeRecord, Running, Standing};
 use host_core::time::Time;
@@ -15,7 +16,6 @@ use utoipa::ToSchema;
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
-use super::view::seconds;
 
 /// How many characters of a name that nobody has are repeated.
 const SHOWN_CHARS: usize = 64;

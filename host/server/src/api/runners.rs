@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
+use host_api::node::NamedNode;
 use host_core::id::NodeId;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Pool, PoolRunner};
@@ -15,7 +16,6 @@ use super::Shared;
 use super::error::ApiError;
 use super::nodes;
 use super::problem::kinds;
-use super::view::NamedNode;
 
 /// A pool of foreign runners.
 #[derive(Debug, Serialize, ToSchema)]

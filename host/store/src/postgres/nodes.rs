@@ -125,11 +125,11 @@ const BEAT: &str = "WITH mine AS (\
       WHERE node = $1 AND epoch = $2 AND life = 0 \
       AND set_config('lock_timeout', '1s', TRUE) <> '' RETURNING node), \
     said AS (\
-      INSERT INTO host_cards AS old (node, epoch, card, components) \
+      INSERT INTO host_node_info AS old (node, epoch, info, components) \
       SELECT node, $2, coalesce($4::text, ''), coalesce($5::text, '') FROM mine \
       WHERE $4::text IS NOT NULL OR $5::text IS NOT NULL \
       ON CONFLICT (node) DO UPDATE SET epoch = EXCLUDED.epoch, \
-      card = coalesce($4::text, old.card), components = coalesce($5::text, old.components)) \
+      info = coalesce($4::text, old.info), components = coalesce($5::text, old.components)) \
     SELECT id, beats.epoch, beat, life, ahead, ";
 
 const BEATS: &str =
@@ -164,17 +164,17 @@ const FORGET: &str = "WITH old AS (\
       SELECT $3::integer, queue, state, sum(jobs)::bigint FROM counted GROUP BY queue, state \
       ORDER BY queue, state \
       ON CONFLICT (node, queue, state) DO UPDATE SET jobs = mine.jobs + EXCLUDED.jobs), \
-    cards AS (DELETE FROM host_cards USING gone WHERE node = number), \
+    infos AS (DELETE FROM host_node_info USING gone WHERE node = number), \
     mail AS (DELETE FROM host_mail USING gone WHERE node = number), \
     reports AS (DELETE FROM host_progress USING gone WHERE node = number) \
     DELETE FROM host_beats USING gone WHERE node = number RETURNING node";
 
 const KNOWN: &str = "SELECT id, version, life, \
-      greatest(0, extract(epoch FROM now() - beats.seen_at) * 1000)::bigint, drain, card, \
+      greatest(0, extract(epoch FROM now() - beats.seen_at) * 1000)::bigint, drain, info, \
       components, ahead \
     FROM host_beats AS beats JOIN host_nodes ON number = beats.node \
-    LEFT JOIN host_cards AS cards ON cards.node = beats.node \
-    AND (cards.epoch = beats.epoch OR life = 2) \
+    LEFT JOIN host_node_info AS infos ON infos.node = beats.node \
+    AND (infos.epoch = beats.epoch OR life = 2) \
     ORDER BY number";
 
 /// Returns all nodes, the first that entered first.

@@ -187,7 +187,7 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
     assert!(known()[0].silent_ms < 10_000);
     // A later version says more.
     schema.run(
-        r#"UPDATE host_cards SET card = '{"name":"newer","more":[1]}' WHERE card LIKE '%one%'"#,
+        r#"UPDATE host_node_info SET info = '{"name":"newer","more":[1]}' WHERE info LIKE '%one%'"#,
     );
     assert_eq!(known()[0].info.as_ref().unwrap().name, "newer");
     drop(first);

@@ -13,7 +13,7 @@ use super::token::Tokens;
 use super::token::key::Keys;
 use super::worker::{self, Bound};
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports};
 
 /// The file with the key that this host has made.
 const KEY_FILE: &str = "arco.key";
@@ -33,10 +33,10 @@ struct Opened {
 pub(super) async fn open(
     config: &ArcoConfig,
     control: &Arc<Control>,
-    place: &Place,
+    mode: &Mode,
 ) -> Result<Box<dyn Active>, OpenError> {
-    let (tokens, folder) = match place {
-        Place::Serve { data } => {
+    let (tokens, folder) = match mode {
+        Mode::Serve { data } => {
             let has_workers = !config.control.workers.is_empty();
             let keys = has_workers.then(|| keys(config, data)).transpose()?;
             (
@@ -44,14 +44,14 @@ pub(super) async fn open(
                 Some(data.join(WORKER_FOLDER)),
             )
         }
-        Place::Worker { .. } if config.worker.is_none() => {
+        Mode::Worker { .. } if config.worker.is_none() => {
             let message = "no address to listen on; pass --listen HOST:PORT";
             return Err(OpenError::usage(message));
         }
-        Place::Worker { .. } => (None, None),
+        Mode::Worker { .. } => (None, None),
     };
     let worker = match &config.worker {
-        Some(worker) => Some(bind(worker, folder, place).await?),
+        Some(worker) => Some(bind(worker, folder, mode).await?),
         None => None,
     };
     Ok(Box::new(Opened {
@@ -64,16 +64,16 @@ pub(super) async fn open(
 async fn bind(
     config: &WorkerConfig,
     folder: Option<std::path::PathBuf>,
-    place: &Place,
+    mode: &Mode,
 ) -> Result<Bound, OpenError> {
     Bound::bind(config, folder).await.map_err(|error| {
         let message = format!(
             "cannot listen on {} for Arco control planes: {error}; give another address (port 0 takes a free one)",
             config.listen
         );
-        match place {
-            Place::Worker { .. } => OpenError::usage(message),
-            Place::Serve { .. } => OpenError::failed(message),
+        match mode {
+            Mode::Worker { .. } => OpenError::usage(message),
+            Mode::Serve { .. } => OpenError::failed(message),
         }
     })
 }

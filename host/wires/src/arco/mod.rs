@@ -29,7 +29,7 @@ use self::section::ArcoConfig;
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerRole};
-use crate::wire::{Active, Configured, OpenError, Place, Wire};
+use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 
 pub use self::token::SignedToken;
 
@@ -105,7 +105,7 @@ impl Configured for ConfiguredArco {
         checks::all(&self.config)
     }
 
-    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
-        Box::pin(active::open(&self.config, &self.control, place))
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+        Box::pin(active::open(&self.config, &self.control, mode))
     }
 }

@@ -23,7 +23,7 @@ use crate::kit::driver::Hub;
 use crate::kit::session::{Moment, Session as _};
 use crate::kit::stream::accept;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports, STOP_TIME_MAX};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports, STOP_TIME_MAX};
 
 /// How long the last bytes may take when all connections are closed.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
@@ -43,12 +43,12 @@ struct Listening {
 }
 
 /// Binds the socket, if the role is on.
-pub(super) fn open(config: &BeadsConfig, place: &Place) -> Result<ActiveBeads, OpenError> {
-    let listening = match (place, &config.orchestrator) {
-        (Place::Serve { .. }, Some(config)) => Some(Listening::open(config)?),
+pub(super) fn open(config: &BeadsConfig, mode: &Mode) -> Result<ActiveBeads, OpenError> {
+    let listening = match (mode, &config.orchestrator) {
+        (Mode::Serve { .. }, Some(config)) => Some(Listening::open(config)?),
         _ => None,
     };
-    let is_alone = matches!(place, Place::Worker { .. });
+    let is_alone = matches!(mode, Mode::Worker { .. });
     if is_alone && config.worker.is_none() {
         let message = "no orchestrator to work for; name its socket with --socket PATH";
         return Err(OpenError::usage(message));

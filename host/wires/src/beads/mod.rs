@@ -23,7 +23,7 @@ use futures_util::future::BoxFuture;
 use self::section::BeadsConfig;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, WorkerRole};
-use crate::wire::{Active, Configured, OpenError, Place, Wire};
+use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 
 const WIRE: &str = "beads";
 
@@ -83,9 +83,9 @@ impl Configured for BeadsConfig {
         self.orchestrator.iter().map(|_| named.clone()).collect()
     }
 
-    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
         Box::pin(async {
-            let active = active::open(self, place)?;
+            let active = active::open(self, mode)?;
             Ok(Box::new(active) as Box<dyn Active>)
         })
     }

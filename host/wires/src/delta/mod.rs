@@ -36,7 +36,7 @@ use self::worker::FileJob;
 use self::worker_section::WorkerSection;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerRole};
-use crate::wire::{Active, Configured, OpenError, Place, Wire};
+use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 
 const NAME: &str = "delta";
 
@@ -106,15 +106,15 @@ impl Configured for ConfiguredDelta {
         vec![api::routes(Arc::clone(&self.orchestrator), ports.clone())]
     }
 
-    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
         Box::pin(async move {
-            Ok(match place {
-                Place::Serve { data } => Box::new(Serving {
+            Ok(match mode {
+                Mode::Serve { data } => Box::new(Serving {
                     orchestrator: Arc::clone(&self.orchestrator),
                     peers: self.worker.peers.clone(),
                     folder: data.join(NAME),
                 }) as Box<dyn Active>,
-                Place::Worker { .. } => Box::new(self.worker()?),
+                Mode::Worker { .. } => Box::new(self.worker()?),
             })
         })
     }

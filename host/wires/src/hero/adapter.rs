@@ -15,7 +15,7 @@ use super::{NAME, checks, commands, lanes, refusals};
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, WorkerRole};
-use crate::wire::{Active, Configured, OpenError, Place, Wire};
+use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 
 /// Hero over Redis, in both roles.
 #[derive(Clone, Copy, Debug)]
@@ -83,12 +83,12 @@ impl Configured for ConfiguredHero {
         vec![api::routes(source, ports.clone())]
     }
 
-    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
         Box::pin(async move {
-            Ok(match (place, &self.0) {
-                (Place::Serve { .. }, None) => Box::new(Idle) as Box<dyn Active>,
-                (Place::Serve { data }, Some(config)) => Box::new(Serving::open(config, data)?),
-                (Place::Worker { state }, config) => {
+            Ok(match (mode, &self.0) {
+                (Mode::Serve { .. }, None) => Box::new(Idle) as Box<dyn Active>,
+                (Mode::Serve { data }, Some(config)) => Box::new(Serving::open(config, data)?),
+                (Mode::Worker { state }, config) => {
                     let config = for_worker(config.as_ref())?;
                     Box::new(Working::open(config, state.as_deref()).await?)
                 }

@@ -18,7 +18,7 @@ use super::section::RrqConfig;
 use super::serve::{WorkerPorts, bind, serve};
 use super::worker::Rules;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, OpenError, Place, Ports};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports};
 
 struct ActiveRrq {
     /// The address, and the socket that listens there.
@@ -29,8 +29,8 @@ struct ActiveRrq {
 }
 
 /// Binds the socket, if an address is configured.
-pub(super) async fn open(config: &RrqConfig, place: &Place) -> Result<Box<dyn Active>, OpenError> {
-    let is_worker = matches!(place, Place::Worker { .. });
+pub(super) async fn open(config: &RrqConfig, mode: &Mode) -> Result<Box<dyn Active>, OpenError> {
+    let is_worker = matches!(mode, Mode::Worker { .. });
     let listening = match config.listen {
         Some(address) => Some(listen(address, is_worker).await?),
         None if is_worker => {

@@ -29,7 +29,7 @@ use host_core::name::Name;
 use self::section::RrqConfig;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
-use crate::wire::{Active, Configured, OpenError, Place, Wire};
+use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 
 const WIRE: &str = "rrq";
 
@@ -48,7 +48,7 @@ the end of the process that started this one, stops all guests: every request is
 worker exits within 200 ms. Any number of workers may run beside each other and a `host serve`.",
     doing: "work for RRQ orchestrators",
     flags: &[WorkerFlag {
-        key: section::LISTEN,
+        key: Some(section::LISTEN),
         flag: "tcp-socket",
         value_name: "HOST:PORT",
         env: Some("RRQ_RUNNER_TCP_SOCKET"),
@@ -103,7 +103,7 @@ impl Configured for RrqConfig {
         self.default_runner.clone()
     }
 
-    fn open<'a>(&'a self, place: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
-        Box::pin(active::open(self, place))
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+        Box::pin(active::open(self, mode))
     }
 }

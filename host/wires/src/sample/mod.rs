@@ -22,7 +22,7 @@ use self::shell::{Peer, serve};
 use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
 use crate::wire::section::{ConfigError, Section, loopback, refused};
 use crate::wire::settings::{Setting, TableSetting};
-use crate::wire::{Active, Configured, ExecutorPorts, OpenError, Place, Ports, Wire};
+use crate::wire::{Active, Configured, ExecutorPorts, Mode, OpenError, Ports, Wire};
 
 const NAME: &str = "sample";
 const LISTEN: &str = "protocol.sample.listen";
@@ -100,7 +100,7 @@ impl Configured for Config {
         named.collect()
     }
 
-    fn open<'a>(&'a self, _: &'a Place) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, _: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
         Box::pin(async {
             let failed = |error| OpenError::failed(format!("cannot listen for sample: {error}"));
             let listener = match self.listen {

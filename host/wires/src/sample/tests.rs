@@ -145,7 +145,7 @@ struct Worker {
 impl Worker {
     async fn start() -> Self {
         let config = configured(Some("127.0.0.1:0"), None).unwrap();
-        let active = config.open(&place()).await.unwrap();
+        let active = config.open(&mode()).await.unwrap();
         let (key, address) = active.ready().remove(0);
         assert_eq!(key, NAME);
         let host = Arc::new(Host::default());
@@ -174,8 +174,8 @@ impl Worker {
     }
 }
 
-fn place() -> Place {
-    Place::Worker { state: None }
+fn mode() -> Mode {
+    Mode::Worker { state: None }
 }
 
 /// A host that has the runner `there`, in the orchestrator role.
@@ -191,7 +191,7 @@ impl Orchestrator {
     async fn start(worker: &Worker) -> Self {
         let config = configured(None, Some(&worker.address)).unwrap();
         assert!(config.has_executor("there") && !config.has_executor("other"));
-        let mut active = config.open(&place()).await.unwrap();
+        let mut active = config.open(&mode()).await.unwrap();
         assert_eq!(active.ready(), [(NAME, "off".to_owned())]);
         let host = Arc::new(Host::default());
         let audit = AssignAudit::new(Arc::<Host>::clone(&host), |name| name.as_str() == "there");

@@ -96,7 +96,7 @@ impl Cancel {
         let cancelled: Cancelled = answer.read(&doing)?;
         let (document, state) = if self.wait && cancelled.state != "cancelled" {
             let (answer, view) = wait::ended(client, output, id, None)?;
-            (answer.body, view.state)
+            (answer.body, view.0.state)
         } else {
             (answer.body, cancelled.state)
         };

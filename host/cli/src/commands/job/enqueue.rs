@@ -230,7 +230,7 @@ fn full_id(client: &Client, prefix: &str) -> Result<String, CliError> {
     }
     let doing = format!("find job {} of --depends-on", plain::line(prefix));
     let view: View = fetch(client, &doing, prefix)?.read(&doing)?;
-    Ok(view.id)
+    Ok(view.0.id)
 }
 
 fn parse_attribute(text: &str) -> Result<(String, String), String> {

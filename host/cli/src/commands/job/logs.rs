@@ -1,9 +1,9 @@
 //! `host job logs`: prints the log of a job, with `--follow` until the job ends.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use host_api::log::LineView;
 use host_console::client::{Client, query, read, segment};
 use host_console::error::CliError;
 use host_console::options::Remote;
@@ -39,23 +39,6 @@ pub(super) struct Logs {
 struct Page {
     items: Vec<Box<RawValue>>,
     next_cursor: Option<String>,
-}
-
-/// One line of a log.
-#[derive(Deserialize)]
-struct LineView {
-    #[serde(default)]
-    attempt: u32,
-    #[serde(default)]
-    at_ms: u64,
-    #[serde(default)]
-    level: String,
-    #[serde(default)]
-    source: String,
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    fields: BTreeMap<String, String>,
 }
 
 /// How much of the log is printed.

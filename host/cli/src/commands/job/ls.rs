@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::Filter;
-use super::{FailureView, View, short_ids};
+use super::{View, failure_name, progress_line, short_ids};
 
 /// List jobs.
 #[derive(Debug, Args)]
@@ -130,7 +130,7 @@ fn table(views: &[View], now: Option<Time>) -> Rows {
             Cell::new(plain::line(&view.queue)),
             state_cell(&plain::line(&view.state)),
             Cell::new(view.attempts()),
-            Cell::new(ago(now, view.enqueued_at.as_deref())),
+            Cell::new(ago(now, Some(&view.enqueued_at))),
             Cell::new(waited),
             Cell::new(ran),
             Cell::new(note(view, now)),
@@ -152,9 +152,9 @@ fn note(view: &View, now: Option<Time>) -> String {
         "running" => view
             .progress
             .as_ref()
-            .map_or_else(String::new, super::ProgressView::line),
+            .map_or_else(String::new, progress_line),
         "discarded" => {
-            let name = view.failure.as_ref().map(FailureView::name);
+            let name = view.failure.as_ref().map(failure_name);
             name.unwrap_or_default()
         }
         _ if matches!(&*view.wire, "" | "http") => String::new(),

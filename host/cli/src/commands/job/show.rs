@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
+use host_api::attempt::{AttemptView, FailureView};
 use host_console::client::{read, segment};
 use host_console::error::CliError;
 use host_console::options::Remote;
@@ -14,7 +15,8 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{AttemptView, FailureView, NodeView, View, between, fetch, parse_id, short_id};
+use super::{View, between, failure_line, failure_name, fetch, parse_id, progress_line, short_id};
+use crate::commands::node;
 
 /// Show everything about a job.
 #[derive(Debug, Args)]
@@ -79,7 +81,7 @@ fn print(
     attempts: &[AttemptView],
     now: Option<Time>,
 ) -> Result<(), CliError> {
-    output.rows(header(view, now))?;
+    output.rows(header(view, attempts, now))?;
     if let Some(failure) = &view.failure {
         put_section("failure", &failure_text(failure))?;
     }
@@ -96,7 +98,7 @@ fn print(
     output.rows(attempt_rows(attempts, now))
 }
 
-fn header(view: &View, now: Option<Time>) -> Rows {
+fn header(view: &View, attempts: &[AttemptView], now: Option<Time>) -> Rows {
     let mut rows = Rows::pairs();
     let mut pair = |key: &str, value: &str| {
         if !value.is_empty() {
@@ -114,8 +116,10 @@ fn header(view: &View, now: Option<Time>) -> Rows {
         &format!("{}, priority {}", view.queue, view.priority),
     );
     pair("state", &view.state);
-    let node = view.node.as_ref().map(NodeView::line);
+    let node = view.node.as_ref().map(node::line);
     pair("node", &node.unwrap_or_default());
+    let component = attempts.iter().rev().find_map(component_line);
+    pair("component", &component.unwrap_or_default());
     pair("waits", view.waits_because.as_deref().unwrap_or_default());
     pair("attempt", &view.attempts());
     pair(
@@ -123,10 +127,10 @@ fn header(view: &View, now: Option<Time>) -> Rows {
         &view
             .progress
             .as_ref()
-            .map(super::ProgressView::line)
+            .map(progress_line)
             .unwrap_or_default(),
     );
-    pair("enqueued", &instant(&view.enqueued_at));
+    pair("enqueued", &human::instant(now, &view.enqueued_at));
     if !view.is_terminal() {
         pair("starts", &instant(&view.run_at));
     }
@@ -143,21 +147,33 @@ fn header(view: &View, now: Option<Time>) -> Rows {
         view.external_id.as_deref().unwrap_or_default(),
     );
     pair("unique key", view.unique_key.as_deref().unwrap_or_default());
-    pair("depends on", &view.depends_on.join(" "));
-    for (key, value) in &view.attributes {
+    pair(
+        "depends on",
+        &view.depends_on.as_deref().unwrap_or_default().join(" "),
+    );
+    for (key, value) in view.attributes.iter().flatten() {
         pair("attribute", &format!("{key}={value}"));
     }
     rows
 }
 
+/// Returns the component that an attempt was executed with, and which revision of it.
+fn component_line(attempt: &AttemptView) -> Option<String> {
+    let component = attempt.component.as_ref()?;
+    Some(match attempt.revision {
+        Some(revision) => format!("{component}, revision {revision}"),
+        None => component.clone(),
+    })
+}
+
 fn failure_text(failure: &FailureView) -> String {
-    let mut text = failure.line();
+    let mut text = failure_line(failure);
     let mut more = |what: &str, value: Option<&str>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             let _infallible = write!(text, "\n{what}: {}", plain::block(value));
         }
     };
-    more("category", failure.category.as_deref());
+    more("category", Some(&failure.category));
     more("code", failure.code.as_deref());
     more(
         "details",
@@ -184,9 +200,9 @@ fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
             Cell::new(attempt.number),
             Cell::new(plain::line(&attempt.outcome)),
             Cell::new(plain::line(&attempt.executor)),
-            Cell::new(human::ago(now, attempt.started_at.as_deref())),
+            Cell::new(human::ago(now, Some(&attempt.started_at))),
             Cell::new(between(
-                attempt.started_at.as_deref(),
+                Some(&attempt.started_at),
                 attempt.finished_at.as_deref(),
             )),
             Cell::new(format!("{:.1} ms", attempt.cpu_ms)),
@@ -196,7 +212,7 @@ fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
                 attempt
                     .failure
                     .as_ref()
-                    .map(FailureView::name)
+                    .map(failure_name)
                     .unwrap_or_default(),
             ),
         ]);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use host_api::attempt::AttemptView;
 use host_console::client::{Client, segment};
 use host_console::error::{CliError, Exit};
 use host_console::output::Output;
@@ -11,7 +12,7 @@ use host_console::{json, plain};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{AttemptView, View, logs, wait};
+use super::{View, logs, wait};
 
 /// How a job ended and what its attempts cost together.
 #[derive(Clone, Copy, Debug)]

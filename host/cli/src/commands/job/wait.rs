@@ -11,7 +11,7 @@ use host_console::waiting::{self, Awaited};
 use host_console::{human, json, plain};
 use host_core::seconds::Seconds;
 
-use super::{View, parse_id, short_id};
+use super::{View, failure_line, parse_id, progress_line, short_id};
 
 /// Wait until a job ends and print its result.
 #[derive(Debug, Args)]
@@ -109,7 +109,7 @@ fn now_at(view: &View) -> String {
     let state = plain::line(&view.state);
     let name = plain::line(&view.handler);
     match &view.progress {
-        Some(progress) => format!("{name} is {state}: {}", progress.line()),
+        Some(progress) => format!("{name} is {state}: {}", progress_line(progress)),
         None => format!("{name} is {state}, attempt {}", view.attempts()),
     }
 }
@@ -140,7 +140,7 @@ fn tell_end(output: Output, view: &View) {
     }
     let _infallible = write!(end, ", attempt {}", view.attempts());
     if let Some(failure) = &view.failure {
-        let _infallible = write!(end, ": {}", failure.line());
+        let _infallible = write!(end, ": {}", failure_line(failure));
     }
     output.ending(&end, view.exit() != Exit::Ok);
     let id = short_id(&view.id);

@@ -30,10 +30,10 @@ CREATE TABLE host_beats (
 -- What each node reports about itself, as JSON; apart from its heartbeats because it changes less often.
 -- `components` has, by the name of each deployed component, the revision that the node has loaded, and why it
 -- cannot run it.
-CREATE TABLE host_cards (
+CREATE TABLE host_node_info (
   node integer PRIMARY KEY,
   epoch bigint NOT NULL,
-  card text NOT NULL,
+  info text NOT NULL,
   components text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 

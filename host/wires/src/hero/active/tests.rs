@@ -14,7 +14,7 @@ use crate::hero::Hero;
 use crate::hero::section::tests::parsed;
 use crate::hero::settings::SETTINGS;
 use crate::wire::section::{Section, Sources};
-use crate::wire::{Configured, Place, Wire as _};
+use crate::wire::{Configured, Mode, Wire as _};
 
 const URL: &str = "redis://me:hush@127.0.0.1:1/2";
 
@@ -60,7 +60,7 @@ fn configured(environment: &[(&str, &str)]) -> Box<dyn Configured> {
 
 #[tokio::test]
 async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
-    let worker = Place::Worker { state: None };
+    let worker = Mode::Worker { state: None };
     let table: &[(&[(&str, &str)], &str)] = &[
         (&[], "no Redis is named; name it with --url"),
         (&[("HOST_HERO_URL", URL)], "name it with --worker-id"),
@@ -74,7 +74,7 @@ async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
             "{error} instead of {says}"
         );
     }
-    let serve = Place::Serve {
+    let serve = Mode::Serve {
         data: "/nowhere".into(),
     };
     let idle = configured(&[]).open(&serve).await.unwrap();
@@ -85,10 +85,10 @@ async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
 async fn a_worker_says_whose_jobs_it_takes_and_gives_its_lock_away() {
     let state = TempDir::new().unwrap();
     let environment = [("HOST_HERO_URL", URL), ("HOST_HERO_WORKER_IDS", "a,b")];
-    let place = Place::Worker {
+    let mode = Mode::Worker {
         state: Some(state.path().to_owned()),
     };
-    let mut worker = configured(&environment).open(&place).await.unwrap();
+    let mut worker = configured(&environment).open(&mode).await.unwrap();
     let expected = [
         ("hero", "redis://127.0.0.1:1/2".to_owned()),
         ("worker_ids", "a,b".to_owned()),

@@ -30,12 +30,12 @@ fn config(listen: Option<&str>) -> RrqConfig {
     }
 }
 
-fn serve_place() -> Place {
+fn serve_mode() -> Mode {
     let data = "data".into();
-    Place::Serve { data }
+    Mode::Serve { data }
 }
 
-const WORKER: Place = Place::Worker { state: None };
+const WORKER: Mode = Mode::Worker { state: None };
 
 fn ports(stopping: &CancellationToken) -> Ports {
     let handlers: Arc<dyn Execute> = Arc::new(Handlers::default());
@@ -50,7 +50,7 @@ fn ports(stopping: &CancellationToken) -> Ports {
 
 #[tokio::test]
 async fn nothing_listens_unless_asked_for() {
-    let active = config(None).open(&serve_place()).await.unwrap();
+    let active = config(None).open(&serve_mode()).await.unwrap();
     assert_eq!(active.ready(), [("rrq", "off".to_owned())]);
     assert!(!active.runs_early() && !active.ends_with_parent());
     let stopping = CancellationToken::new();
@@ -65,9 +65,9 @@ async fn nothing_listens_unless_asked_for() {
 
 #[tokio::test]
 async fn both_places_serve_the_worker_role() {
-    for place in [serve_place(), WORKER] {
-        let is_worker = matches!(place, Place::Worker { .. });
-        let active = config(Some("127.0.0.1:0")).open(&place).await.unwrap();
+    for mode in [serve_mode(), WORKER] {
+        let is_worker = matches!(mode, Mode::Worker { .. });
+        let active = config(Some("127.0.0.1:0")).open(&mode).await.unwrap();
         let ready = active.ready();
         let [("rrq", address)] = &ready[..] else {
             panic!("{ready:?}");
@@ -95,7 +95,7 @@ async fn an_address_that_is_taken_is_named_with_what_to_do() {
     let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let taken = holder.local_addr().unwrap().to_string();
     let config = config(Some(&taken));
-    let refused = config.open(&serve_place()).await.err().unwrap();
+    let refused = config.open(&serve_mode()).await.err().unwrap();
     assert!(!refused.is_usage);
     for part in [taken.as_str(), "--rrq-listen", "`off` takes none"] {
         assert!(refused.message.contains(part), "{}", refused.message);
@@ -156,7 +156,7 @@ async fn pools_are_executors_of_serve_alone() {
     let mut worker = config.open(&WORKER).await.unwrap();
     assert!(worker.executors(&ports).is_none());
     drop(worker);
-    let mut active = config.open(&serve_place()).await.unwrap();
+    let mut active = config.open(&serve_mode()).await.unwrap();
     let pools = active.executors(&ports).unwrap();
     let is_up = async {
         while pools.health()[0].workers[0].state != WorkerState::Up {

@@ -1,0 +1,248 @@
+//! A job as the API shows it. What a job does not have is left out.
+
+use std::collections::BTreeMap;
+
+use host_core::failure::{Failure, FailureKind};
+use host_core::job::{Lifecycle, State};
+use host_core::lease::Lease;
+use host_core::name::address;
+use host_core::outcome::Progress;
+use host_core::query::{JobDetail, JobSummary};
+use host_core::time::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::attempt::FailureView;
+use crate::node::NamedNode;
+use crate::{raw, seconds};
+
+/// A job. Lists leave out what is large: params, result and the rest that does not change.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Job)]
+pub struct JobView {
+    /// Its id.
+    pub id: String,
+    /// pending, scheduled, available, running, retryable, completed, cancelled or discarded.
+    pub state: String,
+    /// The handler that executes it; `python#send_email` is one of a foreign runner.
+    pub handler: String,
+    /// The queue it waits in.
+    pub queue: String,
+    /// 0 (first) to 9.
+    pub priority: u8,
+    /// The current or latest attempt; 0 before the first.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub attempt: u32,
+    /// The most attempts that count.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub max_attempts: u32,
+    /// How many attempts count so far.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub attempts_charged: u32,
+    /// How many attempts do not count because they were lost through no fault of the job.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub attempts_lost: u32,
+    /// How long it waited, in milliseconds: all the time until now or its end without an attempt.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub waited_ms: u64,
+    /// How long its attempts took together, in milliseconds.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub ran_ms: u64,
+    /// The node that runs it, if others may share the store. Of one whose worker holds it by heartbeats,
+    /// none is shown: they may go on at any node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<NamedNode>,
+    /// How it came: `http` or a protocol's name.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub wire: String,
+    /// When it was accepted (RFC 3339).
+    #[serde(default)]
+    #[schema(required = true)]
+    pub enqueued_at: String,
+    /// Not before this instant, or when its next attempt is due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<String>,
+    /// No attempt after this instant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// When the foreign worker that runs it last said that it is alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_at: Option<String>,
+    /// When its cancel was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel_requested_at: Option<String>,
+    /// Why, in their words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel_reason: Option<String>,
+    /// The longest an attempt may take, if the job says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<f64>,
+    /// When it is forgotten, if it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<String>,
+    /// How long it is kept after it has completed or was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_seconds: Option<f64>,
+    /// How long it is kept after it was discarded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_discarded_seconds: Option<f64>,
+    /// How many jobs it still waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prerequisites_open: Option<u32>,
+    /// Why it does not start, if no node can run it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_because: Option<String>,
+    /// The key that makes it unique in its queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
+    /// The jobs it waits or waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<Vec<String>>,
+    /// The id a foreign orchestrator knows it by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
+    /// W3C trace context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_context: Option<BTreeMap<String, String>>,
+    /// Whatever else its sender attached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<BTreeMap<String, String>>,
+    /// How far its attempt said it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<ProgressView>,
+    /// What the handler is called with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub params: Option<Box<RawValue>>,
+    /// What it returned, or had done until it was cancelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub result: Option<Box<RawValue>>,
+    /// Why its latest attempt did not complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureView>,
+}
+
+/// How far an attempt says it is.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Progress)]
+pub struct ProgressView {
+    /// 0 to 100, if the handler knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub percent: Option<f32>,
+    /// What it is doing.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub message: String,
+}
+
+impl JobView {
+    /// Shows a job as a list has it.
+    pub fn summary(job: JobSummary, live: Option<Progress>, now: Time) -> Self {
+        let mut view = Self::new(&job.lifecycle, job.ran_ms, job.wire, now);
+        view.progress = live.map(ProgressView::from);
+        if let Some(failure) = &mut view.failure {
+            failure.user_kind = job.user_kind;
+        }
+        view
+    }
+
+    /// Shows all of a job; `live` is what its running attempt said.
+    pub fn detail(job: JobDetail, live: Option<Progress>, now: Time) -> Self {
+        let mut view = Self::new(&job.lifecycle, job.ran_ms, job.payload.wire, now);
+        let kept = job.lifecycle.policy.retention;
+        view.kept_until = job.lifecycle.kept_until().map(Time::to_rfc3339);
+        view.retention_seconds = Some(seconds(kept.ms));
+        view.retention_discarded_seconds = Some(seconds(kept.discarded_ms));
+        view.unique_key = job.unique_key;
+        view.depends_on =
+            some(job.depends_on).map(|ids| ids.iter().map(ToString::to_string).collect());
+        view.external_id = job.payload.external_id;
+        view.trace_context =
+            some(job.payload.trace_context).map(|pairs| pairs.into_iter().collect());
+        view.attributes = some(job.payload.attributes).map(|pairs| pairs.into_iter().collect());
+        view.progress = live.or(job.progress).map(ProgressView::from);
+        view.params = Some(raw(job.payload.params));
+        view.result = job.result.map(raw);
+        let known = job
+            .failure
+            .filter(|known| Some(known.kind) == job.lifecycle.failure);
+        if let Some(failure) = known {
+            view.failure = Some(failure.into());
+        }
+        view
+    }
+
+    fn new(job: &Lifecycle, ended_ms: u64, wire: String, now: Time) -> Self {
+        let runs = job.lease.as_ref();
+        let ran_ms = ended_ms + runs.map_or(0, |lease| now.since_ms(lease.granted_at));
+        let exists_ms = job.finished_at.unwrap_or(now).since_ms(job.enqueued_at);
+        let instant = |at: Option<Time>| at.map(Time::to_rfc3339);
+        let cancel = job.cancel.as_ref();
+        let reason = cancel.and_then(|cancel| cancel.reason.clone());
+        Self {
+            id: job.id.to_string(),
+            state: job.state.as_str().to_owned(),
+            handler: address(job.runner.as_ref(), &job.handler).into_owned(),
+            queue: job.queue.to_string(),
+            priority: job.priority,
+            attempt: job.attempt,
+            max_attempts: job.policy.max_attempts,
+            attempts_charged: job.attempts_charged(),
+            attempts_lost: job.attempts_uncharged,
+            waited_ms: exists_ms.saturating_sub(ran_ms),
+            ran_ms,
+            node: None,
+            wire,
+            enqueued_at: job.enqueued_at.to_rfc3339(),
+            run_at: instant(job.run_at),
+            deadline: instant(job.deadline),
+            finished_at: instant(job.finished_at),
+            cancel_requested_at: instant(cancel.map(|cancel| cancel.requested_at)),
+            last_heartbeat_at: instant(job.lease.as_ref().and_then(Lease::last_heartbeat_at)),
+            failure: job.failure.map(|kind| {
+                let of_cancel = reason.clone().filter(|_| kind == FailureKind::Cancelled);
+                Failure::new(kind, of_cancel.unwrap_or_default()).into()
+            }),
+            cancel_reason: reason,
+            timeout_seconds: job.policy.timeout_ms.map(seconds),
+            kept_until: None,
+            retention_seconds: None,
+            retention_discarded_seconds: None,
+            prerequisites_open: (job.state == State::Pending).then_some(job.prerequisites_open),
+            waits_because: None,
+            unique_key: None,
+            depends_on: None,
+            external_id: None,
+            trace_context: None,
+            attributes: None,
+            progress: None,
+            params: None,
+            result: None,
+        }
+    }
+}
+
+impl From<Progress> for ProgressView {
+    fn from(progress: Progress) -> Self {
+        Self {
+            percent: progress.percent,
+            message: progress.message,
+        }
+    }
+}
+
+fn some<T>(items: Vec<T>) -> Option<Vec<T>> {
+    (!items.is_empty()).then_some(items)
+}
