@@ -94,7 +94,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-toolchain", &[]),
     (API, &["host-core"]),
     ("host-runtime", &["host-core"]),
-    ("host-console", &["host-core"]),
+    ("host-console", &["host-core", API]),
     ("host-store", &["host-core"]),
     ("host-cell", &["host-core"]),
     ("host-cells", &["host-core", "host-runtime"]),
@@ -105,7 +105,13 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-http", &["host-core", "host-runtime"]),
     (
         WIRES,
-        &["host-core", "host-runtime", "host-http", "host-console"],
+        &[
+            "host-core",
+            API,
+            "host-runtime",
+            "host-http",
+            "host-console",
+        ],
     ),
     (
         SERVER,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use host_console::client::{Answer, Client, segment};
+use host_api::client::{Answer, Client};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
@@ -49,8 +49,8 @@ pub(super) fn until_end(
     id: &str,
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
-    let (doing, path) = request(id);
-    waiting::until_end::<View>(client, output, &doing, &path, timeout)
+    let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
+    waiting::until_end(client, output, &doing(id), wait, timeout)
 }
 
 /// Waits until a job ends or `timeout` has passed and returns how it is then.
@@ -59,17 +59,13 @@ pub(super) fn ended(
     output: Output,
     id: &str,
     timeout: Option<Seconds>,
-) -> Result<(Answer, View), CliError> {
-    let (doing, path) = request(id);
-    waiting::ended(client, output, &doing, &path, timeout)
+) -> Result<Answer<View>, CliError> {
+    let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
+    waiting::ended(client, output, &doing(id), wait, timeout)
 }
 
-/// Returns what a wait for a job is called in errors, and its path.
-fn request(id: &str) -> (String, String) {
-    (
-        format!("wait for job {}", plain::line(id)),
-        format!("/api/v1/jobs/{}/wait", segment(id)),
-    )
+fn doing(id: &str) -> String {
+    format!("wait for job {}", plain::line(id))
 }
 
 impl Awaited for View {

@@ -1,7 +1,8 @@
 //! `host hero wait`: waits until a job ends, then prints its output and how it went.
 
 use clap::Args;
-use host_console::client::{Client, segment};
+use host_api::client::Client;
+use host_api::path;
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
@@ -9,7 +10,8 @@ use host_console::waiting::{self, Awaited};
 use host_console::{human, plain};
 use host_core::seconds::Seconds;
 
-use super::View;
+use crate::hero::api::routes::WAIT;
+use crate::hero::api::view::HeroJobView;
 
 /// Wait until a job ends and print its output.
 #[derive(Debug, Args)]
@@ -45,11 +47,11 @@ pub(super) fn until_end(
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
     let doing = format!("wait for job {}", plain::line(id));
-    let path = format!("/api/v1/hero/jobs/{}/wait", segment(id));
-    waiting::until_end::<View>(client, output, &doing, &path, timeout)
+    let wait = |timeout| client.wait::<HeroJobView>(&path::of(WAIT, id), timeout);
+    waiting::until_end(client, output, &doing, wait, timeout)
 }
 
-impl Awaited for View {
+impl Awaited for HeroJobView {
     fn has_ended(&self) -> bool {
         matches!(self.status.as_str(), "finished" | "error")
     }
@@ -84,7 +86,7 @@ impl Awaited for View {
     }
 }
 
-fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
+fn ran_out(view: &HeroJobView, timeout: Option<Seconds>) -> CliError {
     let id = plain::line(&view.id);
     let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
     let cause = format!("after {after} {}", view.now_at());
@@ -95,21 +97,24 @@ fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
     ))
 }
 
-fn print(output: Output, view: &View) -> Result<(), CliError> {
-    let text = view.output.as_deref().filter(|text| !text.is_empty());
+fn print(output: Output, view: &HeroJobView) -> Result<(), CliError> {
+    let Some(rest) = &view.rest else {
+        return Ok(());
+    };
+    let text = rest.output.as_deref().filter(|text| !text.is_empty());
     if let Some(text) = text {
         put_line(&plain::block(text))?;
     }
-    for (field, bytes) in &view.left_out {
+    for (field, bytes) in &rest.left_out {
         let size = human::bytes(*bytes);
         output.note(&format!("{} is left out: {size}", plain::line(field)));
     }
     Ok(())
 }
 
-fn tell_end(output: Output, view: &View) {
+fn tell_end(output: Output, view: &HeroJobView) {
     let id = plain::line(&view.id);
-    match &view.error {
+    match view.error() {
         Some(error) if view.status == "error" => {
             output.ending(&format!("error: {}", plain::block(error)), true);
             output.hint(&format!("`host hero requeue {id}` runs it again"));

@@ -135,7 +135,7 @@ mod tests {
         });
         let listener = listener.join().unwrap();
         let client = Client::new(&format!("unix://{}", path.display())).unwrap();
-        let refused = client.post("ask", "/api/v1/jobs", "{}").unwrap_err();
+        let refused = client.purge_job("1").unwrap_err();
         let said = format!("{refused:?}");
         assert!(said.contains("belongs to the user 65534"), "{said}");
         let mut sent = Vec::new();
