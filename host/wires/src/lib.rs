@@ -5,6 +5,8 @@
 //! bytes. Nothing here knows the store, the cells or the server: the ways inward are the doors of
 //! `host_core::port`.
 
+#[cfg(test)]
+mod histories;
 pub mod kit;
 #[cfg(test)]
 mod lease_host;

@@ -95,7 +95,7 @@ fn is_switch(flag: &WorkerFlag) -> bool {
 }
 
 fn option(flag: &'static WorkerFlag) -> Arg {
-    let option = Arg::new(flag.key)
+    let option = Arg::new(flag.flag)
         .long(flag.flag)
         .value_name(flag.value_name)
         .required(flag.is_required)
@@ -187,15 +187,16 @@ impl Worker {
 /// Returns what the wire's own options say, by key.
 fn given(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, String> {
     let given = role.flags.iter().filter_map(|flag| {
+        let key = flag.key?.to_owned();
         if is_switch(flag) {
-            let is_set = matches.get_flag(flag.key);
-            return is_set.then(|| (flag.key.to_owned(), "true".to_owned()));
+            let is_set = matches.get_flag(flag.flag);
+            return is_set.then(|| (key, "true".to_owned()));
         }
         let texts: Vec<&str> = matches
-            .get_many::<String>(flag.key)?
+            .get_many::<String>(flag.flag)?
             .map(String::as_str)
             .collect();
-        Some((flag.key.to_owned(), texts.join(",")))
+        Some((key, texts.join(",")))
     });
     given.collect()
 }

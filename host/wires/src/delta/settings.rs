@@ -16,7 +16,6 @@ pub(super) const TOKEN_ENV: &str = "protocol.delta.worker.token_env";
 pub(super) const CAPABILITIES: &str = "protocol.delta.worker.capabilities";
 pub(super) const CONCURRENCY: &str = "protocol.delta.worker.concurrency";
 pub(super) const LEASE_FILE: &str = "protocol.delta.worker.lease";
-pub(super) const WORKDIR: &str = "protocol.delta.worker.workdir";
 pub(super) const LOG: &str = "protocol.delta.worker.log";
 
 /// The tables of orchestrators.
@@ -113,14 +112,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         value_name: "FILE",
         default: "none",
         about: "For `host worker delta` alone: the file with the one lease that it executes",
-    },
-    Setting {
-        key: WORKDIR,
-        env: "HOST_DELTA_WORKDIR",
-        flag: None,
-        value_name: "DIR",
-        default: "none",
-        about: "For `host worker delta` alone: taken and not used, for guests have no folder",
     },
     Setting {
         key: LOG,
@@ -228,7 +219,7 @@ gives the job to another runner.",
         WorkerFlag::new(CAPABILITIES, "capability", "TAG", "What it offers, like `os:linux`; may be given again").repeated(),
         WorkerFlag::new(CONCURRENCY, "concurrency", "N", "How many leases it holds at once [default: 1]"),
         WorkerFlag::new(LEASE_FILE, "lease", "FILE", "Execute the lease in this file and exit"),
-        WorkerFlag::new(WORKDIR, "workdir", "DIR", "Taken and not used: guests have no folder"),
+        WorkerFlag::ignored("workdir", "DIR", "Ignored: guests have no folder"),
         WorkerFlag::new(LOG, "log", "PATH", "With --lease: where the log is written, as it comes"),
     ],
 };

@@ -48,7 +48,7 @@ the end of the process that started this one, stops all guests: every request is
 worker exits within 200 ms. Any number of workers may run beside each other and a `host serve`.",
     doing: "work for RRQ orchestrators",
     flags: &[WorkerFlag {
-        key: section::LISTEN,
+        key: Some(section::LISTEN),
         flag: "tcp-socket",
         value_name: "HOST:PORT",
         env: Some("RRQ_RUNNER_TCP_SOCKET"),

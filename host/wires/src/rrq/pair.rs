@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use super::config::{Dialect, Launch, PoolConfig, Source};
 use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent, slots};
 use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::histories::histories;
 use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
 
 const RUNNERS: usize = 2;
@@ -436,7 +437,7 @@ fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(histories(50, 200)))]
     #[test]
     fn each_execution_ends_once_with_its_own_outcome(seed in any::<u64>(), documented in any::<bool>()) {
         let dialect = if documented { Dialect::Documented } else { Dialect::Current };

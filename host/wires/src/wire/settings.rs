@@ -41,11 +41,11 @@ pub struct WorkerRole {
     pub flags: &'static [WorkerFlag],
 }
 
-/// One option of `host worker <wire>`: it sets a key of the wire.
+/// One option of `host worker <wire>`. It sets a key of the wire, if it has an effect.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerFlag {
-    /// The key it sets.
-    pub key: &'static str,
+    /// The key it sets; `None` if it has no effect.
+    pub key: Option<&'static str>,
     /// Its name, without the dashes.
     pub flag: &'static str,
     /// What its value is called in help. Empty for a switch, which has no value and sets `true`.
@@ -69,13 +69,21 @@ impl WorkerFlag {
         help: &'static str,
     ) -> Self {
         Self {
-            key,
+            key: Some(key),
             flag,
             value_name,
             env: None,
             is_repeated: false,
             is_required: false,
             help,
+        }
+    }
+
+    /// Makes an option without effect, for peers that pass it.
+    pub const fn ignored(flag: &'static str, value_name: &'static str, help: &'static str) -> Self {
+        Self {
+            key: None,
+            ..Self::new("", flag, value_name, help)
         }
     }
 

@@ -110,7 +110,7 @@ pub(super) struct Session {
     live_until: Time,
     next_beat: Time,
     beat: Option<Pending>,
-    beat_backoff_ms: u64,
+    beat_backoff: Backoff,
     /// The acknowledgement, or what ends the lease.
     main: Option<Pending>,
     end: Option<(Kind, End)>,
@@ -146,7 +146,7 @@ impl Session {
             live_until: now.plus_ms(lease.ttl_ms),
             next_beat: now,
             beat: None,
-            beat_backoff_ms: BACKOFF_MS,
+            beat_backoff: beats::backoff(lease.interval_ms),
             main: None,
             end: None,
             end_at: None,

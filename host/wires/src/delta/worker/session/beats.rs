@@ -10,6 +10,12 @@ use super::{
     ANSWER_MS, Act, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Pending, Session,
     WAIT_SECONDS_MAX, Why,
 };
+use crate::kit::backoff::Backoff;
+
+/// Returns the waits before a heartbeat that was not accepted is sent again: none is longer than the interval.
+pub(super) fn backoff(interval_ms: u64) -> Backoff {
+    Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX.min(interval_ms))
+}
 
 impl Session {
     pub(super) fn send_beat(&mut self, now: Time, wall: &str) -> Act {
@@ -41,7 +47,7 @@ impl Session {
             Heard::Accepted(reply) => {
                 let ttl_ms = reply.ttl_ms.unwrap_or(self.lease.ttl_ms);
                 self.live_until = beat.sent_at.plus_ms(ttl_ms);
-                self.beat_backoff_ms = BACKOFF_MS;
+                self.beat_backoff.reset();
                 match (reply.cancel_ms, &self.started_at) {
                     (Some(_), None) => {
                         self.finish(now, wall, Status::Canceled, "stopped before it began")
@@ -63,9 +69,7 @@ impl Session {
             }
             // A heartbeat that is refused does not keep the lease; it ends by its time.
             Heard::UnknownField | Heard::Refused(_) | Heard::Again | Heard::Logged(_) => {
-                self.next_beat = now.plus_ms(self.beat_backoff_ms);
-                let longest = BACKOFF_MS_MAX.min(self.lease.interval_ms);
-                self.beat_backoff_ms = (2 * self.beat_backoff_ms).min(longest);
+                self.next_beat = now.plus_ms(self.beat_backoff.next_ms());
                 Vec::new()
             }
         }

@@ -265,6 +265,18 @@ fn a_large_result_is_a_file_beside_the_log() {
 }
 
 #[test]
+fn a_heartbeat_is_sent_again_within_an_interval() {
+    for (interval_ms, waits) in [
+        (100, [100; 5]),
+        (500, [250, 500, 500, 500, 500]),
+        (20_000, [250, 500, 1_000, 2_000, 4_000]),
+    ] {
+        let mut backoff = beats::backoff(interval_ms);
+        assert_eq!([(); 5].map(|()| backoff.next_ms()), waits, "{interval_ms}");
+    }
+}
+
+#[test]
 fn a_message_without_an_answer_is_sent_again_byte_for_byte() {
     let mut it = bench(&one());
     let first = it.begin();

@@ -10,6 +10,7 @@ use crate::hero::config::WorkerConfig;
 use crate::hero::model::Entry;
 use crate::hero::worker::Answered;
 use crate::hero::worker::{Worker, WorkerAct};
+use crate::histories::histories;
 use host_core::port::Stop;
 
 #[derive(Clone, Debug)]
@@ -299,7 +300,7 @@ fn our_worker_and_our_dispatcher_understand_each_other() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: histories(100, 200), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn each_execution_ends_once_with_its_own_result(steps in steps()) {

@@ -12,6 +12,7 @@ use crate::hero::messages::Lane;
 use crate::hero::model::{Entry, Model};
 use crate::hero::worker::Answered;
 use crate::hero::worker::Worker;
+use crate::histories::histories;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -324,7 +325,7 @@ fn two_hosts_in(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: histories(100, 300), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_and_all_is_written_once(steps in steps(Weather::Windy)) {
