@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use host_runtime::folder::{self, Dir};
 
 /// The most directories.
 pub const ROOTS_MAX: usize = 64;
@@ -59,18 +59,13 @@ impl ReadRoots {
         } else {
             rest
         };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&root, rest, flags, Mode::empty(), resolve) {
-            Ok(dir) => Ok(dir),
-            Err(rustix::io::Errno::XDEV) => Err(outside()),
-            Err(error) => Err(error.into()),
-        }
+        folder::open_below(&root, rest)?.ok_or_else(outside)
     }
 
     /// Opens all roots.
     pub(crate) fn open_all(&self) -> io::Result<Vec<OwnedFd>> {
-        self.0.iter().map(|root| open_root(root)).collect()
+        let opened = |root: &PathBuf| Ok(open_root(root)?.into());
+        self.0.iter().map(opened).collect()
     }
 }
 
@@ -84,14 +79,13 @@ fn real(path: &Path) -> PathBuf {
         .unwrap_or_else(|_| path.to_owned())
 }
 
-fn open_root(root: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(CWD, root, flags, Mode::empty()).map_err(|error| {
+fn open_root(root: &Path) -> io::Result<Dir> {
+    folder::open(root).map_err(|error| {
         let message = format!(
             "cannot open {} of grants.read_roots: {error}",
             root.display()
         );
-        io::Error::new(io::Error::from(error).kind(), message)
+        io::Error::new(error.kind(), message)
     })
 }
 

@@ -1,14 +1,14 @@
 //! Copies the files of a data directory: those of SQLite as they are at one moment, others byte by byte.
 //! What belongs to a running process or can be made again is left out.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
+use host_runtime::folder::{self, Dir};
 use host_store::StoreError;
 use host_store::backup::{self, Copied};
-use rustix::fs::OFlags;
 
 use crate::commands::{LOGS, STORE};
 
@@ -25,10 +25,6 @@ const LEFT_OUT: &[&str] = &[
 
 /// What is not copied, by the end of the name: what SQLite keeps beside its files.
 const ENDINGS_LEFT_OUT: &[&str] = &["-wal", "-shm", "-journal", ".partial"];
-
-/// Who may use a copy, whatever the mode of the original: its owner.
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 /// Names of files that a host has set aside have this in them.
 const DAMAGED: &str = ".damaged-";
@@ -61,7 +57,9 @@ pub(super) fn copy(
     to: &Path,
     told: &mut dyn FnMut(&str, Copied),
 ) -> Result<(), StoreError> {
-    rest(from, to, 0).map_err(|error| broken("copy the files of", from, &error))?;
+    folder::open(from)
+        .and_then(|files| rest(&files, &folder::open(to)?, 0))
+        .map_err(|error| broken("copy the files of", from, &error))?;
     if from.join(LOGS).symlink_metadata().is_ok() {
         backup::copy(&from.join(LOGS), &to.join(LOGS), |copied| {
             told(LOGS, copied);
@@ -70,12 +68,12 @@ pub(super) fn copy(
     copy_store(&from.join(STORE), &to.join(STORE), told)
 }
 
-/// Copies all files that are not SQLite's. Follows no link, and writes over nothing.
-fn rest(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
+/// Copies all files that are not SQLite's, for the owner alone. Follows no link, and writes over nothing.
+fn rest(from: &Dir, to: &Dir, depth: u32) -> io::Result<()> {
     if depth > DEPTH_MAX {
         return Err(io::Error::other("directories are nested too deeply"));
     }
-    for entry in fs::read_dir(from)? {
+    for entry in from.entries()? {
         let entry = entry?;
         let name = entry.file_name();
         let text = name.to_string_lossy();
@@ -87,13 +85,17 @@ fn rest(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
             continue;
         }
         let kind = entry.file_type()?;
-        let target = to.join(&name);
+        let name = Path::new(&name);
         if kind.is_dir() {
-            make_below(&target)?;
-            rest(&entry.path(), &target, depth + 1)?;
+            let (from, to) = (folder::enter(from, name)?, folder::enter_or_make(to, name)?);
+            rest(&from, &to, depth + 1)?;
         } else if kind.is_file() {
-            match open(&entry.path()) {
-                Ok(original) => copy_file(original, &target)?,
+            match folder::read(from, name) {
+                Ok(mut original) => {
+                    let mut copy = folder::create(to, name)?;
+                    io::copy(&mut original, &mut copy)?;
+                    copy.sync_all()?;
+                }
                 // It belonged to work that has ended.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -105,37 +107,10 @@ fn rest(from: &Path, to: &Path, depth: u32) -> io::Result<()> {
 
 fn make(dir: &Path) -> io::Result<()> {
     let mut folders = DirBuilder::new();
-    folders.recursive(true).mode(FOLDER_MODE).create(dir)
-}
-
-/// Makes a folder of a copy. One that is there already may be used, but not a link to one.
-fn make_below(dir: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(FOLDER_MODE).create(dir) {
-        Err(_) if dir.symlink_metadata().is_ok_and(|there| there.is_dir()) => Ok(()),
-        made => made,
-    }
-}
-
-/// Opens a file that may have become something else since it was listed.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    let mut options = File::options();
-    options.read(true).custom_flags(flags.cast_signed());
-    options.open(path)
-}
-
-fn copy_file(mut original: File, to: &Path) -> io::Result<()> {
-    if !original.metadata()?.is_file() {
-        return Ok(());
-    }
-    let mut options = File::options();
-    let mut copy = options
-        .write(true)
-        .create_new(true)
-        .mode(FILE_MODE)
-        .open(to)?;
-    io::copy(&mut original, &mut copy)?;
-    copy.sync_all()
+    folders
+        .recursive(true)
+        .mode(folder::FOLDER_MODE)
+        .create(dir)
 }
 
 fn broken(operation: &'static str, path: &Path, error: &io::Error) -> StoreError {

@@ -2,24 +2,21 @@
 //! with the lease and a folder to work in. That goes when the runner has ended; the log, and what the runner
 //! put beside it, stay as long as the job is kept.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use host_core::id::JobId;
 use host_core::port::lease::Leases;
+use host_runtime::folder::{self, Dir, FOLDER_MODE};
 use host_runtime::mailbox::respond;
-
-/// Who may use what we make: its owner.
-const FOLDER_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 /// What goes with the runner. Backups leave out what has this ending.
 const RUN: &str = "run.partial";
 const LEASE: &str = "lease.json";
 const WORK: &str = "work";
-const LOG: &str = "log";
+pub(super) const LOG: &str = "log";
 
 /// The folder of all attempts.
 #[derive(Clone, Debug)]
@@ -42,12 +39,8 @@ impl Files {
         let files = AttemptFiles(std::path::absolute(folder)?);
         files.clean();
         folders.create(files.work())?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(FILE_MODE)
-            .open(files.lease());
-        file?.write_all(lease)?;
+        let run = folder::open(&files.run())?;
+        folder::create(&run, Path::new(LEASE))?.write_all(lease)?;
         Ok(files)
     }
 
@@ -77,6 +70,11 @@ impl Files {
 }
 
 impl AttemptFiles {
+    /// Opens the folder.
+    pub(super) fn open(&self) -> io::Result<Dir> {
+        folder::open(&self.0)
+    }
+
     fn run(&self) -> PathBuf {
         self.0.join(RUN)
     }

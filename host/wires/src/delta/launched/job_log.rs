@@ -1,20 +1,19 @@
 //! What a runner that this host starts writes, as the log of its job: its standard output and error, and
 //! the file that it was given for the log, as that grows.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use host_core::cell::{LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::port::Clock;
 use host_core::time::Time;
-use rustix::fs::OFlags;
+use host_runtime::folder::{self, Dir};
 
 use super::super::lease_id::LeaseText;
 use super::super::log_chunks::{LOG_BYTES_MAX, LogChunks};
+use super::files::LOG;
 use crate::wire::JobLogs;
 
 /// How much of the file is read at once, in bytes.
@@ -34,7 +33,7 @@ pub(super) struct Attempt {
 /// The log of one attempt.
 pub(super) struct JobLog {
     attempt: Attempt,
-    path: PathBuf,
+    folder: Dir,
     clock: Arc<dyn Clock>,
     logs: Option<Arc<dyn JobLogs>>,
     chunks: Mutex<LogChunks>,
@@ -43,13 +42,13 @@ pub(super) struct JobLog {
 impl JobLog {
     pub(super) fn new(
         attempt: Attempt,
-        path: PathBuf,
+        folder: Dir,
         clock: Arc<dyn Clock>,
         logs: Option<Arc<dyn JobLogs>>,
     ) -> Self {
         Self {
             attempt,
-            path,
+            folder,
             clock,
             logs,
             chunks: Mutex::default(),
@@ -88,21 +87,15 @@ impl JobLog {
     /// Reads from the file, which the runner may not have made yet.
     fn read(&self, from: u64, most: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let is_file = self.path.symlink_metadata().is_ok_and(|it| it.is_file());
-        if !is_file {
-            return bytes;
-        }
-        let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
-        let opened = File::options()
-            .read(true)
-            .custom_flags(flags.cast_signed())
-            .open(&self.path);
-        let read = opened.and_then(|mut file| {
+        let read = folder::read(&self.folder, Path::new(LOG)).and_then(|mut file| {
             file.seek(SeekFrom::Start(from))?;
             file.take(most).read_to_end(&mut bytes)
         });
-        if let Err(error) = read {
-            tracing::debug!(job = %self.attempt.job, %error, "the log of a runner cannot be read");
+        match read {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::debug!(job = %self.attempt.job, %error, "the log of a runner cannot be read");
+            }
+            _ => {}
         }
         bytes
     }

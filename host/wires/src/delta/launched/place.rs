@@ -136,16 +136,18 @@ impl Place {
             began_at: self.pool.clock.now(),
             lease: LeaseText::of(job, lease),
         };
-        let files = match self.files(&granted) {
-            Ok(files) => files,
-            Err(error) => {
-                orchestrator.give_back(job, lease, &worker, NOT_BEGUN).await;
-                return Err(format!("the lease of a job cannot be written: {error}"));
-            }
-        };
+        let made = self.files(&granted);
+        let (files, folder) =
+            match made.and_then(|files| files.open().map(|folder| (files, folder))) {
+                Ok(made) => made,
+                Err(error) => {
+                    orchestrator.give_back(job, lease, &worker, NOT_BEGUN).await;
+                    return Err(format!("the lease of a job cannot be written: {error}"));
+                }
+            };
         orchestrator.hand_out(lease);
         let (clock, logs) = (Arc::clone(&self.pool.clock), orchestrator.logs().cloned());
-        let log = JobLog::new(attempt, files.log(), clock, logs);
+        let log = JobLog::new(attempt, folder, clock, logs);
         let (stop, stops) = Stop::channel();
         let ended = self.live(&granted, &worker, (&files, &log), &stop, stops);
         let ended = ended.await;

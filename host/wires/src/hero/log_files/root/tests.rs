@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use rustix::fs::mknodat;
+use rustix::fs::{FileType, Mode, OFlags, mknodat, open};
 use tempfile::TempDir;
 
 use super::*;
@@ -97,6 +97,7 @@ fn links_are_followed_nowhere() {
     symlink(outside.join("x"), scene.path("file")).unwrap();
     symlink(outside.join("new"), scene.path("dangling")).unwrap();
     symlink("real", scene.path("inside")).unwrap();
+    symlink("real/x", scene.path("near")).unwrap();
     symlink("/proc/self/cwd", scene.path("magic")).unwrap();
     for log_path in [
         "folder/x",
@@ -105,6 +106,8 @@ fn links_are_followed_nowhere() {
         "file",
         "dangling",
         "inside/x",
+        "inside/new",
+        "near",
         "magic/x",
     ] {
         assert!(scene.root.append(log_path).is_err(), "{log_path}");
@@ -113,12 +116,13 @@ fn links_are_followed_nowhere() {
     }
     assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "mine");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(scene.path("real")).unwrap().count(), 1);
 }
 
 #[test]
 fn only_regular_files_are_opened_and_nothing_is_waited_for() {
     let scene = Scene::new();
-    let root = scene.root.open_root().unwrap();
+    let root = folder::open(&scene.root.dir).unwrap();
     mknodat(&root, "fifo", FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(scene.path("socket")).unwrap();
     fs::create_dir(scene.path("folder")).unwrap();
