@@ -105,6 +105,17 @@ pub fn cannot(doing: &str) -> impl Fn(Error) -> CliError + '_ {
     }
 }
 
+/// The same for a request that names something; `next` is what to do if the host does not know it.
+pub fn cannot_find(doing: &str, next: &str) -> impl Fn(Error) -> CliError {
+    move |error| {
+        let error = cannot(doing)(error);
+        match error.exit() {
+            Exit::NotFound => error.next(next),
+            _ => error,
+        }
+    }
+}
+
 fn explain(error: Error) -> (Exit, String, Option<String>) {
     let next = |text: &str| Some(text.to_owned());
     match error {

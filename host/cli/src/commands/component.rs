@@ -1,4 +1,4 @@
-//! `host component`: what its verbs share: what a deploy has changed, and the error for an unknown component.
+//! `host component`: what its verbs share: what a deploy has changed.
 
 mod ls;
 mod rm;
@@ -9,7 +9,7 @@ pub(super) mod waiting;
 use clap::{Args, Subcommand};
 use host_api::client::{Answer, Client};
 use host_api::component::{ComponentView, LimitChangeView, RemovedHandlerView};
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_section};
 use host_console::{human, plain};
@@ -47,6 +47,9 @@ struct Named {
     remote: Remote,
 }
 
+/// What helps if the host does not know a component.
+const LISTED: &str = "`host component ls` lists the components";
+
 impl Component {
     /// Runs the verb.
     pub(crate) fn run(self) -> Result<(), CliError> {
@@ -76,15 +79,7 @@ fn names(names: &[String]) -> String {
 
 /// Asks for one component.
 fn fetch(client: &Client, doing: &str, name: &str) -> Result<Answer<ComponentView>, CliError> {
-    let answer = client.component(name).map_err(cannot(doing));
-    answer.map_err(unknown)
-}
-
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host component ls` lists the components"),
-        _ => error,
-    }
+    client.component(name).map_err(cannot_find(doing, LISTED))
 }
 
 /// Prints which handlers are no longer deployed, and what their jobs come to.

@@ -22,7 +22,7 @@ use clap::{Args, Subcommand};
 use host_api::attempt::FailureView;
 use host_api::client::{Answer, Client};
 use host_api::job::{JobView, ProgressView};
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, cannot_find};
 use host_console::{human, plain};
 use host_core::job::State;
 use host_core::time::Time;
@@ -92,16 +92,6 @@ impl View {
     /// Tells whether the job has ended.
     fn is_terminal(&self) -> bool {
         has_ended(&self.state)
-    }
-
-    /// Returns what the process exits with when this job was waited for.
-    fn exit(&self) -> Exit {
-        match self.state.as_str() {
-            "completed" => Exit::Ok,
-            "cancelled" => Exit::Cancelled,
-            "discarded" => Exit::JobFailed,
-            _ => Exit::WaitRanOut,
-        }
     }
 
     /// Returns how many attempts count, how many may, and what became of the others: `1/5 (+1 lost)`.
@@ -214,13 +204,8 @@ fn short_id(id: &str) -> Cow<'_, str> {
 
 /// Asks for one job.
 fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer<View>, CliError> {
-    let answer = client.job(id).map_err(cannot(doing));
-    let answer = answer.map_err(|error| match error.exit() {
-        Exit::NotFound => {
-            error.next("`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days")
-        }
-        _ => error,
-    })?;
+    let next = "`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days";
+    let answer = client.job(id).map_err(cannot_find(doing, next))?;
     Ok(answer.map(View))
 }
 

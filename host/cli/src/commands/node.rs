@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use host_api::client::Item;
 use host_api::node::{NamedNode, NodeView, RunningView};
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
@@ -54,6 +54,9 @@ pub(super) fn name_among(node: &NamedNode, nodes: &[&NamedNode]) -> String {
 pub(super) fn line(node: &NamedNode) -> String {
     plain::line(&node.to_string()).into_owned()
 }
+
+/// What helps if the host does not know a node.
+const LISTED: &str = "`host node ls` lists the nodes";
 
 impl Node {
     /// Runs the verb.
@@ -126,8 +129,9 @@ fn shown(node: &NodeView) -> String {
 fn show(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("show node {}", plain::line(&named.id));
-    let answer = client.node(&named.id).map_err(cannot(&doing));
-    let answer = answer.map_err(unknown)?;
+    let answer = client
+        .node(&named.id)
+        .map_err(cannot_find(&doing, LISTED))?;
     let node = &answer.view;
     output.one(&answer.json, &plain::line(&node.id), || {
         output.rows(facts(node, answer.now))
@@ -188,12 +192,5 @@ fn running(running: &RunningView) -> String {
     match parts.len() {
         0 => "0".to_owned(),
         _ => parts.join(", "),
-    }
-}
-
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host node ls` lists the nodes"),
-        _ => error,
     }
 }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use host_api::client::Item;
 use host_api::queue::QueueView;
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows, state_cell};
@@ -40,6 +40,9 @@ struct Named {
     #[command(flatten)]
     remote: Remote,
 }
+
+/// What helps if the host does not know a queue.
+const LISTED: &str = "`host queue ls` lists the queues";
 
 impl Queue {
     /// Runs the verb.
@@ -96,8 +99,9 @@ fn show(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show queue {name}");
-    let answer = client.queue(&named.name).map_err(cannot(&doing));
-    let answer = answer.map_err(unknown)?;
+    let answer = client
+        .queue(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
     output.one(&answer.json, &plain::line(&view.name), || {
         let mut rows = Rows::new(&[Column::Left("STATE"), Column::Right("JOBS")]);
@@ -120,8 +124,7 @@ fn pause(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let answer = client.pause_queue(&named.name);
-    let answer = answer.map_err(cannot(&format!("pause queue {name}")));
-    let answer = answer.map_err(unknown)?;
+    let answer = answer.map_err(cannot_find(&format!("pause queue {name}"), LISTED))?;
     output.one(&answer.json, &name, || {
         put_line(&format!("{name} is paused"))?;
         if answer.view.counts.values().all(|jobs| *jobs == 0) {
@@ -138,14 +141,6 @@ fn resume(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let answer = client.resume_queue(&named.name);
-    let answer = answer.map_err(cannot(&format!("resume queue {name}")));
-    let answer = answer.map_err(unknown)?;
+    let answer = answer.map_err(cannot_find(&format!("resume queue {name}"), LISTED))?;
     output.one(&answer.json, &name, || put_line(&format!("{name} is open")))
-}
-
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host queue ls` lists the queues"),
-        _ => error,
-    }
 }

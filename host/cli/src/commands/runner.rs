@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use host_api::node::NamedNode;
 use host_api::runner::{NodeQuery, PoolView, RestartBody};
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, Exit, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows};
@@ -64,6 +64,9 @@ impl Named {
         one.map_or((&self.name, None), |(pool, number)| (pool, Some(number)))
     }
 }
+
+/// What helps if the host does not know a runner.
+const LISTED: &str = "`host runner ls` lists the runners";
 
 impl Runner {
     /// Runs the verb.
@@ -150,7 +153,7 @@ fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
     let doing = format!("show runner {name}");
     let (of, number) = named.split();
     let answer = client.runner(of, &NodeQuery { node });
-    let answer = answer.map_err(cannot(&doing)).map_err(unknown)?;
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let mut pool = answer.view;
     if number.is_some() {
         pool.runners.retain(|runner| runner.executor == named.name);
@@ -215,7 +218,7 @@ fn restart(named: &Named) -> Result<(), CliError> {
     let (pool, number) = named.split();
     let doing = format!("restart runner {whole}");
     let answer = client.restart_runner(pool, &RestartBody { runner: number });
-    let answer = answer.map_err(cannot(&doing)).map_err(unknown)?;
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     output.one(&answer.json, &whole, || {
         if answer.view.external {
             put_line(&format!("reconnecting to {whole}"))?;
@@ -226,11 +229,4 @@ fn restart(named: &Named) -> Result<(), CliError> {
         }
         Ok(())
     })
-}
-
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host runner ls` lists the runners"),
-        _ => error,
-    }
 }

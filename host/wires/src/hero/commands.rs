@@ -11,7 +11,7 @@ mod worker;
 
 use clap::{Args, Subcommand};
 use host_console::command::Derived;
-use host_console::error::{CliError, Exit};
+use host_console::error::CliError;
 use host_console::plain;
 
 use super::api::view::{HeroJobView, WaitsFor};
@@ -66,16 +66,6 @@ impl Hero {
 }
 
 impl HeroJobView {
-    /// Returns what the process exits with when this job was waited for.
-    fn exit(&self) -> Exit {
-        match (self.status.as_str(), self.error()) {
-            ("finished", _) => Exit::Ok,
-            ("error", Some("stopped" | "stopped_by_request")) => Exit::Cancelled,
-            ("error", _) => Exit::JobFailed,
-            _ => Exit::WaitRanOut,
-        }
-    }
-
     /// Returns why it has failed.
     fn error(&self) -> Option<&str> {
         self.rest.as_ref()?.error.as_deref()

@@ -3,7 +3,7 @@
 use clap::Args;
 use host_api::client::Client;
 use host_api::component::RollbackBody;
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, Exit, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::{human, plain};
@@ -36,15 +36,11 @@ impl Rollback {
             None => before_current(&client, &doing, &self.name)?,
         };
         let answer = client.roll_back(&self.name, &RollbackBody { revision });
-        let answer = answer
-            .map_err(cannot(&doing))
-            .map_err(|error| match error.exit() {
-                Exit::NotFound => error.next(format!(
-                    "`host component show {name}` lists the revisions, `host component ls` lists \
-                 the components"
-                )),
-                _ => error,
-            })?;
+        let next = format!(
+            "`host component show {name}` lists the revisions, `host component ls` lists \
+             the components"
+        );
+        let answer = answer.map_err(cannot_find(&doing, &next))?;
         let rolled_back = &answer.view;
         output.one(&answer.json, &name, || {
             put_line(&format!("{name} is at revision {revision}"))?;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use host_api::handler::{CostView, HandlerView, RevisionCostView, SpreadView};
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line, put_section};
 use host_console::table::{Cell, Column, Rows};
@@ -27,11 +27,9 @@ impl Show {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("show handler {}", plain::line(&self.name));
-        let answer = client.handler(&self.name).map_err(cannot(&doing));
-        let answer = answer.map_err(|error| match error.exit() {
-            Exit::NotFound => error.next("`host handler ls` lists the handlers"),
-            _ => error,
-        })?;
+        let next = "`host handler ls` lists the handlers";
+        let answer = client.handler(&self.name);
+        let answer = answer.map_err(cannot_find(&doing, next))?;
         let name = plain::line(&answer.view.name);
         output.one(&answer.json, &name, || print(output, &answer.view))?;
         output.hint(&format!(

@@ -5,14 +5,14 @@ use std::time::Duration;
 use clap::Args;
 use host_api::client::{Answer, Client};
 use host_api::node::NodeView;
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, Exit, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::progress::Spinner;
 use host_console::{human, plain, waiting};
 use host_core::seconds::Seconds;
 
-use super::{Named, running, shown, unknown};
+use super::{LISTED, Named, running, shown};
 
 /// How often a node is looked at that drains, in milliseconds.
 const LOOK_MS: u64 = 500;
@@ -43,10 +43,10 @@ impl Drain {
     pub(super) fn run(&self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("drain node {}", plain::line(&self.id));
-        let answer = client.drain_node(&self.id).map_err(cannot(&doing));
+        let answer = client.drain_node(&self.id);
         let Answer {
             view: asked, json, ..
-        } = answer.map_err(unknown)?;
+        } = answer.map_err(cannot_find(&doing, LISTED))?;
         if let Some(note) = &asked.note {
             output.note(&plain::line(note));
         }
@@ -103,8 +103,8 @@ impl Drain {
 pub(super) fn resume(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("resume node {}", plain::line(&named.id));
-    let answer = client.resume_node(&named.id).map_err(cannot(&doing));
-    let answer = answer.map_err(unknown)?;
+    let answer = client.resume_node(&named.id);
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let node = &answer.view.node;
     output.one(&answer.json, &plain::line(&node.id), || {
         put_line(&match node.state.as_str() {

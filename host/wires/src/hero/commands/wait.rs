@@ -70,55 +70,48 @@ impl Awaited for HeroJobView {
     }
 
     fn print(&self, output: Output) -> Result<(), CliError> {
-        print(output, self)
+        let Some(rest) = &self.rest else {
+            return Ok(());
+        };
+        let text = rest.output.as_deref().filter(|text| !text.is_empty());
+        if let Some(text) = text {
+            put_line(&plain::block(text))?;
+        }
+        for (field, bytes) in &rest.left_out {
+            let size = human::bytes(*bytes);
+            output.note(&format!("{} is left out: {size}", plain::line(field)));
+        }
+        Ok(())
     }
 
     fn tell_end(&self, output: Output) {
-        tell_end(output, self);
+        let id = plain::line(&self.id);
+        match self.error() {
+            Some(error) if self.status == "error" => {
+                output.ending(&format!("error: {}", plain::block(error)), true);
+                output.hint(&format!("`host hero requeue {id}` runs it again"));
+            }
+            _ => output.ending(&plain::line(&self.status), self.exit() != Exit::Ok),
+        }
     }
 
     fn exit(&self) -> Exit {
-        self.exit()
+        match (self.status.as_str(), self.error()) {
+            ("finished", _) => Exit::Ok,
+            ("error", Some("stopped" | "stopped_by_request")) => Exit::Cancelled,
+            ("error", _) => Exit::JobFailed,
+            _ => Exit::WaitRanOut,
+        }
     }
 
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError {
-        ran_out(self, timeout)
-    }
-}
-
-fn ran_out(view: &HeroJobView, timeout: Option<Seconds>) -> CliError {
-    let id = plain::line(&view.id);
-    let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
-    let cause = format!("after {after} {}", view.now_at());
-    CliError::new(Exit::WaitRanOut, format!("wait longer for job {id}"), cause).next(format!(
-        "it goes on; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
-         worker {}` shows the queues of its worker",
-        plain::line(&view.worker_id)
-    ))
-}
-
-fn print(output: Output, view: &HeroJobView) -> Result<(), CliError> {
-    let Some(rest) = &view.rest else {
-        return Ok(());
-    };
-    let text = rest.output.as_deref().filter(|text| !text.is_empty());
-    if let Some(text) = text {
-        put_line(&plain::block(text))?;
-    }
-    for (field, bytes) in &rest.left_out {
-        let size = human::bytes(*bytes);
-        output.note(&format!("{} is left out: {size}", plain::line(field)));
-    }
-    Ok(())
-}
-
-fn tell_end(output: Output, view: &HeroJobView) {
-    let id = plain::line(&view.id);
-    match view.error() {
-        Some(error) if view.status == "error" => {
-            output.ending(&format!("error: {}", plain::block(error)), true);
-            output.hint(&format!("`host hero requeue {id}` runs it again"));
-        }
-        _ => output.ending(&plain::line(&view.status), view.exit() != Exit::Ok),
+        let id = plain::line(&self.id);
+        let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
+        let cause = format!("after {after} {}", self.now_at());
+        CliError::new(Exit::WaitRanOut, format!("wait longer for job {id}"), cause).next(format!(
+            "it goes on; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
+             worker {}` shows the queues of its worker",
+            plain::line(&self.worker_id)
+        ))
     }
 }
