@@ -3,7 +3,11 @@
 use std::fmt;
 use std::io;
 
-use crate::plain::block;
+use host_api::client::{Error, Problem};
+use host_core::json::words;
+use serde_json::error::Category;
+
+use crate::plain::{block, line};
 
 /// The exit codes. They are part of the public contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +92,88 @@ impl CliError {
             Self::Message { exit, .. } | Self::Silent(exit) => *exit,
         }
     }
+}
+
+/// Returns what makes an error of a failed request, for `map_err`. `doing` completes "cannot …".
+pub fn cannot(doing: &str) -> impl Fn(Error) -> CliError + '_ {
+    move |error| {
+        let (exit, cause, next) = explain(error);
+        match next {
+            Some(next) => CliError::new(exit, doing, cause).next(next),
+            None => CliError::new(exit, doing, cause),
+        }
+    }
+}
+
+/// The same for a request that names something; `next` is what to do if the host does not know it.
+pub fn cannot_find(doing: &str, next: &str) -> impl Fn(Error) -> CliError {
+    move |error| {
+        let error = cannot(doing)(error);
+        match error.exit() {
+            Exit::NotFound => error.next(next),
+            _ => error,
+        }
+    }
+}
+
+fn explain(error: Error) -> (Exit, String, Option<String>) {
+    let next = |text: &str| Some(text.to_owned());
+    match error {
+        Error::Invalid(cause) => (Exit::Usage, cause, None),
+        Error::EmptyName => {
+            let cause = "empty id or name".to_owned();
+            (Exit::Usage, cause, next("pass an id or a name"))
+        }
+        Error::NotConnected(cause) => {
+            let advice = "start a host with `host serve --data DIR`, or choose another one with --server URL or \
+                          HOST_SERVER";
+            (Exit::Unreachable, cause, next(advice))
+        }
+        Error::NoAnswer { cause, only_reads } => {
+            let advice = if only_reads {
+                "try again; if that fails too, look at the host's log"
+            } else {
+                "the request may have taken effect: check before you repeat it (an enqueue with \
+                 --unique-key is safe to repeat)"
+            };
+            (Exit::Unreachable, cause, next(advice))
+        }
+        Error::Refused { status, problem } => refused(status, problem),
+        Error::NotAHost { status, address } => {
+            let cause = format!("{address} answered {status} without a reason");
+            let advice =
+                format!("check that a host is listening at this address: `curl {address}/healthz`");
+            (Exit::Failed, cause, Some(advice))
+        }
+        Error::Unreadable(error) => {
+            let error = match error.classify() {
+                Category::Data => words::plain(&error.to_string()),
+                _ => words::syntax(&error.to_string()),
+            };
+            let cause = format!("this version does not understand the answer: {error}");
+            let advice = "use a `host` command of the same version as the server";
+            (Exit::Failed, cause, next(advice))
+        }
+    }
+}
+
+fn refused(status: u16, problem: Problem) -> (Exit, String, Option<String>) {
+    let exit = match status {
+        404 => Exit::NotFound,
+        _ => Exit::Failed,
+    };
+    let words = problem.detail.or(problem.title);
+    let words = words.unwrap_or_else(|| format!("the host answered {status}"));
+    let words = line(&words);
+    let Some(code) = problem.code else {
+        return (exit, words.into_owned(), None);
+    };
+    let code = line(&code);
+    let next = problem.next.map_or_else(
+        || format!("`host explain {code}` explains this error"),
+        |next| line(&next).into_owned(),
+    );
+    (exit, format!("{words} ({code})"), Some(next))
 }
 
 impl fmt::Display for CliError {

@@ -1,10 +1,11 @@
 //! The options that commands share, and the client and output that they describe.
 
 use clap::Args;
+use host_api::client::{Client, SERVER_DEFAULT};
 
-use crate::client::{Client, SERVER_DEFAULT};
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::output::{Format, Output};
+use crate::plain;
 
 /// The options of commands that talk to a host.
 #[derive(Clone, Debug, Args)]
@@ -39,7 +40,7 @@ pub struct Shown {
 impl Remote {
     /// Opens the client and the output.
     pub fn open(&self) -> Result<(Client, Output), CliError> {
-        Ok((Client::new(&self.server)?, self.shown.open()))
+        Ok((connect(&self.server)?, self.shown.open()))
     }
 }
 
@@ -48,4 +49,12 @@ impl Shown {
     pub fn open(self) -> Output {
         Output::new(self.output, self.quiet)
     }
+}
+
+/// Makes a client of the host at `server`.
+pub fn connect(server: &str) -> Result<Client, CliError> {
+    Client::new(server).map_err(|error| {
+        let doing = format!("use {} as a server", plain::line(&error.server));
+        CliError::new(Exit::Usage, doing, error.cause).next(error.next)
+    })
 }

@@ -99,7 +99,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-toolchain", &[]),
     (API, &["host-core"]),
     ("host-runtime", &["host-core"]),
-    ("host-console", &["host-core"]),
+    ("host-console", &["host-core", API]),
     ("host-store", &["host-core"]),
     ("host-cell", &["host-core"]),
     ("host-cells", &["host-core", "host-runtime"]),
@@ -111,7 +111,13 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-http", &["host-core", "host-runtime"]),
     (
         WIRES,
-        &["host-core", "host-runtime", "host-http", "host-console"],
+        &[
+            "host-core",
+            API,
+            "host-runtime",
+            "host-http",
+            "host-console",
+        ],
     ),
     (
         SERVER,

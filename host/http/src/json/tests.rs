@@ -1,8 +1,9 @@
 //! Which documents strict reading accepts, and how it reports errors in the others.
 
+use host_core::json::Pairs;
 use serde::Deserialize;
 
-use super::{AtMost, JsonError, Pairs, check, read, with_nearest};
+use super::{AtMost, JsonError, check, read, with_nearest};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -97,17 +98,17 @@ fn wrong_fields_are_named() {
         (
             r#"{"name":"a","name":"b"}"#,
             syntax,
-            "duplicate key `name` at line 1 column 18",
+            "body: duplicate key `name` at line 1, column 18",
         ),
         (
             r#"{"pairs":{"a":"1","a":"2"}}"#,
             syntax,
-            "duplicate key `a` at line 1 column 21",
+            "body: duplicate key `a` at line 1, column 21",
         ),
         (
             "{",
             syntax,
-            "EOF while parsing an object at line 1 column 1",
+            "body: not valid JSON: ends too early at line 1, column 1",
         ),
         ("3", data, "invalid type: integer `3`, expected an object"),
     ] {

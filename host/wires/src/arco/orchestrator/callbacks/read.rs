@@ -72,7 +72,7 @@ fn object<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refused> {
         .and_then(|()| read_object(body))
         .map_err(|error| match error {
             JsonError::Syntax(words) => {
-                let words = format!("the body is not JSON: {words}");
+                let words = format!("body: {words}");
                 Refused::body(400, "invalid_request", &words)
             }
             JsonError::Data(words) if words.starts_with("invalid type") => {

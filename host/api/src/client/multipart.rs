@@ -2,7 +2,7 @@
 
 /// A body and its boundary.
 #[derive(Debug)]
-pub(crate) struct Multipart {
+pub(super) struct Multipart {
     boundary: String,
     body: Vec<u8>,
 }
@@ -10,7 +10,7 @@ pub(crate) struct Multipart {
 impl Multipart {
     /// Writes the parts, each a name and its bytes. The names are this program's own: they need no
     /// quoting.
-    pub(crate) fn new(parts: &[(&str, &[u8])]) -> Self {
+    pub(super) fn new(parts: &[(&str, &[u8])]) -> Self {
         let boundary = boundary(parts);
         let bytes: usize = parts.iter().map(|(_, bytes)| bytes.len() + 256).sum();
         let mut body = Vec::with_capacity(bytes);
@@ -28,12 +28,12 @@ impl Multipart {
     }
 
     /// Returns the content type, with the boundary.
-    pub(crate) fn kind(&self) -> String {
+    pub(super) fn kind(&self) -> String {
         format!("multipart/form-data; boundary={}", self.boundary)
     }
 
     /// Returns the body.
-    pub(crate) fn body(&self) -> &[u8] {
+    pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 }

@@ -135,7 +135,7 @@ mod tests {
         });
         let listener = listener.join().unwrap();
         let client = Client::new(&format!("unix://{}", path.display())).unwrap();
-        let refused = client.post("ask", "/api/v1/jobs", "{}").unwrap_err();
+        let refused = client.purge_job("1").unwrap_err();
         let message = format!("{refused:?}");
         assert!(message.contains("belongs to user 65534"), "{message}");
         let mut sent = Vec::new();
