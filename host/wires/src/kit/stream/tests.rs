@@ -1,11 +1,13 @@
 //! The driver with a small line-based wire: what a session receives and in which order, when a
 //! stream continues after a defect, and several listeners over one hub.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use host_core::port::Tag;
 use host_core::time::Time;
 use host_testing::{Refusals, TestClock};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};

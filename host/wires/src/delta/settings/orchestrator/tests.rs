@@ -6,7 +6,6 @@ use std::io;
 use toml::Table;
 
 use super::*;
-use crate::delta::settings::SETTINGS;
 use crate::wire::section::{Sources, Stated, Tables};
 
 fn read(file: &str) -> Result<DeltaConfig, String> {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::*;
-use crate::delta::settings::SETTINGS;
 use crate::wire::section::{Sources, Tables};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
