@@ -98,8 +98,13 @@ impl Bench {
         let params = format!("{{\"tag\":{tag}}}");
         let assignment = assignment(tag, handler, &params, timeout_ms);
         // The pool asks for the next attempt just after it has told the end of one.
-        let given = |host: &PushedAttempts| host.give("own", tag, assignment.clone());
-        self.host.until("room", given).await;
+        let given = async {
+            while !self.host.give("own", tag, assignment.clone()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        let given = timeout(BOUND, given).await;
+        assert!(given.is_ok(), "there is no room");
     }
 
     async fn until_capacity(&self, attempts: usize) {
