@@ -49,7 +49,7 @@ enum Layer {
     Server,
     /// The wires
     Wires,
-    /// The command line
+    /// The command line, and the client of the API
     Cli,
     /// The whole program, from outside
     E2e,
@@ -78,7 +78,14 @@ impl Layer {
             Self::Cell => &["--package", "host-cell"],
             Self::Server => &["--package", "host-server"],
             Self::Wires => &["--package", "host-wires"],
-            Self::Cli => &["--package", "host"],
+            Self::Cli => &[
+                "--package",
+                "host",
+                "--package",
+                "host-console",
+                "--package",
+                "host-api",
+            ],
             Self::E2e => &["--workspace", "--bin", "bench", "--test", "e2e"],
             Self::Peers => &["--workspace", "--test", "peers"],
             Self::Guests => &[
