@@ -11,7 +11,7 @@ use host_core::time::Time;
 use host_tests::Redis;
 use host_tests::hero::ask;
 use host_wires::hero::{Answered, Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
-use host_wires::kit::stream::Moment;
+use host_wires::kit::session::Moment;
 use redis::Connection;
 
 use super::resp::{ID, Pipe, Template};
