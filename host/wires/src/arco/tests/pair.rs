@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -18,9 +19,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 
-use super::orchestrator::tests::fixture::{Plane, Setup};
-use super::worker::tests::fixture::{Plane as Played, World};
+use crate::arco::orchestrator::tests::fixture::{Plane, Setup};
+use crate::arco::worker::tests::fixture::{Plane as Played, World};
 use crate::lease_host::LeaseHost;
 
 /// How many tasks go through one pair of links.
@@ -31,6 +33,9 @@ const LOST: u64 = 15;
 const UNANSWERED: u64 = 15;
 const TWICE: u64 = 10;
 const LATER: u64 = 10;
+
+/// How often the time of the orchestrator passes.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Where a link leads.
 #[derive(Clone)]
@@ -168,6 +173,13 @@ async fn run(seed: u64, ahead_ms: i64) {
         },
         &model,
     );
+    let clock = Arc::clone(&model.clock);
+    let ended = links.stopping().clone();
+    links.spawn(async move {
+        while ended.run_until_cancelled(sleep(TICK)).await.is_some() {
+            clock.pass(TICK.as_millis().try_into().unwrap());
+        }
+    });
     let client = Client::builder(TokioExecutor::new()).build_http();
     let origin = worker.url.to_string();
     let address = origin.trim_start_matches("http://").parse().unwrap();

@@ -1,18 +1,29 @@
-//! Reads the body of a callback. What is wrong with its fields is told only to a worker whose token is
-//! right. Pure.
+//! Reads the body of a callback. What is wrong with its fields is answered only to a worker whose token
+//! is valid. Pure.
 
 use host_core::outcome::Progress;
 use host_http::json::{JsonError, read_object};
 
 use crate::arco::convert::{self, Ended};
 use crate::arco::messages::{TaskCompleted, TaskHeartbeat, TaskStarted};
-use crate::arco::orchestrator::explain::Kind;
 use crate::arco::refusals::Refused;
+use crate::arco::task_id::TaskId;
+use crate::arco::token::Scope;
 
 /// The largest body, in bytes: an output of 16 MiB with all that stands around it.
 pub(super) const BODY_BYTES_MAX: usize = (16 << 20) + (256 << 10);
 
-/// A callback.
+/// A callback with a readable body.
+#[derive(Debug)]
+pub(super) struct Callback {
+    /// The task of the path.
+    pub(super) task: Option<TaskId>,
+    /// What its token is about, if that is valid.
+    pub(super) scope: Option<Scope>,
+    pub(super) message: Message,
+}
+
+/// The body of a callback.
 #[derive(Debug)]
 pub(super) struct Message {
     /// At least 1.
@@ -27,16 +38,6 @@ pub(super) enum Said {
     Started,
     Heartbeat(Option<Progress>),
     Completed(Box<Ended>),
-}
-
-impl Said {
-    pub(super) fn kind(&self) -> Kind<'_> {
-        match self {
-            Self::Started => Kind::Started,
-            Self::Heartbeat(_) => Kind::Heartbeat,
-            Self::Completed(ended) => Kind::Completed(ended),
-        }
-    }
 }
 
 pub(super) fn started(body: &[u8]) -> Result<Message, Refused> {
@@ -73,11 +74,9 @@ fn object<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refused> {
         .map_err(|error| match error {
             JsonError::Syntax(words) => {
                 let words = format!("body: {words}");
-                Refused::body(400, "invalid_request", &words)
+                Refused::body(&words)
             }
-            JsonError::Data(words) if words.starts_with("invalid type") => {
-                Refused::body(400, "invalid_request", &words)
-            }
+            JsonError::Data(words) if words.starts_with("invalid type") => Refused::body(&words),
             JsonError::Data(words) if words.starts_with("attempt:") => Refused::attempt(),
             JsonError::Data(words) => Refused::field(&words),
         })

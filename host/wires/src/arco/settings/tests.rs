@@ -52,8 +52,8 @@ pub(in crate::arco) fn read(
 #[test]
 fn an_empty_section_does_nothing() {
     let config = read(&[], &[]).unwrap();
-    assert!(config.worker.is_none() && config.control.workers.is_empty());
-    let times = config.control.times;
+    assert!(config.worker.is_none() && config.orchestrator.workers.is_empty());
+    let times = config.orchestrator.times;
     assert_eq!(
         (times.heartbeat_interval_ms, times.heartbeat_timeout_ms),
         (30_000, 90_000)
@@ -81,21 +81,24 @@ fn workers_and_keys_are_read() {
         ("heartbeat_interval_ms", "1000"),
         ("heartbeat_timeout_ms", "2000"),
     ];
-    let control = read(&values, &workers).unwrap().control;
-    let spark = &control.workers[&"spark".parse().unwrap()];
+    let orchestrator = read(&values, &workers).unwrap().orchestrator;
+    let spark = &orchestrator.workers[&"spark".parse().unwrap()];
     assert_eq!(spark.url.to_string(), "http://127.0.0.1:9000/arco");
     assert_eq!(spark.secret.as_ref().unwrap().expose(), "from-file");
     assert_eq!(spark.in_flight_max, 256);
-    let plain = &control.workers[&"plain".parse().unwrap()];
+    let plain = &orchestrator.workers[&"plain".parse().unwrap()];
     assert!(plain.secret.is_none() && plain.in_flight_max == 16);
-    let env = &control.workers[&"env".parse().unwrap()];
+    let env = &orchestrator.workers[&"env".parse().unwrap()];
     assert_eq!(env.secret.as_ref().unwrap().expose(), "from-env");
-    assert_eq!(format!("{:?}", control.keys.as_ref().unwrap()), "two keys");
     assert_eq!(
-        control.public_url.as_ref().unwrap().to_string(),
+        format!("{:?}", orchestrator.keys.as_ref().unwrap()),
+        "two keys"
+    );
+    assert_eq!(
+        orchestrator.public_url.as_ref().unwrap().to_string(),
         "http://localhost:7700"
     );
-    let shown = format!("{control:?}");
+    let shown = format!("{orchestrator:?}");
     for secret in ["from-file", "from-env", "blanks", "kkkk"] {
         assert!(!shown.contains(secret), "{shown}");
     }
