@@ -12,6 +12,7 @@ use host_core::time::Time;
 use host_testing::{Refusals, TestClock};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -507,13 +508,12 @@ fn an_answer_of_the_host_is_an_event() {
 #[tokio::test]
 async fn a_request_over_http_ends_when_it_is_aborted() {
     let requests = Requests::default();
-    let ended = Arc::new(AtomicI64::new(0));
-    let done = Arc::clone(&ended);
+    let (done, ended) = oneshot::channel();
     requests.start(Tag(1), async move {
-        done.store(1, Ordering::SeqCst);
+        done.send(()).unwrap();
     });
     requests.start(Tag(2), std::future::pending());
     requests.abort(Tag(2));
     timeout(BOUND, requests.join()).await.expect("both end");
-    assert_eq!(ended.load(Ordering::SeqCst), 1);
+    assert_eq!(ended.await, Ok(()));
 }
