@@ -9,13 +9,14 @@ use host_core::outcome::Progress;
 use host_core::port::{AssignEvents, End, Execute, Tag};
 use host_core::time::Time;
 use host_runtime::tasks::Tasks;
+use host_testing::{Refusals, TokioClock};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::rrq::config::{Dialect, Source};
-use crate::rrq::serve::tests::fixture::{BOUND, Client, Counts, Handlers, Host, TestClock};
+use crate::rrq::serve::tests::fixture::{BOUND, Client, Host, handlers};
 use crate::rrq::worker::Rules;
 use crate::wire::executors::{Found, RestartError, WorkerState};
 use crate::wire::{Configured as _, JobLogs};
@@ -38,10 +39,10 @@ fn serve_mode() -> Mode {
 const WORKER: Mode = Mode::Worker { state: None };
 
 fn ports(stopping: &CancellationToken) -> Ports {
-    let handlers: Arc<dyn Execute> = Arc::new(Handlers::default());
+    let handlers: Arc<dyn Execute> = handlers();
     Ports {
-        clock: Arc::new(TestClock::start()),
-        counters: Arc::new(Counts::default()),
+        clock: Arc::new(TokioClock::start()),
+        counters: Refusals::of("rrq"),
         execute: Arc::new(move || Arc::clone(&handlers)),
         leases: None,
         stopping: stopping.clone(),
@@ -146,8 +147,8 @@ async fn pools_are_executors_of_serve_alone() {
     assert!(config.has_executor("there"));
     let events = Arc::new(Events::default());
     let ports = ExecutorPorts {
-        clock: Arc::new(TestClock::start()),
-        counters: Arc::new(Counts::default()),
+        clock: Arc::new(TokioClock::start()),
+        counters: Refusals::of("rrq"),
         events: Arc::<Events>::clone(&events),
         logs: Arc::<Events>::clone(&events),
         tasks: Tasks::default(),

@@ -12,6 +12,7 @@ use host_core::outcome::{Outcome, Progress};
 use host_core::port::conformance::AssignAudit;
 use host_core::port::{Assign as _, AssignEvents, Assignment, End, Tag};
 use host_core::time::Time;
+use host_testing::{Refusals, TokioClock};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::process::SOCKET_VARIABLE;
 use super::{PoolPorts, RunnerPool, WorkerState};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
-use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
+use crate::rrq::serve::tests::fixture::{BOUND, Host};
 use crate::rrq::serve::{bind, read_address};
 use crate::wire::JobLogs;
 
@@ -107,8 +108,8 @@ impl Bench {
         let ports = PoolPorts {
             events: Arc::<AssignAudit>::clone(&audit),
             logs: Arc::<Events>::clone(&events),
-            clock: Arc::new(TestClock::start()),
-            counters: Arc::new(Counts::default()),
+            clock: Arc::new(TokioClock::start()),
+            counters: Refusals::of("rrq"),
         };
         let config = PoolConfig {
             name: "own".parse().unwrap(),
