@@ -11,7 +11,7 @@ use super::orchestrator::{Remote, Role};
 use super::settings::{ArcoConfig, WorkerConfig};
 use super::token::Tokens;
 use super::token::key::Keys;
-use super::worker::{self, Bound};
+use super::worker::Bound;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports};
 
@@ -119,7 +119,7 @@ impl Active for Opened {
             };
             let working = async {
                 if let Some(bound) = worker {
-                    worker::serve(bound, ports.clone()).await;
+                    bound.serve(ports.clone()).await;
                 }
             };
             tokio::join!(dispatching, working, ports.stopping.cancelled());

@@ -111,7 +111,7 @@ impl Tokens {
 
     /// Returns what a token is about if we signed it and it is valid at `now`.
     pub(super) fn check(&self, now: Time, token: &str) -> Option<Scope> {
-        let claims: Claims = serde_json::from_slice(&self.signed_claims(token)?).ok()?;
+        let claims: Claims = object(&self.signed_claims(token)?)?;
         let now = now.0.div_euclid(1_000);
         let life = claims.exp.checked_sub(claims.iat)?;
         let is_valid = now < claims.exp.saturating_add(LEEWAY_SECONDS)
@@ -137,7 +137,7 @@ impl Tokens {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         let header = URL_SAFE_NO_PAD.decode(header).ok()?;
-        let header: Header<'_> = serde_json::from_slice(&header).ok()?;
+        let header: Header<'_> = object(&header)?;
         if header.alg != ALGORITHM || header.crit.is_some() {
             return None;
         }
@@ -149,4 +149,10 @@ impl Tokens {
         // A third dot is not a character of the encoding.
         is_signed.then(|| URL_SAFE_NO_PAD.decode(claims).ok())?
     }
+}
+
+/// Reads a JSON object. Arrays of its values are none here.
+fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Option<T> {
+    let text = text.starts_with(b"{").then_some(text)?;
+    serde_json::from_slice(text).ok()
 }

@@ -1,13 +1,14 @@
-//! The worker: a foreign control plane dispatches tasks to us, and we execute them in our sandbox. This
-//! file is what its parts share.
+//! The worker role: a foreign control plane dispatches tasks to us, and we execute them in our sandbox.
+//! This file connects the session with HTTP, the sandbox and the disk.
 
 mod callbacks;
-mod execution;
+mod host;
+mod log;
 mod memory;
 mod order;
 mod outbox;
-mod run;
-mod server;
+mod routes;
+mod session;
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -16,41 +17,24 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use host_core::port::{Clock, Counters, Execute, Tag};
+use host_core::port::Counters;
 use host_runtime::tasks::Tasks;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
-use self::callbacks::Callbacks;
+use self::host::{Host, WorkerHub};
 use self::memory::Memory;
-use self::outbox::Outbox;
-use super::refusals::Code;
+use self::outbox::{Left, Outbox};
+use self::session::{Event, Setup, Worker};
 use super::settings::WorkerConfig;
-use crate::kit::backoff::Backoff;
+use crate::kit::driver::Hub;
+use crate::kit::session::Session as _;
 use crate::wire::Ports;
 
-pub(super) use self::server::serve;
-
-/// The waits before a callback is sent again, unless its answer asks for a longer one.
-const BACKOFF: Backoff = Backoff::new(200, 10_000);
-
-/// A worker that serves.
-struct Worker {
-    config: WorkerConfig,
-    /// Our name in callbacks.
-    id: String,
-    clock: Arc<dyn Clock>,
-    counters: Arc<dyn Counters>,
-    execute: Arc<dyn Execute>,
-    callbacks: Callbacks,
-    memory: Memory,
-    /// Keeps the ends of tasks until the control plane has them; `None` in `host worker`.
-    outbox: Option<Outbox>,
-    tags_made: AtomicU64,
-    /// Runs of tasks, and ends that are being sent.
-    tasks: Tasks,
-}
+/// How long tasks may take to end when the worker stops.
+const STOP_TIMEOUT: Duration = Duration::from_millis(1_900);
 
 /// A worker whose socket is bound.
 pub(super) struct Bound {
@@ -71,29 +55,75 @@ impl Bound {
             folder,
         })
     }
-}
 
-impl Worker {
-    fn new(bound: &Bound, ports: &Ports, outbox: Option<Outbox>, finished: Vec<String>) -> Self {
-        Self {
-            config: bound.config.clone(),
-            id: format!("host-{}", bound.address),
-            clock: Arc::clone(&ports.clock),
-            counters: Arc::clone(&ports.counters),
-            execute: (ports.execute)(),
-            callbacks: Callbacks::default(),
-            memory: Memory::new(bound.config.concurrency, finished),
-            outbox,
-            tags_made: AtomicU64::new(0),
-            tasks: Tasks::default(),
+    /// Opens the folder for ends of tasks, if this worker has one.
+    async fn outbox(&self) -> io::Result<(Option<Outbox>, Left)> {
+        let Some(folder) = self.folder.clone() else {
+            return Ok((None, Left::default()));
+        };
+        let opened = tokio::task::spawn_blocking(move || Outbox::open(&folder));
+        let (outbox, left) = opened.await.map_err(io::Error::other)??;
+        Ok((Some(outbox), left))
+    }
+
+    /// Makes the session, which goes on with what an earlier life left.
+    async fn open(&self, ports: &Ports) -> Arc<WorkerHub> {
+        let (outbox, left) = self.outbox().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "the ends of tasks cannot be kept on disk; a restart may lose them");
+            (None, Left::default())
+        });
+        // What is about to be reported is not executed again.
+        let reported = left.pending.iter().map(|pending| pending.key.clone());
+        let finished = left.finished.into_iter().chain(reported).collect();
+        let setup = Setup {
+            name: format!("host-{}", self.address),
+            origins: self.config.origins.clone(),
+            logs_token: self.config.logs_token.clone(),
+        };
+        let session = Worker::new(setup, Memory::new(self.config.concurrency, finished));
+        let host = Host::new((ports.execute)(), outbox);
+        let counters = Arc::clone(&ports.counters);
+        let hub = Hub::new(session, host, Arc::clone(&ports.clock), counters);
+        hub.report(Event::Left(left.pending));
+        hub
+    }
+
+    /// Serves dispatches until the host stops. What still runs is then stopped and reported.
+    pub(super) async fn serve(self, ports: Ports) {
+        let hub = self.open(&ports).await;
+        self.serve_on(&hub, ports.counters, ports.stopping.cancelled())
+            .await;
+    }
+
+    async fn serve_on(
+        self,
+        hub: &Arc<WorkerHub>,
+        counters: Arc<dyn Counters>,
+        stopping: impl Future<Output = ()>,
+    ) {
+        let (http, own) = (Tasks::default(), Tasks::default());
+        let serving = routes::serve(self, Arc::clone(hub), counters, (&http, &own));
+        let until_stopped = async {
+            tokio::select! {
+                () = serving => {}
+                () = stopping => {}
+            }
+            hub.report(Event::Stop);
+            let ended = async {
+                hub.until(Worker::is_idle).await;
+                hub.handler().join().await;
+                own.stop();
+                own.join().await;
+                http.stop();
+                http.join().await;
+            };
+            if timeout(STOP_TIMEOUT, ended).await.is_err() {
+                tracing::warn!("some tasks do not end; they are cut");
+            }
+        };
+        tokio::select! {
+            () = until_stopped => {}
+            () = Arc::clone(hub).keep_time() => {}
         }
-    }
-
-    fn tag(&self) -> Tag {
-        Tag(self.tags_made.fetch_add(1, Ordering::Relaxed))
-    }
-
-    fn count(&self, code: Code) {
-        self.counters.refused(super::NAME, code.as_str());
     }
 }

@@ -7,4 +7,5 @@ mod dispatches;
 pub(in crate::arco) mod fixture;
 mod rules;
 mod schema;
+pub(in crate::arco) mod side;
 mod transcripts;

@@ -1,32 +1,26 @@
-//! Our worker under our control plane, over links that lose requests, lose answers, send requests twice
-//! and out of order, with clocks an hour apart. Every task is executed once and ends once.
+//! Our worker under our orchestrator, over links that lose requests, lose answers, send requests twice and
+//! out of order, with clocks an hour apart. Every task is executed once and ends once.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::State;
-use axum::http::{HeaderValue, Request, StatusCode};
-use axum::response::{IntoResponse as _, Response};
-use host_core::job::State as JobState;
-use host_runtime::tasks::Tasks;
-use http_body_util::{BodyExt as _, Full};
-use hyper::service::Service as _;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::time::sleep;
+use host_core::job::State;
+use host_core::policy::{OnGraceExpired, Policy};
+use host_core::port::Clock as _;
+use host_core::time::Time;
 
-use crate::arco::orchestrator::tests::fixture::{Plane, Setup};
-use crate::arco::worker::tests::fixture::{Plane as Played, World};
+use crate::arco::orchestrator::tests::fixture::TIMES;
+use crate::arco::orchestrator::tests::side::{self, BASE};
+use crate::arco::worker::tests::side as worker_side;
+use crate::histories::histories;
+use crate::kit::session::Moment;
 use crate::lease_host::LeaseHost;
 
 /// How many tasks go through one pair of links.
 const TASKS: usize = 20;
+
+/// How many attempts the worker has at once.
+const IN_FLIGHT_MAX: usize = 8;
 
 /// Of a hundred requests, how many are lost, lose their answer, come twice, or come once more later.
 const LOST: u64 = 15;
@@ -34,206 +28,225 @@ const UNANSWERED: u64 = 15;
 const TWICE: u64 = 10;
 const LATER: u64 = 10;
 
-/// How often the time of the orchestrator passes.
-const TICK: Duration = Duration::from_millis(10);
+/// How long a message may take, and one that comes once more later, in milliseconds.
+const DELAY_MS: u64 = 2_000;
+const LATER_MS: u64 = 30_000;
 
-/// Where a link leads.
-#[derive(Clone)]
-enum End {
-    Router(Router),
-    Address(SocketAddr, Client<HttpConnector, Full<Bytes>>),
+/// When all must be over, in milliseconds.
+const END_MS: u64 = 3_600_000;
+
+/// A request or an answer on its way. The link of a copy is nobody's.
+enum Message {
+    Dispatch(u64, Vec<u8>),
+    Dispatched(u64, Option<u16>),
+    Callback(u64, [String; 3]),
+    Answered(u64, Option<(u16, String)>),
 }
 
-/// One direction between the two sides.
-#[derive(Clone)]
-struct Link(Arc<Inner>);
-
-struct Inner {
-    end: Mutex<Option<End>>,
-    random: Mutex<u64>,
-    /// A request that comes once more, before the next one.
-    kept: Mutex<Option<(axum::http::request::Parts, Bytes)>>,
+struct Pair {
+    model: Arc<LeaseHost>,
+    orchestrator: side::Side,
+    worker: worker_side::Side,
+    /// How far the worker's wall clock is ahead of host time.
+    ahead_ms: i64,
+    random: u64,
+    made: u64,
+    on_the_way: BTreeMap<(Time, u64), Message>,
+    /// The request that came over a link, and whether its answer is lost.
+    dispatches: BTreeMap<u64, (u64, bool)>,
+    callbacks: BTreeMap<u64, (u64, bool)>,
 }
 
-impl Link {
-    async fn start(seed: u64, tasks: &Tasks) -> (Self, SocketAddr) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let link = Self(Arc::new(Inner {
-            end: Mutex::new(None),
-            random: Mutex::new(seed),
-            kept: Mutex::new(None),
-        }));
-        let (router, stopping) = (
-            Router::new().fallback(carry).with_state(link.clone()),
-            tasks.stopping().clone(),
-        );
-        tasks.spawn(async move {
-            tokio::select! {
-                _ = axum::serve(listener, router) => {}
-                () = stopping.cancelled() => {}
+impl Pair {
+    fn start(seed: u64, ahead_ms: i64) -> Self {
+        let model = LeaseHost::new();
+        model.clock.set_wall_ahead(-ahead_ms / 2);
+        Self {
+            orchestrator: side::Side::start(&model, IN_FLIGHT_MAX),
+            worker: worker_side::Side::start(BASE, IN_FLIGHT_MAX),
+            model,
+            ahead_ms,
+            random: seed | 1,
+            made: 0,
+            on_the_way: BTreeMap::new(),
+            dispatches: BTreeMap::new(),
+            callbacks: BTreeMap::new(),
+        }
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % limit
+    }
+
+    fn at(&self) -> Moment {
+        let now = self.model.clock.now();
+        Moment {
+            now,
+            wall: Time(now.0 + self.ahead_ms),
+        }
+    }
+
+    fn send(&mut self, within_ms: u64, message: Message) {
+        self.made += 1;
+        let at = self.at().now.plus_ms(self.below(within_ms));
+        self.on_the_way.insert((at, self.made), message);
+    }
+
+    /// Sends a request, which `make` puts on a link; `lost` is the answer to one that is lost.
+    fn request(&mut self, make: impl Fn(u64) -> Message, lost: Message) -> Option<(u64, bool)> {
+        let drawn = self.below(100);
+        if drawn < LOST {
+            self.send(DELAY_MS, lost);
+            return None;
+        }
+        let (link, copy) = (self.link(), self.link());
+        self.send(DELAY_MS, make(link));
+        let copied_from = LOST + UNANSWERED;
+        if (copied_from..copied_from + TWICE).contains(&drawn) {
+            self.send(DELAY_MS, make(copy));
+        } else if (copied_from + TWICE..copied_from + TWICE + LATER).contains(&drawn) {
+            self.send(LATER_MS, make(copy));
+        }
+        Some((link, drawn < LOST + UNANSWERED))
+    }
+
+    fn link(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
+    /// Takes what both sides send.
+    fn collect(&mut self) {
+        for sent in self.orchestrator.go_on() {
+            match sent {
+                side::Sent::Dispatch(tag, body) => {
+                    let make = |link| Message::Dispatch(link, body.clone());
+                    let link = self.request(make, Message::Dispatched(tag, None));
+                    let link = link.map(|(link, is_lost)| (link, (tag, is_lost)));
+                    self.dispatches.extend(link);
+                }
+                side::Sent::Answer(link, status, body) => {
+                    if let Some((tag, is_lost)) = self.callbacks.remove(&link) {
+                        let answer = (!is_lost).then_some((status, body));
+                        self.send(DELAY_MS, Message::Answered(tag, answer));
+                    }
+                }
             }
-        });
-        (link, address)
-    }
-
-    fn lead_to(&self, end: End) {
-        *self.0.end.lock().unwrap() = Some(end);
-    }
-
-    /// Draws a number below a hundred.
-    fn draw(&self) -> u64 {
-        let mut bits = self.0.random.lock().unwrap();
-        *bits ^= *bits << 13;
-        *bits ^= *bits >> 7;
-        *bits ^= *bits << 17;
-        *bits % 100
-    }
-
-    async fn pass(&self, parts: &axum::http::request::Parts, body: &Bytes) -> Response {
-        let end = self.0.end.lock().unwrap().clone().unwrap();
-        match end {
-            End::Router(router) => {
-                let mut request = Request::new(Body::from(body.clone()));
-                *request.method_mut() = parts.method.clone();
-                *request.uri_mut() = parts.uri.clone();
-                *request.headers_mut() = parts.headers.clone();
-                let host = HeaderValue::from_static("127.0.0.1:7700");
-                request.headers_mut().insert("host", host);
-                TowerToHyperService::new(router)
-                    .call(request)
-                    .await
-                    .unwrap()
-            }
-            End::Address(address, client) => {
-                let mut request = Request::new(Full::new(body.clone()));
-                *request.method_mut() = parts.method.clone();
-                let uri = format!("http://{address}{}", parts.uri.path());
-                *request.uri_mut() = uri.parse().unwrap();
-                *request.headers_mut() = parts.headers.clone();
-                request.headers_mut().remove("host");
-                match client.request(request).await {
-                    Ok(response) => response.map(Body::new),
-                    Err(_) => lost(),
+        }
+        let guest_ms = self.below(20_000);
+        self.worker.guest_ms = guest_ms;
+        for sent in self.worker.go_on(self.at()) {
+            match sent {
+                worker_side::Sent::Callback {
+                    tag,
+                    path,
+                    token,
+                    body,
+                } => {
+                    let callback = [path, token, body];
+                    let make = |link| Message::Callback(link, callback.clone());
+                    let link = self.request(make, Message::Answered(tag, None));
+                    let link = link.map(|(link, is_lost)| (link, (tag, is_lost)));
+                    self.callbacks.extend(link);
+                }
+                worker_side::Sent::Answer(link, status) => {
+                    if let Some((tag, is_lost)) = self.dispatches.remove(&link) {
+                        let answer = (!is_lost).then_some(status);
+                        self.send(DELAY_MS, Message::Dispatched(tag, answer));
+                    }
                 }
             }
         }
     }
-}
 
-fn lost() -> Response {
-    StatusCode::BAD_GATEWAY.into_response()
-}
+    fn deliver(&mut self, message: Message) {
+        match message {
+            Message::Dispatch(link, body) => self.worker.dispatch(self.at(), link, &body),
+            Message::Dispatched(tag, status) => self.orchestrator.dispatched(tag, status),
+            Message::Callback(link, [path, token, body]) => {
+                self.orchestrator.callback(link, &path, &token, &body);
+            }
+            Message::Answered(tag, answer) => self.worker.answered(self.at(), tag, answer),
+        }
+    }
 
-async fn carry(State(link): State<Link>, request: Request<Body>) -> Response {
-    let (parts, body) = request.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    let earlier = link.0.kept.lock().unwrap().take();
-    if let Some((parts, body)) = earlier {
-        drop(link.pass(&parts, &body).await);
+    /// Goes to the next instant at which something happens.
+    fn step(&mut self) {
+        self.collect();
+        let message = self.on_the_way.keys().next().map(|(at, _)| *at);
+        let dues = [message, self.orchestrator.due(), self.worker.due()];
+        let next = dues.into_iter().flatten().min().expect("something goes on");
+        let now = self.at().now;
+        self.model.advance(next.since_ms(now));
+        let now = self.at().now;
+        while let Some(entry) = self.on_the_way.first_entry()
+            && entry.key().0 <= now
+        {
+            let message = entry.remove();
+            self.deliver(message);
+        }
     }
-    let drawn = link.draw();
-    let mut below = LOST;
-    if drawn < below {
-        return lost();
-    }
-    below += UNANSWERED;
-    if drawn < below {
-        drop(link.pass(&parts, &body).await);
-        return lost();
-    }
-    below += TWICE;
-    if drawn < below {
-        drop(link.pass(&parts, &body).await);
-        return link.pass(&parts, &body).await;
-    }
-    below += LATER;
-    if drawn < below {
-        *link.0.kept.lock().unwrap() = Some((parts.clone(), body.clone()));
-    }
-    link.pass(&parts, &body).await
 }
 
 /// Runs tasks with the worker's wall clock ahead by `ahead_ms`.
-async fn run(seed: u64, ahead_ms: i64) {
-    let links = Tasks::default();
-    let (to_worker, dispatches_at) = Link::start(seed | 1, &links).await;
-    let (to_plane, callbacks_at) = Link::start(seed.rotate_left(17) | 1, &links).await;
-    let played = Arc::new(Played::start().await);
-    let worker = World::start_towards(played, callbacks_at, None, 8).await;
-    worker.clock.set_wall_ahead(ahead_ms);
-    let model = LeaseHost::new();
-    model.clock.set_wall_ahead(-ahead_ms / 2);
-    let plane = Plane::start(
-        &Setup {
-            in_flight_max: 8,
-            secret: "dsecret",
-            public_url: Some(format!("http://{callbacks_at}")),
-            ..Setup::to(dispatches_at)
-        },
-        &model,
-    );
-    let clock = Arc::clone(&model.clock);
-    let ended = links.stopping().clone();
-    links.spawn(async move {
-        while ended.run_until_cancelled(sleep(TICK)).await.is_some() {
-            clock.pass(TICK.as_millis().try_into().unwrap());
-        }
-    });
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let origin = worker.url.to_string();
-    let address = origin.trim_start_matches("http://").parse().unwrap();
-    to_worker.lead_to(End::Address(address, client));
-    to_plane.lead_to(End::Router(plane.router.clone()));
+fn run(seed: u64, ahead_ms: i64) {
+    let mut pair = Pair::start(seed, ahead_ms);
+    let policy = Policy {
+        cancel_grace_ms: Some(52_000),
+        on_grace_expired: OnGraceExpired::Discarded,
+        ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
+        ..Policy::default()
+    };
+    let is_failing = |n: usize| n % 4 == 3;
     let ids: Vec<_> = (0..TASKS)
         .map(|n| {
             let params = format!(r#"{{"n":{n}}}"#);
-            let handler = if n % 4 == 3 { "fail" } else { "echo" };
-            model.enqueue(("spark", handler), &params, plane.policy(), &[])
+            let handler = if is_failing(n) { "fail" } else { "echo" };
+            let to = ("spark", handler);
+            pair.model.enqueue(to, &params, policy.clone(), &[])
         })
         .collect();
+    let end = pair.at().now.plus_ms(END_MS);
+    let is_over = |pair: &Pair| ids.iter().all(|id| pair.model.state(*id).is_terminal());
+    while !is_over(&pair) {
+        assert!(pair.at().now < end, "seed {seed}: it does not end");
+        pair.step();
+    }
     for (n, id) in ids.iter().enumerate() {
-        let kept = model
-            .until(*id, |kept| kept.job.lifecycle.state.is_terminal())
-            .await;
-        assert_eq!(
-            kept.attempts.len(),
-            1,
-            "seed {seed}: task {n} has {:?}",
-            kept.attempts
-        );
-        let expected = if n % 4 == 3 {
-            JobState::Discarded
+        let kept = pair.model.kept(*id).unwrap();
+        let attempts = &kept.attempts;
+        assert_eq!(attempts.len(), 1, "seed {seed}: task {n} has {attempts:?}");
+        let expected = if is_failing(n) {
+            State::Discarded
         } else {
-            JobState::Completed
+            State::Completed
         };
         assert_eq!(kept.job.lifecycle.state, expected, "seed {seed}: task {n}");
-        if expected == JobState::Completed {
+        if expected == State::Completed {
             let result = kept.job.result.unwrap();
             let start = format!(r#"{{"output":{{"n":{n}}},"#);
             assert!(result.as_str().starts_with(&start), "{}", result.as_str());
         }
+        let executed = pair.worker.executed.get(&id.to_string());
+        assert_eq!(executed, Some(&1), "seed {seed}: task {n}");
     }
-    assert_eq!(
-        worker.sandbox.jobs.borrow().len(),
-        TASKS,
-        "seed {seed}: something ran twice"
-    );
-    plane.stop().await;
-    worker.stop_all().await;
-    links.stop();
-    links.join().await;
+    pair.orchestrator.end();
 }
 
-#[tokio::test]
-async fn tasks_run_once_over_bad_links() {
-    for seed in [0x9e37_79b9, 0x7f4a_7c15] {
-        run(seed, 0).await;
+#[test]
+fn tasks_run_once_over_bad_links() {
+    for seed in 1..=histories(100, 2_000) {
+        run(u64::from(seed) * 0x9e37_79b9, 0);
     }
 }
 
-#[tokio::test]
-async fn tasks_run_once_with_clocks_an_hour_apart() {
-    run(0x94d0_49bb, 3_600_000).await;
-    run(0x1331_11eb, -3_600_000).await;
+#[test]
+fn tasks_run_once_with_clocks_an_hour_apart() {
+    for seed in 1..=histories(20, 500) {
+        run(u64::from(seed) * 0x94d0_49bb, 3_600_000);
+        run(u64::from(seed) * 0x1331_11eb, -3_600_000);
+    }
 }

@@ -183,6 +183,60 @@ fn claims_are_whole_and_of_their_type() {
     assert_eq!(tokens().check(NOW, &"a".repeat(TOKEN_BYTES_MAX + 1)), None);
 }
 
+#[test]
+fn only_three_whole_parts_are_a_token() {
+    let payload = claims().to_string();
+    let valid = made(KEY, HEADER, &payload);
+    assert_eq!(tokens().check(NOW, &valid), Some(scope()));
+    let [header, claims, signature] = valid.split('.').collect::<Vec<_>>()[..] else {
+        panic!("{valid}");
+    };
+    let mac = URL_SAFE_NO_PAD.decode(signature).unwrap();
+    let with_mac = |mac: &[u8]| format!("{header}.{claims}.{}", URL_SAFE_NO_PAD.encode(mac));
+    for token in [
+        String::new(),
+        "..".to_owned(),
+        format!("{header}.{claims}"),
+        format!("{header}.{claims}."),
+        format!(".{claims}.{signature}"),
+        format!("{header}..{signature}"),
+        format!("{valid}."),
+        format!(".{valid}"),
+        format!("{valid}.{signature}"),
+        format!("{header}.{claims}.{claims}.{signature}"),
+        format!("{header}=.{claims}.{signature}"),
+        format!("{valid}="),
+        format!(" {valid}"),
+        format!("{valid}\n"),
+        with_mac(&mac[..31]),
+        with_mac(&mac[..16]),
+        with_mac(&[&mac[..], &[0]].concat()),
+        with_mac(&[0; 32]),
+    ] {
+        assert_eq!(tokens().check(NOW, &token), None, "{token}");
+    }
+    for header in [
+        r#"{"alg":"HS256","crit":["exp"]}"#,
+        r#"{"alg":"HS256","crit":[]}"#,
+        r#"{"alg":"HS256","alg":"none"}"#,
+        r#"{"alg":"none","alg":"HS256"}"#,
+        r#"{"alg":"HS256"}{}"#,
+        r#"["HS256",null]"#,
+    ] {
+        let token = made(KEY, header, &payload);
+        assert_eq!(tokens().check(NOW, &token), None, "{header}");
+    }
+    let list = r#"["00000000-0000-0000-0000-000000000007","t","w","r",1,1800003600,1800000000,1800000000]"#;
+    for payload in [
+        list.to_owned(),
+        format!("{payload}{payload}"),
+        String::new(),
+    ] {
+        let token = made(KEY, HEADER, &payload);
+        assert_eq!(tokens().check(NOW, &token), None, "{payload}");
+    }
+}
+
 /// How many random and mutated tokens one run of this test tries in all.
 const TRIED: u32 = 1_000_000;
 

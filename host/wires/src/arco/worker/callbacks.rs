@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
+use crate::arco::messages::{AnswerIn, Secret};
+use crate::kit::http_client::{Answer, BaseUrl, HttpClient, Post, RequestError};
 use host_core::time::Time;
 use host_http::json::read_object;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use serde::Serialize;
-
-use crate::arco::messages::{AnswerIn, Secret};
-use crate::kit::http_client::{Answer, BaseUrl, HttpClient, Post, RequestError};
 
 /// How long the answer to a callback may take.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -16,31 +14,31 @@ const CALLBACK_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the answer to a callback means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// It was taken.
-    Taken {
+    Accepted {
         should_cancel: bool,
-        /// The control plane's wall clock, if it was told.
+        /// The control plane's wall clock, if the answer has it.
         server_time: Option<Time>,
     },
     /// The attempt is over for the control plane: nothing more is to be sent about it.
     Over(u16),
-    /// The control plane will never take this.
+    /// The control plane will never accept this.
     Refused(u16),
     /// It may be sent again.
     Again {
-        /// The wait that the control plane asks for.
-        after: Option<Duration>,
+        /// The wait that the control plane asks for, in milliseconds.
+        after_ms: u64,
         /// Why, for people.
         why: String,
     },
 }
 
-/// Where a callback goes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct To<'a> {
-    pub(super) base: &'a BaseUrl,
-    pub(super) path: &'a str,
-    pub(super) token: &'a Secret,
+/// One callback.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Callback {
+    pub(super) base: BaseUrl,
+    pub(super) path: String,
+    pub(super) token: Secret,
+    pub(super) body: String,
 }
 
 /// Sends callbacks.
@@ -48,50 +46,40 @@ pub(super) struct To<'a> {
 pub(super) struct Callbacks(HttpClient);
 
 impl Callbacks {
-    /// Sends a message once.
-    pub(super) async fn send(&self, to: To<'_>, message: &impl Serialize) -> Heard {
-        let body = serde_json::to_vec(message).unwrap_or_default();
-        self.send_bytes(to, body).await
-    }
-
-    /// Sends a message that is written already.
-    pub(super) async fn send_bytes(&self, to: To<'_>, body: Vec<u8>) -> Heard {
-        heard(self.exchange(to, body).await)
-    }
-
-    async fn exchange(&self, to: To<'_>, body: Vec<u8>) -> Result<Answer, RequestError> {
-        let bearer = HeaderValue::try_from(format!("Bearer {}", to.token.expose()));
+    /// Sends a callback once.
+    pub(super) async fn send(&self, callback: &Callback) -> Heard {
+        let bearer = HeaderValue::try_from(format!("Bearer {}", callback.token.expose()));
         let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
         if let Ok(mut bearer) = bearer {
             bearer.set_sensitive(true);
             headers.push((AUTHORIZATION, bearer));
         }
         let post = Post {
-            base: to.base,
-            path: to.path,
+            base: &callback.base,
+            path: &callback.path,
             headers: &headers,
-            body: body.into(),
+            body: callback.body.clone().into(),
             timeout: CALLBACK_TIMEOUT,
         };
-        self.0.post(post).await
+        heard(self.0.post(post).await)
     }
 }
 
-fn heard(answer: Result<Answer, RequestError>) -> Heard {
+pub(super) fn heard(answer: Result<Answer, RequestError>) -> Heard {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
             return Heard::Again {
-                after: None,
+                after_ms: 0,
                 why: error.to_string(),
             };
         }
     };
     match answer.status {
-        200..=299 => taken(&answer),
+        200..=299 => accepted(&answer),
         409 | 410 => Heard::Over(answer.status),
         408 | 425 | 429 | 500.. => Heard::Again {
-            after: answer.retry_after,
+            after_ms: after_ms(&answer),
             why: format!("it answers {}", answer.status),
         },
         // A redirect is one of these: it is not followed.
@@ -99,15 +87,20 @@ fn heard(answer: Result<Answer, RequestError>) -> Heard {
     }
 }
 
+fn after_ms(answer: &Answer) -> u64 {
+    let after = answer.retry_after.unwrap_or_default();
+    u64::try_from(after.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Reads an acknowledgement. A page of a proxy is none.
-fn taken(answer: &Answer) -> Heard {
+fn accepted(answer: &Answer) -> Heard {
     match read_object::<AnswerIn>(&answer.body) {
-        Ok(read) => Heard::Taken {
+        Ok(read) => Heard::Accepted {
             should_cancel: read.should_cancel,
             server_time: read.server_time.as_deref().and_then(Time::parse_rfc3339),
         },
         Err(_) => Heard::Again {
-            after: answer.retry_after,
+            after_ms: after_ms(answer),
             why: "its answer is not an acknowledgement".to_owned(),
         },
     }
@@ -130,12 +123,12 @@ mod tests {
         let at = "2027-01-15T08:00:00Z";
         let body =
             r#"{"acknowledged":true,"serverTime":"2027-01-15T08:00:00Z","shouldCancel":true}"#;
-        let expected = Heard::Taken {
+        let expected = Heard::Accepted {
             should_cancel: true,
             server_time: Time::parse_rfc3339(at),
         };
         assert_eq!(answer(200, body), expected);
-        let nothing = Heard::Taken {
+        let nothing = Heard::Accepted {
             should_cancel: false,
             server_time: None,
         };

@@ -1,7 +1,6 @@
-//! Which dispatches run, and which have ended: a dispatch that comes again is not executed again.
+//! Which dispatches run, and which have ended: a dispatch that comes again is not executed again. Pure.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many dispatches that have ended are remembered.
 pub(super) const FINISHED_MAX: usize = 10_000;
@@ -23,11 +22,6 @@ pub(super) enum Seen {
 #[derive(Debug)]
 pub(super) struct Memory {
     running_max: usize,
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
     running: BTreeSet<String>,
     finished: BTreeSet<String>,
     /// Oldest first.
@@ -37,51 +31,45 @@ struct Known {
 impl Memory {
     /// Remembers dispatches of an earlier life, oldest first.
     pub(super) fn new(running_max: usize, finished: Vec<String>) -> Self {
-        let mut known = Known::default();
-        for key in finished {
-            known.finish(key);
-        }
-        Self {
+        let mut memory = Self {
             running_max,
-            known: Mutex::new(known),
+            running: BTreeSet::new(),
+            finished: BTreeSet::new(),
+            order: VecDeque::new(),
+        };
+        for key in finished {
+            memory.finish(key);
         }
+        memory
     }
 
     /// Looks at a dispatch.
-    pub(super) fn see(&self, key: &str) -> Seen {
-        let mut known = self.lock();
-        if known.running.contains(key) {
+    pub(super) fn see(&mut self, key: &str) -> Seen {
+        if self.running.contains(key) {
             Seen::Running
-        } else if known.finished.contains(key) {
+        } else if self.finished.contains(key) {
             Seen::Finished
-        } else if known.running.len() >= self.running_max {
+        } else if self.running.len() >= self.running_max {
             Seen::Full
         } else {
-            known.running.insert(key.to_owned());
+            self.running.insert(key.to_owned());
             Seen::New
         }
     }
 
     /// A dispatch has ended; it is remembered if `is_done`, else it may come again.
-    pub(super) fn end(&self, key: &str, is_done: bool) {
-        let mut known = self.lock();
-        known.running.remove(key);
+    pub(super) fn end(&mut self, key: &str, is_done: bool) {
+        self.running.remove(key);
         if is_done {
-            known.finish(key.to_owned());
+            self.finish(key.to_owned());
         }
     }
 
     /// Returns how many run, and how many may.
     pub(super) fn load(&self) -> (usize, usize) {
-        (self.lock().running.len(), self.running_max)
+        (self.running.len(), self.running_max)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Known {
     fn finish(&mut self, key: String) {
         if !self.finished.insert(key.clone()) {
             return;

@@ -1,16 +1,21 @@
 //! What a dispatch asks for, read and checked. Pure.
 
 use std::fmt;
-use std::time::Duration;
 
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::port::ForeignJob;
 use host_core::time::Time;
+use host_core::trace::{Parent, TRACEPARENT};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::callbacks::Callback;
+use crate::arco::NAME;
 use crate::arco::messages::{EnvelopeIn, Secret};
 use crate::arco::task_id::ID_BYTES_MAX;
 use crate::kit::http_client::{BaseUrl, Origin};
+use crate::kit::session::Moment;
 
 /// How long a worker may be silent if the dispatch does not say, in milliseconds.
 const HEARTBEAT_TIMEOUT_MS: u64 = 90_000;
@@ -23,6 +28,21 @@ const TIME_MS_MAX: u64 = 24 * 3_600_000;
 
 /// The shortest interval between heartbeats, in milliseconds.
 const INTERVAL_MS_MIN: u64 = 50;
+
+/// How far the control plane's wall clock is ahead of ours, in milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Skew(i64);
+
+impl Skew {
+    pub(super) fn of(server: Option<Time>, ours: Time) -> Self {
+        Self(server.map_or(0, |server| server.0.saturating_sub(ours.0)))
+    }
+
+    /// Returns an instant of the control plane's clock by our wall clock.
+    pub(super) fn ours(self, theirs: Time) -> Time {
+        Time(theirs.0.saturating_sub(self.0))
+    }
+}
 
 /// A task to execute.
 #[derive(Clone)]
@@ -45,8 +65,8 @@ pub(super) struct Order {
     pub(super) token_expires_at: Option<Time>,
     pub(super) deadline: Option<Time>,
     pub(super) enqueued_at: Option<Time>,
-    pub(super) interval: Duration,
-    pub(super) timeout: Duration,
+    pub(super) interval_ms: u64,
+    pub(super) timeout_ms: u64,
     pub(super) grace_ms: u64,
     pub(super) traceparent: Option<String>,
     /// `None` if the name that is asked for cannot be a handler's.
@@ -57,6 +77,58 @@ pub(super) struct Order {
 impl fmt::Debug for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Order({}, attempt {})", self.task_id, self.attempt)
+    }
+}
+
+/// The largest result that is reported, in bytes.
+const RESULT_BYTES_MAX: u64 = 16 << 20;
+
+impl Order {
+    /// Makes a callback of the task.
+    pub(super) fn callback(&self, verb: &str, message: &impl Serialize) -> Callback {
+        Callback {
+            base: self.base.clone(),
+            path: format!("{}/{verb}", self.path),
+            token: self.token.clone(),
+            body: serde_json::to_string(message).unwrap_or_default(),
+        }
+    }
+
+    /// Makes the job to execute. `None` if the name that is asked for cannot be a handler's.
+    pub(super) fn job(&self, at: Moment, skew: Skew, wants_log: bool) -> Option<ForeignJob> {
+        let name = self.handler.clone()?;
+        let deadline = self.deadline.map(|deadline| {
+            let left_ms = skew.ours(deadline).since_ms(at.wall);
+            at.now.plus_ms(left_ms)
+        });
+        let attribute = |name: &str, value: &Option<String>| {
+            let value = value.as_ref()?;
+            Some((format!("{NAME}.{name}"), value.chars().take(256).collect()))
+        };
+        let attributes = [
+            attribute("tenant_id", &self.tenant),
+            attribute("workspace_id", &self.workspace),
+            attribute("run_id", &self.run),
+        ];
+        let trace = self.traceparent.iter();
+        let job = ForeignJob::new(NAME, &self.task_id, name, self.params.clone());
+        Some(ForeignJob {
+            request_id: self.key.clone(),
+            queue: self.queue.clone().unwrap_or(job.queue),
+            attempt: self.attempt,
+            enqueued_at: self.enqueued_at,
+            deadline,
+            trace: trace
+                .filter(|it| Parent::read(it).is_some())
+                .map(|it| (TRACEPARENT.to_owned(), it.clone()))
+                .collect(),
+            worker_id: Some(self.base.origin().to_string()),
+            attributes: attributes.into_iter().flatten().collect(),
+            wants_log,
+            span: "arco.task",
+            result_bytes_max: RESULT_BYTES_MAX,
+            ..job
+        })
     }
 }
 
@@ -120,8 +192,8 @@ impl Order {
             token_expires_at: instant(&envelope.token_expires_at),
             deadline: instant(&envelope.deadline),
             enqueued_at: instant(&envelope.enqueued_at),
-            interval: Duration::from_millis(interval_ms.clamp(INTERVAL_MS_MIN, timeout_ms)),
-            timeout: Duration::from_millis(timeout_ms),
+            interval_ms: interval_ms.clamp(INTERVAL_MS_MIN, timeout_ms),
+            timeout_ms,
             grace_ms: envelope
                 .cancel_grace_period_ms
                 .unwrap_or(CANCEL_GRACE_MS)

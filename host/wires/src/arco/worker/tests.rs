@@ -6,3 +6,5 @@ pub(in crate::arco) mod fixture;
 mod life;
 mod orders;
 mod restarts;
+pub(in crate::arco) mod side;
+mod transcripts;

@@ -89,8 +89,15 @@ async fn a_dispatch_that_comes_again_is_executed_once() {
 #[tokio::test]
 async fn no_more_run_than_may() {
     let world = World::start().await;
-    let first = world.hanging(1).await;
-    let second = world.hanging(2).await;
+    let begin = |number| world.begin(&world.envelope(number, "hang"));
+    let (first, second) = (begin(1), begin(2));
+    let started = [
+        world.plane.expect("started").await,
+        world.plane.expect("started").await,
+    ];
+    for started in started {
+        started.acknowledge(false);
+    }
     let mut third = None;
     // Heartbeats of the others come in between.
     for _ in 0..3 {
@@ -100,7 +107,7 @@ async fn no_more_run_than_may() {
     assert_eq!(third, Some((503, Some(Duration::from_secs(1)))));
     assert_eq!(world.sandbox.jobs.borrow().len(), 2);
     drop((first, second));
-    world.stop_all().await;
+    world.stop_unanswered().await;
 }
 
 #[tokio::test]

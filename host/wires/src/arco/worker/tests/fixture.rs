@@ -24,8 +24,11 @@ use tokio::time::timeout;
 
 use crate::arco::messages::Secret;
 use crate::arco::settings::WorkerConfig;
-use crate::arco::worker::{Bound, serve};
+use crate::arco::worker::Bound;
+use crate::arco::worker::host::WorkerHub;
+use crate::arco::worker::session::Worker;
 use crate::kit::http_client::{Answer, BaseUrl, HttpClient, Post};
+use crate::kit::session::Session as _;
 use crate::wire::Ports;
 
 /// Nothing in a test takes as long.
@@ -172,6 +175,7 @@ pub(in crate::arco) struct World {
     pub(in crate::arco) clock: Arc<TestClock>,
     pub(in crate::arco) url: BaseUrl,
     pub(in crate::arco) audit: Arc<ExecuteAudit>,
+    hub: Arc<WorkerHub>,
     client: HttpClient,
     tasks: Tasks,
 }
@@ -226,16 +230,26 @@ impl World {
             Arc::new(TestClock::default()),
         );
         let tasks = Tasks::default();
-        tasks.spawn(serve(
-            bound,
-            Ports {
-                clock: Arc::<TestClock>::clone(&clock),
-                counters: Arc::<Refusals>::clone(&refusals),
-                execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
-                leases: None,
-                stopping: tasks.stopping().clone(),
-            },
-        ));
+        let ports = Ports {
+            clock: Arc::<TestClock>::clone(&clock),
+            counters: Arc::<Refusals>::clone(&refusals),
+            execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
+            leases: None,
+            stopping: tasks.stopping().clone(),
+        };
+        let hub = bound.open(&ports).await;
+        // Nothing else happens.
+        let passing = pass_time(Arc::clone(&hub), Arc::clone(&clock), Worker::is_quiet);
+        let stopping = tasks.stopping().clone();
+        tasks.spawn(async move {
+            stopping.run_until_cancelled(passing).await;
+        });
+        let stopping = tasks.stopping().clone();
+        let served = Arc::clone(&hub);
+        tasks.spawn(async move {
+            let stopped = stopping.cancelled();
+            bound.serve_on(&served, ports.counters, stopped).await;
+        });
         Self {
             plane,
             sandbox,
@@ -243,6 +257,7 @@ impl World {
             clock,
             url,
             audit,
+            hub,
             client: HttpClient::default(),
             tasks,
         }
@@ -341,11 +356,37 @@ impl World {
         self.audit.assert_settled();
     }
 
+    /// Stops the worker and the control plane, which does not answer any more.
+    pub(in crate::arco) async fn stop_unanswered(self) {
+        self.tasks.stop();
+        let (hub, clock) = (Arc::clone(&self.hub), Arc::clone(&self.clock));
+        let passing = pass_time(hub, clock, |worker| worker.load().2);
+        let stopped = self.hub.until(|worker| worker.load().2 && worker.is_idle());
+        tokio::select! {
+            () = passing => {}
+            () = stopped => {}
+        }
+        self.stop_all().await;
+    }
+
     pub(in crate::arco) async fn stop_all(self) {
         let plane = Arc::clone(&self.plane);
         self.stop().await;
         plane.tasks.stop();
         plane.tasks.join().await;
+    }
+}
+
+/// Passes the time that tasks wait for when the worker is as `is_it` says.
+async fn pass_time(hub: Arc<WorkerHub>, clock: Arc<TestClock>, is_it: fn(&Worker) -> bool) {
+    loop {
+        hub.until(|worker| is_it(worker) && worker.wakeup().is_some())
+            .await;
+        if let Some(due) = hub.inspect(Worker::wakeup) {
+            clock.pass(due.0.saturating_sub(clock.now().0).max(0));
+            hub.pass_time();
+        }
+        tokio::task::yield_now().await;
     }
 }
 

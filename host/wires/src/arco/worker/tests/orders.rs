@@ -90,10 +90,7 @@ fn the_payload_may_name_the_handler_and_its_params() {
 
 #[test]
 fn times_are_those_of_the_dispatch_or_usual_ones() {
-    let times = |order: &Order| {
-        let ms = |it: std::time::Duration| it.as_millis();
-        (ms(order.interval), ms(order.timeout), order.grace_ms)
-    };
+    let times = |order: &Order| (order.interval_ms, order.timeout_ms, order.grace_ms);
     assert_eq!(times(&envelope(|_| {}).unwrap()), (30_000, 90_000, 30_000));
     assert_eq!(
         times(&with("heartbeatTimeoutSec", json!(30))),

@@ -27,7 +27,7 @@ async fn an_end_is_sent_after_a_restart() {
     let (address, second) = (world.plane.address, world.envelope(2, "echo"));
     // Nobody answers any more.
     drop(completed);
-    world.stop_all().await;
+    world.stop_unanswered().await;
     drop(waiting);
 
     let plane = Arc::new(Plane::on(TcpListener::bind(address).await.unwrap()));
@@ -95,7 +95,7 @@ fn lists_of_ended_dispatches_are_bounded() {
         left.finished.last().unwrap(),
         &(2 * FINISHED_MAX + 4).to_string()
     );
-    let memory = Memory::new(1, left.finished);
+    let mut memory = Memory::new(1, left.finished);
     assert_eq!(
         memory.see(&(2 * FINISHED_MAX + 4).to_string()),
         Seen::Finished

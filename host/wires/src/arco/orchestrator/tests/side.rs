@@ -1,0 +1,255 @@
+//! The orchestrator alone over a host in memory, without sockets: what comes over the network is handed in,
+//! and what goes out is returned.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use host_core::id::{JobId, LeaseId};
+use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
+use host_core::port::conformance::LeaseAudit;
+use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases as _};
+use host_core::port::{Clock as _, Tag};
+use host_core::time::Time;
+use host_runtime::mailbox::respond;
+use tokio::sync::oneshot::Receiver;
+
+use super::fixture::{KEY, TIMES};
+use crate::arco::orchestrator::envelope;
+use crate::arco::orchestrator::read::{self, Callback};
+use crate::arco::orchestrator::session::{Effect, Event, Orchestrator};
+use crate::arco::settings::{OrchestratorConfig, RemoteWorker};
+use crate::arco::task_id::TaskId;
+use crate::arco::token::Tokens;
+use crate::arco::token::key::Keys;
+use crate::kit::http_client::{Answer, RequestError};
+use crate::kit::leases::LeaseEvent;
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session as _};
+use crate::lease_host::LeaseHost;
+
+/// What goes out.
+pub(in crate::arco) enum Sent {
+    Dispatch(u64, Vec<u8>),
+    /// The answer to a callback.
+    Answer(u64, u16, String),
+}
+
+/// Where workers call back.
+pub(in crate::arco) const BASE: &str = "http://127.0.0.1:7700";
+
+#[derive(Default)]
+struct Changes(Mutex<Vec<LeaseEvent>>);
+
+impl LeaseEvents for Changes {
+    fn cancelled(&self, job: JobId, lease: LeaseId, grace_ms: u64) {
+        let event = LeaseEvent::Cancelled {
+            job,
+            lease,
+            grace_ms,
+        };
+        self.0.lock().unwrap().push(event);
+    }
+
+    fn revoked(&self, job: JobId, lease: LeaseId) {
+        let event = LeaseEvent::Revoked { job, lease };
+        self.0.lock().unwrap().push(event);
+    }
+}
+
+/// One life of an orchestrator.
+pub(in crate::arco) struct Side {
+    model: Arc<LeaseHost>,
+    audit: Arc<LeaseAudit>,
+    session: Orchestrator,
+    tokens: Tokens,
+    asks: BTreeMap<Tag, (Name, Receiver<Vec<Granted>>)>,
+    changes: Arc<Changes>,
+    sent: Vec<Sent>,
+}
+
+impl Side {
+    pub(in crate::arco) fn start(model: &Arc<LeaseHost>, in_flight_max: usize) -> Self {
+        let worker = RemoteWorker {
+            url: "http://127.0.0.1:9000".parse().unwrap(),
+            secret: None,
+            in_flight_max,
+        };
+        let config = OrchestratorConfig {
+            workers: BTreeMap::from([("spark".parse().unwrap(), worker)]),
+            origins: Vec::new(),
+            public_url: None,
+            keys: None,
+            times: TIMES,
+        };
+        let mut side = Self {
+            model: Arc::clone(model),
+            audit: LeaseAudit::new(Arc::<LeaseHost>::clone(model)),
+            session: Orchestrator::new(&config),
+            tokens: Tokens::new(&Keys::new(KEY, None).unwrap()),
+            asks: BTreeMap::new(),
+            changes: Arc::default(),
+            sent: Vec::new(),
+        };
+        side.event(Event::Start(BASE.parse().unwrap()));
+        side
+    }
+
+    fn at(&self) -> Moment {
+        Moment {
+            now: self.model.clock.now(),
+            wall: self.model.clock.wall(),
+        }
+    }
+
+    pub(in crate::arco) fn due(&self) -> Option<Time> {
+        self.session.wakeup()
+    }
+
+    /// A callback arrives.
+    pub(in crate::arco) fn callback(&mut self, link: u64, path: &str, token: &str, body: &str) {
+        let mut parts = path.rsplit('/');
+        let (verb, id) = (parts.next().unwrap(), parts.next().unwrap());
+        let read = match verb {
+            "started" => read::started,
+            "heartbeat" => read::heartbeat,
+            _ => read::completed,
+        };
+        let callback = Callback {
+            task: TaskId::read(id),
+            scope: self.tokens.check(self.at().now, token),
+            message: read(body.as_bytes()).unwrap(),
+        };
+        let mut actions = Actions::default();
+        let at = self.at();
+        self.session
+            .on_message(at, Link(link), callback, &mut actions);
+        self.carry_out(actions);
+    }
+
+    /// The answer to a dispatch arrives, or does not.
+    pub(in crate::arco) fn dispatched(&mut self, tag: u64, status: Option<u16>) {
+        let lost = || RequestError::Broken("reset".to_owned());
+        let answer = status.ok_or_else(lost).map(|status| Answer {
+            status,
+            retry_after: None,
+            body: "no".into(),
+        });
+        self.event(Event::Dispatched(Tag(tag), answer));
+    }
+
+    /// Does what is due, and what the host has for it; returns what went out since the last call.
+    pub(in crate::arco) fn go_on(&mut self) -> Vec<Sent> {
+        let now = self.at().now;
+        if self.due().is_some_and(|due| due <= now) {
+            let mut actions = Actions::default();
+            self.session.on_wakeup(now, &mut actions);
+            self.carry_out(actions);
+        }
+        loop {
+            let changes = std::mem::take(&mut *self.changes.0.lock().unwrap());
+            let mut events: Vec<Event> = changes.into_iter().map(Event::Lease).collect();
+            self.asks.retain(|tag, (name, answer)| {
+                let Ok(granted) = answer.try_recv() else {
+                    return true;
+                };
+                events.push(granted_to(*tag, name.clone(), granted));
+                false
+            });
+            if events.is_empty() {
+                return std::mem::take(&mut self.sent);
+            }
+            for event in events {
+                self.event(event);
+            }
+        }
+    }
+
+    pub(in crate::arco) fn end(self) {
+        self.audit.assert_kept();
+    }
+
+    fn event(&mut self, event: Event) {
+        let mut actions = Actions::default();
+        let at = self.at();
+        self.session.on_event(at, event, &mut actions);
+        self.carry_out(actions);
+    }
+
+    fn carry_out(&mut self, mut actions: ActionsOf<Orchestrator>) {
+        let actions: Vec<_> = actions.drain().collect();
+        for action in actions {
+            match action {
+                Action::Send(link, answer) => {
+                    let (status, body) = match answer {
+                        Ok(answer) => (200, serde_json::to_string(&answer)),
+                        Err(refused) => (refused.status, serde_json::to_string(&refused.body)),
+                    };
+                    self.sent.push(Sent::Answer(link.0, status, body.unwrap()));
+                }
+                Action::Effect(effect) => self.effect(effect),
+                Action::Close(_) | Action::Count(_) => {}
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Resume(name) => {
+                let (respond, mut answer) = respond();
+                let changes: Arc<dyn LeaseEvents> = Arc::<Changes>::clone(&self.changes);
+                self.audit.resume(name.clone(), changes, respond);
+                self.event(Event::Resumed(name, answer.try_recv().unwrap()));
+            }
+            Effect::Ask(tag, name) => {
+                let (respond, answer) = respond();
+                let request = LeaseRequest {
+                    executors: vec![name.clone()],
+                    worker: format!("{name}/1"),
+                    slots: 1,
+                    hold: Hold::Ttl {
+                        ttl_ms: TIMES.heartbeat_timeout_ms,
+                    },
+                    wait_ms: 60_000,
+                    events: Some(Arc::<Changes>::clone(&self.changes)),
+                };
+                self.audit.lease(request, respond);
+                self.asks.insert(tag, (name, answer));
+            }
+            Effect::Withdraw(tag) => {
+                if let Some((name, mut answer)) = self.asks.remove(&tag) {
+                    answer.close();
+                    if let Ok(granted) = answer.try_recv() {
+                        self.event(granted_to(tag, name, granted));
+                    }
+                }
+            }
+            Effect::Tell {
+                tag,
+                job,
+                lease,
+                message,
+            } => {
+                let (respond, mut answer) = respond();
+                self.audit.send(job, Fence::Lease(lease), *message, respond);
+                self.event(Event::Told(tag, answer.try_recv().unwrap()));
+            }
+            Effect::Read(tag, job) => {
+                let (respond, mut answer) = respond();
+                self.audit.read(job, respond);
+                let kept = answer.try_recv().unwrap();
+                self.event(Event::Read(tag, kept.map(|kept| kept.map(Box::new))));
+            }
+            Effect::Dispatch(tag, dispatch) => {
+                let at = self.at();
+                let body = envelope::write(&dispatch, &TIMES, &self.tokens, (at.now, at.wall));
+                self.sent.push(Sent::Dispatch(tag.0, body));
+            }
+            // What was sent may arrive all the same.
+            Effect::Abort(_) => {}
+        }
+    }
+}
+
+fn granted_to(tag: Tag, name: Name, mut granted: Vec<Granted>) -> Event {
+    Event::Granted(tag, name, granted.pop().map(Box::new))
+}

@@ -1,0 +1,176 @@
+//! The routes: `POST /dispatch`, and `GET /health`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use host_core::port::Counters;
+use host_http::budget::ByteBudget;
+use host_http::guard::AllowedHosts;
+use host_http::metrics::Metrics;
+use host_http::refusal::Refusal;
+use host_http::route::{Group, Route};
+use host_http::router::{Serving, router};
+use host_runtime::tasks::Tasks;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::Bound;
+use super::host::WorkerHub;
+use super::order::{Order, Unread};
+use super::session::{Done, Worker};
+use crate::arco::NAME;
+use crate::arco::refusals::Code;
+use crate::arco::settings::WorkerConfig;
+
+/// The largest dispatch, in bytes.
+const BODY_BYTES_MAX: usize = 16 << 20;
+
+const SECRET: &str = "x-arco-dispatch-secret";
+
+/// What the handlers share.
+#[derive(Clone)]
+struct Shared {
+    hub: Arc<WorkerHub>,
+    config: Arc<WorkerConfig>,
+    counters: Arc<dyn Counters>,
+    bodies: ByteBudget,
+}
+
+/// Metrics count callbacks and refusals; requests to this listener are not counted one by one.
+struct Uncounted;
+
+impl Metrics for Uncounted {
+    fn answered(&self, _method: &'static str, _path: &'static str, _status: u16, _: Duration) {}
+    fn connection_opened(&self) {}
+    fn connection_closed(&self) {}
+}
+
+/// Serves dispatches until `http` stops.
+pub(super) async fn serve(
+    bound: Bound,
+    hub: Arc<WorkerHub>,
+    counters: Arc<dyn Counters>,
+    (http, own): (&Tasks, &Tasks),
+) {
+    let shared = Shared {
+        hub,
+        config: Arc::new(bound.config),
+        counters,
+        bodies: ByteBudget::default(),
+    };
+    let router = routes(&shared, bound.address, own);
+    host_http::serve::serve(bound.listener, router, Arc::new(Uncounted), http).await;
+}
+
+fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
+    let serving = Serving {
+        hosts: AllowedHosts::loopback_and(address),
+        answers: ByteBudget::default(),
+        metrics: Arc::new(Uncounted),
+        tasks: own.clone(),
+    };
+    let routes: [Route<Shared>; 2] = [
+        // A task that has begun goes on without its requester.
+        Route::post("/dispatch", dispatch)
+            .long_running()
+            .ends_with_client(),
+        Route::get("/health", health),
+    ];
+    let group = Group {
+        prefix: "/",
+        render,
+        routes: routes.map(|it| it.with_state(shared.clone())).into(),
+    };
+    router(vec![group], &serving, render)
+}
+
+fn render(refusal: &Refusal) -> Response {
+    text(refusal.status().as_u16(), refusal.to_string())
+}
+
+fn text(status: u16, words: impl Into<Body>) -> Response {
+    let mut response = Response::new(words.into());
+    *response.status_mut() =
+        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response
+}
+
+fn again(words: &'static str) -> Response {
+    let mut response = text(503, words);
+    let second = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, second);
+    response
+}
+
+async fn health(State(shared): State<Shared>) -> Response {
+    let (running, most, is_stopping) = shared.hub.inspect(Worker::load);
+    let status = if is_stopping { "stopping" } else { "ok" };
+    let body = json!({"status": status, "running": running, "concurrency": most});
+    crate::arco::refusals::json(if is_stopping { 503 } else { 200 }, &body)
+}
+
+async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let body = shared.bodies.read(&parts.headers, body, BODY_BYTES_MAX);
+    let body = match body.await {
+        Ok(body) => body,
+        Err(refusal) => {
+            shared.count(Code::Envelope);
+            return render(&refusal);
+        }
+    };
+    if !is_authorized(&parts.headers, shared.config.secret.expose()) {
+        shared.count(Code::DispatchAuth);
+        return text(401, "missing or invalid dispatch authorization");
+    }
+    let order = match Order::read(&body.bytes, &shared.config.origins) {
+        Ok(order) => order,
+        Err(unread) => {
+            let (code, words) = match unread {
+                Unread::Envelope(words) => (Code::Envelope, words),
+                Unread::Origin(words) => (Code::Origin, words),
+            };
+            shared.count(code);
+            return text(400, words);
+        }
+    };
+    match shared.hub.request(order).await {
+        Some(Done::Over) => text(200, "ok"),
+        Some(Done::Refused(status)) => text(500, format!("the callbacks are refused: {status}")),
+        Some(Done::Stopping) => again("the worker is stopping"),
+        Some(Done::Running) => again("this dispatch is still executing"),
+        Some(Done::Full) => again("the worker has no room"),
+        Some(Done::NotBegun) | None => again("the task did not begin"),
+    }
+}
+
+impl Shared {
+    fn count(&self, code: Code) {
+        self.counters.refused(NAME, code.as_str());
+    }
+}
+
+/// Compares the secret in constant time: by digests.
+fn is_authorized(headers: &HeaderMap, secret: &str) -> bool {
+    let one = |name: &str| {
+        let mut all = headers.get_all(name).iter();
+        let value = all.next()?.as_bytes();
+        all.next().is_none().then_some(value)
+    };
+    let presented = one(SECRET).or_else(|| {
+        let value = one(AUTHORIZATION.as_str())?;
+        let (scheme, rest) = value.split_at_checked("bearer ".len())?;
+        scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
+    });
+    presented.is_some_and(|presented| {
+        let (ours, theirs) = (Sha256::digest(secret.as_bytes()), Sha256::digest(presented));
+        bool::from(ours.as_slice().ct_eq(theirs.as_slice()))
+    })
+}

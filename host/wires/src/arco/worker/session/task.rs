@@ -1,0 +1,146 @@
+//! What is known of one task. Pure.
+
+use host_core::outcome::Progress;
+use host_core::port::Tag;
+use host_core::time::Time;
+
+use crate::arco::worker::log::Log;
+use crate::arco::worker::order::{Order, Skew};
+use crate::arco::worker::outbox::Pending;
+use crate::kit::backoff::Backoff;
+use crate::kit::session::Link;
+
+/// The waits before a callback is sent again, unless its answer asks for a longer one.
+const BACKOFF: Backoff = Backoff::new(200, 10_000);
+
+/// One task.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// `None` if an earlier life of this worker has executed it.
+    pub(super) order: Option<Order>,
+    /// The dispatch that waits for its end.
+    pub(super) link: Option<Link>,
+    pub(super) stage: Stage,
+    /// The callback that has no answer yet.
+    pub(super) request: Option<Tag>,
+    /// When it goes on by itself.
+    pub(super) wake_at: Option<Time>,
+    pub(super) skew: Skew,
+    pub(super) backoff: Backoff,
+    pub(super) log: Log,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Its start is being reported.
+    Starting {
+        give_up: Time,
+        again_at: Time,
+        sent_wall: Time,
+    },
+    Running(Run),
+    Reporting(Report),
+    /// Its log is being sent.
+    Logging,
+}
+
+/// An execution in our sandbox.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) tag: Tag,
+    pub(super) progress: Option<Progress>,
+    /// When the next heartbeat goes out.
+    pub(super) next_at: Time,
+    /// When the latest one went out.
+    pub(super) sent_at: Time,
+    /// When the control plane gives the attempt up unless it accepts a heartbeat before.
+    pub(super) silent_at: Time,
+    pub(super) is_cancelled: bool,
+    /// Why the guest must end at once.
+    pub(super) ends: Option<Ends>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// The control plane has given the attempt up, or will have: nothing more is sent.
+    GivenUp,
+    /// The worker stops.
+    ShutDown,
+}
+
+/// The end of a task that the control plane does not have yet.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) pending: Pending,
+    /// Whether something is being written to disk: the end, or that it is over.
+    pub(super) is_storing: bool,
+    pub(super) is_over: bool,
+    pub(super) again_at: Time,
+    /// Until when it is sent, if the worker stops.
+    pub(super) give_up: Option<Time>,
+}
+
+impl Task {
+    pub(super) fn of(order: Order, link: Link, now: Time) -> Self {
+        let give_up = now.plus_ms(order.timeout_ms);
+        let stage = Stage::Starting {
+            give_up,
+            again_at: now,
+            sent_wall: now,
+        };
+        Self::new(Some(order), Some(link), stage)
+    }
+
+    /// A task whose end was left on disk.
+    pub(super) fn left(pending: Pending) -> Self {
+        Self::new(None, None, Stage::Reporting(Report::of(pending, None)))
+    }
+
+    fn new(order: Option<Order>, link: Option<Link>, stage: Stage) -> Self {
+        Self {
+            order,
+            link,
+            stage,
+            request: None,
+            wake_at: None,
+            skew: Skew::default(),
+            backoff: BACKOFF,
+            log: Log::default(),
+        }
+    }
+
+    /// Returns whether it waits for nothing but its guest and time.
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        let is_storing = matches!(&self.stage, Stage::Reporting(report) if report.is_storing);
+        self.request.is_none() && !is_storing
+    }
+
+    /// Returns when it goes on by itself.
+    pub(super) fn due(&self) -> Option<Time> {
+        let waits = self.request.is_none();
+        match &self.stage {
+            Stage::Starting { again_at, .. } => waits.then_some(*again_at),
+            Stage::Running(run) if run.ends.is_some() => None,
+            Stage::Running(run) if waits => Some(run.next_at.min(run.silent_at)),
+            Stage::Running(run) => Some(run.silent_at),
+            Stage::Reporting(report) => {
+                let again_at = (waits && !report.is_storing).then_some(report.again_at);
+                [again_at, report.give_up].into_iter().flatten().min()
+            }
+            Stage::Logging => None,
+        }
+    }
+}
+
+impl Report {
+    pub(super) const fn of(pending: Pending, give_up: Option<Time>) -> Self {
+        Self {
+            pending,
+            is_storing: false,
+            is_over: false,
+            again_at: Time(0),
+            give_up,
+        }
+    }
+}
