@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::database::{Database, NOBODY, PORT, programs};
 use crate::ports;
 use crate::wait::eventually;
+use host_testing::database::{Database, NOBODY, PORT, programs};
 
 /// How long a server may take until it answers: after a crash it first recovers.
 const START_BOUND: Duration = Duration::from_mins(1);

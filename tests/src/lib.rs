@@ -6,7 +6,6 @@ pub mod bombs;
 pub mod client;
 pub mod cluster;
 mod compiled;
-mod database;
 pub mod delta;
 pub mod faulty;
 pub mod from_wat;

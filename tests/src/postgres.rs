@@ -1,6 +1,6 @@
 //! Databases for hosts under test.
 
-use crate::database::{Database, database};
+use host_testing::database::{Database, database};
 
 /// Makes a schema on the server of this process unless it is there, and returns the address of a
 /// database in which it is the only one.

@@ -9,6 +9,3 @@ pub mod port;
 pub mod process;
 pub mod run;
 pub mod sandbox;
-
-#[cfg(test)]
-extern crate self as host_cells;

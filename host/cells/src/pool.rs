@@ -280,6 +280,11 @@ impl<P: CellPort> Pool<P> {
     /// Does the work that is due at `now`: kills cells whose runs do not end in time, and starts
     /// missing cells.
     pub fn tick(&mut self, now: Time) {
+        debug_assert_eq!(
+            self.cells.values().map(|it| it.runs.len()).sum::<usize>(),
+            self.runs.len(),
+            "each run is in one cell"
+        );
         self.kill_overrun(now);
         for id in self.late_starters(now) {
             self.doom(id, "it did not get ready in time");
@@ -419,6 +424,3 @@ impl Run {
         now.since_ms(self.started_at)
     }
 }
-
-#[cfg(test)]
-mod tests;

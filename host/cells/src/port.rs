@@ -53,10 +53,3 @@ pub trait CellPort: Send {
     /// Kills a cell at once. Does nothing if the cell has already ended.
     fn kill(&mut self, cell: CellId);
 }
-
-#[cfg(test)]
-#[expect(
-    dead_code,
-    reason = "the tests of host-dispatch include this file too, and use the rest of it"
-)]
-pub(crate) mod fake;

@@ -180,8 +180,3 @@ impl Dispatch {
         &self.shared
     }
 }
-
-/// Cells in memory, shared with the tests of `host-cells`.
-#[cfg(test)]
-#[path = "../../cells/src/port/fake.rs"]
-mod fake_cells;

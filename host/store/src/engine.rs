@@ -50,31 +50,31 @@ impl From<StoreError> for Stop {
 
 /// An ended attempt with its result and its last progress.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    pub(crate) attempt: Attempt,
-    pub(crate) result: Option<JsonText>,
-    pub(crate) progress: Option<Progress>,
+pub struct Ended {
+    pub attempt: Attempt,
+    pub result: Option<JsonText>,
+    pub progress: Option<Progress>,
 }
 
 /// What a job was enqueued with that decides whether it may run again.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
-    pub(crate) unique_key: Option<String>,
-    pub(crate) depends_on: Vec<JobId>,
+pub struct Terms {
+    pub unique_key: Option<String>,
+    pub depends_on: Vec<JobId>,
     /// Whether it belongs to another orchestrator.
-    pub(crate) is_foreign: bool,
+    pub is_foreign: bool,
 }
 
 /// How much there is of what is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) queues: u64,
+pub struct Counts {
+    pub queues: u64,
     /// The jobs that have not ended.
-    pub(crate) live: u64,
+    pub live: u64,
 }
 
 /// The rows of one open transaction.
-pub(crate) trait Rows {
+pub trait Rows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
     /// Adds a job at the end of the order.
@@ -156,7 +156,7 @@ pub(crate) struct Batch<'a, R> {
 }
 
 /// Applies a batch to the rows of an open transaction. If it fails, the caller rolls back.
-pub(crate) fn run<R: Rows>(
+pub fn run<R: Rows>(
     rows: &mut R,
     now: Time,
     capacity: Capacity,

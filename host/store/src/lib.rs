@@ -5,11 +5,10 @@
 //! who have it.
 
 pub mod copy;
-mod engine;
+pub mod engine;
 pub mod error;
 mod finding;
 pub mod logs;
-pub mod memory;
 mod parts;
 pub mod postgres;
 mod record;

@@ -2,7 +2,6 @@
 //! clock that the test moves. Nothing runs by itself.
 
 mod job;
-mod ports;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,7 +29,7 @@ use uuid::Uuid;
 use self::job::Job;
 use crate::wire::JobLogs;
 
-pub(crate) use self::ports::{Refusals, TestClock};
+pub(crate) use host_testing::{Refusals, TestClock};
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);

@@ -47,6 +47,11 @@ const RULES: &[Rule] = &[
         never_directly: &[],
     },
     Rule {
+        package: TESTING,
+        never: &["axum", "hyper", "redis", "toml", "clap"],
+        never_directly: &[],
+    },
+    Rule {
         package: "host-toolchain",
         never: &["tokio", "clap", "serde", "toml"],
         never_directly: &[],
@@ -98,6 +103,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-store", &["host-core"]),
     ("host-cell", &["host-core"]),
     ("host-cells", &["host-core", "host-runtime"]),
+    (TESTING, &["host-core"]),
     (
         DISPATCH,
         &["host-core", "host-runtime", "host-store", "host-cells"],
@@ -125,6 +131,9 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 
 /// The binary, which puts all crates together.
 const BINARY: &str = "host";
+
+/// What only tests see.
+const TESTING: &str = "host-testing";
 
 /// The only crate that runs guests. The binary starts it, and the bench measures it.
 const CELL: &str = "host-cell";
@@ -228,6 +237,11 @@ fn only_cells_see_the_engine() {
             assert!(!is_direct || package == CELL, "{package} names {engine}");
         }
     }
+}
+
+#[test]
+fn doubles_are_in_no_release() {
+    assert!(!seen(BINARY, "999").iter().any(|it| it == TESTING));
 }
 
 #[test]

@@ -40,6 +40,15 @@ fn each_source_file_says_its_duty_and_stays_small() {
     }
 }
 
+/// A module that two crates compile is two modules. What tests of several crates need is in `host/testing`.
+#[test]
+fn no_module_is_in_two_crates() {
+    const ELSEWHERE: &str = concat!("#[pa", "th");
+    for (path, text) in files(".rs") {
+        assert!(!text.contains(ELSEWHERE), "{}", path.display());
+    }
+}
+
 #[test]
 fn nothing_is_left_unfinished() {
     for ending in [".rs", ".toml", ".md", ".wit"] {

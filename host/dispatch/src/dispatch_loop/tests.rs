@@ -20,8 +20,8 @@ use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::Disk;
 use crate::SubmitError;
 use crate::events::Happened;
-use crate::fake_cells::{Began, Sent};
 use crate::logged::Logged;
+use host_testing::cells::{Began, Sent};
 
 use super::*;
 

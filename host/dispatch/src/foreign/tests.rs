@@ -17,10 +17,10 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
 use crate::dispatch_loop::EVENTS_MAX;
-use crate::fake_cells::{FakePort, handlers};
 use crate::span::collected::Collected;
 use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::run::build::RunBuilder;
+use host_testing::cells::{FakePort, handlers};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 

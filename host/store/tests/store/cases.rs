@@ -13,9 +13,9 @@ use host_core::query::JobFilter;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
-use host_store::memory::MemoryStore;
 use host_store::sqlite::SqliteStore;
 use host_store::store::Store;
+use host_testing::store::MemoryStore;
 use tempfile::TempDir;
 
 use crate::jobs::{

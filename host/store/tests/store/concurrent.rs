@@ -9,9 +9,9 @@ use host_core::id::NodeId;
 use host_core::job::UniqueScope;
 use host_core::lease::Fence;
 use host_core::rejection::Rejection;
-use host_store::memory::MemoryStore;
 use host_store::postgres::PostgresStore;
 use host_store::store::Store as _;
+use host_testing::store::MemoryStore;
 use proptest::prelude::*;
 use uuid::Uuid;
 

@@ -10,8 +10,6 @@ mod claims;
 mod components;
 mod concurrent;
 mod copy;
-#[path = "../../../../tests/src/database.rs"]
-mod database;
 mod database_check;
 mod filters;
 mod golden;

@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::database::{Database, database};
+use host_testing::database::{Database, database};
+
 use crate::proxy::Proxy;
 
 /// How many schemas are made at once.

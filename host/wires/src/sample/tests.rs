@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use host_core::cell::LogLine;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
-use host_core::outcome::{Meter, Outcome};
+use host_core::outcome::Outcome;
+use host_core::port::End;
 use host_core::port::conformance::{ExecuteAudit, LeaseAudit};
-use host_core::port::{Counters, End, Execute, ForeignJob, Reply, Stop, Tag};
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
+use host_testing::{FakeExecutor, Refusals, Run};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -28,46 +28,17 @@ use crate::wire::section::{NamedTable, Sources, Stated, Tables};
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
 
-/// A host in memory: `echo` returns its params, `hang` waits to be stopped, others fail.
-#[derive(Default)]
-struct Host {
-    hanging: Mutex<BTreeMap<Tag, Reply>>,
-    running: watch::Sender<usize>,
-    refused: watch::Sender<Vec<&'static str>>,
+struct NoLogs;
+
+/// `echo` returns its params, `hang` runs until it is stopped, others fail.
+fn cells() -> Arc<FakeExecutor> {
+    FakeExecutor::new(|job, _| match job.handler.as_str() {
+        "echo" | "hang" => Run::by_handler(job),
+        _ => Run::fails(FailureKind::UserError, "no luck"),
+    })
 }
 
-impl Execute for Host {
-    fn start(&self, job: ForeignJob, reply: Reply) {
-        let outcome = match job.handler.as_str() {
-            "echo" => Outcome::Completed {
-                result: Some(job.params),
-            },
-            "hang" => {
-                self.hanging.lock().unwrap().insert(reply.tag(), reply);
-                return self.running.send_modify(|running| *running += 1);
-            }
-            _ => Outcome::Failed(Failure::new(FailureKind::UserError, "no luck")),
-        };
-        reply.ended(outcome, Meter::default());
-    }
-
-    fn stop(&self, tag: Tag, _: u64, _: Stop) {
-        let hanging = self.hanging.lock().unwrap().remove(&tag);
-        if let Some(reply) = hanging {
-            reply.ended(Outcome::Cancelled { partial: None }, Meter::default());
-            self.running.send_modify(|running| *running -= 1);
-        }
-    }
-}
-
-impl Counters for Host {
-    fn refused(&self, wire: &'static str, code: &'static str) {
-        assert_eq!(wire, NAME);
-        self.refused.send_modify(|codes| codes.push(code));
-    }
-}
-
-impl JobLogs for Host {
+impl JobLogs for NoLogs {
     fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
         true
     }
@@ -113,7 +84,8 @@ fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Confi
 
 /// A host that serves the sample, in the worker role.
 struct Worker {
-    host: Arc<Host>,
+    cells: Arc<FakeExecutor>,
+    refusals: Arc<Refusals>,
     audit: Arc<ExecuteAudit>,
     address: String,
     tasks: Tasks,
@@ -125,19 +97,20 @@ impl Worker {
         let active = config.open(&mode()).await.unwrap();
         let (key, address) = active.ready().remove(0);
         assert_eq!(key, NAME);
-        let host = Arc::new(Host::default());
-        let audit = ExecuteAudit::new(Arc::<Host>::clone(&host));
+        let (cells, refusals) = (cells(), Refusals::of(NAME));
+        let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&cells));
         let (execute, tasks) = (Arc::clone(&audit), Tasks::default());
         let running = active.run(Ports {
             clock: Arc::new(Clock::start()),
-            counters: Arc::<Host>::clone(&host),
+            counters: Arc::<Refusals>::clone(&refusals),
             execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
             leases: None,
             stopping: tasks.stopping().clone(),
         });
         tasks.spawn(async move { running.await.unwrap() });
         Self {
-            host,
+            cells,
+            refusals,
             audit,
             address,
             tasks,
@@ -169,13 +142,12 @@ impl Orchestrator {
         assert!(config.has_executor("there") && !config.has_executor("other"));
         let mut active = config.open(&mode()).await.unwrap();
         assert_eq!(active.ready(), [(NAME, "off".to_owned())]);
-        let ours = Arc::new(Host::default());
         let (host, audit) = PushedAttempts::new();
         let ports = ExecutorPorts {
             clock: Arc::new(Clock::start()),
-            counters: Arc::<Host>::clone(&ours),
+            counters: Refusals::of(NAME),
             leases: Arc::<LeaseAudit>::clone(&audit),
-            logs: ours,
+            logs: Arc::new(NoLogs),
             tasks: Tasks::default(),
             stopping: CancellationToken::new(),
         };
@@ -233,7 +205,7 @@ async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
     assert!(orchestrator.give(1, "hang", "{}", 600_000));
-    until(&worker.host.running, |running| *running == 1).await;
+    worker.cells.until_running(1).await;
     orchestrator.host.cancel(1, 600_000);
     let stopped = Failure::new(FailureKind::UserError, "it was stopped");
     let expected = End::Outcome(Outcome::Failed(stopped));
@@ -252,10 +224,10 @@ async fn what_runs_ends_with_its_connection() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
     assert!(orchestrator.give(1, "hang", "{}", 600_000));
-    until(&worker.host.running, |running| *running == 1).await;
+    worker.cells.until_running(1).await;
     orchestrator.ports.stopping.cancel();
     assert!(matches!(orchestrator.end_of(1).await, End::Lost(_)));
-    until(&worker.host.running, |running| *running == 0).await;
+    worker.cells.until_running(0).await;
     assert!(
         !orchestrator.give(2, "echo", "{}", 600_000),
         "there is no room"
@@ -276,7 +248,7 @@ async fn a_line_that_is_no_message_is_counted_and_dropped() {
         .unwrap()
         .unwrap();
     assert_eq!(line, "OK 3 {}\n");
-    until(&worker.host.refused, |codes| *codes == ["E_LINE"; 3]).await;
+    until(&worker.refusals.codes, |codes| *codes == ["E_LINE"; 3]).await;
     worker.stop().await;
 }
 

@@ -7,7 +7,7 @@ use host_core::handler::{Digest, HandlerInfo, Manifest, ManifestSection, Revisio
 use uuid::Uuid;
 
 use super::*;
-use crate::port::fake::compiled;
+use host_testing::compiled;
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()

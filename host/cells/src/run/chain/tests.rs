@@ -8,9 +8,9 @@ use host_core::time::Time;
 use serde_json::json;
 
 use super::*;
-use crate::port::fake::compiled;
 use crate::run::handlers::Handlers;
 use crate::run::programs::Environment;
+use host_testing::compiled;
 
 mod calls;
 

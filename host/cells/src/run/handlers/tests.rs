@@ -4,7 +4,7 @@ use host_core::handler::Manifest;
 use host_core::time::Time;
 
 use super::*;
-use crate::port::fake::compiled;
+use host_testing::compiled;
 
 /// A revision of the component `basics` whose digest consists of `digest`.
 fn revision(number: u32, digest: u8, handlers: &[&str]) -> Revision {

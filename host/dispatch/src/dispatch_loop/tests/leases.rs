@@ -20,8 +20,8 @@ use host_core::port::lease::{
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
 use host_store::Store;
-use host_store::memory::MemoryStore;
 use host_store::sqlite::SqliteStore;
+use host_testing::store::MemoryStore;
 use tempfile::TempDir;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;

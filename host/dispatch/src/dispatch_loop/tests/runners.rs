@@ -4,7 +4,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::{Outcome, Progress};
 use host_core::port;
-use host_store::memory::MemoryStore;
+use host_testing::store::MemoryStore;
 
 use super::failing::Disk;
 use super::pushing::Call;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use host_store::Store as _;
-use host_store::memory::MemoryStore;
+use host_testing::store::MemoryStore;
 use serde_json::Value;
 use tokio::sync::mpsc;
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use host_core::port::conformance::LeaseAudit;
-use host_core::port::{Execute, ForeignJob, Reply, Stop, Tag};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::TaskGroup;
+use host_testing::FakeExecutor;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -17,17 +17,6 @@ use crate::beads::leases::tests::host::LeaseHost;
 use crate::wire::executors::WorkerState;
 
 const BOUND: Duration = Duration::from_mins(1);
-
-/// Nothing is executed here.
-struct Nobody;
-
-impl Execute for Nobody {
-    fn start(&self, _: ForeignJob, reply: Reply) {
-        reply.busy();
-    }
-
-    fn stop(&self, _: Tag, _: u64, _: Stop) {}
-}
 
 /// A socket that is served.
 pub(in crate::beads) struct Served {
@@ -61,7 +50,7 @@ impl Served {
         let ports = Ports {
             clock: Arc::new(Clock::start()),
             counters: Arc::<LeaseHost>::clone(&host),
-            execute: Arc::new(|| Arc::new(Nobody)),
+            execute: Arc::new(|| FakeExecutor::busy()),
             leases: None,
             stopping: stopping.clone(),
         };

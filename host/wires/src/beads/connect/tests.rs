@@ -1,15 +1,14 @@
 //! Our worker against our orchestrator over real sockets, in both dialects, while connections are
 //! lost at every byte.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
-use host_core::port::{Counters, ForeignJob, Stop};
+use host_core::port::Counters;
 use host_runtime::clock::Clock;
+use host_testing::{FakeExecutor, Run};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
@@ -21,40 +20,12 @@ use crate::beads::frame::Dialect;
 
 const BOUND: Duration = Duration::from_mins(1);
 
-/// Guests that are done at once, but those that hang until they are stopped.
-#[derive(Default)]
-struct Cells {
-    hangs: bool,
-    hanging: Mutex<BTreeMap<Tag, Reply>>,
-    /// The issues that run now.
-    running: Mutex<Vec<String>>,
-}
-
-impl Execute for Cells {
-    fn start(&self, job: ForeignJob, reply: Reply) {
-        let mut running = self.running.lock().unwrap();
-        assert!(
-            !running.contains(&job.external_id),
-            "one run of an issue at a time"
-        );
-        if self.hangs {
-            running.push(job.external_id);
-            self.hanging.lock().unwrap().insert(reply.tag(), reply);
-        } else {
-            drop(running);
-            let result = Some(JsonText("null".to_owned()));
-            reply.ended(Outcome::Completed { result }, Meter::default());
-        }
-    }
-
-    fn stop(&self, tag: Tag, grace_ms: u64, _: Stop) {
-        assert_eq!(grace_ms, 1_000);
-        let reply = self.hanging.lock().unwrap().remove(&tag);
-        if let Some(reply) = reply {
-            self.running.lock().unwrap().pop();
-            reply.ended(Outcome::Cancelled { partial: None }, Meter::default());
-        }
-    }
+/// Cells whose guests are done at once.
+fn cells() -> Arc<FakeExecutor> {
+    FakeExecutor::new(|_, _| {
+        let result = Some(JsonText("null".to_owned()));
+        Run::Ends(Outcome::Completed { result }, Meter::default())
+    })
 }
 
 struct Truncations;
@@ -69,12 +40,12 @@ impl Counters for Truncations {
     }
 }
 
-fn ports(cells: &Arc<Cells>) -> Ports {
+fn ports(cells: &Arc<FakeExecutor>) -> Ports {
     let cells = Arc::clone(cells);
     Ports {
         clock: Arc::new(Clock::start()),
         counters: Arc::new(Truncations),
-        execute: Arc::new(move || Arc::<Cells>::clone(&cells)),
+        execute: Arc::new(move || Arc::<FakeExecutor>::clone(&cells)),
         leases: None,
         stopping: CancellationToken::new(),
     }
@@ -152,7 +123,7 @@ async fn three_tasks(dialect: Dialect, bytes: usize) -> bool {
     let served = Served::start(10_000, 8);
     let lossy = Lossy::start(served.path.clone(), bytes);
     served.host.add(1..=3);
-    let cells = Arc::new(Cells::default());
+    let cells = cells();
     let working = work(config(&lossy.path, 1, dialect), ports(&cells), false);
     let playing = async {
         served.host.until(|seen| seen.done.len() == 3).await;
@@ -190,7 +161,7 @@ async fn a_connection_that_is_lost_at_any_byte_loses_no_task() {
 async fn many_workers_of_one_host_share_the_tasks() {
     let served = Served::start(10_000, 256);
     served.host.add(1..=500);
-    let cells = Arc::new(Cells::default());
+    let cells = cells();
     let working = work(
         config(&served.path, 100, Dialect::Lines),
         ports(&cells),
@@ -210,10 +181,7 @@ async fn many_workers_of_one_host_share_the_tasks() {
 async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
     let served = Served::start(10_000, 8);
     served.host.add([1]);
-    let cells = Arc::new(Cells {
-        hangs: true,
-        ..Cells::default()
-    });
+    let cells = FakeExecutor::new(|_, _| Run::Hangs);
     let ports = ports(&cells);
     let stopping = ports.stopping.clone();
     let working = work(config(&served.path, 1, Dialect::Lines), ports, false);
@@ -225,7 +193,9 @@ async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
     let both = async { tokio::join!(working, playing) };
     let (worked, ()) = timeout(BOUND, both).await.unwrap();
     worked.unwrap();
-    assert!(cells.running.lock().unwrap().is_empty());
+    assert_eq!(*cells.running.borrow(), 0);
+    let stops: Vec<_> = cells.stops.borrow().iter().map(|stop| stop.1).collect();
+    assert_eq!(stops, [1_000], "one guest, with its grace");
     served.stop().await;
 }
 
@@ -233,7 +203,7 @@ async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
 async fn an_orchestrator_that_is_not_there_is_tried_four_times() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("nobody.sock");
-    let cells = Arc::new(Cells::default());
+    let cells = cells();
     let start = tokio::time::Instant::now();
     let worked = work(config(&path, 3, Dialect::Lines), ports(&cells), false).await;
     let said = worked.unwrap_err().message;
@@ -249,7 +219,7 @@ async fn an_orchestrator_that_hangs_up_at_once_is_called_ever_less_often() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("rude.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let ports = ports(&Arc::new(Cells::default()));
+    let ports = ports(&cells());
     let stopping = ports.stopping.clone();
     let start = Instant::now();
     let working = work(config(&path, 1, Dialect::Lines), ports, true);

@@ -1,26 +1,12 @@
 //! How often an orchestrator is asked that has no job, and how much of a lease file is read.
 
-use host_core::port::{Counters, Execute, ForeignJob, Reply, Stop, Tag};
 use host_runtime::clock::Clock;
+use host_testing::{FakeExecutor, Refusals};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-
-struct Nobody;
-
-impl Execute for Nobody {
-    fn start(&self, _: ForeignJob, _: Reply) {
-        panic!("there is no job");
-    }
-
-    fn stop(&self, _: Tag, _: u64, _: Stop) {}
-}
-
-impl Counters for Nobody {
-    fn refused(&self, _: &'static str, _: &'static str) {}
-}
 
 /// Reads a request and answers it at once.
 async fn answer(stream: &mut TcpStream, answer: &[u8]) {
@@ -47,8 +33,8 @@ async fn asked(answered: &[u8], times: usize) -> Vec<u64> {
     };
     let ports = Ports {
         clock: Arc::new(Clock::start()),
-        counters: Arc::new(Nobody),
-        execute: Arc::new(|| Arc::new(Nobody)),
+        counters: Refusals::of(crate::delta::NAME),
+        execute: Arc::new(|| FakeExecutor::new(|_, _| panic!("there is no job"))),
         leases: None,
         stopping: stopping.clone(),
     };

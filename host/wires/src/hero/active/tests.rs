@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::Poll;
 
-use host_core::port::{Counters, Execute, ForeignJob, Reply, Stop, Tag};
 use host_runtime::clock::Clock;
+use host_testing::{FakeExecutor, Refusals};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -18,26 +18,11 @@ use crate::wire::{Configured, Mode, Wire as _};
 
 const URL: &str = "redis://me:hush@127.0.0.1:1/2";
 
-/// A host that has no room for work.
-struct Full;
-
-impl Execute for Full {
-    fn start(&self, _job: ForeignJob, reply: Reply) {
-        reply.busy();
-    }
-
-    fn stop(&self, _tag: Tag, _grace_ms: u64, _why: Stop) {}
-}
-
-impl Counters for Full {
-    fn refused(&self, _wire: &'static str, _code: &'static str) {}
-}
-
 fn ports() -> Ports {
     Ports {
         clock: Arc::new(Clock::start()),
-        counters: Arc::new(Full),
-        execute: Arc::new(|| Arc::new(Full)),
+        counters: Refusals::of(crate::hero::NAME),
+        execute: Arc::new(|| FakeExecutor::busy()),
         leases: None,
         stopping: CancellationToken::new(),
     }

@@ -9,37 +9,25 @@ use host_core::outcome::Meter;
 use host_core::port::conformance::ExecuteAudit;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
+use host_testing::{FakeExecutor, Run};
 use tempfile::TempDir;
 
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A host that starts everything and ends nothing on its own.
-#[derive(Default)]
-struct Host {
-    started: Mutex<HashMap<Tag, (ForeignJob, Reply)>>,
-    stopped: Mutex<Vec<Tag>>,
-}
-
-impl Execute for Host {
-    fn start(&self, job: ForeignJob, reply: Reply) {
-        if job.handler.as_str() == "busy" {
-            return reply.busy();
-        }
-        let mut started = self.started.lock().unwrap();
-        started.insert(reply.tag(), (job, reply));
-    }
-
-    fn stop(&self, tag: Tag, _grace_ms: u64, _why: Stop) {
-        self.stopped.lock().unwrap().push(tag);
-    }
+/// A host that starts everything and ends nothing on its own, but has no room for `busy`.
+fn executor() -> Arc<FakeExecutor> {
+    FakeExecutor::new(|job, _| match job.handler.as_str() {
+        "busy" => Run::Busy,
+        _ => Run::IgnoresStops,
+    })
 }
 
 struct Scene {
     folder: TempDir,
     files: LogFiles,
-    host: Arc<Host>,
+    host: Arc<FakeExecutor>,
     _audit: Audited,
     answers: Arc<AnswerMailbox>,
     executions: Executions,
@@ -61,9 +49,9 @@ impl Scene {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let files = LogFiles::below(folder.path()).unwrap();
-        let host = Arc::new(Host::default());
+        let host = executor();
         let answers = Arc::<AnswerMailbox>::default();
-        let audit = ExecuteAudit::new(Arc::<Host>::clone(&host));
+        let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&host));
         let execute: Arc<dyn Execute> = Arc::<ExecuteAudit>::clone(&audit);
         Self {
             executions: Executions::new(execute, Some(files.clone()), Arc::clone(&answers)),
@@ -92,12 +80,11 @@ impl Scene {
     }
 
     fn has_started(&self, tag: u64) -> bool {
-        self.host.started.lock().unwrap().contains_key(&Tag(tag))
+        self.host.is_running(Tag(tag))
     }
 
     fn reply(&self, tag: u64) -> Reply {
-        let mut started = self.host.started.lock().unwrap();
-        started.remove(&Tag(tag)).unwrap().1
+        self.host.take(Tag(tag))
     }
 
     /// Waits for one answer.
@@ -164,7 +151,7 @@ fn work_starts_once_its_log_file_is_open() {
     });
     assert!(scene.answers.take().is_empty(), "lines pass the session by");
     scene.executions.stop(Tag(1), 0, Stop::Cancelled);
-    assert_eq!(*scene.host.stopped.lock().unwrap(), [Tag(1)]);
+    assert_eq!(*scene.host.stops.borrow(), [(Tag(1), 0, Stop::Cancelled)]);
     let outcome = Outcome::Cancelled { partial: None };
     reply.ended(outcome.clone(), Meter::default());
     assert_eq!(scene.answer(), (1, Answered::Ended(outcome)));
@@ -180,7 +167,7 @@ fn a_log_file_that_cannot_be_opened_is_answered() {
     };
     assert!(tag == 2 && why.contains("not inside"), "{why}");
     assert!(!scene.has_started(2));
-    let execute: Arc<dyn Execute> = Arc::<Host>::clone(&scene.host);
+    let execute: Arc<dyn Execute> = Arc::<FakeExecutor>::clone(&scene.host);
     let without = Executions::new(execute, None, Arc::clone(&scene.answers));
     let log_path = Some("a.log".to_owned());
     without.start(Tag(3), Box::new(job("noop", true)), log_path);
@@ -210,7 +197,7 @@ fn work_that_waits_for_its_log_file_can_be_stopped() {
     scene.executions.stop(Tag(1), 0, Stop::ShuttingDown);
     let (tag, answered) = scene.answer();
     assert!(tag == 1 && cancelled(&answered), "{answered:?}");
-    assert!(scene.host.stopped.lock().unwrap().is_empty());
+    assert!(scene.host.stops.borrow().is_empty());
     drop(go_on);
     scene.until("the third starts", || scene.has_started(3));
     assert!(!scene.has_started(1) && !scene.has_started(2));
@@ -237,7 +224,7 @@ fn work_of_a_session_that_is_gone_does_not_start() {
     let (told, opened) = sync_channel(1);
     assert!(files.open("next", "next", 1, move |_| told.send(()).unwrap()));
     opened.recv_timeout(TIMEOUT).unwrap();
-    assert!(host.started.lock().unwrap().is_empty());
+    assert!(host.jobs.borrow().is_empty());
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! The driver with a small line-based wire: what a session receives and in which order, when a
 //! stream continues after a defect, and several listeners over one hub.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use host_core::port::{Clock, Counters};
 use host_core::time::Time;
+use host_testing::{Refusals, TestClock};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::timeout;
@@ -193,30 +192,6 @@ impl Session for Echo {
     }
 }
 
-/// A clock that the test sets.
-#[derive(Default)]
-struct Hands(AtomicI64);
-
-impl Clock for Hands {
-    fn now(&self) -> Time {
-        Time(self.0.load(Ordering::SeqCst))
-    }
-
-    fn wall(&self) -> Time {
-        self.now()
-    }
-}
-
-#[derive(Default)]
-struct Counts(Mutex<Vec<&'static str>>);
-
-impl Counters for Counts {
-    fn refused(&self, wire: &'static str, code: &'static str) {
-        assert_eq!(wire, "echo");
-        lock(&self.0).push(code);
-    }
-}
-
 /// Records each effect.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
@@ -230,22 +205,22 @@ impl EffectHandler<Echo> for Notes {
 
 struct Bench {
     hub: Arc<Hub<Echo, Notes>>,
-    clock: Arc<Hands>,
-    counts: Arc<Counts>,
+    clock: Arc<TestClock>,
+    refusals: Arc<Refusals>,
 }
 
 fn bench(connections_max: usize) -> Bench {
-    let (clock, counts) = (Arc::new(Hands::default()), Arc::new(Counts::default()));
+    let (clock, refusals) = (Arc::new(TestClock::default()), Refusals::of("echo"));
     Bench {
         hub: Hub::with_limit(
             Echo::default(),
             Notes::default(),
-            Arc::<Hands>::clone(&clock),
-            Arc::<Counts>::clone(&counts),
+            Arc::<TestClock>::clone(&clock),
+            Arc::<Refusals>::clone(&refusals),
             connections_max,
         ),
         clock,
-        counts,
+        refusals,
     }
 }
 
@@ -290,7 +265,7 @@ fn what_is_due_goes_before_what_a_peer_sends() {
         bench.hub.submit(Input::Message(Link(0), message));
     };
     say("in 5");
-    bench.clock.0.store(5, Ordering::SeqCst);
+    bench.clock.pass(5);
     // No timer runs here: the message alone makes the hub process its input.
     say("b");
     assert_eq!(*lock(&bench.hub.handler().0), ["in 5", "due", "b"]);
@@ -343,7 +318,7 @@ async fn a_stream_goes_on_after_a_line_that_is_skipped() {
         assert_eq!(peer.line().await, None);
     })
     .await;
-    assert_eq!(*lock(&bench.counts.0), ["E_LINE"]);
+    assert_eq!(bench.refusals.codes(), ["E_LINE"]);
 }
 
 #[tokio::test]
@@ -386,7 +361,7 @@ async fn a_frame_that_does_not_become_whole_is_a_defect_too() {
         );
     })
     .await;
-    assert_eq!(*lock(&bench.counts.0), ["E_LINE"; 2]);
+    assert_eq!(bench.refusals.codes(), ["E_LINE"; 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,7 +375,7 @@ async fn a_framing_may_skip_a_frame_that_is_late() {
         assert_eq!(peer.line().await, None);
     })
     .await;
-    assert_eq!(*lock(&bench.counts.0), ["E_LINE"]);
+    assert_eq!(bench.refusals.codes(), ["E_LINE"]);
 }
 
 #[tokio::test]

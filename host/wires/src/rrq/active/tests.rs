@@ -7,6 +7,7 @@ use host_core::id::JobId;
 use host_core::port::Execute;
 use host_core::time::Time;
 use host_runtime::tasks::Tasks;
+use host_testing::{Refusals, TokioClock};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::pushed::PushedAttempts;
 use crate::rrq::config::{Dialect, Source};
-use crate::rrq::serve::tests::fixture::{BOUND, Client, Counts, Handlers, Host, TestClock};
+use crate::rrq::serve::tests::fixture::{BOUND, Client, Host, handlers};
 use crate::rrq::worker::Rules;
 use crate::wire::executors::{Found, RestartError, WorkerState};
 use crate::wire::{Configured as _, JobLogs};
@@ -37,10 +38,10 @@ fn serve_mode() -> Mode {
 const WORKER: Mode = Mode::Worker { state: None };
 
 fn ports(stopping: &CancellationToken) -> Ports {
-    let handlers: Arc<dyn Execute> = Arc::new(Handlers::default());
+    let handlers: Arc<dyn Execute> = handlers();
     Ports {
-        clock: Arc::new(TestClock::start()),
-        counters: Arc::new(Counts::default()),
+        clock: Arc::new(TokioClock::start()),
+        counters: Refusals::of("rrq"),
         execute: Arc::new(move || Arc::clone(&handlers)),
         leases: None,
         stopping: stopping.clone(),
@@ -130,8 +131,8 @@ async fn pools_are_executors_of_serve_alone() {
     assert!(config.has_executor("there"));
     let (pushed, leases) = PushedAttempts::new();
     let ports = ExecutorPorts {
-        clock: Arc::new(TestClock::start()),
-        counters: Arc::new(Counts::default()),
+        clock: Arc::new(TokioClock::start()),
+        counters: Refusals::of("rrq"),
         leases,
         logs: Arc::new(NoLogs),
         tasks: Tasks::default(),

@@ -11,6 +11,7 @@ use host_core::outcome::Outcome;
 use host_core::port::End;
 use host_core::port::conformance::LeaseAudit;
 use host_core::time::Time;
+use host_testing::{Refusals, TokioClock};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -20,7 +21,7 @@ use super::process::SOCKET_VARIABLE;
 use super::{PoolPorts, RunnerPool, WorkerState};
 use crate::pushed::{PushedAttempts, assignment, job};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
-use crate::rrq::serve::tests::fixture::{BOUND, Counts, Host, TestClock};
+use crate::rrq::serve::tests::fixture::{BOUND, Host};
 use crate::rrq::serve::{bind, read_address};
 use crate::wire::JobLogs;
 
@@ -71,8 +72,8 @@ impl Bench {
         let ports = PoolPorts {
             leases: Arc::<LeaseAudit>::clone(&audit),
             logs: Arc::<Logged>::clone(&logged),
-            clock: Arc::new(TestClock::start()),
-            counters: Arc::new(Counts::default()),
+            clock: Arc::new(TokioClock::start()),
+            counters: Refusals::of("rrq"),
         };
         let config = PoolConfig {
             name: "own".parse().unwrap(),

@@ -1,9 +1,8 @@
 //! A worker, a sandbox and a control plane for tests.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,68 +10,51 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use host_core::failure::{Failure, FailureKind};
+use host_core::failure::FailureKind;
 use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::port::conformance::ExecuteAudit;
-use host_core::port::{Clock as _, Execute, ForeignJob, Reply, Stop, Tag};
+use host_core::port::{Clock as _, Stop};
 use host_runtime::tasks::Tasks;
+use host_testing::{FakeExecutor, Refusals, Run, TestClock};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex as Turn, mpsc, oneshot, watch};
+use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::arco::messages::Secret;
 use crate::arco::section::WorkerConfig;
 use crate::arco::worker::{Bound, serve};
 use crate::kit::http_client::{Answer, BaseUrl, HttpClient, Post};
-use crate::lease_host::{Refusals, TestClock};
 use crate::wire::Ports;
 
 /// Nothing in a test takes as long.
 pub(in crate::arco) const BOUND: Duration = Duration::from_mins(1);
 
-/// A sandbox in memory: `echo` returns its params, `hang` runs until it is stopped, `fail` fails.
-#[derive(Default)]
-pub(in crate::arco) struct Sandbox {
-    hanging: Mutex<BTreeMap<Tag, Reply>>,
-    pub(in crate::arco) jobs: watch::Sender<Vec<ForeignJob>>,
-    pub(in crate::arco) stops: watch::Sender<Vec<(u64, Stop)>>,
-}
-
-impl Execute for Sandbox {
-    fn start(&self, job: ForeignJob, reply: Reply) {
-        self.jobs.send_modify(|jobs| jobs.push(job.clone()));
-        let meter = Meter {
-            fuel: 5,
-            cpu_us: 2_000,
-            peak_memory_bytes: 65_536,
-        };
-        match job.handler.as_str() {
-            "hang" => {
-                let message = "half".to_owned();
-                reply.progressed(Progress {
-                    percent: Some(50.0),
-                    message,
-                });
-                self.hanging.lock().unwrap().insert(reply.tag(), reply);
-            }
-            "busy" => reply.busy(),
-            "fail" => reply.failed(Failure::new(FailureKind::FuelExhausted, "no fuel left")),
-            _ => {
-                let result = Some(job.params);
-                reply.ended(Outcome::Completed { result }, meter);
-            }
+/// A sandbox in memory: `hang` is halfway and runs until it is stopped, `fail` fails, `busy` finds no room, others
+/// return their params.
+fn sandbox() -> Arc<FakeExecutor> {
+    FakeExecutor::new(|job, reply| match job.handler.as_str() {
+        "hang" => {
+            let message = "half".to_owned();
+            reply.progressed(Progress {
+                percent: Some(50.0),
+                message,
+            });
+            Run::Hangs
         }
-    }
-
-    fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
-        self.stops.send_modify(|stops| stops.push((grace_ms, why)));
-        let hanging = self.hanging.lock().unwrap().remove(&tag);
-        if let Some(reply) = hanging {
-            reply.ended(Outcome::Cancelled { partial: None }, Meter::default());
+        "busy" => Run::Busy,
+        "fail" => Run::fails(FailureKind::FuelExhausted, "no fuel left"),
+        _ => {
+            let result = Some(job.params.clone());
+            let meter = Meter {
+                fuel: 5,
+                cpu_us: 2_000,
+                peak_memory_bytes: 65_536,
+            };
+            Run::Ends(Outcome::Completed { result }, meter)
         }
-    }
+    })
 }
 
 /// A request to the control plane.
@@ -185,7 +167,7 @@ impl Plane {
 /// A worker that serves.
 pub(in crate::arco) struct World {
     pub(in crate::arco) plane: Arc<Plane>,
-    pub(in crate::arco) sandbox: Arc<Sandbox>,
+    pub(in crate::arco) sandbox: Arc<FakeExecutor>,
     pub(in crate::arco) refusals: Arc<Refusals>,
     pub(in crate::arco) clock: Arc<TestClock>,
     pub(in crate::arco) url: BaseUrl,
@@ -236,8 +218,8 @@ impl World {
     ) -> Self {
         let bound = Bound::bind(&config, folder).await.unwrap();
         let url = format!("http://{}", bound.address).parse().unwrap();
-        let sandbox = Arc::new(Sandbox::default());
-        let audit = ExecuteAudit::new(Arc::<Sandbox>::clone(&sandbox));
+        let sandbox = sandbox();
+        let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&sandbox));
         let execute = Arc::clone(&audit);
         let (refusals, clock) = (
             Refusals::of(crate::arco::NAME),
@@ -337,7 +319,8 @@ impl World {
     pub(in crate::arco) async fn until_stopped(&self) -> (u64, Stop) {
         let mut stops = self.sandbox.stops.subscribe();
         let found = timeout(BOUND, stops.wait_for(|stops| !stops.is_empty())).await;
-        found.expect("a stop").unwrap()[0]
+        let (_, grace_ms, why) = found.expect("a stop").unwrap()[0];
+        (grace_ms, why)
     }
 
     /// Begins a dispatch of `hang` whose start is acknowledged.

@@ -1,8 +1,9 @@
 //! Output of runners, with the attempts in flight.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use host_core::json::JsonText;
+use host_testing::TestClock;
 
 use super::*;
 
@@ -34,22 +35,9 @@ impl Memory {
     }
 }
 
-#[derive(Default)]
-struct Hand(AtomicI64);
-
-impl Clock for Hand {
-    fn now(&self) -> Time {
-        Time(self.0.load(Ordering::Relaxed))
-    }
-
-    fn wall(&self) -> Time {
-        self.now()
-    }
-}
-
 struct Bench {
     lines: JobLines,
-    clock: Arc<Hand>,
+    clock: Arc<TestClock>,
     kept: Arc<Memory>,
 }
 
@@ -59,10 +47,10 @@ fn id(n: u64) -> String {
 
 fn bench(has_one_job: bool) -> Bench {
     let kept = Arc::new(Memory::default());
-    let clock = Arc::new(Hand::default());
+    let clock = Arc::new(TestClock::default());
     let lines = JobLines::new(
         has_one_job,
-        Arc::<Hand>::clone(&clock),
+        Arc::<TestClock>::clone(&clock),
         Arc::<Memory>::clone(&kept),
     );
     for tag in 1..=2 {
@@ -128,7 +116,7 @@ fn a_line_may_be_a_little_late() {
         let last = format!("{} is done", id(1));
         assert_eq!(bench.write(&[], &last), Some(1));
         assert_eq!(bench.write(&[], "something"), has_one_job.then_some(1));
-        bench.clock.0.store(5_001, Ordering::Relaxed);
+        bench.clock.pass(5_001);
         assert_eq!(bench.write(&[], &last), None);
     }
 }

@@ -1,19 +1,18 @@
 //! A host in memory: an executor whose handlers are named after what they do, clients that exchange
 //! frames, and connections without a network.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
+use host_core::port::Clock as _;
 use host_core::port::conformance::ExecuteAudit;
-use host_core::port::{Clock, Counters, Execute, ForeignJob, Reply, Stop, Tag};
 use host_core::time::Time;
+use host_testing::{FakeExecutor, Refusals, Run, TokioClock};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -24,119 +23,29 @@ use crate::kit::stream::Listener;
 /// Longer than anything in a test takes.
 pub(crate) const BOUND: Duration = Duration::from_mins(1);
 
-/// `echo` returns its params, `hang` waits to be stopped, `deaf` never ends, `shout` writes a line.
-/// `exit` and `wedge` end or block the process they run in.
-#[derive(Default)]
-pub(crate) struct Handlers {
-    held: Mutex<BTreeMap<Tag, (ForeignJob, Reply)>>,
-    pub(crate) stops: Mutex<Vec<(Tag, u64, Stop)>>,
-    pub(crate) running: watch::Sender<usize>,
-}
-
-impl Execute for Handlers {
-    fn start(&self, job: ForeignJob, reply: Reply) {
-        match job.handler.as_str() {
-            "echo" => end(
-                reply,
-                Outcome::Completed {
-                    result: Some(job.params),
-                },
-            ),
-            "hang" | "deaf" => {
-                let tag = reply.tag();
-                self.held.lock().unwrap().insert(tag, (job, reply));
-                self.running.send_modify(|running| *running += 1);
-            }
-            "shout" => {
-                println!("shouted by a handler");
-                end(reply, Outcome::Completed { result: None });
-            }
-            "busy" => reply.busy(),
-            "panic" => panic!("an executor must not, this one does"),
-            "exit" => std::process::exit(3),
-            // The whole process stops answering.
-            "wedge" => loop {
-                std::thread::park();
-            },
-            "lost" => drop(reply),
-            _ => reply.failed(Failure::new(
-                FailureKind::HandlerNotFound,
-                "no such handler",
-            )),
+/// Handlers as [`Run::by_handler`] has them. Also, `shout` writes a line, and `exit` and `wedge` end or block the
+/// process they run in.
+pub(crate) fn handlers() -> Arc<FakeExecutor> {
+    FakeExecutor::new(|job, _| match job.handler.as_str() {
+        "shout" => {
+            println!("shouted by a handler");
+            Run::Ends(Outcome::Completed { result: None }, Meter::default())
         }
-    }
-
-    fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
-        self.stops.lock().unwrap().push((tag, grace_ms, why));
-        let held = {
-            let mut held = self.held.lock().unwrap();
-            match held.get(&tag) {
-                Some((job, _)) if job.handler.as_str() == "hang" => held.remove(&tag),
-                _ => None,
-            }
-        };
-        if let Some((_, reply)) = held {
-            end(reply, Outcome::Cancelled { partial: None });
-            self.running.send_modify(|running| *running -= 1);
-        }
-    }
-}
-
-fn end(reply: Reply, outcome: Outcome) {
-    reply.ended(outcome, Meter::default());
-}
-
-impl Handlers {
-    /// Waits until this many handlers are running.
-    pub(crate) async fn until_running(&self, count: usize) {
-        let mut running = self.running.subscribe();
-        let reached = running.wait_for(|running| *running == count);
-        let _count = timeout(BOUND, reached).await.unwrap().unwrap();
-    }
-}
-
-pub(crate) struct TestClock(Instant);
-
-impl TestClock {
-    pub(crate) fn start() -> Self {
-        Self(Instant::now())
-    }
-}
-
-impl Clock for TestClock {
-    fn now(&self) -> Time {
-        let ms = u64::try_from(self.0.elapsed().as_millis()).unwrap();
-        Time(1_763_000_000_000).plus_ms(ms)
-    }
-
-    fn wall(&self) -> Time {
-        self.now()
-    }
-}
-
-#[derive(Default)]
-pub(crate) struct Counts(watch::Sender<Vec<&'static str>>);
-
-impl Counters for Counts {
-    fn refused(&self, wire: &'static str, code: &'static str) {
-        assert_eq!(wire, "rrq");
-        self.0.send_modify(|codes| codes.push(code));
-    }
-}
-
-impl Counts {
-    pub(crate) async fn until(&self, code: &str) {
-        let mut counted = self.0.subscribe();
-        let seen = counted.wait_for(|codes| codes.contains(&code));
-        let _codes = timeout(BOUND, seen).await.unwrap().unwrap();
-    }
+        "panic" => panic!("an executor must not, this one does"),
+        "exit" => std::process::exit(3),
+        // The whole process stops answering.
+        "wedge" => loop {
+            std::thread::park();
+        },
+        _ => Run::by_handler(job),
+    })
 }
 
 pub(crate) struct Host {
-    pub(crate) handlers: Arc<Handlers>,
+    pub(crate) handlers: Arc<FakeExecutor>,
     audit: Arc<ExecuteAudit>,
-    pub(crate) counts: Arc<Counts>,
-    pub(crate) clock: Arc<TestClock>,
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) clock: Arc<TokioClock>,
     pub(crate) stopping: CancellationToken,
     pub(crate) serving: JoinHandle<()>,
 }
@@ -144,22 +53,22 @@ pub(crate) struct Host {
 impl Host {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
     pub(crate) fn start(listener: impl Listener + 'static) -> Self {
-        let handlers = Arc::new(Handlers::default());
-        let audit = ExecuteAudit::new(Arc::<Handlers>::clone(&handlers));
-        let counts = Arc::new(Counts::default());
-        let clock = Arc::new(TestClock::start());
+        let handlers = handlers();
+        let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&handlers));
+        let refusals = Refusals::of("rrq");
+        let clock = Arc::new(TokioClock::start());
         let stopping = CancellationToken::new();
         let ports = WorkerPorts {
             executor: Arc::<ExecuteAudit>::clone(&audit),
-            clock: Arc::<TestClock>::clone(&clock),
-            counters: Arc::<Counts>::clone(&counts),
+            clock: Arc::<TokioClock>::clone(&clock),
+            counters: Arc::<Refusals>::clone(&refusals),
             rules: Rules::default(),
         };
         let serving = tokio::spawn(serve(listener, ports, stopping.clone()));
         Self {
             handlers,
             audit,
-            counts,
+            refusals,
             clock,
             stopping,
             serving,

@@ -32,7 +32,7 @@ async fn a_slow_frame_ends_its_connection_and_an_idle_one_stays() {
             elapsed >= expected && elapsed < expected + Duration::from_secs(1),
             "{elapsed:?}"
         );
-        host.counts.until("E_FRAME_TIMEOUT").await;
+        host.refusals.until("E_FRAME_TIMEOUT").await;
     }
     tokio::time::sleep(Duration::from_hours(23)).await;
     idle.send(&host.request("r", "echo", 1_000)).await;
@@ -73,7 +73,7 @@ async fn a_deadline_is_answered_before_it_and_the_guest_stopped() {
         let elapsed = begun.elapsed().as_millis();
         assert!((9_899..9_990).contains(&elapsed), "{elapsed}");
     }
-    let stops = host.handlers.stops.lock().unwrap().clone();
+    let stops = host.handlers.stops.borrow().clone();
     assert!(
         stops
             .iter()
@@ -108,7 +108,7 @@ async fn a_peer_that_reads_nothing_is_not_read_and_then_given_up() {
         "{sent} of 100 kB each for a megabyte of answers"
     );
     host.handlers.until_running(0).await;
-    let stops = host.handlers.stops.lock().unwrap().clone();
+    let stops = host.handlers.stops.borrow().clone();
     assert_eq!(stops[0].2, Stop::Disconnected);
     host.stop().await;
 }

@@ -63,7 +63,7 @@ async fn cancels_come_on_any_connection_and_eof_cancels_all() {
     );
     drop(work);
     host.handlers.until_running(0).await;
-    let stops = host.handlers.stops.lock().unwrap().clone();
+    let stops = host.handlers.stops.borrow().clone();
     assert_eq!(stops[0].1, 500);
     assert_eq!(
         (stops[1].2, stops[2].2),
@@ -88,7 +88,7 @@ async fn a_bad_frame_is_answered_and_ends_its_connection_only() {
     let mut cut = connect(address).await;
     cut.0.write_all(b"\0\0\0\x09{").await.unwrap();
     drop(cut);
-    host.counts.until("E_FRAME_TRUNCATED").await;
+    host.refusals.until("E_FRAME_TRUNCATED").await;
     good.send(&cancel("good", true)).await;
     assert_eq!(good.answer().await["error"]["type"], "cancelled");
     host.stop().await;

@@ -1,22 +1,31 @@
 //! The pool with cells in memory: which runs are blamed, which messages are accepted, which cells
 //! are restarted.
 
-use std::path::PathBuf;
-
-use host_core::cell::{Context, FromCell, Offer, Start};
-use host_core::chain::ChainKind;
-use host_core::failure::FailureKind;
-use host_core::json::JsonText;
-use host_core::outcome::{Meter, Outcome};
-use tokio::sync::mpsc;
-use uuid::Uuid;
-
-use super::*;
-use crate::port::CellEvent;
-use crate::port::fake::{FakePort, Record, Sent, compiled};
-use crate::run::chain::Step;
+#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod isolation;
+
+use std::path::PathBuf;
+
+use host_cells::pool::{Isolation, Placement, Pool, PoolEvent, Shape};
+use host_cells::port::{CellEvent, CellId};
+use host_cells::run::build::{Caps, Environment, RunBuilder, RunRequest};
+use host_cells::run::chain::Chain;
+use host_cells::run::handlers::{Handlers, Program};
+use host_cells::run::order::Order;
+use host_core::cell::{ComponentKey, Context, FromCell, Offer, RunId, Start};
+use host_core::chain::ChainKind;
+use host_core::failure::FailureKind;
+use host_core::handler::{Digest, HandlerInfo, Limits, Manifest, ManifestSection, Revision};
+use host_core::id::{JobId, LeaseId};
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome};
+use host_core::seconds::Seconds;
+use host_core::time::Time;
+use host_testing::cells::{FakePort, Record, Sent};
+use host_testing::compiled;
+use tokio::sync::mpsc;
+use uuid::Uuid;
 
 const SHAPE: Shape = Shape {
     name: "cell",
@@ -370,14 +379,24 @@ fn a_closed_pool_gives_its_runs_up_and_starts_no_more_cells() {
 
 /// Deploys the handlers of the fake cells and makes a chain from the result of one of them.
 fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
-    use crate::run::handlers::Handlers;
-    use crate::run::programs::Programs;
-    use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
     let info = |name: &&str| HandlerInfo {
         name: name.parse().unwrap(),
         description: None,
         params_schema: None,
         result_schema: None,
+    };
+    let start = start_of("plan");
+    let manifest = Manifest {
+        defaults: ManifestSection {
+            timeout_seconds: Some(Seconds {
+                ms: start.limits.timeout_ms,
+            }),
+            grace_seconds: Some(Seconds {
+                ms: start.limits.grace_ms,
+            }),
+            ..ManifestSection::default()
+        },
+        ..Manifest::default()
     };
     let handlers = Handlers::default();
     let digest = Digest([3; 32]);
@@ -386,26 +405,30 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         component: "steps".parse().unwrap(),
         revision: 1,
         digest,
-        manifest: Manifest::default(),
-        handlers: ["echo", "noop", "hang", "crash", "ignore"]
+        manifest,
+        handlers: ["plan", "echo", "noop", "hang", "crash", "ignore"]
             .iter()
             .map(info)
             .collect(),
         deployed_at: Time(0),
     }]);
-    let mut start = start_of("plan");
-    let (handler, program) = handlers.executable(&"echo".parse().unwrap()).unwrap();
-    let first = Step::first(&handler, &program, &start);
-    let programs = Programs::new(handlers, BTreeMap::new(), BTreeMap::new());
-    let chain = Chain::new(programs, ChainKind::Steps, first, &start, Vec::new());
-    let chain = Some(Box::new(chain));
     let steps: Vec<_> = steps
         .iter()
         .map(|name| serde_json::json!({"handler": name, "params": {"n": name}}))
         .collect();
-    start.context.handler = "echo".to_owned();
-    start.params = JsonText(serde_json::to_string(&steps).unwrap());
-    (start, chain)
+    let chains = [("plan".parse().unwrap(), ChainKind::Steps)].into();
+    let request = RunRequest {
+        job: JobId(Uuid::nil()),
+        lease: LeaseId(Uuid::nil()),
+        context: start.context,
+        params: JsonText(serde_json::to_string(&steps).unwrap()),
+        check_params: false,
+        env: Vec::new(),
+        caps: Caps::default(),
+    };
+    let built = RunBuilder::new(handlers, Environment::new(), chains).build(Time(0), request);
+    let (order, _) = built.unwrap();
+    (order.start, order.chain)
 }
 
 #[test]

@@ -14,10 +14,10 @@ const RELEASES: &str = "/usr/lib/postgresql";
 const RELEASE_MIN: u32 = 14;
 
 /// The user `nobody`: a server refuses to run as root.
-pub(crate) const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 /// Where a server listens if nobody says otherwise.
-pub(crate) const PORT: u16 = 5_432;
+pub const PORT: u16 = 5_432;
 
 /// How often the server is asked whether it is ready, and the pause between.
 const ASKS_MAX: u32 = 1_200;
@@ -37,19 +37,19 @@ wait $!
 "#;
 
 /// A server. It ends when this process does, because its standard input then ends.
-pub(crate) struct Database {
-    pub(crate) folder: PathBuf,
+pub struct Database {
+    pub folder: PathBuf,
     _serving: Child,
 }
 
 /// Returns the server of this process.
-pub(crate) fn database() -> &'static Database {
+pub fn database() -> &'static Database {
     static DATABASE: OnceLock<Database> = OnceLock::new();
     DATABASE.get_or_init(start)
 }
 
 /// Returns the folder of the server's programs.
-pub(crate) fn programs() -> PathBuf {
+pub fn programs() -> PathBuf {
     let folders = std::fs::read_dir(RELEASES).into_iter().flatten().flatten();
     let releases = folders.filter_map(|folder| {
         let number: u32 = folder.file_name().to_str()?.parse().ok()?;
@@ -101,12 +101,12 @@ fn start() -> Database {
 
 impl Database {
     /// Runs statements. Returns whether all succeeded.
-    pub(crate) fn tell(&self, sql: &str) -> bool {
+    pub fn tell(&self, sql: &str) -> bool {
         Self::client(&self.folder, PORT, sql).is_some()
     }
 
     /// Runs statements on the server with a socket in `folder`. Returns what they answer if all succeed.
-    pub(crate) fn client(folder: &Path, port: u16, sql: &str) -> Option<String> {
+    pub fn client(folder: &Path, port: u16, sql: &str) -> Option<String> {
         let mut psql = Command::new(programs().join("psql"));
         psql.args(["-qAtX", "-v", "ON_ERROR_STOP=1"]);
         psql.args(["-U", "postgres", "-d", "postgres", "-h"]);
@@ -125,7 +125,7 @@ impl Database {
     }
 
     /// Returns the address, over the socket in `folder`, of a database with one schema.
-    pub(crate) fn url(folder: &Path, schema: &str) -> String {
+    pub fn url(folder: &Path, schema: &str) -> String {
         let folder = folder.display().to_string().replace('/', "%2F");
         format!("postgres://postgres@{folder}/postgres?options=-csearch_path%3D{schema}")
     }

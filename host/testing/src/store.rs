@@ -18,10 +18,8 @@ use host_core::query::{
     PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
-
-use crate::engine::{self, Counts, Ended, Rows, Terms};
-use crate::error::StoreError;
-use crate::store::{Reader, Store};
+use host_store::engine::{self, Counts, Ended, Rows, Terms};
+use host_store::{Reader, Store, StoreError};
 
 /// A store that keeps everything in memory.
 #[derive(Default)]

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use host_core::cell::{
-    Compiled, ComponentKey, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell,
-};
+use host_core::cell::{ComponentKey, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
@@ -17,9 +15,11 @@ use host_cells::port::{CellEvent, CellId, CellPort, Unresponsive};
 use host_cells::run::chain::Planning;
 use host_cells::run::handlers::Handlers;
 
+use crate::compiled;
+
 /// A message to a cell, in short form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sent {
+pub enum Sent {
     Started(String),
     Load(String),
     Start(String, Began),
@@ -30,59 +30,80 @@ pub(crate) enum Sent {
 
 /// The parts of a start message that tests compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Began {
-    pub(crate) handler: String,
-    pub(crate) attempt: u32,
+pub struct Began {
+    pub handler: String,
+    pub attempt: u32,
 }
 
-/// All messages to cells, in order. Clones share them.
+/// What cells were sent, and which of them are alive. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Record(
-    Arc<Mutex<Vec<Sent>>>,
-    Arc<Mutex<Vec<(CellId, RunId, String)>>>,
-    /// Which component was given to which cell.
-    pub(crate) Arc<Mutex<Vec<(CellId, ComponentKey)>>>,
-);
+pub struct Record(Arc<Mutex<Recorded>>);
+
+#[derive(Default)]
+struct Recorded {
+    sent: Vec<Sent>,
+    runs: Vec<(CellId, RunId, String)>,
+    loaded: Vec<(CellId, ComponentKey)>,
+    alive: BTreeSet<CellId>,
+}
 
 impl Record {
-    pub(crate) fn all(&self) -> Vec<Sent> {
-        self.0.lock().unwrap().clone()
+    fn lock(&self) -> MutexGuard<'_, Recorded> {
+        self.0.lock().unwrap()
+    }
+
+    /// Returns all messages to cells, in order.
+    pub fn all(&self) -> Vec<Sent> {
+        self.lock().sent.clone()
+    }
+
+    /// Returns which component was given to which cell, in order.
+    pub fn loaded(&self) -> Vec<(CellId, ComponentKey)> {
+        self.lock().loaded.clone()
+    }
+
+    /// Returns how many cells are alive.
+    pub fn alive(&self) -> usize {
+        self.lock().alive.len()
     }
 
     /// Returns the latest run of a handler and its cell.
-    pub(crate) fn run_of(&self, handler: &str) -> (CellId, RunId) {
-        let runs = self.1.lock().unwrap();
-        let (cell, run, _) = runs.iter().rfind(|(.., name)| name == handler).unwrap();
+    pub fn run_of(&self, handler: &str) -> (CellId, RunId) {
+        let record = self.lock();
+        let mut runs = record.runs.iter();
+        let (cell, run, _) = runs.rfind(|(.., name)| name == handler).unwrap();
         (*cell, *run)
     }
 
     fn record(&self, sent: Sent) {
-        self.0.lock().unwrap().push(sent);
+        self.lock().sent.push(sent);
+    }
+
+    fn is_alive(&self, cell: CellId) -> bool {
+        self.lock().alive.contains(&cell)
     }
 }
 
-/// The fake: `noop` completes, `echo` returns its params, `limit` its time limit, `hang` runs until it is stopped, `ignore`
+/// The fake: `noop` completes, `echo` and `plan` return their params, `limit` its time limit, `hang` runs until it is stopped, `ignore`
 /// runs until it is killed, `crash` kills its cell, `lie` reports on a run that the cell does not
 /// have, `talk` reports progress and a log line and then hangs.
-pub(crate) struct FakePort {
+pub struct FakePort {
     events: mpsc::Sender<CellEvent>,
     record: Record,
     names: BTreeMap<CellId, String>,
     runs: BTreeMap<RunId, String>,
-    alive: BTreeSet<CellId>,
     /// Whether the cells become ready.
     ready: bool,
 }
 
 impl FakePort {
-    pub(crate) fn new(events: mpsc::Sender<CellEvent>, ready: bool) -> (Self, Record) {
+    pub fn new(events: mpsc::Sender<CellEvent>, ready: bool) -> (Self, Record) {
         let record = Record::default();
         let port = Self {
             events,
             record: record.clone(),
             names: BTreeMap::new(),
             runs: BTreeMap::new(),
-            alive: BTreeSet::new(),
             ready,
         };
         (port, record)
@@ -99,7 +120,7 @@ impl FakePort {
     }
 
     fn die(&mut self, cell: CellId, how: &str) {
-        if self.alive.remove(&cell) {
+        if self.record.lock().alive.remove(&cell) {
             let how = how.to_owned();
             self.events.try_send(CellEvent::Gone { cell, how }).unwrap();
         }
@@ -125,7 +146,7 @@ impl FakePort {
         let handler = start.context.handler.clone();
         self.runs.insert(start.run, handler.clone());
         let run = (cell, start.run, handler.clone());
-        self.record.1.lock().unwrap().push(run);
+        self.record.lock().runs.push(run);
         let sent = Began {
             handler: handler.clone(),
             attempt: start.context.attempt,
@@ -137,7 +158,7 @@ impl FakePort {
             "noop" | "noop-checked" => {
                 self.ended(cell, run, Outcome::Completed { result: None });
             }
-            "echo" => {
+            "echo" | "plan" => {
                 let result = Some(start.params);
                 self.ended(cell, run, Outcome::Completed { result });
             }
@@ -180,7 +201,7 @@ impl CellPort for FakePort {
     fn start(&mut self, cell: CellId, name: &str, slots: u32) {
         self.record.record(Sent::Started(name.to_owned()));
         self.names.insert(cell, name.to_owned());
-        self.alive.insert(cell);
+        self.record.lock().alive.insert(cell);
         if self.ready {
             self.report(cell, FromCell::Ready { slots });
         }
@@ -188,13 +209,13 @@ impl CellPort for FakePort {
 
     fn send(&mut self, cell: CellId, messages: Vec<ToCell>) -> Result<(), Unresponsive> {
         for message in messages {
-            if !self.alive.contains(&cell) {
+            if !self.record.is_alive(cell) {
                 break;
             }
             let name = self.names[&cell].clone();
             match message {
                 ToCell::Load { component, .. } => {
-                    self.record.2.lock().unwrap().push((cell, component));
+                    self.record.lock().loaded.push((cell, component));
                     self.record.record(Sent::Load(name));
                 }
                 ToCell::Unload { .. } => self.record.record(Sent::Unload(name)),
@@ -219,7 +240,7 @@ impl CellPort for FakePort {
     }
 
     fn kill(&mut self, cell: CellId) {
-        if self.alive.contains(&cell) {
+        if self.record.is_alive(cell) {
             self.record.record(Sent::Killed(self.names[&cell].clone()));
             self.die(cell, "it was killed");
         }
@@ -227,7 +248,7 @@ impl CellPort for FakePort {
 }
 
 /// The event of a run that has stopped because it was asked to.
-pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
+pub fn cancelled(cell: CellId, run: RunId) -> CellEvent {
     let ended = FromCell::Ended {
         run,
         outcome: Outcome::Cancelled { partial: None },
@@ -241,7 +262,7 @@ pub(crate) fn cancelled(cell: CellId, run: RunId) -> CellEvent {
 }
 
 /// Returns the handlers of the fake cells, deployed.
-pub(crate) fn handlers() -> Handlers {
+pub fn handlers() -> Handlers {
     /// It has a schema of its params.
     const CHECKED: &str = "noop-checked";
     let names = [
@@ -275,13 +296,4 @@ pub(crate) fn handlers() -> Handlers {
         deployed_at: Time(0),
     }]);
     handlers
-}
-
-/// Returns what is known of a compiled component whose hash consists of this byte.
-pub(crate) fn compiled(byte: u8) -> Compiled {
-    Compiled {
-        sha256: [byte; 32],
-        bytes: 1,
-        stubbed: Vec::new(),
-    }
 }

@@ -1,6 +1,6 @@
 //! Cells of one component each: none ever has two, and they are few.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ impl Bench {
     fn cells_of_components(&self) -> BTreeMap<ComponentKey, BTreeSet<CellId>> {
         let mut of_cell = BTreeMap::new();
         let mut cells: BTreeMap<_, BTreeSet<CellId>> = BTreeMap::new();
-        for (cell, component) in self.record.2.lock().unwrap().clone() {
+        for (cell, component) in self.record.loaded() {
             let first = *of_cell.entry(cell).or_insert(component);
             assert_eq!(first, component, "{cell:?} has two components");
             cells.entry(component).or_default().insert(cell);
@@ -46,7 +46,7 @@ impl Bench {
     }
 
     fn live(&self) -> usize {
-        self.pool.cells.values().filter(|cell| !cell.doomed).count()
+        self.record.alive()
     }
 }
 
@@ -154,8 +154,7 @@ fn the_steps_of_a_chain_run_in_cells_of_their_components() {
         assert_eq!(short(&ended), texts(&[(1, "completed")]), "{place:?}");
         assert_eq!(bench.cells_of_components().len(), 2, "{place:?}");
         assert_eq!(bench.pool.runs(), 0);
-        let alone = bench.pool.cells.values();
-        assert_eq!(alone.filter(|cell| cell.kind == Kind::Alone).count(), 0);
+        assert_eq!(bench.pool.free_alone(Time(6)), SHAPE.cells, "none is left");
     }
 }
 
@@ -223,8 +222,7 @@ proptest! {
             }
             bench.pool.tick(Time(now));
             bench.handle_events(now);
-            let runs: usize = bench.pool.cells.values().map(|cell| cell.runs.len()).sum();
-            prop_assert_eq!(runs, bench.pool.runs());
+            // A pool also checks at each tick that a run is in one cell.
             prop_assert!(bench.live() <= CELLS_MAX + 1 + 2 * SHAPE.cells);
         }
         bench.cells_of_components();

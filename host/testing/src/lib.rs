@@ -1,0 +1,35 @@
+//! Doubles for tests: the ports of `host_core` with a host in memory behind them, cells that start no process,
+//! a store that is simple enough to be obviously correct, and a server of PostgreSQL. Crates use it
+//! in tests only; each feature brings what its crate's interface needs.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test ends where it fails"
+)]
+
+mod clock;
+mod executor;
+mod refusals;
+
+#[cfg(feature = "cells")]
+pub mod cells;
+#[cfg(feature = "database")]
+pub mod database;
+#[cfg(feature = "store")]
+pub mod store;
+
+use host_core::cell::Compiled;
+
+pub use clock::{TestClock, TokioClock};
+pub use executor::{FakeExecutor, Run};
+pub use refusals::Refusals;
+
+/// Returns what is known of a compiled component whose hash consists of this byte.
+pub fn compiled(byte: u8) -> Compiled {
+    Compiled {
+        sha256: [byte; 32],
+        bytes: 1,
+        stubbed: Vec::new(),
+    }
+}
