@@ -1,11 +1,12 @@
-//! Output of a run that has not been sent to the orchestrator yet: log lines up to the log limit, and
-//! the latest progress. Host calls add to it; the session takes from it.
+//! Unsent output of a run: log lines up to the log limit, and the latest progress. Host calls add to it; the
+//! session takes from it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::cell::{LINE_FIELDS_MAX, Level, LogLine, LogSource};
 use host_core::outcome::Progress;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::limits::CellMemory;
@@ -17,8 +18,8 @@ const LINE_BYTES_MAX: usize = 16 << 10;
 /// After how many bytes [`RunOutput::take`] returns no more lines: far below the size of a frame.
 const TAKE_BYTES: u64 = 1 << 20;
 
-/// How many of the last bytes of standard error are kept to explain a trap, in whole lines, and how many
-/// lines. The last line is kept in any case.
+/// How many of the last bytes and lines of standard error are kept to explain a trap, in whole lines. The
+/// last line is always kept.
 const STDERR_BYTES_KEPT: usize = 16 << 10;
 const STDERR_LINES_KEPT: usize = 256;
 
@@ -37,7 +38,7 @@ pub(crate) struct RunOutput {
 #[derive(Debug)]
 struct Inner {
     lines: VecDeque<LogLine>,
-    /// What the lines cost, which is taken from the memory of the cell.
+    /// The memory of the lines, charged to the cell.
     waiting_bytes: u64,
     memory: Arc<CellMemory>,
     bytes_left: u64,
@@ -63,7 +64,7 @@ struct PartialLine {
     missing_bytes: u64,
 }
 
-/// Output to send to the orchestrator.
+/// Output to send to the host.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
     pub(crate) lines: Vec<LogLine>,
@@ -90,10 +91,6 @@ impl RunOutput {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn at_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -101,7 +98,7 @@ impl RunOutput {
     /// Adds a line from the `log` interface.
     pub(crate) fn write(&self, level: Level, message: String, fields: Vec<(String, String)>) {
         let at_ms = self.at_ms();
-        self.inner().push(LogLine {
+        self.inner.lock().push(LogLine {
             at_ms,
             level,
             source: LogSource::Log,
@@ -113,7 +110,7 @@ impl RunOutput {
     /// Adds bytes of standard output or standard error and splits them into lines.
     pub(crate) fn print(&self, source: LogSource, bytes: &[u8]) {
         let at_ms = self.at_ms();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let mut pieces = bytes.split(|byte| *byte == b'\n');
         if let Some(first) = pieces.next() {
             inner.partial(source).add(first);
@@ -130,13 +127,13 @@ impl RunOutput {
         let percent = percent
             .filter(|percent| percent.is_finite())
             .map(|percent| percent.clamp(0.0, 100.0));
-        self.inner().progress = Some(Progress { percent, message });
+        self.inner.lock().progress = Some(Progress { percent, message });
     }
 
     /// Takes output to send, if there is any. If there are many lines it returns only the first; call it
     /// again for the others.
     pub(crate) fn take(&self) -> Option<Unsent> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.lines.is_empty() && inner.progress.is_none() {
             return None;
         }
@@ -149,7 +146,7 @@ impl RunOutput {
     /// Ends partial lines and adds a line about dropped lines. Call it once, after the guest has ended.
     pub(crate) fn finish(&self) {
         let at_ms = self.at_ms();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         for source in [LogSource::Stdout, LogSource::Stderr] {
             if !inner.partial(source).is_empty() {
                 inner.end_line(source, at_ms);
@@ -172,7 +169,13 @@ impl RunOutput {
 
     /// Returns the last lines of standard error, oldest first.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        self.inner().stderr_tail.lines.iter().cloned().collect()
+        self.inner
+            .lock()
+            .stderr_tail
+            .lines
+            .iter()
+            .cloned()
+            .collect()
     }
 }
 
@@ -216,7 +219,7 @@ impl Inner {
         taken
     }
 
-    /// Adds the last line, which the host writes and which is charged to nobody.
+    /// Adds the last line, which the host writes and nobody is charged for.
     fn end(&mut self, line: LogLine) {
         let cost = line.cost();
         self.memory.charge(cost);
@@ -295,7 +298,7 @@ fn truncation_mark(bytes: u64) -> String {
 
 /// Truncates a text to about `bytes_max` bytes and appends how many are missing.
 pub(crate) fn truncate(text: &mut String, bytes_max: usize) {
-    // Leave room for the mark of a text that was truncated before.
+    // Leave room for the mark of a text that was already truncated.
     if text.len() <= bytes_max + 64 {
         return;
     }

@@ -1,8 +1,7 @@
 //! When a run must end: at its time limit, or when the grace of a stop request has passed. The end can
 //! only move to an earlier time.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until};
 
@@ -11,7 +10,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 pub(crate) enum Forced {
     /// The time limit passed.
     TimedOut,
-    /// The run was asked to stop and did not stop within the grace.
+    /// The run ignored a stop until its grace was over.
     Stopped,
 }
 
@@ -41,7 +40,7 @@ impl Stop {
     /// Asks the run to stop. A later request can only shorten the grace.
     pub(crate) fn request(&self, grace_ms: u64, reason: String) {
         let forced_at = Instant::now() + Duration::from_millis(grace_ms);
-        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = self.request.lock();
         match &mut *request {
             Some(request) => request.forced_at = request.forced_at.min(forced_at),
             None => *request = Some(StopRequest { forced_at, reason }),
@@ -51,7 +50,7 @@ impl Stop {
 
     /// Returns the reason of the stop request, if there is one.
     pub(crate) fn reason(&self) -> Option<String> {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = self.request.lock();
         request.as_ref().map(|request| request.reason.clone())
     }
 
@@ -61,7 +60,7 @@ impl Stop {
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
-    /// Returns why the run must be stopped by force, if it must be now.
+    /// Returns why the run must be stopped by force now, if it must.
     pub(crate) fn forced_now(&self) -> Option<Forced> {
         let (at, forced) = self.end();
         (at <= Instant::now()).then_some(forced)
@@ -81,9 +80,9 @@ impl Stop {
         }
     }
 
-    /// Returns when the run must be stopped by force, as known now, and why.
+    /// Returns when the run must be stopped by force, as of now, and why.
     fn end(&self) -> (Instant, Forced) {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = self.request.lock();
         match request.as_ref().map(|request| request.forced_at) {
             Some(at) if at <= self.times_out_at => (at, Forced::Stopped),
             _ => (self.times_out_at, Forced::TimedOut),

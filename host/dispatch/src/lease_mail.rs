@@ -13,12 +13,12 @@ use host_core::port::lease::{
     Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
     Resumed, Standing, WAIT_FOREVER,
 };
-use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::mailbox::Mailbox;
 use tokio_util::sync::CancellationToken;
 
 use crate::readers::READERS;
+use crate::workers::WorkerMessage;
 use crate::workers::table::LeaseTable;
 use crate::{Dispatch, Shared};
 
@@ -51,16 +51,6 @@ struct JobLookup {
 
 /// The most jobs that may wait to be read.
 const LOOKUPS_MAX: usize = 4_096;
-
-/// A worker's message about its lease, and where the answer goes.
-pub(crate) struct WorkerMessage {
-    pub(crate) job: JobId,
-    pub(crate) fence: Fence,
-    pub(crate) body: LeaseMessage,
-    pub(crate) respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
-    /// The job's attempt when the message came: its number, and when it was granted.
-    pub(crate) attempt: Option<(u32, Time)>,
-}
 
 /// How wires whose workers execute our jobs reach the dispatch loop. Cloning shares it.
 #[derive(Clone)]

@@ -10,19 +10,28 @@ use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
 use host_core::outcome::{Progress, Report};
-use host_core::port::lease::{Granted, LeaseMessage};
+use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Respond, Standing};
 use host_core::time::Time;
 use host_core::transition::Loss;
 
 use self::requests::{RequestId, Requests};
 use self::table::{Held, LeaseTable};
-use crate::lease_mail::WorkerMessage;
 
 pub(crate) struct Workers {
     pub(crate) requests: Requests,
     pub(crate) table: LeaseTable,
     /// This node, if others share the store.
     node: Option<NodeId>,
+}
+
+/// A worker's message about its lease, and where the answer goes.
+pub(crate) struct WorkerMessage {
+    pub(crate) job: JobId,
+    pub(crate) fence: Fence,
+    pub(crate) body: LeaseMessage,
+    pub(crate) respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    /// The job's attempt when the message came: its number, and when it was granted.
+    pub(crate) attempt: Option<(u32, Time)>,
 }
 
 /// An attempt that was claimed for a request whose requester has gone.

@@ -238,8 +238,8 @@ pub trait JobLogs: Send + Sync {
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
 }
 
-/// Declares the codes of a wire, each in one row: its name, its text, the HTTP status if all of them have
-/// one, and what it means with what to do. `CODES` is what [`Wire::refusals`] returns.
+/// Declares the codes of a wire, each in one row: its name, its text, the HTTP status and then the name in
+/// answers if all of them have one, and what it means with what to do. `CODES` is what [`Wire::refusals`] returns.
 macro_rules! codes {
     ($($name:ident = $text:literal, $meaning:literal;)+) => {
         /// Why a message is refused, as shown in metrics, logs and answers.
@@ -262,6 +262,16 @@ macro_rules! codes {
         impl Code {
             pub(super) const fn status(self) -> u16 {
                 [$($status,)+][self as usize]
+            }
+        }
+    };
+    ($($name:ident = $text:literal, $status:literal, $title:literal, $meaning:literal;)+) => {
+        $crate::wire::codes! { $($name = $text, $status, $meaning;)+ }
+
+        impl Code {
+            /// Returns its name in answers.
+            pub(super) const fn title(self) -> &'static str {
+                [$($title,)+][self as usize]
             }
         }
     };

@@ -13,8 +13,8 @@ use host_core::transition::Loss;
 use host_runtime::ids;
 use tokio::sync::oneshot;
 
-use crate::lease_mail::WorkerMessage;
 use crate::span::Enqueues;
+use crate::workers::WorkerMessage;
 use crate::workers::requests::RequestId;
 use crate::workers::table::Renewal;
 use crate::{Request, SubmitError};

@@ -17,7 +17,8 @@ use host_store::StoreError;
 use super::DispatchLoop;
 use super::batch::Batch;
 use crate::SubmitError;
-use crate::lease_mail::{LeaseMail, Resume, WorkerMessage};
+use crate::lease_mail::{LeaseMail, Resume};
+use crate::workers::WorkerMessage;
 use crate::workers::assignment;
 
 impl<P: CellPort> DispatchLoop<P> {

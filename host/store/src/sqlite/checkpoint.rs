@@ -9,10 +9,11 @@ mod tests;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{BUSY_TIMEOUT, connect, doing};
@@ -52,7 +53,7 @@ impl Checkpointer {
                 seen.store(pages, Ordering::Relaxed);
                 Ok(())
             }))
-            .map_err(doing("take the store's checkpoints over"))?;
+            .map_err(doing("take over the store's checkpoints"))?;
         let failure = Arc::new(OnceLock::new());
         let failed = Arc::clone(&failure);
         let turn = Arc::new(Mutex::new(()));
@@ -88,7 +89,7 @@ impl Checkpointer {
         }
         if pages >= self.rest_at {
             self.rest_at = pages.saturating_add(WAKE_PAGES);
-            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = self.turn.lock();
             checkpoint(writer)?;
         } else if pages >= self.wake_at {
             self.wake_at = pages.saturating_add(WAKE_PAGES);
@@ -116,7 +117,7 @@ impl Drop for Checkpointer {
 
 fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: &OnceLock<String>) {
     while let Ok(()) = woken.recv() {
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn.lock();
         if let Err(error) = checkpoint(connection) {
             let _ = failed.set(error);
             return;
@@ -124,7 +125,7 @@ fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: 
     }
 }
 
-/// Moves all pages and cuts the log to nothing, unless a reader or another program is busy for long.
+/// Moves all pages and truncates the log, unless a reader or another program is busy for too long.
 pub(super) fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     let wait = |time| {
         let set = connection.busy_timeout(time);

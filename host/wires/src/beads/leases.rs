@@ -18,8 +18,8 @@ use host_core::port::lease::{
 use serde::Deserialize;
 
 use super::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
-use super::section::OrchestratorConfig;
-use crate::kit::stream::{EffectHandler, Hub};
+use super::settings::OrchestratorConfig;
+use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::text::cut_marked;
 
 /// The longest title, in bytes.

@@ -18,8 +18,8 @@ use super::client::watch::watch;
 use super::instance::{self, KeptName};
 use super::lanes::Lanes;
 use super::log_files::LogFiles;
-use super::section::HeroConfig;
 use super::session::serve_worker;
+use super::settings::HeroConfig;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
 

@@ -9,7 +9,7 @@ use host_runtime::slots::Slots;
 
 use super::NAME;
 use super::connection_log::ConnectionLog;
-use super::section::HeroConfig;
+use super::settings::HeroConfig;
 use crate::wire::executors::{ExecutorHealth, WorkerHealth, WorkerState};
 
 /// The states of all lanes.

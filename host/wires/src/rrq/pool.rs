@@ -27,8 +27,10 @@ use self::job_lines::JobLines;
 use self::ordered::AfterOutput;
 use super::config::{CANCEL_GRACE_MS, PoolConfig, Source};
 use super::orchestrator::{self, Orchestrator, PoolEffect, PoolEvent};
+use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::process::{Launcher, Output, Pipes, Reason, Stop};
-use crate::kit::stream::{EffectHandler, Hub, Link, Session as _, serve_connection};
+use crate::kit::session::{Link, Session as _};
+use crate::kit::stream::serve_connection;
 use crate::wire::JobLogs;
 use crate::wire::executors::{WorkerHealth, WorkerState};
 

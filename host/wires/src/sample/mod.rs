@@ -22,9 +22,21 @@ use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerStat
 use crate::wire::section::{ConfigError, Section, loopback, refused};
 use crate::wire::settings::{Setting, TableSetting};
 use crate::wire::{Active, Configured, ExecutorPorts, Mode, OpenError, Ports, Wire};
+use crate::{settings, table_settings};
 
 const NAME: &str = "sample";
-const LISTEN: &str = "protocol.sample.listen";
+
+settings! {
+    SETTINGS:
+    LISTEN = "protocol.sample.listen", Text("ADDR"), "off",
+        "Where orchestrators connect: a loopback address and a port, or `off`";
+}
+
+table_settings! {
+    TABLE_SETTINGS:
+    "protocol.sample.runners.NAME.address", "none",
+        "Where a worker listens: a loopback address and a port";
+}
 
 /// The sample as an entry of the list of wires.
 pub(crate) struct Sample;
@@ -35,22 +47,11 @@ impl Wire for Sample {
     }
 
     fn settings(&self) -> &'static [Setting] {
-        &[Setting {
-            key: LISTEN,
-            env: "HOST_SAMPLE_LISTEN",
-            flag: None,
-            value_name: "ADDR",
-            default: "off",
-            about: "Where orchestrators connect: a loopback address and a port, or `off`",
-        }]
+        SETTINGS
     }
 
     fn table_settings(&self) -> &'static [TableSetting] {
-        &[TableSetting {
-            key: "protocol.sample.runners.NAME.address",
-            default: "none",
-            about: "Where a worker listens: a loopback address and a port",
-        }]
+        TABLE_SETTINGS
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {
@@ -76,7 +77,7 @@ impl Wire for Sample {
                 address.map_err(|_| refused(origin.clone(), text, "expected an address"))?;
             runners.insert(name.clone(), loopback(origin, address)?);
         }
-        let listen = section.listen(LISTEN, None)?;
+        let listen = section.listen(&LISTEN)?;
         Ok(Box::new(Config { listen, runners }))
     }
 }

@@ -11,7 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 use super::session::{Effect, Event, Peers};
-use crate::kit::stream::{EffectHandler, Hub, Link, Session as _, accept, serve_connection};
+use crate::kit::driver::{EffectHandler, Hub};
+use crate::kit::session::{Link, Session as _};
+use crate::kit::stream::{accept, serve_connection};
 use crate::wire::{ExecutorPorts, Ports};
 
 const GRACE_MS: u64 = 500;

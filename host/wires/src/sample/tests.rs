@@ -55,7 +55,7 @@ fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Confi
     let stated = listen.map(|text| {
         let origin = "the test".to_owned();
         (
-            LISTEN.to_owned(),
+            LISTEN.key.to_owned(),
             Stated {
                 origin,
                 text: text.to_owned(),
@@ -76,7 +76,7 @@ fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Confi
         tables: &BTreeMap::from([("protocol.sample.runners".to_owned(), tables)]),
         read: &|_| Err(io::ErrorKind::NotFound.into()),
     };
-    let section = Section::new(Sample.settings(), sources);
+    let section = Section::new(sources);
     Sample
         .configure(&section)
         .map_err(|error| error.to_string())

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
 
-use super::{Control, envelope};
+use super::{Role, envelope};
 use crate::arco::NAME;
 use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
 
-/// All workers of a control plane.
-pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Control>);
+/// All workers of the role.
+pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Role>);
 
 impl Executors for Remote {
     fn names(&self) -> Vec<Name> {
@@ -32,8 +32,9 @@ impl Executors for Remote {
     fn health(&self) -> Vec<ExecutorHealth> {
         let workers = self.0.config.workers.iter();
         let health = workers.map(|(name, worker)| {
-            let answers = self.0.health.get(name).map(super::Health::get);
-            let answers = answers.unwrap_or_default();
+            let running = self.0.running.get();
+            let found = running.and_then(|it| it.hub.inspect(|session| session.worker(name)));
+            let (answers, in_flight) = found.unwrap_or_default();
             let state = match (answers.is_down(), answers.has_answered) {
                 (true, _) => WorkerState::Down,
                 (false, true) => WorkerState::Up,
@@ -46,7 +47,7 @@ impl Executors for Remote {
                 is_restartable: false,
                 workers: vec![WorkerHealth {
                     address: Some(worker.url.to_string()),
-                    in_flight: self.0.attempts.of(name),
+                    in_flight,
                     failures: answers.failures,
                     reason: answers.reason,
                     ..WorkerHealth::new(name, 1, state)

@@ -13,7 +13,7 @@ use host_runtime::tasks::Tasks;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::hero::section::tests::parsed;
+use crate::hero::settings::tests::parsed;
 use crate::pushed::{PushedAttempts, assignment};
 use crate::wire::JobLogs;
 use crate::wire::executors::{RestartError, WorkerHealth};
