@@ -6,7 +6,7 @@
 import { cancelled, progress as report, remainingMs, sleepMs } from 'host:jobs/control@1.0.0';
 import { write } from 'host:jobs/log@1.0.0';
 
-/** The attempt failed. `retryable` is whether another one may help; without it, the category decides. */
+/** The attempt failed. `retryable` tells whether another attempt may help; without it, the category decides. */
 export class JobError extends Error {
   constructor(message, { kind = 'JobError', category = 'user-code', code, details, retryable } = {}) {
     super(message);
@@ -22,7 +22,7 @@ export class Retry extends Error {
   }
 }
 
-/** The handler stopped because it was asked to, with what it had by then. */
+/** The handler stopped on request, with its partial results. */
 export class Cancelled extends Error {
   constructor(partial) {
     super('cancelled');
@@ -48,7 +48,7 @@ export function progress(percent, message) {
   report(percent ?? undefined, String(message));
 }
 
-/** Sleeps so many milliseconds without using CPU. */
+/** Sleeps this many milliseconds without using CPU. */
 export function sleep(ms) {
   sleepMs(ms);
 }
@@ -76,7 +76,7 @@ function failure(thrown) {
   return { tag: 'error', val };
 }
 
-/** Makes what a component exports of handlers by name: `{ description, paramsSchema, resultSchema, run }`. */
+/** Makes a component's exports from handlers by name: `{ description, paramsSchema, resultSchema, run }`. */
 export function jobs(handlers) {
   return {
     describe() {

@@ -28,7 +28,7 @@ _handlers = {}
 
 
 class JobError(Exception):
-    """The attempt failed. `retryable` is whether another one may help; the category decides if it is None."""
+    """The attempt failed. `retryable` tells whether another attempt may help; the category decides if it is None."""
 
     def __init__(self, message, *, kind="JobError", category=Category.USER_CODE, code=None, details=None, retryable=None):
         super().__init__(message)
@@ -45,7 +45,7 @@ class Retry(Exception):
 
 
 class Cancelled(Exception):
-    """The handler stopped because it was asked to, with what it had by then."""
+    """The handler stopped on request, with its partial results."""
 
     def __init__(self, partial=None):
         super().__init__("cancelled")
@@ -53,7 +53,7 @@ class Cancelled(Exception):
 
 
 def handler(name, *, params_schema=None, result_schema=None):
-    """Makes a function a handler. It is given the params and the context, and returns the result."""
+    """Makes a function a handler. It gets the params and the context, and returns the result."""
 
     def register(function):
         info = HandlerInfo(name, function.__doc__, _json(params_schema), _json(result_schema))
@@ -79,7 +79,7 @@ def progress(percent, message):
 
 
 def sleep(seconds):
-    """Sleeps so many seconds without using CPU."""
+    """Sleeps this many seconds without using CPU."""
     control.sleep_ms(round(seconds * 1000))
 
 
@@ -96,7 +96,7 @@ def check_cancelled(partial=None):
 
 
 class Handler(exports.Handler):
-    """What the component exports."""
+    """The component's exports."""
 
     def describe(self):
         return [info for info, _ in _handlers.values()]

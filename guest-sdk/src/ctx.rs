@@ -1,4 +1,4 @@
-//! What a running handler can read about its job, and what it can ask of the host.
+//! The context of a running handler: its job and the services of the host.
 
 use std::fmt::Display;
 use std::rc::Rc;
@@ -80,7 +80,7 @@ impl Ctx {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the reason if the job has been asked to stop, else `None`.
+    /// Returns the reason if the job has been asked to stop, or `None`.
     pub fn cancelled(&self) -> Option<String> {
         self.services.cancelled()
     }

@@ -1,11 +1,11 @@
-//! How a handler ends without a result.
+//! The ways a handler can end without a result.
 
 use std::fmt::Display;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Who must act on an error. Decides whether the job is retried, unless the error says so itself.
+/// Who must act on an error. Decides whether the job is retried, unless the error decides it itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
     /// The author of the handler. Retried.
@@ -35,7 +35,7 @@ pub enum Error {
         /// How long to wait, in milliseconds. If `None`, the job's backoff decides.
         after_ms: Option<u32>,
     },
-    /// The handler stopped because it was asked to.
+    /// The handler stopped on request.
     Cancelled {
         /// Partial results.
         partial: Option<Value>,
@@ -93,7 +93,7 @@ impl Error {
         }
     }
 
-    /// Reports that the handler stopped because it was asked to, with its partial results.
+    /// Reports that the handler stopped on request, with its partial results.
     pub fn cancelled(partial: &impl Serialize) -> Self {
         Self::Cancelled {
             partial: serde_json::to_value(partial).ok(),

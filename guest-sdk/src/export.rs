@@ -55,12 +55,12 @@ pub fn call<P: DeserializeOwned, R: Serialize>(
     handler: fn(&Ctx, P) -> Result<R, Error>,
 ) -> Result<String, Error> {
     let params = serde_json::from_str(params).map_err(|error| {
-        let message = format!("the params do not fit the handler: {error}");
+        let message = format!("the params do not match the handler's type: {error}");
         Error::new(Category::DataQuality, "invalid_params", message)
     })?;
     let result = handler(ctx, params)?;
     serde_json::to_string(&result).map_err(|error| {
-        let message = format!("the result cannot be written as JSON: {error}");
+        let message = format!("cannot serialize the result as JSON: {error}");
         Error::fatal("invalid_result", message)
     })
 }

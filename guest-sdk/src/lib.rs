@@ -34,7 +34,7 @@
 
 extern crate self as guest_sdk;
 
-/// The examples of the README, which are compiled and run as tests.
+/// The examples of the README, compiled and run as tests.
 #[cfg(all(doctest, feature = "schema"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

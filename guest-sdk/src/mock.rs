@@ -74,7 +74,7 @@ impl MockHost {
         self.state.borrow_mut().cancelled = Some(reason.to_owned());
     }
 
-    /// Asks the handler to stop after it has checked for cancellation `checks` times.
+    /// Asks the handler to stop after `checks` checks for cancellation.
     pub fn cancel_after(&self, checks: u32, reason: &str) {
         self.state.borrow_mut().cancel_after = Some((checks, reason.to_owned()));
     }

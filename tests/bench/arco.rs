@@ -1,6 +1,5 @@
-//! Arco's contract: tasks through a worker of ours under a control plane of ours, what heartbeats cost
-//! the control plane, how soon our worker stops a task that ignores its cancel, and the check of a
-//! token.
+//! Arco's contract: tasks through our own worker and control plane, the cost of heartbeats, how soon our
+//! worker stops a task that ignores its cancel, and the check of a token.
 
 mod heartbeats;
 mod peer;
@@ -16,10 +15,10 @@ use host_wires::arco::SignedToken;
 use crate::report::{Report, Target};
 use crate::{Args, Part, Stage};
 
-/// What dispatches present.
+/// The secret of dispatches.
 const SECRET: &str = "secret-of-the-bench";
 
-/// How often a token is checked in a round.
+/// How many times a token is checked in a round.
 const CHECKS: u32 = 20_000;
 
 const CHECK_US_MAX: f64 = 5.0;

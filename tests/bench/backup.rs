@@ -1,5 +1,5 @@
-//! What a backup costs the jobs that run meanwhile: the same load without one, and beside backups that
-//! are made one after the other, in turns.
+//! What a backup costs the jobs that run meanwhile: the same load, in turns, without backups and during
+//! backups.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::report::{Report, Target};
 use crate::rounds::single;
 use crate::{Args, Stage, load, waiting};
 
-/// One part of the jobs that wait in the other part of the bench is enough to copy.
+/// A fraction of the waiting jobs of the other part is enough to copy.
 const JOBS_PART: usize = 10;
 
 const RATIO_MIN: f64 = 0.8;
@@ -65,7 +65,7 @@ struct Backups {
 }
 
 impl Backups {
-    /// Makes backups until it is stopped, and returns how long each took, in milliseconds.
+    /// Makes backups until stopped, and returns how long each took, in milliseconds.
     fn run(self) -> Result<Vec<f64>> {
         let copy = self.folder.join("copy.db");
         let mut took = Vec::new();
@@ -78,8 +78,8 @@ impl Backups {
                 .arg(&copy)
                 .output()
                 .context("cannot start a backup")?;
-            let said = String::from_utf8_lossy(&made.stderr);
-            ensure!(made.status.success(), "a backup failed: {said}");
+            let message = String::from_utf8_lossy(&made.stderr);
+            ensure!(made.status.success(), "a backup failed: {message}");
             took.push(ms(start.elapsed()));
             std::fs::remove_file(&copy).context("cannot remove a backup")?;
         }

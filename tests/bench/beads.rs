@@ -1,5 +1,5 @@
-//! A host as the orchestrator of beads workers on this machine: the tasks that they do, how soon one
-//! that is ready has its task, and what workers cost that have none.
+//! A host as the orchestrator of beads workers on this machine: task throughput, how soon a ready worker gets
+//! a task, and what idle workers cost.
 
 mod handout;
 mod idle;

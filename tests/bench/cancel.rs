@@ -1,5 +1,5 @@
-//! How soon a job starts on an idle host, and how soon it stops when it is cancelled without grace:
-//! until its end is on disk and heard.
+//! How soon a job starts on an idle host, and how soon a cancelled job without grace stops: until its end is
+//! on disk and reported.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ const QUEUE: &str = "latency";
 /// How many jobs are started one by one for the pickup latency.
 const PICKUPS: usize = 200;
 
-/// How long the host is left alone before each job.
+/// How long the host idles before each job.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is cancelled: its handler, its name in the report, how long it takes until it does what it
-/// is cancelled for, and the targets for the median and the 99th of a hundred.
+/// The cancelled jobs: handler, name in the report, the time until the handler is at work, and the targets
+/// for median and p99.
 struct Case {
     handler: &'static str,
     name: &'static str,
@@ -53,7 +53,7 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// Measures from the request to the start that is heard.
+/// Measures from the request to the start event.
 pub(crate) async fn pickup(args: &Args, address: &str, report: &mut Report) -> Result<()> {
     eprintln!("pickup on an idle host");
     let events = Events::listen(address, QUEUE, true).await?;
@@ -76,7 +76,7 @@ pub(crate) async fn pickup(args: &Args, address: &str, report: &mut Report) -> R
     Ok(())
 }
 
-/// Measures from the cancel to the end that is heard.
+/// Measures from the cancel to the end event.
 pub(crate) async fn measure(args: &Args, address: &str, report: &mut Report) -> Result<()> {
     let events = Events::listen(address, QUEUE, true).await?;
     let mut connection = Connection::open(address).await?;

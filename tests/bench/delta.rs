@@ -1,5 +1,5 @@
-//! A host as an orchestrator of Delta runners: jobs from lease to completion beside jobs over HTTP in the
-//! same run, what runners cost that wait, and what heartbeats cost.
+//! A host as an orchestrator of Delta runners: jobs from lease to completion in turns with jobs over HTTP,
+//! the cost of waiting runners, and the cost of heartbeats.
 
 mod heartbeats;
 mod leases;
@@ -11,7 +11,8 @@ use anyhow::Result;
 use crate::report::Report;
 use crate::{Args, Part, Stage};
 
-/// A job for the pool, which no runner of the bench executes. Its time limit is longer than any part.
+/// A job for the pool, which the bench's runners do not really execute. Its time limit is longer than any
+/// part of the bench.
 const JOB: &str = r#"{"handler":"ci#noop","params":{"steps":["noop"]},"timeout_seconds":3600}"#;
 
 /// The longest array of one request.
@@ -44,7 +45,7 @@ fn host() -> Result<Stage> {
     Stage::with(&["basics"], args)
 }
 
-/// Enqueues so many jobs for the pool.
+/// Enqueues this many jobs for the pool.
 async fn enqueue(address: &str, jobs: usize) -> Result<()> {
     let mut connection = crate::http::Connection::open(address).await?;
     let mut left = jobs;

@@ -1,4 +1,4 @@
-//! What the disk can do by itself: one append and sync after the other, and many that share syncs.
+//! The bare disk: synced appends one after the other, and many that share syncs.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::numbers::{count, median, ms};
 
 const RECORD_BYTES: usize = 200;
 
-/// Where the commits of many threads stand.
+/// The state of the threads' commits.
 #[derive(Default)]
 struct Commits {
     written: u64,
@@ -41,8 +41,8 @@ pub(crate) fn sync_ms(path: &Path, syncs: usize) -> Result<f64> {
     Ok(median(&times))
 }
 
-/// Lets `threads` append a record and wait until it is synced, again and again; whoever finds no
-/// sync under way syncs for all. Returns records in a second.
+/// Has `threads` append records and wait until each is synced. A thread that finds no sync in progress syncs
+/// for all. Returns records per second.
 pub(crate) fn group_commit_rate(path: &Path, threads: usize, span: Duration) -> Result<f64> {
     let file = append_to(path)?;
     let commits = Mutex::new(Commits::default());
@@ -87,7 +87,7 @@ fn commit(mut file: &File, commits: &Mutex<Commits>, synced: &Condvar) -> Result
         let result = file.sync_data();
         state = commits.lock().unwrap_or_else(PoisonError::into_inner);
         state.is_syncing = false;
-        // Whoever waits must not wait for a sync that failed.
+        // Waiting threads must not wait for a sync that failed.
         state.synced = target;
         synced.notify_all();
         result.context("cannot sync")?;

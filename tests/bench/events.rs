@@ -1,4 +1,4 @@
-//! Hears from the host's event stream when jobs start and end.
+//! Learns from the host's event stream when jobs start and end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What can be waited for.
+/// The events to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Moment {
     /// An attempt has started.
@@ -23,7 +23,7 @@ pub(crate) enum Moment {
     Ended,
 }
 
-/// When something happened: not yet, with whoever waits for it, or already.
+/// When an event happened: not yet, with its waiter, or already.
 enum Seen {
     Waiting(oneshot::Sender<Instant>),
     At(Instant),
@@ -34,7 +34,7 @@ type Moments = Mutex<HashMap<(Uuid, Moment), Seen>>;
 /// The events of one queue.
 pub(crate) struct Events {
     moments: Arc<Moments>,
-    hears_starts: bool,
+    tracks_starts: bool,
     reader: JoinHandle<Result<()>>,
 }
 
@@ -47,12 +47,12 @@ struct Data<'a> {
 }
 
 impl Events {
-    /// Listens to the jobs of `queue`; returns once it hears all that follows.
-    pub(crate) async fn listen(address: &str, queue: &str, hears_starts: bool) -> Result<Self> {
+    /// Listens to the jobs of `queue`. Returns once all later events will be received.
+    pub(crate) async fn listen(address: &str, queue: &str, tracks_starts: bool) -> Result<Self> {
         let mut stream = TcpStream::connect(address)
             .await
             .with_context(|| format!("cannot connect to {address}"))?;
-        // An answer to HTTP/1.0 comes without chunks.
+        // An HTTP/1.0 answer has no chunks.
         let request =
             format!("GET /api/v1/events?queue={queue} HTTP/1.0\r\nhost: {address}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
@@ -67,30 +67,30 @@ impl Events {
         }
         let moments = Arc::new(Moments::default());
         let theirs = Arc::clone(&moments);
-        let reader = tokio::spawn(read(lines, theirs, hears_starts));
+        let reader = tokio::spawn(read(lines, theirs, tracks_starts));
         Ok(Self {
             moments,
-            hears_starts,
+            tracks_starts,
             reader,
         })
     }
 
-    /// Waits until something has happened to a job and returns when. Each moment is told once.
+    /// Waits for an event of a job and returns when it happened. Each is returned once.
     pub(crate) async fn when(&self, job: Uuid, moment: Moment) -> Result<Instant> {
         ensure!(
-            self.hears_starts || moment == Moment::Ended,
-            "starts are not heard here"
+            self.tracks_starts || moment == Moment::Ended,
+            "starts are not tracked here"
         );
-        let told = {
+        let receiver = {
             let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(Seen::At(at)) = moments.remove(&(job, moment)) {
                 return Ok(at);
             }
-            let (tell, told) = oneshot::channel();
-            moments.insert((job, moment), Seen::Waiting(tell));
-            told
+            let (sender, receiver) = oneshot::channel();
+            moments.insert((job, moment), Seen::Waiting(sender));
+            receiver
         };
-        match tokio::time::timeout(PATIENCE, told).await {
+        match tokio::time::timeout(PATIENCE, receiver).await {
             Ok(Ok(at)) => Ok(at),
             _ if self.reader.is_finished() => bail!("the event stream broke or lost events"),
             _ => bail!("job {job} has not reached {moment:?} after {PATIENCE:?}"),
@@ -107,7 +107,7 @@ impl Drop for Events {
 async fn read(
     mut lines: BufReader<TcpStream>,
     moments: Arc<Moments>,
-    hears_starts: bool,
+    tracks_starts: bool,
 ) -> Result<()> {
     let mut line = Vec::new();
     loop {
@@ -118,7 +118,7 @@ async fn read(
         let Some(data) = line.strip_prefix(b"data: ") else {
             continue;
         };
-        let data: Data<'_> = serde_json::from_slice(data).context("an event is no JSON")?;
+        let data: Data<'_> = serde_json::from_slice(data).context("an event is not valid JSON")?;
         if let Some(lost) = data.lost {
             eprintln!("the event stream lost {lost} events: this machine is too busy");
             bail!("{lost} events are lost");
@@ -127,15 +127,15 @@ async fn read(
             continue;
         };
         let moment = match to {
-            "running" if hears_starts => Moment::Started,
+            "running" if tracks_starts => Moment::Started,
             "completed" | "cancelled" | "discarded" => Moment::Ended,
             _ => continue,
         };
         let now = Instant::now();
         let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Seen::Waiting(tell)) = moments.remove(&(job, moment)) {
-            // Whoever waited may have given up.
-            let _heard = tell.send(now);
+        if let Some(Seen::Waiting(sender)) = moments.remove(&(job, moment)) {
+            // The waiter may have given up.
+            let _sent = sender.send(now);
         } else {
             moments.insert((job, moment), Seen::At(now));
         }

@@ -1,5 +1,5 @@
-//! A host as a worker of Hero dispatchers beside what plain clients of the same Redis do in the same
-//! run, one request per round trip: jobs drained, scripts, and how soon a job starts and stops.
+//! A host as a worker of Hero dispatchers, compared with plain clients of the same Redis with one request per
+//! round trip: jobs drained, scripts, and how soon a job starts and stops.
 
 mod drain;
 mod raw;
@@ -15,10 +15,10 @@ use host_tests::Redis;
 use crate::report::Report;
 use crate::{Args, Part, Stage};
 
-/// Whose jobs the host takes.
+/// The worker id of the host.
 const WORKER: &str = "bench";
 
-/// What the rows are that others are compared with; tests/bench/README.md has all.
+/// The rows for comparison; tests/bench/README.md explains all.
 const ABOUT: &str = "\
 50 clients: for each job the client's commands and all that our worker sends for it, one request per
 round trip. redis-benchmark: -c 50 without -P, each command of the document's worker by itself.";
@@ -40,7 +40,7 @@ pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Starts a host that takes the jobs of [`WORKER`].
+/// Starts a host that runs the jobs of [`WORKER`].
 fn host(redis: &Redis) -> Result<Stage> {
     let folder = crate::build_folder()?;
     let config = tempfile::NamedTempFile::new_in(&folder).context("cannot make a file")?;

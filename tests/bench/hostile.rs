@@ -1,5 +1,5 @@
-//! What hostile guests and bombs do to a host beside good jobs: the longest turn of its dispatch loop, how long
-//! a good job takes at most, and what memory it keeps.
+//! The effect of hostile guests and bombs on a host with good jobs: the longest turn of its dispatch loop,
+//! the slowest good job, and the memory that remains.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -16,13 +16,13 @@ use crate::numbers::ms;
 use crate::process::status_mib;
 use crate::report::{Report, Target};
 
-/// How long the loop may be busy with one turn, in milliseconds.
+/// The target for the longest turn of the loop, in milliseconds.
 const TURN_MS_MAX: f64 = 50.0;
 
-/// How much memory the orchestrator may keep, in MiB.
+/// How much memory the host may keep, in MiB.
 const KEPT_MIB_MAX: f64 = 24.0;
 
-/// How long memory may take to come back.
+/// How long memory may take to be released.
 const SETTLE: Duration = Duration::from_secs(5);
 
 /// How many actions the script of the bombs has.
@@ -39,7 +39,7 @@ pub(crate) fn measure(report: &mut Report) -> Result<()> {
         ("hostile guests", hostile_guests),
         ("bombs", bombs_of_all_kinds),
     ];
-    // A disk stands still for 100 ms now and then, whoever uses it.
+    // Any disk may stall for 100 ms now and then.
     for (name, attack) in attacks {
         eprintln!("beside {name}");
         beside(name, attack, report)?;
@@ -87,7 +87,7 @@ fn good_jobs(client: &Client) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Runs eight good jobs at a time until it is told to end. Returns how long the slowest took.
+/// Runs eight good jobs at a time until stopped. Returns the duration of the slowest.
 fn neighbours(client: &Client, ends: &AtomicBool) -> Result<Duration> {
     let mut slowest = Duration::ZERO;
     while !ends.load(Ordering::Relaxed) {
@@ -134,9 +134,9 @@ fn bombs_of_all_kinds(stage: &Stage) -> Result<()> {
     let client = stage.server.client();
     for (schema, why) in bombs::refused_schemas() {
         let answer = client.deploy("bomb", &from_wat::with_schema(&schema), None)?;
-        ensure!(answer.status == 422, "a bomb was taken: {}", answer.body);
+        ensure!(answer.status == 422, "a bomb was accepted: {}", answer.body);
         let detail = answer.body["detail"].as_str().unwrap_or_default();
-        ensure!(detail.contains(why), "not for {why:?}: {}", answer.body);
+        ensure!(detail.contains(why), "expected {why:?}: {}", answer.body);
     }
     let expensive = from_wat::with_schema(bombs::EXPENSIVE);
     let answer = client.deploy("expensive", &expensive, None)?;
@@ -184,12 +184,12 @@ fn violations(client: &Client) -> Result<()> {
             "/api/v1/jobs",
             &json!({"handler": "by_hand", "params": params}),
         )?;
-        ensure!(answer.status == 422, "it was taken: {}", answer.body);
+        ensure!(answer.status == 422, "it was accepted: {}", answer.body);
     }
     Ok(())
 }
 
-/// Begins more deploys than are carried out at once, and ends none.
+/// Starts more deploys than may run at once, and finishes none.
 fn deploys_that_stall(address: &str) -> Result<Vec<TcpStream>> {
     let head = format!(
         "PUT /api/v1/components/stalls HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/wasm\r\n\
@@ -219,7 +219,7 @@ fn frames_that_are_announced(address: &str) -> Result<Vec<TcpStream>> {
 /// Returns a metric of the host that counts seconds, in milliseconds.
 fn longest(client: &Client, name: &str) -> Result<f64> {
     let page = client.get("/metrics")?.body;
-    let page = page.as_str().context("/metrics is no text")?;
+    let page = page.as_str().context("/metrics is not text")?;
     let value = page.lines().find_map(|line| line.strip_prefix(name));
     let value = value.with_context(|| format!("/metrics has no {name}"))?;
     Ok(value.trim().parse::<f64>()? * 1e3)

@@ -1,5 +1,5 @@
-//! A lean HTTP/1.1 client: one connection, one request at a time, no redirects, no more than the
-//! host's own answers need. It must cost less than what it measures.
+//! A lean HTTP/1.1 client: one connection, one request at a time, no redirects, only what the host's answers
+//! need. It must cost less than what it measures.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// A connection that is kept open.
+/// A persistent connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     address: String,
@@ -109,12 +109,12 @@ impl Connection {
     }
 }
 
-/// Reads status, start and length of the body, once the whole head is there.
+/// Reads the status and the start and length of the body, once the head is complete.
 fn head_of(answer: &[u8]) -> Result<Option<(u16, usize, usize)>> {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
         return Ok(None);
     };
-    let head = std::str::from_utf8(&answer[..end]).context("the answer's head is no text")?;
+    let head = std::str::from_utf8(&answer[..end]).context("the answer's head is not text")?;
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.get(9..12)?.parse().ok());
     let length = lines.find_map(|line| {

@@ -1,5 +1,5 @@
-//! What it costs that components share no cell: the same load on a host with cells for all and on one with
-//! cells of one component each, in turns.
+//! The cost of isolated components: the same load on a host with shared cells and on one with cells of one
+//! component each, in turns.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::report::{Report, Target};
 use crate::rounds::single;
 use crate::{Args, Stage, load, process};
 
-/// What a load has shown of one host.
+/// The result of a load on one host.
 #[derive(Default)]
 struct Column {
     jobs_per_second: Vec<f64>,

@@ -1,5 +1,5 @@
-//! Keeps a number of jobs in flight over HTTP and measures how many complete and how long each
-//! takes, from before its request until its end is heard.
+//! Keeps a number of jobs in flight over HTTP and measures how many complete and how long each takes, from
+//! its request to its end event.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,20 +23,20 @@ const NOOP: &str = "noop";
 pub(crate) struct Shape {
     /// How many jobs are in flight at once.
     pub(crate) in_flight: usize,
-    /// How many jobs one request has; 1 is a job by itself, more are an array.
+    /// How many jobs one request has: 1 is a single job, more are an array.
     pub(crate) batch: usize,
 }
 
-/// What a load has shown.
+/// The result of a load.
 pub(crate) struct Sample {
     pub(crate) jobs_per_second: f64,
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
-    /// All jobs that have ended, those of the start and the end among them.
+    /// All jobs that have ended, including those of the warm-up and the end.
     pub(crate) jobs: usize,
 }
 
-/// The end of one job and what it took.
+/// The end of one job and its duration.
 type Ended = (Instant, Duration);
 
 struct Load {
@@ -76,7 +76,7 @@ impl Shape {
     }
 }
 
-/// Runs a load in our own cells for `span`, after a quarter of it to get going.
+/// Runs a load in our own cells for `span`, after a warm-up of a quarter of it.
 pub(crate) async fn run(address: &str, shape: Shape, span: Duration) -> Result<Sample> {
     run_of(NOOP, address, shape, span).await
 }

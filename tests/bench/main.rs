@@ -1,5 +1,5 @@
-//! The bench: what one host does on this machine, beside what the disk and the engine can do by
-//! themselves in the same run. `cargo xtask bench` builds what it needs and starts it.
+//! The bench: what one host does on this machine, compared with the bare disk and engine in the same run.
+//! `cargo xtask bench` builds what it needs and starts it.
 
 mod arco;
 mod backup;
@@ -34,51 +34,51 @@ use tempfile::TempDir;
 
 use crate::report::Report;
 
-/// Measures a host and prints medians, with the targets beside them.
+/// Measures a host and prints medians with their targets.
 #[derive(Parser)]
 #[command(name = "cargo xtask bench")]
 struct Args {
-    /// Beside what
+    /// What to compare with
     #[arg(value_enum, default_value_t = Suite::Machine)]
     suite: Suite,
-    /// How often each thing is measured
+    /// How many rounds to measure
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// How long each load runs in a round, in seconds
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How many jobs wait while the throughput is measured again
+    /// How many jobs wait while throughput is measured again
     #[arg(long, default_value_t = 1_000_000)]
     waiting: usize,
-    /// How many jobs have ended while it is measured in the database
+    /// How many ended jobs the database has while it is measured
     #[arg(long, default_value_t = 10_000_000)]
     ended: usize,
-    /// How many hosts share a database, each in turn
+    /// How many hosts share a database; several values are measured in turn
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4])]
     nodes: Vec<usize>,
     /// How many jobs of each kind are cancelled
     #[arg(long, default_value_t = 200)]
     cancels: usize,
-    /// Only these parts
+    /// Measure only these parts
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
-    /// As a table or as JSON
+    /// Print a table or JSON
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
 }
 
-/// What a host is measured beside.
+/// What a host is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Suite {
-    /// What the disk and the engine can do by themselves
+    /// The bare disk and engine
     Machine,
     /// RRQ's own runner and orchestrator
     Rrq,
-    /// What plain clients of a Redis do in the same run
+    /// Plain Redis clients in the same run
     Hero,
-    /// Jobs in our own cells, as the orchestrator of beads workers
+    /// Jobs in our own cells, for the orchestrator of beads workers
     Beads,
-    /// Delta runners, with the disk and jobs over HTTP in the same run
+    /// The disk and jobs over HTTP in the same run, for Delta runners
     Delta,
     /// Jobs in cells in the same run, for Arco's tasks
     Arco,
@@ -86,38 +86,38 @@ enum Suite {
     Postgres,
 }
 
-/// What can be measured by itself.
+/// Parts that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// The disk, the store, the engine and jobs over HTTP, in turns
     Throughput,
-    /// The same load where components share no cell
+    /// The same load with isolated components
     Isolation,
-    /// The loop's longest turn and the memory beside hostile guests and bombs
+    /// The loop's longest turn and the memory, with hostile guests and bombs
     Hostile,
     /// The same load with many jobs waiting
     Waiting,
-    /// The same load beside backups
+    /// The same load during backups
     Backup,
-    /// Dead letters found and run again
+    /// Finding and retrying dead letters
     Many,
-    /// How soon a job starts and how soon it stops
+    /// How soon a job starts and stops
     Latency,
-    /// What a host uses that has nothing to do
+    /// What an idle host uses
     Rest,
-    /// Beside RRQ: bare round trips of frames
+    /// With RRQ: bare round trips of frames
     Frames,
-    /// Beside RRQ: jobs from enqueue to done
+    /// With RRQ: jobs from enqueue to done
     Jobs,
-    /// Beside RRQ: what idle connections cost
+    /// With RRQ: the cost of idle connections
     Idle,
-    /// Beside Redis: jobs and scripts drained, and round trips of the same commands
+    /// With Redis: jobs and scripts drained, and round trips of the same commands
     Drain,
-    /// Beside Redis: how soon a job starts, is answered and stops
+    /// With Redis: how soon a job starts, is answered and stops
     Times,
     /// For Delta: jobs from lease to completion
     Leases,
-    /// For Delta: what runners cost that wait, and how soon they get a job
+    /// For Delta: the cost of waiting runners, and how soon they get a job
     Polls,
     /// For Arco: how soon a task that ignores its cancel ends after the grace
     Stops,
@@ -125,17 +125,17 @@ enum Part {
     Tokens,
     /// For Arco and beads: tasks through a worker
     Tasks,
-    /// For Arco and Delta: what heartbeats cost
+    /// For Arco and Delta: the cost of heartbeats
     Heartbeats,
-    /// For beads: how soon a worker that is ready has its task
+    /// For beads: how soon a ready worker gets its task
     Handout,
-    /// For beads: what workers cost that have no task
+    /// For beads: the cost of idle workers
     IdleWorkers,
     /// On a database: several hosts on one database
     Nodes,
     /// On a database: another queue
     Peers,
-    /// On a database, only if it is named: dead rows and sizes, measured after each round of a load
+    /// On a database, only on request: dead rows and sizes after each round of a load
     Growth,
 }
 
@@ -172,7 +172,7 @@ impl Args {
     }
 }
 
-/// A host with the example handlers, and where its data is.
+/// A host with the example handlers, and its data.
 struct Stage {
     server: Server,
     folder: TempDir,
@@ -184,12 +184,12 @@ impl Stage {
         Self::with(&["basics", "hostile"], Vec::new())
     }
 
-    /// Starts one with other components and more arguments.
+    /// Starts a host with other components and more arguments.
     fn with(components: &[&str], args: Vec<String>) -> Result<Self> {
         Self::stored(components, args, Vec::new())
     }
 
-    /// Starts one with variables that say where its jobs are.
+    /// Starts a host with variables that select its store.
     fn stored(components: &[&str], args: Vec<String>, env: Vec<(String, String)>) -> Result<Self> {
         Self::below(&build_folder()?, components, args, env)
     }
@@ -234,7 +234,7 @@ impl Stage {
     }
 }
 
-/// Returns the folder on disk that everything is measured in.
+/// Returns the folder on disk for all measurements.
 fn build_folder() -> Result<PathBuf> {
     let folder = guests::folder().with_file_name("bench");
     std::fs::create_dir_all(&folder)
@@ -248,7 +248,7 @@ fn main() -> Result<()> {
     for part in &args.only {
         ensure!(
             part.is_of(args.suite),
-            "{part:?} is no part of {:?}",
+            "{part:?} is not a part of {:?}",
             args.suite
         );
     }

@@ -1,5 +1,5 @@
-//! Finding and mending many dead letters: how long the preview takes, how many a second are run again,
-//! and what that costs the jobs that run meanwhile.
+//! Finding and retrying many dead letters: how long the preview takes, how many are retried per second, and
+//! what that costs the jobs that run meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use crate::report::{Report, Target};
 use crate::rounds::single;
 use crate::{Args, Stage, load};
 
-/// The queue of the dead letters. It is paused after they have failed, so that they stay where they are.
+/// The queue of the dead letters. It is paused after they have failed, so that retried jobs stay there.
 const QUEUE: &str = "dead";
 
 const JOBS: usize = 100_000;
@@ -39,7 +39,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         let start = Instant::now();
         let preview = "/api/v1/jobs/count?state=discarded&failure=user_error&queue=dead";
         let found = get(&client, preview)?;
-        ensure!(found["jobs"] == JOBS, "the preview says {found}");
+        ensure!(found["jobs"] == JOBS, "the preview found {found}");
         previews.push(ms(start.elapsed()));
         let start = Instant::now();
         change_all(&client, "retry", "discarded")?;
@@ -82,7 +82,7 @@ fn get(client: &Client, path: &str) -> Result<Value> {
     Ok(answer.body)
 }
 
-/// Lets jobs fail for good, and pauses their queue.
+/// Makes jobs fail for good, and pauses their queue.
 fn fill(client: &Client) -> Result<()> {
     let params = json!({"message": "no such customer", "retryable": false});
     let job = json!({"handler": "fail", "queue": QUEUE, "max_attempts": 1, "params": params});
@@ -116,7 +116,7 @@ fn change_all(client: &Client, verb: &str, state: &str) -> Result<()> {
     }
 }
 
-/// Makes dead letters of the jobs again: they fail in their queue, which then is paused again.
+/// Turns the jobs into dead letters again: they fail in their queue, which is then paused again.
 fn discard(client: &Client) -> Result<()> {
     for (verb, jobs) in [("resume", JOBS), ("pause", JOBS)] {
         let answer = client.post(&format!("/api/v1/queues/{QUEUE}/{verb}"), &json!({}))?;
@@ -129,8 +129,7 @@ fn discard(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Runs dead letters again and cancels them, and so on, until it is stopped; makes dead letters of
-/// them at the end.
+/// Retries and cancels dead letters in turns until stopped, and turns them into dead letters at the end.
 fn beside_load(client: &Client, stop: &AtomicBool) -> Result<()> {
     let mut state = "discarded";
     while !stop.load(Ordering::Relaxed) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Returns the value below which the fraction `part` of the sorted values lies; 0 of none.
+/// Returns the quantile `part` of the sorted values, or 0 if there are none.
 pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
     if sorted.is_empty() {
         return 0.0;
@@ -17,7 +17,7 @@ pub(crate) fn percentile(sorted: &[f64], part: f64) -> f64 {
     sorted[index.min(sorted.len() - 1)]
 }
 
-/// Returns the middle value, or the mean of the two in the middle; 0 of none.
+/// Returns the median, or 0 if there are no values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
@@ -28,7 +28,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Returns the values in their order.
+/// Returns the sorted values.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -40,7 +40,7 @@ pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Returns a count as a number to divide.
+/// Returns a count as a float.
 #[expect(clippy::cast_precision_loss, reason = "counts here are far below 2^52")]
 pub(crate) fn count(n: usize) -> f64 {
     n as f64

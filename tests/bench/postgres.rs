@@ -1,5 +1,5 @@
-//! Hosts whose jobs are in `PostgreSQL`, beside what the same server does for the bare statements, and beside
-//! another queue on it. The server is as durable as by default, with its data in the build folder.
+//! Hosts whose jobs are in `PostgreSQL`, compared with the bare statements on the same server and with
+//! another queue on it. The server has its default durability, with its data in the build folder.
 
 mod bare;
 mod growth;
@@ -20,8 +20,8 @@ use crate::report::{Report, Target};
 use crate::rounds::{arrays, single};
 use crate::{Args, Part, Stage, build_folder};
 
-/// 256 jobs are two arrays and a half, each of which waits for the one before. In 2,560 there are as many
-/// arrays under way as the host can take.
+/// 256 jobs are two and a half arrays, each of which waits for the one before. 2,560 are as many arrays in
+/// flight as the host can use.
 const SHAPES: [Shape; 3] = [single(256), arrays(256), arrays(2_560)];
 
 /// The targets.
@@ -34,11 +34,11 @@ const NODES_RATIO_MIN: f64 = 1.0;
 const NODES_CPU_MAX: f64 = 1.2;
 const PEER_RATIO_MIN: f64 = 2.0;
 
-/// How long a host is left alone before its statements are counted, and for how long they are.
+/// How long a host idles before its statements are counted, and how long they are counted.
 const SETTLE: Duration = Duration::from_secs(2);
 const IDLE_SPAN: Duration = Duration::from_secs(10);
 
-/// Statements are counted, and there is room for the connections of four hosts and another queue.
+/// Statements are counted, and there are enough connections for four hosts and another queue.
 const SETTINGS: [&str; 3] = [
     "max_connections=200",
     "shared_preload_libraries=pg_stat_statements",
@@ -48,7 +48,7 @@ const SETTINGS: [&str; 3] = [
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start(&build_folder()?, &SETTINGS);
     ensure!(
-        cluster.tell("CREATE EXTENSION pg_stat_statements"),
+        cluster.execute("CREATE EXTENSION pg_stat_statements"),
         "no pg_stat_statements"
     );
     let stage = Database::make(&cluster, "bench")?.stage()?;
@@ -82,7 +82,7 @@ struct Database {
 impl Database {
     fn make(cluster: &Cluster, name: &str) -> Result<Self> {
         ensure!(
-            cluster.tell(&format!("CREATE SCHEMA {name}")),
+            cluster.execute(&format!("CREATE SCHEMA {name}")),
             "cannot make {name}"
         );
         let url = format!("{}?options=-csearch_path%3D{name}", cluster.url());
@@ -100,7 +100,7 @@ impl Database {
     }
 }
 
-/// Runs a load, and returns jobs and commits in a second.
+/// Runs a load, and returns jobs and commits per second.
 async fn rates(cluster: &Cluster, stage: &Stage, shape: Shape, span: Duration) -> Result<[f64; 2]> {
     let commits = || -> Result<f64> {
         let sql = "SELECT sum(calls) FROM pg_stat_statements WHERE query = 'COMMIT'";
@@ -112,7 +112,7 @@ async fn rates(cluster: &Cluster, stage: &Stage, shape: Shape, span: Duration) -
     Ok([sample.jobs_per_second, per_job * sample.jobs_per_second])
 }
 
-/// The host and the bare statements in turns, these in batches of the size that the host made.
+/// The host and the bare statements in turns, the latter in batches of the host's size.
 async fn throughput(
     args: &Args,
     cluster: &Cluster,
@@ -154,7 +154,7 @@ async fn throughput(
     Ok(())
 }
 
-/// How many statements a host sends that has nothing to do.
+/// How many statements an idle host sends.
 async fn idle(cluster: &Cluster, report: &mut Report) -> Result<()> {
     eprintln!("a host at rest");
     tokio::time::sleep(SETTLE).await;
@@ -247,21 +247,21 @@ fn graphile(cluster: &Cluster, shape: Shape, seconds: f64) -> Result<f64> {
     command.arg(peers::graphile_worker().join("load.mjs"));
     command.arg(cluster.folder());
     command.args([shape.in_flight, shape.batch].map(|n| n.to_string()));
-    let said = command
+    let message = command
         .arg(seconds.to_string())
         .stderr(Stdio::inherit())
         .output();
-    let said = said.context("cannot start node")?;
+    let message = message.context("cannot start node")?;
     ensure!(
-        said.status.success(),
+        message.status.success(),
         "graphile-worker ended with {}",
-        said.status
+        message.status
     );
-    let said: Value = serde_json::from_slice(&said.stdout).context("not JSON")?;
-    said["jobs_per_second"].as_f64().context("no rate")
+    let message: Value = serde_json::from_slice(&message.stdout).context("not JSON")?;
+    message["jobs_per_second"].as_f64().context("no rate")
 }
 
-/// Several hosts on one database: all of them under one load, and each under a load of its own.
+/// Several hosts on one database: all under one load, and each under a load of its own.
 async fn nodes(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()> {
     let loads = [
         ("256 jobs in flight on", true),
@@ -291,8 +291,8 @@ async fn nodes(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Starts hosts on a new store. Returns what they do together in each round, in jobs a second, and what a
-/// job costs the server, in microseconds.
+/// Starts hosts on a new store. Returns their total jobs per second in each round, and the server's CPU time
+/// per job, in microseconds.
 async fn beside_each_other(
     args: &Args,
     cluster: &Cluster,
@@ -327,11 +327,11 @@ async fn beside_each_other(
         stage.stop()?;
     }
     let sql = format!("DROP SCHEMA {name} CASCADE");
-    ensure!(cluster.tell(&sql), "cannot drop {name}");
+    ensure!(cluster.execute(&sql), "cannot drop {name}");
     Ok((rates, costs))
 }
 
-/// Returns the time on a CPU of the server's processes that live, in microseconds.
+/// Returns the CPU time of the server's running processes, in microseconds.
 fn server_cpu_us(cluster: &Cluster) -> Result<f64> {
     let children = cells(cluster.pid())?;
     Ok(children

@@ -1,4 +1,4 @@
-//! What the kernel says about the host's processes: memory and CPU time.
+//! Memory and CPU time of the host's processes.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ pub(crate) fn cpu_us(pid: u32) -> Result<f64> {
     Ok(ns / 1e3)
 }
 
-/// Returns how busy the machine has been of late: as many processes have wanted a core.
+/// Returns the recent load of the machine, in processes that wanted a core.
 pub(crate) fn load() -> Result<String> {
     let text = std::fs::read_to_string("/proc/loadavg").context("cannot read /proc/loadavg")?;
     Ok(text.split(' ').next().unwrap_or_default().to_owned())
@@ -74,7 +74,7 @@ pub(crate) fn cells_cpu_us(host: u32) -> Result<f64> {
         .sum())
 }
 
-/// Adds the most memory that a host and its cells have had, after what `when` says.
+/// Adds the peak memory of a host and its cells after `when`.
 pub(crate) fn memory(server: &Server, when: &str, report: &mut Report) -> Result<()> {
     let host = status_mib(server.pid(), "VmHWM")?;
     let name = format!("peak memory {when}, orchestrator");

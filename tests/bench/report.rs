@@ -1,11 +1,11 @@
-//! What was measured, as a table for people and as JSON for programs.
+//! The measurements, as a table for people and as JSON for programs.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde_json::{Value, json};
 
 use crate::numbers::median;
 
-/// What a number should be.
+/// A target for a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtLeast(f64),
@@ -42,7 +42,7 @@ impl Target {
 }
 
 impl Report {
-    /// Adds what was measured once or more.
+    /// Adds one or more measurements.
     pub(crate) fn add(
         &mut self,
         name: impl Into<String>,
@@ -64,7 +64,7 @@ impl Report {
         Some(median(&row.rounds))
     }
 
-    /// Adds the ratio of two rows, if both are there.
+    /// Adds the ratio of two rows, if both exist.
     pub(crate) fn ratio(
         &mut self,
         name: &str,
@@ -79,7 +79,7 @@ impl Report {
         }
     }
 
-    /// Shows the rows to a person.
+    /// Formats the rows as a table.
     pub(crate) fn table(&self) -> String {
         let mut table = Table::new();
         table
@@ -112,7 +112,7 @@ impl Report {
         table.to_string()
     }
 
-    /// Shows the rows to a program.
+    /// Formats the rows as JSON.
     pub(crate) fn json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let value = median(&row.rounds);
@@ -139,7 +139,7 @@ impl Report {
     }
 }
 
-/// Shows three digits or all before the point, with commas between thousands.
+/// Formats three digits, or all before the point, with commas between thousands.
 fn shown(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 => {

@@ -1,4 +1,4 @@
-//! What a host uses that has nothing to do.
+//! What an idle host uses.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use host_tests::Server;
 use crate::process::{cells_cpu_us, cpu_us, status_mib};
 use crate::report::{Report, Target};
 
-/// How long a host is left alone before it counts as idle.
+/// How long a host must have nothing to do before it counts as idle.
 const SETTLE: Duration = Duration::from_secs(2);
 const SPAN: Duration = Duration::from_secs(5);
 

@@ -1,5 +1,5 @@
-//! The rounds: in each, the disk, the store, the engine and every load over HTTP have a turn, so
-//! that a machine that changes its pace changes it for all.
+//! The rounds: in each, the disk, the store, the engine and every load over HTTP have a turn, so that changes
+//! in the machine's speed affect all alike.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ pub(crate) const fn arrays(in_flight: usize) -> Shape {
     }
 }
 
-/// What the rounds have shown so far.
+/// The results so far.
 #[derive(Default)]
 struct Rounds {
     sync_ms: Vec<f64>,

@@ -1,5 +1,5 @@
-//! A host beside RRQ's own programs, in the same run: as a runner, as an orchestrator, and as a
-//! listener that nobody speaks to.
+//! A host compared with RRQ's own programs in the same run: as a runner, as an orchestrator, and as an idle
+//! listener.
 
 mod frames;
 mod idle;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use crate::report::Report;
 use crate::{Args, Part};
 
-/// What our handler and theirs are called; neither does anything.
+/// The name of our no-op handler and theirs.
 const OURS: &str = "noop";
 const THEIRS: &str = "echo";
 

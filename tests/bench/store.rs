@@ -1,5 +1,5 @@
-//! What the store can do by itself: jobs whose cells are done at once, in batches as the dispatch
-//! loop makes them. No Wasm, no HTTP.
+//! The bare store: jobs whose cells finish at once, in batches as the dispatch loop makes them, without Wasm
+//! and HTTP.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::numbers::count;
 
-/// When the measured time begins, in milliseconds since 1970.
+/// The start time, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_800_000_000_000;
 
 /// One store and the jobs in flight.
@@ -43,7 +43,7 @@ impl Loop {
         })
     }
 
-    /// Moves `in_flight` jobs at a time from enqueue to completed; returns jobs in a second.
+    /// Moves `in_flight` jobs at a time from enqueue to completed. Returns jobs per second.
     pub(crate) fn rate(&mut self, in_flight: usize, span: Duration) -> Result<f64> {
         let start = Instant::now();
         let mut completed = 0;
@@ -90,7 +90,7 @@ impl Loop {
         Ok(completed)
     }
 
-    /// Makes ids as the host does: by time, then by chance.
+    /// Makes ids as the host does: by time, then random.
     fn id(&mut self) -> Uuid {
         self.ids += 1;
         let chance = self.ids.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,5 +1,5 @@
-//! Whether many jobs that wait slow down those that run: the same load on a host with a full,
-//! paused queue and on one without, in turns.
+//! Whether many waiting jobs slow down those that run: the same load on a host with a full, paused queue and
+//! on one without, in turns.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(crate) async fn measure(args: &Args, empty: &Stage, report: &mut Report) -> 
     full.stop()
 }
 
-/// Lets jobs wait in a queue that is paused.
+/// Enqueues jobs into a paused queue.
 pub(crate) async fn pause_and_fill(stage: &Stage, jobs: usize) -> Result<()> {
     let client = stage.server.client();
     let paused = client.post(&format!("/api/v1/queues/{QUEUE}/pause"), &json!({}))?;

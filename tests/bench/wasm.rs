@@ -1,4 +1,4 @@
-//! What the engine can do by itself: the host's own loop of instantiate and call, in its sandbox.
+//! The bare engine: the host's loop of instantiate and call, in its sandbox.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use host_cell::pace::{self, Pace};
 use host_tests::guests;
 
-/// How long the loop is measured.
+/// How long to measure the loop.
 const MEASURED: Duration = Duration::from_secs(2);
 
 /// Runs the bare loop on one core.
@@ -14,7 +14,7 @@ pub(crate) fn bare() -> Result<Pace> {
     let path = guests::component("basics");
     let component =
         std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    // A thread of its own: the loop has a runtime, and this one may be inside of another.
+    // On a thread of its own: the loop has a runtime, and this thread may already be in one.
     let measured = std::thread::spawn(move || pace::measure(&component, MEASURED));
     let measured = measured
         .join()

@@ -1,5 +1,5 @@
-//! The scene over Redis: the same host takes the jobs of a Hero dispatcher from their queue, here a
-//! client that knows no more than the keys.
+//! The scene over Redis: the host runs the jobs of a Hero dispatcher, played by a client that knows only the
+//! keys.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use serde_json::Value;
 use crate::Stage;
 use crate::table::{Row, row};
 
-/// The worker id whose jobs the host takes.
+/// The worker id of the host.
 const WORKER: &str = "demo";
 
-/// How long anything may take.
+/// The limit for every wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 const PATIENCE_SECONDS: f64 = 60.0;
 
-/// What `error` says of a job that was stopped.
+/// The `error` of a stopped job.
 const STOPPED: &str = "stopped_by_request";
 
 /// The jobs: their ids, scripts and what they show.
@@ -40,7 +40,7 @@ const JOBS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Returns the configuration of a host that takes the jobs of this scene.
+/// Returns the configuration of a host that runs the jobs of this scene.
 pub(crate) fn settings(redis: &Redis) -> String {
     format!(
         "[protocol.hero]\nurl = \"{}\"\nworker_ids = [\"{WORKER}\"]\n",
@@ -70,9 +70,9 @@ pub(crate) fn jobs(stage: &Stage) -> Result<Vec<Row>> {
     });
     let start = Instant::now();
     let _: i64 = redis.lpush(format!("hero:stop_queue:{WORKER}"), endless)?;
-    let told = reply(&mut redis, endless)?;
+    let answer = reply(&mut redis, endless)?;
     let stopped = start.elapsed();
-    ensure!(told.contains(STOPPED), "it was not stopped: {told}");
+    ensure!(answer.contains(STOPPED), "it was not stopped: {answer}");
     println!(
         "Redis on 127.0.0.1:{}: 3 scripts pushed to hero:work_queue:{WORKER}, two answered in {:.1} ms, \
          the endless one {:.1} ms after it was pushed to the stop queue",
@@ -90,7 +90,7 @@ fn job_key(id: &str) -> String {
     format!("hero:job:{id}")
 }
 
-/// Stores a job and pushes its id, as the document has it.
+/// Stores a job and pushes its id, as in the document.
 fn submit(redis: &mut Connection, id: &str, script: &str) -> Result<()> {
     let fields = [
         ("id", id),
@@ -116,7 +116,7 @@ fn reply(redis: &mut Connection, id: &str) -> Result<String> {
     Ok(reply)
 }
 
-/// Returns what the host keeps of a job.
+/// Returns the host's record of a job.
 fn kept(client: &Client, id: &str) -> Value {
     eventually("the history of what was answered", PATIENCE, || {
         let jobs = client.foreign_jobs();

@@ -1,5 +1,5 @@
-//! The demo: what a user sees of `host` in a minute, on real input. `cargo xtask demo` builds what
-//! it needs and starts it. It leaves nothing running and its pages in `target/demo`.
+//! The demo: `host` in a minute, on real input. `cargo xtask demo` builds what it needs and starts it. It
+//! leaves only pages in `target/demo`, and nothing running.
 
 mod hero;
 mod roles;
@@ -25,7 +25,7 @@ const COMPONENTS: &[&str] = &[
     "actions",
 ];
 
-/// What the scenes share.
+/// Shared by the scenes.
 struct Stage {
     server: Server,
     options: Options,
@@ -40,7 +40,7 @@ impl Stage {
         self.server.client()
     }
 
-    /// Kills the host without giving it a moment, and starts it again on the same data.
+    /// Kills the host and starts it again on the same data.
     fn kill_and_restart(mut self) -> Self {
         self.server.kill();
         self.server = Server::start(&self.options);

@@ -1,5 +1,5 @@
-//! The scene of three wires, each in both roles: a second host executes a Delta lease, an Arco dispatch
-//! and a beads task of the first. Both show what they keep of it.
+//! The scene of three wires, each in both roles: a second host executes a Delta lease, an Arco dispatch and a
+//! beads task of the first. Both show their records of it.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -12,21 +12,21 @@ use serde_json::{Value, json};
 use crate::Stage;
 use crate::table::{Row, row};
 
-/// What the second host has deployed.
+/// The component of the second host.
 const COMPONENTS: [&str; 3] = ["basics", "markdown", "csv-summary"];
 
-/// How long anything may take.
+/// The limit for every wait.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A job of the first host, and what the second one makes of it.
+/// A job of the first host, and its counterpart at the second.
 struct Shared {
     wire: &'static str,
     job: Value,
-    /// What the table says at the first host and at the second.
+    /// Its rows in the table, at the first and at the second host.
     what: [&'static str; 2],
 }
 
-/// What the two hosts know of each other.
+/// What the two hosts need to know about each other.
 pub(crate) struct Roles {
     folder: PathBuf,
     /// Where the second host listens for dispatches of Arco.
@@ -97,7 +97,7 @@ impl Roles {
     }
 }
 
-/// Gives one job to each of the three workers, and shows each as both hosts keep it.
+/// Gives one job to each of the three workers, and shows each as recorded by both hosts.
 pub(crate) fn jobs(stage: &Stage, worker: JoinHandle<Server>) -> Result<Vec<Row>> {
     let worker = worker
         .join()
@@ -153,7 +153,7 @@ fn shared(stage: &Stage) -> Result<[Shared; 3]> {
     ])
 }
 
-/// Returns what the second host keeps of the work of a wire.
+/// Returns the second host's record of work on a wire.
 fn kept(client: &Client, wire: &str) -> Value {
     eventually("the history of what was executed", PATIENCE, || {
         let jobs = client.foreign_jobs();

@@ -1,5 +1,5 @@
-//! The scene over RRQ: the same host executes what an RRQ orchestrator asks, at its side a client
-//! that speaks the frames.
+//! The scene over RRQ: the host executes requests of an RRQ orchestrator, played by a client that speaks the
+//! protocol.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::Stage;
 use crate::table::{Row, row};
 
-/// How long the history of what has been answered may take to be there.
+/// How long the history of answered requests may take to appear.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The requests: their ids, handlers and what they show.
@@ -69,7 +69,7 @@ fn expect(answers: &[Value], id: &str, is_right: impl Fn(&Value) -> bool) -> Res
     Ok(())
 }
 
-/// Returns what the host keeps of a request.
+/// Returns the host's record of a request.
 fn kept(client: &Client, id: &str) -> Value {
     let job = format!("job-{id}");
     eventually("the history of what was answered", PATIENCE, || {

@@ -1,4 +1,4 @@
-//! The scenes of the demo, each one thing that `host` promises.
+//! The scenes of the demo, each for one promise of `host`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ pub(crate) fn deploy(client: &Client, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Turns the repository's own documents into pages.
+/// Converts the repository's own documents to HTML pages.
 pub(crate) fn documents(stage: &Stage) -> Result<Vec<Row>> {
     let client = stage.client();
     let mut documents: Vec<_> = std::fs::read_dir(&stage.root)?
@@ -78,7 +78,7 @@ fn write_page(folder: &Path, name: &str, job: &Value) -> Result<()> {
         .with_context(|| format!("cannot write the page of {name}"))
 }
 
-/// Summarises the orders that are in the repository.
+/// Summarizes the orders in the repository.
 pub(crate) fn csv(stage: &Stage) -> Result<Row> {
     let client = stage.client();
     let path = stage.root.join("examples/csv-summary/data/orders.csv");
@@ -89,7 +89,7 @@ pub(crate) fn csv(stage: &Stage) -> Result<Row> {
     row(&client, &job, &format!("{lines} lines of CSV"))
 }
 
-/// Lets one job fail for good and one succeed at its third attempt.
+/// Makes one job fail for good and one succeed at its third attempt.
 pub(crate) fn failures(stage: &Stage) -> Result<Vec<Row>> {
     let client = stage.client();
     let ids = enqueue(
@@ -122,7 +122,7 @@ pub(crate) fn memory_bomb(stage: &Stage) -> Result<Row> {
     row(&client, &job, "wants 1 GiB, may have 64 MiB")
 }
 
-/// Stops a job that loops for ever and looks at nothing.
+/// Stops a job that loops forever and never checks for cancellation.
 pub(crate) fn cancel(stage: &Stage) -> Result<Row> {
     let client = stage.client();
     let id = client.enqueue(&json!({"handler": "spin"}));
@@ -145,7 +145,7 @@ pub(crate) fn cancel(stage: &Stage) -> Result<Row> {
     row(&client, &job, "loops for ever, is stopped")
 }
 
-/// Kills the host in the middle of its work: every acknowledged job ends all the same.
+/// Kills the host in the middle of its work: every acknowledged job still ends.
 pub(crate) fn power_cut(stage: Stage) -> Result<Stage> {
     let client = stage.client();
     let job = json!({"handler": "sleep", "params": {"ms": 25}, "queue": "power-cut"});
@@ -214,7 +214,7 @@ fn enqueue(client: &Client, jobs: &[Value]) -> Result<Vec<String>> {
         .collect()
 }
 
-/// Rewrites one line on a terminal; says nothing elsewhere.
+/// Rewrites one line on a terminal; prints nothing elsewhere.
 fn progress(what: &str, done: usize, all: usize) {
     use std::io::{IsTerminal, Write};
     let mut stderr = std::io::stderr();

@@ -66,7 +66,7 @@ pub(crate) fn render(rows: &[Row]) -> Table {
     table
 }
 
-/// Writes a number with a space between groups of three digits.
+/// Formats a number with a space between groups of three digits.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

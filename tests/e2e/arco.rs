@@ -1,5 +1,4 @@
-//! Arco's worker contract between real processes: a control plane, workers, and what a kill of each
-//! leaves.
+//! Arco's worker contract between real processes: a control plane and workers, and kills of each.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use tempfile::TempDir;
 
 const SECRET: &str = host_tests::secrets::ARCO_SECRET;
 
-/// A control plane at a fixed address, whose worker `spark` is at a fixed address too.
+/// A control plane at a fixed address, with the worker `spark` at another.
 struct Plane {
     folder: TempDir,
     port: u16,
@@ -154,7 +153,7 @@ fn a_worker_executes_jobs_of_a_control_plane() {
     assert_no_secret(plane.folder.path());
 }
 
-/// Looks for secrets in what the processes wrote: their logs.
+/// Searches the processes' logs for secrets.
 fn assert_no_secret(folder: &Path) {
     for log in ["plane/serve.log", "arco-worker.log"] {
         let text = std::fs::read_to_string(folder.join(log)).unwrap();
@@ -197,7 +196,7 @@ fn an_end_survives_the_kill_of_both_sides() {
     let id = client.enqueue(&json!({"handler": "spark#sleep", "params": {"ms": 10_000}}));
     until(&client, &id, "a heartbeat", has_heartbeat);
     server.kill();
-    // The task ends while nobody takes its end.
+    // The task ends while the control plane is down.
     let outbox = plane.folder.path().join("worker/arco-worker");
     eventually("an end on disk", Duration::from_mins(1), || {
         let mut entries = std::fs::read_dir(&outbox).ok()?.flatten();
@@ -242,7 +241,7 @@ fn a_task_that_ignores_its_cancel_ends_alone() {
     let job = ended(&client, &stubborn);
     assert_eq!(job["state"], "cancelled", "{job}");
     assert_eq!(attempts(&client, &stubborn).len(), 1);
-    // Its neighbor goes on, with the same attempt, and hears of no cancel.
+    // Its neighbour continues with the same attempt and gets no cancel.
     let over = job["finished_at"].as_str().unwrap();
     let job = until(&client, &neighbor, "a later heartbeat", |job| {
         job["last_heartbeat_at"].as_str() > Some(over)

@@ -1,4 +1,4 @@
-//! `host backup` of a host under load, and `host restore` of what it made.
+//! `host backup` of a host under load, and `host restore` of the copy.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -19,20 +19,20 @@ use crate::fixture::own;
 /// How many clients enqueue meanwhile.
 const CLIENTS: usize = 8;
 
-/// How many jobs are there before the backup begins.
+/// How many jobs exist before the backup begins.
 const JOBS_BEFORE: usize = 500;
 
 fn run(args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(host()).args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    (output.status.code(), said.into_owned())
+    let message = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code(), message.into_owned())
 }
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Enqueues jobs until it is stopped, and notes each that was acknowledged.
+/// Enqueues jobs until stopped, and records each acknowledged one.
 fn load(client: &Client, stop: &AtomicBool, acknowledged: &Mutex<Vec<String>>) {
     while !stop.load(Ordering::Relaxed) {
         let id = client.enqueue(&json!({"handler": "echo", "params": {"a": 1}}));
@@ -62,14 +62,14 @@ fn a_backup_under_load_has_each_acknowledged_job_and_can_be_restored() {
         for to in [&copy, &file] {
             before.clone_from(&acknowledged.lock().unwrap());
             let from = text(own.data.path());
-            let (code, said) = run(&["backup", "--data", from, "--to", text(to)]);
-            assert_eq!(code, Some(0), "{said}");
+            let (code, message) = run(&["backup", "--data", from, "--to", text(to)]);
+            assert_eq!(code, Some(0), "{message}");
         }
         stop.store(true, Ordering::Relaxed);
         before
     });
-    let (code, said) = run(&["store", "check", "--data", text(&copy)]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, message) = run(&["store", "check", "--data", text(&copy)]);
+    assert_eq!(code, Some(0), "{message}");
     let reader = open_reader(&file).unwrap();
     for id in &before {
         let id: JobId = serde_json::from_value(json!(id)).unwrap();
@@ -80,8 +80,8 @@ fn a_backup_under_load_has_each_acknowledged_job_and_can_be_restored() {
     }
     assert!(copy.join("logs.db").exists(), "the logs are in the copy");
 
-    let (code, said) = run(&["restore", text(&file), "--data", text(&data)]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, message) = run(&["restore", text(&file), "--data", text(&data)]);
+    assert_eq!(code, Some(0), "{message}");
     for path in [&data, &data.join("host.db"), &copy, &file] {
         let mode = path.metadata().unwrap().mode();
         assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
@@ -103,15 +103,15 @@ fn what_is_there_is_not_overwritten() {
     let from = text(own.data.path());
     let backup = || run(&["backup", "--data", from, "--to", text(&copy)]);
     assert_eq!(backup().0, Some(0));
-    let (code, said) = backup();
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("not empty"), "{said}");
-    let (code, said) = run(&["restore", text(&copy), "--data", from]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("stop the host first"), "{said}");
-    let (code, said) = run(&["restore", text(&copy), "--data", text(&copy)]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("has a store already"), "{said}");
+    let (code, message) = backup();
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("not empty"), "{message}");
+    let (code, message) = run(&["restore", text(&copy), "--data", from]);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("stop the host first"), "{message}");
+    let (code, message) = run(&["restore", text(&copy), "--data", text(&copy)]);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("has a store already"), "{message}");
     let nowhere = text(folder.path()).to_owned() + "/nowhere";
     assert_eq!(run(&["restore", &nowhere, "--data", from]).0, Some(5));
     assert_eq!(
@@ -134,7 +134,7 @@ fn a_damaged_backup_is_not_restored_in_silence() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 8_192].fill(0xa5);
     std::fs::write(&copy, bytes).unwrap();
-    let (code, said) = run(&["restore", text(&copy), "--data", text(&data)]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("damaged"), "{said}");
+    let (code, message) = run(&["restore", text(&copy), "--data", text(&data)]);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("damaged"), "{message}");
 }

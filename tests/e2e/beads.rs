@@ -1,4 +1,4 @@
-//! The host as an orchestrator of beads workers: those written in Bash, and some that test it.
+//! The host as an orchestrator of beads workers: workers written in Bash, and test workers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use host_tests::{Client, Options, Server, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long it may take until something is seen.
+/// The limit for every wait.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A host with a socket for workers.
@@ -241,9 +241,12 @@ fn a_start_names_what_is_in_the_way() {
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
-    let said = start(&host.socket);
-    assert!(said.contains("another orchestrator listens"), "{said}");
-    assert!(said.contains(host.socket.to_str().unwrap()), "{said}");
+    let printed = start(&host.socket);
+    assert!(
+        printed.contains("another orchestrator listens"),
+        "{printed}"
+    );
+    assert!(printed.contains(host.socket.to_str().unwrap()), "{printed}");
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert!(start(&file).contains("not a socket"));
@@ -251,7 +254,7 @@ fn a_start_names_what_is_in_the_way() {
     worker.send_line("still here?");
 }
 
-/// What 50 workers do: the issues they work on now, and those they have done.
+/// The work of 50 workers: issues in progress and issues done.
 #[derive(Default)]
 struct Witness {
     running: Mutex<BTreeSet<String>>,
@@ -288,7 +291,7 @@ impl Witness {
             worker.done(task);
             worker.ready();
         } else {
-            // Nothing comes but the end of the connection.
+            // Nothing arrives but the end of the connection.
             assert_eq!(worker.message(), None);
             self.running.lock().unwrap().remove(&issue);
         }

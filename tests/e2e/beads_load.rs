@@ -16,10 +16,10 @@ const TASKS: usize = 500;
 /// How long a worker works on a task.
 const PACE: Duration = Duration::from_millis(100);
 
-/// How long it may take until something is seen.
+/// The limit for every wait.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
-/// Does tasks until the orchestrator tells it to end. Returns the issues in the order of their tasks.
+/// Does tasks until the orchestrator sends SHUTDOWN. Returns the issues in the order of their tasks.
 fn work(mut worker: BeadsWorker) -> Vec<String> {
     let mut issues = Vec::new();
     worker.ready();
@@ -27,7 +27,7 @@ fn work(mut worker: BeadsWorker) -> Vec<String> {
         match message["type"].as_str().unwrap() {
             "TASK" => {
                 issues.push(message["issue_id"].as_str().unwrap().to_owned());
-                assert!(worker.hears_nothing_for(PACE), "a worker has one task");
+                assert!(worker.receives_nothing_for(PACE), "a worker has one task");
                 worker.done(&message);
                 worker.ready();
             }

@@ -1,6 +1,6 @@
-# The orchestrator's side of one connection, as in the document of beads-workers: gives two tasks, the
-# second of which is not for a worker of good sense, tells the worker to wait, and then to end.
-# WITNESS is the file it notes in what it hears.
+# The orchestrator's side of one connection, as in the document of beads-workers: sends two tasks, the
+# second of which a sensible worker refuses, then WAIT, then SHUTDOWN.
+# It logs what it receives to the file WITNESS.
 tasks=(beads-workers-abc --force)
 
 while read -r line; do

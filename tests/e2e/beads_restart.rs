@@ -1,5 +1,5 @@
-//! What kills and restarts of either side of beads-workers leave. The witness is the program that our
-//! workers call: it notes each call in a file.
+//! Kills and restarts of either side of beads-workers. The program that our workers call is the witness: it
+//! writes each call to a file.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -14,23 +14,23 @@ use tempfile::TempDir;
 
 use crate::beads_tasks::{Running, bd, worker};
 
-/// How long it may take until something is seen.
+/// The limit for every wait.
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
-/// What the test itself notes when it has killed all workers.
+/// The test's own entry after it has killed all workers.
 const KILLED: &str = "killed";
 
-/// What happens to an issue, as the program sees it.
+/// The events of an issue, as the program sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Claim,
     Close,
     Reopen,
-    /// No call: its worker is gone.
+    /// Not a call: its worker is gone.
     Killed,
 }
 
-/// The file that the program notes its calls in.
+/// The file with the program's calls.
 struct Witness(PathBuf);
 
 impl Witness {
@@ -49,14 +49,14 @@ impl Witness {
                     }
                     continue;
                 }
-                _ => panic!("a call that the document does not have: {line}"),
+                _ => panic!("a call that is not in the document: {line}"),
             };
             issues.entry(issue.to_owned()).or_default().push(call);
         }
         issues
     }
 
-    /// Waits until `count` issues are worked on, after `reopened` or more were opened again.
+    /// Waits until `count` issues are in progress, after at least `reopened` were reopened.
     fn until_busy(&self, count: usize, reopened: usize) {
         eventually("busy workers", WAIT_MAX, || {
             let calls = self.calls();
@@ -71,7 +71,8 @@ impl Witness {
         writeln!(file, "{KILLED}").unwrap();
     }
 
-    /// Checks that no issue was begun while it was worked on, and that each of `ids` was closed once, at last.
+    /// Checks that no issue was started while in progress, and that each of `ids` was closed once, at the
+    /// end.
     fn assert_done_once_at_a_time(&self, ids: &[String]) {
         let calls = self.calls();
         for (issue, calls) in &calls {

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
 
-/// How long it may take until something is seen.
+/// The limit for every wait.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Makes the command line of a worker with all built components.
@@ -39,7 +39,7 @@ pub(crate) fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {
     command
 }
 
-/// A worker that is killed when dropped. What it has written is then searched for planted secrets.
+/// A worker that is killed when dropped. Its output is then searched for planted secrets.
 pub(crate) struct Running(pub(crate) Child, NamedTempFile);
 
 impl Running {
@@ -71,7 +71,7 @@ impl Drop for Running {
     }
 }
 
-/// Makes a program that notes how it is called. Returns it and the file.
+/// Makes a program that records its calls. Returns it and the file.
 pub(crate) fn bd(folder: &Path) -> (PathBuf, PathBuf) {
     let (program, calls) = (folder.join("bd"), folder.join("calls"));
     let text = format!("#!/bin/sh\necho \"$*\" >>'{}'\n", calls.display());
@@ -120,12 +120,12 @@ fn an_orchestrator_written_in_bash_is_served() {
     let args = ["--bd", program.to_str().unwrap()];
     let worker = Running::start(&mut worker(&socket, "echo", &args));
     assert_eq!(worker.ended(), Some(0));
-    let heard = std::fs::read_to_string(&witness).unwrap();
-    let heard: Vec<Value> = heard
+    let messages = std::fs::read_to_string(&witness).unwrap();
+    let messages: Vec<Value> = messages
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let types: Vec<_> = heard
+    let types: Vec<_> = messages
         .iter()
         .map(|it| it["type"].as_str().unwrap())
         .collect();
@@ -133,11 +133,14 @@ fn an_orchestrator_written_in_bash_is_served() {
         types,
         ["READY", "DONE", "READY", "FAILED", "READY", "READY"]
     );
-    assert_eq!(heard[1]["issue_id"], "beads-workers-abc");
+    assert_eq!(messages[1]["issue_id"], "beads-workers-abc");
     assert!(
-        heard[3]["error"].as_str().unwrap().contains("begins with"),
+        messages[3]["error"]
+            .as_str()
+            .unwrap()
+            .contains("begins with"),
         "{}",
-        heard[3]
+        messages[3]
     );
     let calls = std::fs::read_to_string(&calls).unwrap();
     assert_eq!(
@@ -181,7 +184,7 @@ fn a_worker_does_not_start_without_its_handler() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("no_such_handler"), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("no_such_handler"), "{message}");
     assert!(output.stdout.is_empty());
 }

@@ -1,6 +1,6 @@
 # A worker as in the document of beads-workers: reads from its orchestrator, writes to it, and
-# understands messages with jq. Its first argument is its name; WITNESS is the file it notes in what
-# it does. A task whose title begins with "fail" fails.
+# parses messages with jq. Its first argument is its name; it logs what it does to the file WITNESS.
+# A task whose title begins with "fail" fails.
 worker_id=$1
 
 ready() {

@@ -1,5 +1,5 @@
-//! Bombs: what is small to send and would cost the host much time or memory. Eight well-behaved jobs
-//! at a time go on beside them, and the host's memory returns to its earlier size.
+//! Bombs: small input that would cost the host much time or memory. Eight well-behaved jobs at a time
+//! continue meanwhile, and the host's memory returns to its earlier size.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn expensive() -> Own {
     own
 }
 
-/// The checks of 40 clients that have gone hold up neither other jobs nor the end of the host.
+/// The checks of 40 disconnected clients delay neither other jobs nor the end of the host.
 #[test]
 fn checks_end_with_their_clients() {
     let own = expensive();
@@ -108,7 +108,7 @@ fn checks_that_wait_end_with_their_clients() {
             let linger = is_reset.then_some(Duration::ZERO);
             set_socket_linger(&stream, linger).unwrap();
         }
-        // This one waits for its turn behind those that still wait.
+        // This one waits for its turn behind the others.
         let job = json!({"handler": "by_hand", "params": bombs::expensive_params()});
         assert_eq!(client.post("/api/v1/jobs", &job).unwrap().status, 422);
         let count = refused(&client) - before;
@@ -116,7 +116,7 @@ fn checks_that_wait_end_with_their_clients() {
     }
 }
 
-/// A list of all that is wrong with these 60 kB would have ten million entries, and several GB.
+/// A list of all violations in these 60 kB would have ten million entries, and several GB.
 #[test]
 fn params_with_many_violations_use_little_memory() {
     let own = own();
@@ -137,7 +137,7 @@ fn params_with_many_violations_use_little_memory() {
     assert_memory_returns(&own, before);
 }
 
-/// Superseded schemas give their memory back.
+/// Superseded schemas release their memory.
 #[test]
 fn superseded_schemas_leave_no_memory() {
     let own = own();

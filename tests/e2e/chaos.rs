@@ -1,6 +1,6 @@
 //! Hosts on one real `PostgreSQL` server, while hosts are killed and stopped, the server crashes, and
 //! connections are dropped, delayed and cut in the middle of a commit. Every acknowledged job ends exactly
-//! once, never runs twice at one instant, and every wait is answered.
+//! once, never runs in two places at once, and every wait is answered.
 //!
 //! `HOST_CHAOS_SEED` repeats a run, `HOST_CHAOS_SECONDS` makes it longer.
 
@@ -24,13 +24,13 @@ const HOSTS: usize = 3;
 /// How many clients enqueue and wait at once.
 const CLIENTS: u64 = 24;
 
-/// For how long things go wrong.
+/// How long faults are injected.
 const SECONDS: u64 = 45;
 
-/// How long anything may take while they do, and how long everything after it.
+/// The limit for every wait meanwhile, and for everything after it.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// A small generator, so that a seed repeats what is chosen (splitmix64).
+/// A small generator (splitmix64), so that a seed repeats all choices.
 struct Dice(u64);
 
 impl Dice {
@@ -48,7 +48,7 @@ fn setting(name: &str, default: u64) -> u64 {
     stated.map_or(default, |text| text.parse().unwrap())
 }
 
-/// One host, and what is between it and the server.
+/// One host, and the proxy between it and the server.
 struct Place {
     data: TempDir,
     proxy: Faulty,
@@ -110,7 +110,7 @@ fn options(data: &Path, socket: &Path) -> Options {
     options
 }
 
-/// The clients and what they have been told.
+/// The clients and the answers they got.
 struct Load<'a> {
     places: &'a [Place],
     seed: u64,
@@ -120,7 +120,7 @@ struct Load<'a> {
     acknowledged: Mutex<BTreeMap<String, String>>,
 }
 
-/// Stops the clients when it is dropped, whatever the test found.
+/// Stops the clients when dropped, whether or not the test passed.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -130,7 +130,7 @@ impl Drop for Stopping<'_> {
 }
 
 impl Load<'_> {
-    /// Asks one host after the other until one answers with one of the statuses.
+    /// Tries one host after the other until one answers with one of the statuses.
     fn ask(
         &self,
         dice: &mut Dice,
@@ -153,7 +153,7 @@ impl Load<'_> {
         })
     }
 
-    /// Enqueues jobs, two with each key, and waits for some, until it is stopped.
+    /// Enqueues jobs, two with each key, and waits for some, until stopped.
     fn run(&self, client: u64) {
         let mut dice = Dice(self.seed ^ (client + 1));
         let mut last: Option<String> = None;
@@ -204,7 +204,7 @@ fn has_ended(job: &Value) -> bool {
     ["completed", "cancelled", "discarded"].contains(&job["state"].as_str().unwrap())
 }
 
-/// Lets things go wrong, one after the other.
+/// Injects faults, one after the other.
 fn harm(dice: &mut Dice, cluster: &mut Cluster, places: &[Place]) {
     let place = &places[usize::try_from(dice.roll(HOSTS as u64)).unwrap()];
     match dice.roll(9) {
@@ -237,14 +237,14 @@ fn harm(dice: &mut Dice, cluster: &mut Cluster, places: &[Place]) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long things go wrong is what is tested"
+    reason = "the duration of a fault is part of the test"
 )]
 fn pause(dice: &mut Dice, ms_max: u64) {
     std::thread::sleep(Duration::from_millis(dice.roll(ms_max)));
 }
 
-/// The log is the witness: no attempt wrote anything after the first line of the next one. By the clock of
-/// the machine, which all hosts have in common.
+/// The log is the witness: no attempt wrote anything after the first line of the next one, by the machine's
+/// clock, which all hosts share.
 fn assert_one_at_a_time(client: &Client, id: &str) {
     let mut spans: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     for line in client.items(&format!("/api/v1/jobs/{id}/logs")) {
@@ -330,10 +330,14 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     });
     println!("{} jobs on {HOSTS} hosts", jobs.len());
     let ids: BTreeSet<_> = jobs.iter().map(|job| job["id"].as_str().unwrap()).collect();
-    let told: BTreeSet<_> = acknowledged.values().map(String::as_str).collect();
+    let jobs_of_keys: BTreeSet<_> = acknowledged.values().map(String::as_str).collect();
     assert_eq!(ids.len(), jobs.len(), "no job is there twice");
-    assert_eq!(told.len(), acknowledged.len(), "no job has two keys");
-    assert_eq!(told, ids, "no job is lost, and there are no others");
+    assert_eq!(
+        jobs_of_keys.len(),
+        acknowledged.len(),
+        "no job has two keys"
+    );
+    assert_eq!(jobs_of_keys, ids, "no job is lost, and there are no others");
     for job in &jobs {
         assert_ended_once(&client, job);
     }

@@ -1,5 +1,5 @@
-//! Files of the data directory that are damaged or gone: the host repairs what it can make again, and
-//! refuses to start without what it cannot.
+//! Damaged or missing files of the data directory: the host recreates what it can, and refuses to start
+//! without the rest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ fn refused(data: &Path) -> Output {
     output
 }
 
-/// Starts a host that has compiled all that is in its cache.
+/// Starts a host that compiles everything in its cache itself.
 fn compiling() -> Own {
     own_with(|options| options.compiles_all = true)
 }
 
-/// `host store check` finds damage and says these words.
+/// `host store check` finds damage and prints these words.
 fn finds(data: &Path, words: &str) {
     let check = Command::new(host_tests::server::host())
         .args(["store", "check", "--data"])
@@ -39,7 +39,7 @@ fn finds(data: &Path, words: &str) {
     assert_eq!(check.status.code(), Some(1));
 }
 
-fn said(output: &Output) -> String {
+fn message(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -120,8 +120,8 @@ impl Cached {
         found
     }
 
-    /// Puts the code of another component where the host looks for this one's, with a note that says so.
-    /// Its seal is that of one of the two notes: who writes in the cache cannot make another.
+    /// Puts the code of another component in place of this one's, with a matching note. Its seal comes from
+    /// one of the two notes, because an attacker with access to the cache cannot make a new one.
     fn replace(&self, other: &Self, keeps_seal: bool) {
         let read =
             |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
@@ -167,7 +167,7 @@ fn compiled_code_that_the_host_did_not_compile_is_compiled_again() {
         assert_first_attempt_completes(&server.client());
         assert_eq!(server.stop(), Some(0));
     }
-    // A key that is not the host's own makes all that was compiled worth nothing.
+    // With a foreign key, all compiled components are void.
     fs::write(data.path().join("cache.key"), [7; 32]).unwrap();
     let server = Server::start(&Options::new(data.path()));
     assert_first_attempt_completes(&server.client());
@@ -181,9 +181,9 @@ fn a_store_that_is_gone_is_not_replaced_without_a_word() {
     let store = data.path().join("host.db");
     fs::remove_file(&store).unwrap();
     for _ in 0..2 {
-        let said = said(&refused(data.path()));
+        let message = message(&refused(data.path()));
         for word in ["host.db", "logs.db", "cache", "--fresh"] {
-            assert!(said.contains(word), "{word} is not in: {said}");
+            assert!(message.contains(word), "{word} is not in: {message}");
         }
         fs::write(&store, b"").unwrap();
     }
@@ -227,10 +227,10 @@ fn a_damaged_store_is_refused_with_the_name_of_its_table() {
     // Page 1 is the header and the list of tables.
     bytes[4096..3 * 4096].fill(0);
     fs::write(&store, bytes).unwrap();
-    // What a host leaves that is killed.
+    // The files that a killed host leaves.
     fs::write(data.path().join("host.db-wal"), b"cut off").unwrap();
-    let said = said(&refused(data.path()));
-    assert!(said.contains("the table "), "{said}");
+    let message = message(&refused(data.path()));
+    assert!(message.contains("the table "), "{message}");
     finds(data.path(), "the table ");
 }
 
@@ -260,7 +260,7 @@ fn a_host_whose_data_directory_was_moved_takes_no_jobs_until_it_is_back() {
     assert_first_attempt_completes(&client);
 }
 
-/// Two readers of the same log: the host that starts, and the check.
+/// Both read the same log: the starting host and the check.
 #[test]
 fn a_changed_bit_in_the_log_of_a_killed_host_is_named() {
     let Own { server, data } = compiling();
@@ -275,10 +275,10 @@ fn a_changed_bit_in_the_log_of_a_killed_host_is_named() {
     let mut bytes = fs::read(&log).unwrap();
     bytes[32 + 24 + 1_000] ^= 1;
     fs::write(&log, bytes).unwrap();
-    let said = said(&refused(data.path()));
+    let message = message(&refused(data.path()));
     assert!(
-        said.contains("host.db-wal") && said.contains("frame 1 "),
-        "{said}"
+        message.contains("host.db-wal") && message.contains("frame 1 "),
+        "{message}"
     );
     finds(data.path(), "host.db-wal");
 }

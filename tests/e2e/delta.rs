@@ -48,7 +48,7 @@ impl Host {
         answer.unwrap().body["items"].clone()
     }
 
-    /// Returns everything that the host has written to its log.
+    /// Returns the host's log.
     fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("data/serve.log")).unwrap()
     }
@@ -80,12 +80,12 @@ fn a_runner_executes_a_job_and_the_job_shows_it() {
     );
     assert_eq!(
         runner
-            .tell("ack-lease", &lease, json!({"job_id": id}))
+            .report("ack-lease", &lease, json!({"job_id": id}))
             .status,
         200
     );
     let beat = json!({"progress": {"percent": 35, "current_step": "make"}, "log_cursor": {"bytes_sent": 9}});
-    assert_eq!(runner.tell("heartbeat", &lease, beat).status, 200);
+    assert_eq!(runner.report("heartbeat", &lease, beat).status, 200);
     let shown = client.job(&id);
     assert_eq!(
         shown["progress"],
@@ -94,7 +94,10 @@ fn a_runner_executes_a_job_and_the_job_shows_it() {
     assert_eq!(runner.log(&lease, 0, "Running\nall ").status, 200);
     assert_eq!(runner.log(&lease, 12, "tests\n").body["next_offset"], 18);
     let end = json!({"status": "SUCCEEDED", "exit_code": 0, "summary": "All passed."});
-    assert_eq!(runner.tell("complete", &lease, end).body["accepted"], true);
+    assert_eq!(
+        runner.report("complete", &lease, end).body["accepted"],
+        true
+    );
     let job = client.wait(&id);
     assert_eq!(job["state"], "completed");
     assert_eq!(job["result"]["summary"], "All passed.");
@@ -127,14 +130,20 @@ fn leases_survive_a_killed_host_and_a_lost_runner_changes_nothing() {
         (&kept_lease["job_id"], &lost_lease["job_id"]),
         (&json!(kept), &json!(lost))
     );
-    assert_eq!(alive.tell("ack-lease", &kept_lease, json!({})).status, 200);
-    assert_eq!(silent.tell("ack-lease", &lost_lease, json!({})).status, 200);
+    assert_eq!(
+        alive.report("ack-lease", &kept_lease, json!({})).status,
+        200
+    );
+    assert_eq!(
+        silent.report("ack-lease", &lost_lease, json!({})).status,
+        200
+    );
 
     let host = host.kill();
     let (alive, silent) = (host.runner("alive"), host.runner("silent"));
     assert_eq!(host.client().job(&kept)["state"], "running");
-    // The runner of the first job goes on; the other says nothing until its lease is over and a second
-    // runner has the job.
+    // The runner of the first job continues. The other is silent until its lease is over and a second runner
+    // has the job.
     let second = host.runner("second");
     let again = std::thread::scope(|scope| {
         let waits = scope.spawn(|| second.lease());
@@ -144,7 +153,7 @@ fn leases_survive_a_killed_host_and_a_lost_runner_changes_nothing() {
             || {
                 assert_eq!(
                     alive
-                        .tell("heartbeat", &kept_lease, json!({"wait_seconds": 1}))
+                        .report("heartbeat", &kept_lease, json!({"wait_seconds": 1}))
                         .status,
                     200
                 );
@@ -155,9 +164,9 @@ fn leases_survive_a_killed_host_and_a_lost_runner_changes_nothing() {
     });
     assert_eq!(again["job_id"], lost);
     assert_ne!(again["lease_id"], lost_lease["lease_id"]);
-    assert_eq!(second.tell("ack-lease", &again, json!({})).status, 200);
+    assert_eq!(second.report("ack-lease", &again, json!({})).status, 200);
     for path in ["heartbeat", "complete"] {
-        let late = silent.tell(path, &lost_lease, json!({"status": "FAILED"}));
+        let late = silent.report(path, &lost_lease, json!({"status": "FAILED"}));
         assert_eq!(
             (late.status, &late.body["type"]),
             (409, &json!("StaleLease")),
@@ -165,7 +174,7 @@ fn leases_survive_a_killed_host_and_a_lost_runner_changes_nothing() {
         );
     }
     for (runner, lease, id) in [(&alive, &kept_lease, &kept), (&second, &again, &lost)] {
-        let end = runner.tell("complete", lease, json!({"status": "SUCCEEDED"}));
+        let end = runner.report("complete", lease, json!({"status": "SUCCEEDED"}));
         assert_eq!(end.status, 200, "{end:?}");
         assert_eq!(host.client().wait(id)["state"], "completed");
     }

@@ -150,7 +150,7 @@ fn the_runners_of_a_killed_host_are_gone_and_their_jobs_run_again() {
     assert!(!first.join("run.partial/lease.json").exists());
     assert!(attempts(&client, &id)[0].ends_with(" lost"));
     let second = runner(&client);
-    // A host that is told to stop ends its runners.
+    // A stopping host ends its runners.
     assert_eq!(server.stop(), Some(0));
     assert!(!is_alive(second));
 }

@@ -1,4 +1,4 @@
-//! The real `host worker delta` and the runner role of `host serve`, against a real host.
+//! The real `host worker delta` and the worker role of `host serve`, against a real host.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -113,11 +113,11 @@ fn a_worker_leases_jobs_over_the_network_until_it_is_told_to_stop() {
     assert_eq!(failed["state"], "discarded", "{failed}");
     let message = failed["failure"]["message"].as_str().unwrap();
     assert!(message.contains("make test"), "{message}");
-    // A cancel reaches the guest at once, for the worker's heartbeats wait for it.
+    // A cancel reaches the guest at once, because the worker's heartbeats wait for it.
     let endless = json!([{"run": "wasm:sleep", "with": {"ms": 600_000}}]);
     let id = client.enqueue(&job(&endless));
     let second = client.enqueue(&job(&endless));
-    // The second heartbeat tells the step.
+    // The second heartbeat names the step.
     is_running(&client, &id);
     is_running(&client, &second);
     let cancel = client.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}));
@@ -130,7 +130,7 @@ fn a_worker_leases_jobs_over_the_network_until_it_is_told_to_stop() {
     assert_eq!(code, Some(0), "{log}");
 }
 
-/// Writes a lease as an orchestrator hands it out, and returns its job.
+/// Writes a lease as an orchestrator would, and returns its job.
 fn lease_file(server: &Server, folder: &Path, steps: &Value) -> (String, Value) {
     let id = server.client().enqueue(&job(steps));
     let lease = Runner::new(server.address(), "r1").lease();
@@ -139,7 +139,7 @@ fn lease_file(server: &Server, folder: &Path, steps: &Value) -> (String, Value) 
     (id, lease)
 }
 
-/// Starts the worker as the orchestrator of the project launches its runner.
+/// Starts the worker as the project's orchestrator launches its runner.
 fn launched(server: &Server, folder: &Path) -> Worker {
     let url = format!("http://{}", server.address());
     let (lease, log) = (folder.join("lease.json"), folder.join("job.log"));
@@ -192,7 +192,7 @@ fn a_worker_whose_lease_is_over_stops_and_fails() {
             .body;
         attempts["progress"].is_object().then_some(())
     });
-    // Stopped for longer than its lease, it learns when it goes on that the lease is over.
+    // Suspended for longer than its lease, it learns on resuming that the lease is over.
     let pid = Pid::from_child(&worker.0);
     kill_process(pid, Signal::STOP).unwrap();
     eventually("the lease to run out", WAIT_MAX, || {

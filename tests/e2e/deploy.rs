@@ -1,5 +1,4 @@
-//! Which components are accepted and which are refused at deploy; and that running attempts keep their
-//! revision.
+//! Which components a deploy accepts and refuses, and that running attempts keep their revision.
 
 use std::time::Duration;
 

@@ -69,7 +69,7 @@ fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
         }
         for kill in 1..=KILLS {
             let enough = kill * JOBS / (KILLS + 1);
-            eventually("the load to go on", Duration::from_mins(2), || {
+            eventually("the load to continue", Duration::from_mins(2), || {
                 (load.acknowledged.lock().unwrap().len() >= enough).then_some(())
             });
             server.kill();

@@ -1,4 +1,4 @@
-//! The stream of events of a real host, whose changes are in its store.
+//! The event stream of a real host, whose changes are in its store.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn a_listener_that_comes_back_hears_what_it_missed() {
         told("available") && told("running") && told("completed"),
         "{missed}"
     );
-    // An id that this host never gave: what was missed is not known.
+    // An id that this host never issued: what was missed is unknown.
     let strange = stream(&address, id, Some(u64::MAX));
     assert!(strange.contains("event: gap"), "{strange}");
     assert_eq!(host.server.stop(), Some(0));
@@ -49,7 +49,7 @@ fn a_listener_that_comes_back_hears_what_it_missed() {
 /// How much the host's memory may grow, in bytes.
 const MEMORY_SLACK_BYTES: u64 = 24 << 20;
 
-/// Each is sent several MB that it never reads.
+/// Each gets several MB that it never reads.
 #[test]
 fn listeners_that_never_read_use_little_memory_and_are_closed() {
     const LISTENERS: usize = 50;
@@ -79,7 +79,7 @@ fn listeners_that_never_read_use_little_memory_and_are_closed() {
         stream
     };
     let listeners: Vec<_> = (0..LISTENERS).map(|_| listener()).collect();
-    eventually("all to be heard", Duration::from_mins(1), || {
+    eventually("all to be connected", Duration::from_mins(1), || {
         (open() >= others + LISTENERS).then_some(())
     });
     let mut most = 0;

@@ -1,4 +1,4 @@
-//! What cells have of the host, and what manifests may grant.
+//! What cells see of the host, and what manifests may grant.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ fn status(pid: u32) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns whether this machine lets this user have namespaces. The host is not asked.
+/// Returns whether this machine allows this user namespaces, without asking the host.
 fn has_namespaces(is_root: bool) -> bool {
     let mut command = Command::new("unshare");
     if !is_root {
@@ -66,7 +66,7 @@ fn cells_have_nothing_of_the_host() {
         let own = status["NSpid"].split_whitespace().last();
         assert_eq!(own, Some("1"), "it is alone among its processes");
         if !is_root {
-            // The kernel shows others nothing more of a process that cannot be dumped.
+            // The kernel shows others nothing more of a non-dumpable process.
             let users = |pid: u32| fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap();
             assert_ne!(users(cell), users(pid), "it has users of its own");
             continue;
@@ -80,17 +80,17 @@ fn cells_have_nothing_of_the_host() {
     }
 }
 
-/// Makes a folder whose file `/etc/passwd` a guest looks for.
+/// Makes a folder with a file `etc/passwd` for a guest to read.
 pub(crate) fn folder() -> TempDir {
     let folder = TempDir::new().unwrap();
-    // Cells of root are another user.
+    // Cells of root run as another user.
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir(folder.path().join("etc")).unwrap();
     fs::write(folder.path().join("etc/passwd"), "x").unwrap();
     folder
 }
 
-/// Asks for a variable and for the folder.
+/// Asks for a variable and the folder.
 pub(crate) fn manifest(folder: &TempDir) -> String {
     let host = folder.path().display();
     format!(
@@ -151,8 +151,8 @@ fn a_host_that_would_grant_its_own_files_does_not_start() {
             .arg(data.path())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{root}: {said}");
-        assert!(said.contains("grants.read_roots"), "{root}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{root}: {message}");
+        assert!(message.contains("grants.read_roots"), "{root}: {message}");
     }
 }

@@ -210,7 +210,7 @@ fn guests_that_trap_or_exit_end_only_themselves() {
     );
 }
 
-/// How many attempts look for what those before them have left.
+/// How many attempts look for remains of earlier ones.
 const ATTEMPTS: usize = 50;
 
 #[test]
@@ -246,7 +246,7 @@ fn malformed_components_end_only_themselves() {
     let own = own();
     let client = own.server.client();
     for name in ["good"].into_iter().chain(bombs::MALFORMED) {
-        // Only what loops must end by its time.
+        // Only endless loops must end by their time limit.
         let limits = name.ends_with("-loop").then_some(bombs::MALFORMED_LIMITS);
         let component = from_wat::component(name);
         let answer = client.deploy(name, &component, limits).unwrap();

@@ -1,4 +1,4 @@
-//! Cells of one component each, seen from outside: what the kernel has mapped in them.
+//! Cells of one component each, seen from outside: the files mapped into them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ fn compiled(data: &Path) -> BTreeSet<u64> {
     files.collect()
 }
 
-/// Returns which files each cell has mapped. A cell that has ended has none.
+/// Returns the files that each cell has mapped. A cell that has ended has none.
 fn mapped(host: u32) -> BTreeMap<u32, BTreeSet<u64>> {
     let cells = children(host).into_iter();
     let cells = cells.filter(|child| command(*child).contains("cell run"));
@@ -30,7 +30,7 @@ fn mapped(host: u32) -> BTreeMap<u32, BTreeSet<u64>> {
         .collect()
 }
 
-/// Returns which files a process has mapped, if it has not ended.
+/// Returns the files that a process has mapped, if it has not ended.
 fn mapped_in(process: u32) -> Option<BTreeSet<u64>> {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
     let inode = |line: &str| line.split_whitespace().nth(4)?.parse().ok();
@@ -77,7 +77,7 @@ fn no_two_components_share_a_cell() {
         }
     }
     if !rustix::process::geteuid().is_root() {
-        eprintln!("only root sees what a process that cannot be dumped has mapped");
+        eprintln!("only root sees the mappings of a non-dumpable process");
         return;
     }
     let seen: BTreeSet<u64> = had.values().flatten().copied().collect();
@@ -85,7 +85,7 @@ fn no_two_components_share_a_cell() {
     assert!(had.values().all(|files| files.len() <= 1), "{had:?}");
 }
 
-/// The same jobs with cells that are shared show that the test above sees what it looks for.
+/// The same jobs in shared cells prove that the test above can detect sharing.
 #[test]
 fn components_share_cells_unless_told_otherwise() {
     let own = crate::fixture::own();

@@ -1,4 +1,4 @@
-//! What a host refuses because there is too much of it already.
+//! Requests that a host refuses because a limit is reached.
 
 use host_tests::{Options, Server, guests};
 use serde_json::json;

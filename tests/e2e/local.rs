@@ -18,7 +18,7 @@ impl Drop for Host {
     }
 }
 
-/// Starts a host that listens on `socket` alone, and returns its `ready` line.
+/// Starts a host that listens only on `socket`, and returns its `ready` line.
 fn start(data: &TempDir, socket: &str) -> (Host, String) {
     let mut host = Host(
         Command::new(host())
@@ -61,11 +61,11 @@ fn the_api_on_a_local_socket_is_for_its_user_alone() {
             std::os::unix::fs::PermissionsExt::from_mode(0o755),
         )
         .unwrap();
-        // The program may be where that user cannot execute it.
+        // That user may be unable to execute the program in its folder.
         if let Ok(refused) = queues(&socket, Some(65_534)) {
-            let said = String::from_utf8_lossy(&refused.stderr);
-            assert_eq!(refused.status.code(), Some(6), "{said}");
-            assert!(said.contains("Permission denied"), "{said}");
+            let message = String::from_utf8_lossy(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(6), "{message}");
+            assert!(message.contains("Permission denied"), "{message}");
         }
     }
     let other = TempDir::new().unwrap();
@@ -75,10 +75,10 @@ fn the_api_on_a_local_socket_is_for_its_user_alone() {
     kill_process(pid, Signal::TERM).unwrap();
     assert!(host.0.wait().unwrap().success());
     assert!(!std::path::Path::new(&socket).exists());
-    let said = queues(&socket, None).unwrap();
-    let said = String::from_utf8_lossy(&said.stderr);
+    let message = queues(&socket, None).unwrap();
+    let message = String::from_utf8_lossy(&message.stderr);
     assert!(
-        said.contains("unix://") && said.contains("host serve"),
-        "{said}"
+        message.contains("unix://") && message.contains("host serve"),
+        "{message}"
     );
 }

@@ -1,4 +1,4 @@
-//! Well-behaved jobs beside what a test does to the host.
+//! Well-behaved jobs that run while a test attacks the host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ pub(crate) fn assert_all_succeed(client: &Client, jobs: &[String], beside: &str)
     }
 }
 
-/// Well-behaved jobs, again and again, in a thread of their own.
+/// A thread that keeps running well-behaved jobs.
 pub(crate) struct Neighbours {
     ends: Arc<AtomicBool>,
     rounds: JoinHandle<()>,
@@ -43,12 +43,12 @@ impl Neighbours {
     /// Starts them. The first round has ended when this returns.
     pub(crate) fn start(own: &Own) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
-        let (told, client) = (Arc::clone(&ends), own.server.client());
+        let (is_over, client) = (Arc::clone(&ends), own.server.client());
         assert_all_succeed(&client, &good_jobs(&client), "nothing");
         let rounds = std::thread::spawn(move || {
             loop {
                 assert_all_succeed(&client, &good_jobs(&client), "bombs");
-                if told.load(Ordering::Relaxed) {
+                if is_over.load(Ordering::Relaxed) {
                     break;
                 }
             }
@@ -56,7 +56,7 @@ impl Neighbours {
         Self { ends, rounds }
     }
 
-    /// Ends them after the round that is under way. Panics if a job did not succeed at its first attempt.
+    /// Stops them after the current round. Panics if a job did not succeed at its first attempt.
     pub(crate) fn end(self) {
         self.ends.store(true, Ordering::Relaxed);
         self.rounds.join().expect("every good job succeeds");

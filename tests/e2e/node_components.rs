@@ -1,5 +1,5 @@
-//! Components among nodes: what is deployed on one runs on the others, which say whether they can run it. One
-//! that cannot leaves the jobs to those that can.
+//! Components on several nodes: what is deployed on one runs on the others, which report whether they can run
+//! it. A node that cannot leaves the jobs to others.
 
 use std::process::{Command, Output};
 
@@ -24,8 +24,8 @@ fn deploy(server: &Server, more: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Returns what each node says of the component, sorted: its state there, and why it cannot run it.
-fn said(client: &Client) -> Vec<(String, String)> {
+/// Returns what each node reports about the component, sorted: its state there, and why it cannot run it.
+fn reported(client: &Client) -> Vec<(String, String)> {
     let shown = client.get(COMPONENT).unwrap().body;
     let nodes = shown["nodes"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -35,18 +35,18 @@ fn said(client: &Client) -> Vec<(String, String)> {
     all
 }
 
-/// Waits until one node can run the component, and another says why it cannot.
+/// Waits until one node can run the component and another reports why it cannot.
 fn fails_elsewhere(client: &Client, why: &str) {
     eventually("the other node cannot run it", TAKEN_WITHIN, || {
-        let said = said(client);
-        let [(failed, reason), (ready, _)] = said.as_slice() else {
+        let reported = reported(client);
+        let [(failed, reason), (ready, _)] = reported.as_slice() else {
             return None;
         };
         (failed == "failed" && reason.contains(why) && ready == "ready").then_some(())
     });
 }
 
-/// Runs jobs that are enqueued at both nodes. None of them has been where it cannot run.
+/// Runs jobs that are enqueued at both nodes. None of them ran on the node that cannot run it.
 fn runs_elsewhere(clients: [&Client; 2]) {
     let job = json!({"handler": "echo", "params": [1]});
     let ids = (0..20).map(|n| clients[n % 2].enqueue(&job));
@@ -61,11 +61,11 @@ fn runs_elsewhere(clients: [&Client; 2]) {
     }
 }
 
-/// Waits until a node says that two can run the component. What it says of the other is as old as the heartbeat
-/// of that one.
+/// Waits until a node reports that two can run the component. Its view of the other is as old as that node's
+/// heartbeat.
 fn is_ready_on_both(client: &Client) {
     eventually("both nodes can run it", TAKEN_WITHIN, || {
-        (said(client) == [ready(), ready()]).then_some(())
+        (reported(client) == [ready(), ready()]).then_some(())
     });
 }
 
@@ -82,7 +82,7 @@ fn a_deploy_waits_until_all_nodes_can_run_it() {
     let answer = client.deploy("basics", &component, None).unwrap();
     assert_eq!((answer.status, &answer.body["nodes_all"]), (201, &json!(2)));
     assert!(answer.body["nodes_ready"].as_u64() >= Some(1), "{answer:?}");
-    // The other one knows the handlers at once, and compiles meanwhile.
+    // The other one knows the handlers at once, and still compiles.
     let id = its_client.enqueue(&json!({"handler": "echo", "params": [1]}));
     let handler = its_client.get("/api/v1/handlers/echo").unwrap();
     assert_eq!(handler.status, 200, "{}", handler.body);
@@ -95,14 +95,14 @@ fn a_deploy_waits_until_all_nodes_can_run_it() {
     }
     let again = client.deploy("basics", &component, None).unwrap();
     assert_eq!((again.status, &again.body["nodes_ready"]), (200, &json!(2)));
-    // A node that has gone is not waited for.
+    // A deploy does not wait for a node that is gone.
     other.kill();
     let manifest = "[defaults]\ntimeout_seconds = 60\n";
     let next = client.deploy("basics", &component, Some(manifest)).unwrap();
     assert_eq!((next.status, &next.body["revision"]), (201, &json!(2)));
     let waited = deploy(&server, &["--timeout", "60s", "--wait-nodes=3m"]);
     assert_eq!(waited.status.code(), Some(0), "{waited:?}");
-    assert_eq!(said(&client), [ready()]);
+    assert_eq!(reported(&client), [ready()]);
 }
 
 #[test]
@@ -124,21 +124,21 @@ fn a_node_that_cannot_compile_leaves_jobs_to_others_and_says_why() {
     fails_elsewhere(&its_client, "limits.cache_mib");
     runs_elsewhere([&client, &its_client]);
 
-    // Nobody is left who can run it.
+    // No node is left that can run it.
     assert_eq!(server.stop(), Some(0));
     let id = its_client.enqueue(&json!({"handler": "echo", "params": [2]}));
-    eventually("the job says why it waits", TAKEN_WITHIN, || {
+    eventually("the job shows why it waits", TAKEN_WITHIN, || {
         let job = its_client.job(&id);
         let why = job["waits_because"].as_str()?;
-        let is_said = why.contains("component basics") && why.contains("limits.cache_mib");
-        (job["state"] == "available" && is_said).then_some(())
+        let is_shown = why.contains("component basics") && why.contains("limits.cache_mib");
+        (job["state"] == "available" && is_shown).then_some(())
     });
     std::fs::remove_file(&junk).unwrap();
-    // Deployed again it is tried at once, and by itself a minute later.
+    // A new deploy is tried at once; otherwise the node tries again after a minute.
     let again = deploy(&other, &[]);
     assert_eq!(again.status.code(), Some(0), "{again:?}");
     assert_eq!(its_client.wait(&id)["result"], json!([2]));
-    assert_eq!(said(&its_client), [ready()]);
+    assert_eq!(reported(&its_client), [ready()]);
 }
 
 #[test]
@@ -151,18 +151,18 @@ fn a_node_that_lacks_a_grant_leaves_jobs_to_others() {
     assert_eq!(deployed.status.code(), Some(0), "{deployed:?}");
     fails_elsewhere(&its_client, "PLACE");
     runs_elsewhere([&client, &its_client]);
-    // Without the grant, the other runs them as well.
+    // Without the grant, the other node can run them, too.
     let deployed = deploy(&server, &["--wait-nodes=3m"]);
     assert_eq!(deployed.status.code(), Some(0), "{deployed:?}");
     is_ready_on_both(&its_client);
 }
 
-/// A host that has its store alone is the only node.
+/// A host with its own store is the only node.
 #[test]
 fn a_host_alone_shows_itself() {
     let data = TempDir::new().unwrap();
     let server = Server::start(&Options::new(data.path()));
     let waited = deploy(&server, &["--wait-nodes"]);
     assert_eq!(waited.status.code(), Some(0), "{waited:?}");
-    assert_eq!(said(&server.client()), [ready()]);
+    assert_eq!(reported(&server.client()), [ready()]);
 }

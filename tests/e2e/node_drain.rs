@@ -1,4 +1,4 @@
-//! Nodes that are looked at, and drained: one starts no more jobs, and others run the rest.
+//! Listing and draining nodes: a drained node starts no more jobs, and others run the rest.
 
 use host_tests::{Client, Options, Server, eventually};
 use serde_json::{Value, json};
@@ -61,10 +61,10 @@ fn each_node_shows_all_of_them_and_what_they_run() {
         let listed = eventually("one of them runs it", TAKEN_WITHIN, || {
             let listed = nodes(client);
             let runs = listed.iter().map(|node| node["running"]["cells"].as_u64());
-            let is_said = listed
+            let is_listed = listed
                 .iter()
                 .all(|node| node["address"].is_string() && node["state"] == "live");
-            (is_said && runs.flatten().sum::<u64>() == 1).then_some(listed)
+            (is_listed && runs.flatten().sum::<u64>() == 1).then_some(listed)
         });
         assert_eq!(listed.len(), 2);
         for node in &listed {
@@ -82,7 +82,7 @@ fn each_node_shows_all_of_them_and_what_they_run() {
         assert_eq!(address(&two), other.address());
     }
     cancel(&client, &job);
-    // A dead node is silent first, and then gone; there is nothing to drain.
+    // A dead node is first silent, then gone; it cannot be drained.
     other.kill();
     until(&client, &two, "silent");
     until(&client, &two, "gone");
@@ -102,7 +102,7 @@ fn each_node_shows_all_of_them_and_what_they_run() {
     );
 }
 
-/// With hints, and without: what is asked of a node comes with its heartbeat.
+/// With hints and without: a node reads requests with its heartbeat.
 #[test]
 fn a_node_that_is_drained_ends_what_it_runs_and_others_do_the_rest() {
     for poll in ["false", "true"] {
@@ -143,7 +143,7 @@ fn a_node_that_is_drained_ends_what_it_runs_and_others_do_the_rest() {
         cancel(&client, &job);
         until(&its_client, &one, "drained");
 
-        // The one that answers: now nobody starts jobs.
+        // The node that answers: now no node starts jobs.
         let asked = ask(&its_client, &two, "drain");
         assert_eq!(asked["others_live"], 0);
         assert!(asked["note"].is_string(), "{asked}");
@@ -151,7 +151,7 @@ fn a_node_that_is_drained_ends_what_it_runs_and_others_do_the_rest() {
         let waiting = client.enqueue(&json!({"handler": "echo", "params": [1]}));
         assert_eq!(client.job(&waiting)["state"], "available");
 
-        // A node that starts again is as it was.
+        // A restarted node is still drained.
         drop(other);
         let other = second.start_with(&[("HOST_STORE_POLL", poll)]);
         let its_client = other.client();
@@ -164,7 +164,7 @@ fn a_node_that_is_drained_ends_what_it_runs_and_others_do_the_rest() {
     }
 }
 
-/// A host that has its store alone is the only node. Its jobs wait.
+/// A host with its own store is the only node. Its jobs wait.
 #[test]
 fn a_host_alone_is_drained_as_well() {
     let data = TempDir::new().unwrap();

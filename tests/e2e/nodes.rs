@@ -1,5 +1,5 @@
-//! Hosts that share a database: one that is killed, stopped or drained leaves its jobs to the others, and
-//! no job runs in two places at once.
+//! Hosts that share a database: a killed, suspended or stopped one leaves its jobs to the others, and no job
+//! runs in two places at once.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::events::stream;
 
-/// Longer than a node that is dead can stay unnoticed.
+/// Longer than a dead node can stay unnoticed.
 pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(40);
 
-/// A data directory, and what kind of host uses it.
+/// A data directory, and the kind of host that uses it.
 pub(crate) struct Node {
     data: TempDir,
     url: String,
@@ -137,7 +137,7 @@ pub(crate) fn knows(client: &Client) {
 #[test]
 fn jobs_of_a_new_handler_wait_for_nodes_that_still_compile_it() {
     let (first, second) = (Node::new("fresh"), Node::new("fresh"));
-    let deployed = first.start_with(&[("HOST_CELLS", "1"), ("HOST_CELL_SLOTS", "1")]);
+    let deployed = first.start_with(&[("HOST_CELLS_COUNT", "1"), ("HOST_CELLS_SLOTS", "1")]);
     let compiling = second.start_that_compiles(&[]);
     let client = deployed.client();
     deploy(&client);
@@ -150,7 +150,7 @@ fn jobs_of_a_new_handler_wait_for_nodes_that_still_compile_it() {
     knows(&compiling.client());
 }
 
-/// What a client does behind a load balancer: each request reaches another node.
+/// As behind a load balancer: each request reaches another node.
 #[test]
 fn any_node_answers_for_all() {
     let (first, second) = (Node::new("balanced"), Node::new("balanced"));
@@ -173,7 +173,7 @@ fn any_node_answers_for_all() {
         for [one, other] in [[0, 1], [1, 0]] {
             let id = clients[one].enqueue(&endless());
             runs(&clients[one], &id, 1);
-            // It is stopped in the cell of the other node, which reports it.
+            // It is stopped in the cell of the other node, which reports the end.
             let waiting = clients[other].clone();
             let waited = std::thread::spawn({
                 let id = id.clone();
@@ -191,7 +191,7 @@ fn any_node_answers_for_all() {
 #[test]
 fn a_node_with_room_runs_what_another_has_no_room_for() {
     let (first, second) = (Node::new("room"), Node::new("room"));
-    let small = first.start_with(&[("HOST_CELLS", "1"), ("HOST_CELL_SLOTS", "1")]);
+    let small = first.start_with(&[("HOST_CELLS_COUNT", "1"), ("HOST_CELLS_SLOTS", "1")]);
     deploy(&small.client());
     let long = small.client().enqueue(&endless());
     runs(&small.client(), &long, 1);
@@ -200,7 +200,7 @@ fn a_node_with_room_runs_what_another_has_no_room_for() {
         .client()
         .enqueue(&json!({"handler": "echo", "params": [5]}));
     assert_eq!(small.client().wait(&id)["result"], json!([5]));
-    // What one pauses or resumes, the other does not claim or claims.
+    // A pause or resume at one node also holds at the other.
     let verb = |server: &Server, verb: &str| {
         let answer = server
             .client()
@@ -231,12 +231,12 @@ fn the_stream_of_one_node_tells_of_jobs_of_another() {
         move || stream(&address, &id, Some(0))
     });
     cancel(&server.client(), &id);
-    let heard = listening.join().unwrap();
+    let events = listening.join().unwrap();
     for to in ["available", "running", "cancelled"] {
-        assert!(heard.contains(&format!("\"to\":\"{to}\"")), "{heard}");
+        assert!(events.contains(&format!("\"to\":\"{to}\"")), "{events}");
     }
     // The numbers are the same on all nodes.
-    assert_eq!(stream(server.address(), &id, Some(0)), heard);
+    assert_eq!(stream(server.address(), &id, Some(0)), events);
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
         (refused.status, &refused.body["code"]),
         (422, &json!("handler_not_found"))
     );
-    // A node says what it has with its next heartbeat.
+    // A node reports its runners with its next heartbeat.
     let id = eventually("a job for it is accepted", TAKEN_WITHIN, || {
         let answer = enqueue("own#echo");
         (answer.status == 201).then(|| answer.body["id"].as_str().unwrap().to_owned())
@@ -265,7 +265,7 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
 
     // All list it, with its node.
     let its_id = json!(second.id());
-    let own = eventually("all nodes list it, and say the same", TAKEN_WITHIN, || {
+    let own = eventually("all nodes list it in the same way", TAKEN_WITHIN, || {
         let list = |client: &Client| client.get("/api/v1/runners").unwrap().body;
         let listed = list(&client);
         let is_idle = listed["items"][0]["in_flight"] == 0;
@@ -279,7 +279,7 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
     let restart = client.post("/api/v1/runners/own/restart", &json!({}));
     assert_eq!(restart.unwrap().status, 422, "that is for its node to do");
 
-    // What was accepted when its node had just gone waits for it.
+    // A job that was accepted just after its node left waits for it.
     assert_eq!(with_runner.stop(), Some(0));
     let mut waiting = None;
     let refused = eventually("jobs for it are refused", TAKEN_WITHIN, || {
@@ -289,12 +289,12 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
         }
         (answer.status == 422).then_some(answer.body)
     });
-    let is_nowhere = |said: &Value| {
-        let said = said.as_str().unwrap_or_default();
+    let is_nowhere = |why: &Value| {
+        let why = why.as_str().unwrap_or_default();
         assert!(
-            said.starts_with("no live node has the runner \"own\"; the node ")
-                && said.ends_with(" had it last"),
-            "{said}"
+            why.starts_with("no live node has the runner \"own\"; the node ")
+                && why.ends_with(" had it last"),
+            "{why}"
         );
     };
     is_nowhere(&refused["detail"]);
@@ -307,17 +307,17 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
     }
 }
 
-/// Reads the stream of one job until it tells of this.
-fn hears(address: &str, job: &str, what: &str) {
+/// Reads the stream of one job until this event.
+fn wait_for_event(address: &str, job: &str, what: &str) {
     let mut stream = raw::connect(address);
     let request = format!("GET /api/v1/events?job={job} HTTP/1.0\r\nhost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
-    let mut heard = String::new();
+    let mut events = String::new();
     let mut chunk = [0; 1_024];
-    while !heard.contains(what) {
+    while !events.contains(what) {
         let read = stream.read(&mut chunk).unwrap();
-        assert!(read > 0, "{heard}");
-        heard.push_str(&String::from_utf8_lossy(&chunk[..read]));
+        assert!(read > 0, "{events}");
+        events.push_str(&String::from_utf8_lossy(&chunk[..read]));
     }
 }
 
@@ -333,23 +333,23 @@ fn every_node_shows_how_far_a_job_is() {
         clients.iter().for_each(knows);
         let id = clients[0].enqueue(&json!({"handler": "cooperate", "timeout_seconds": 3600}));
         for (server, client) in servers.iter().zip(&clients) {
-            let said = |job: &Value| {
+            let progress_of = |job: &Value| {
                 let message = job["progress"]["message"].as_str();
                 message
                     .map(str::to_owned)
                     .filter(|it| it.ends_with("rounds"))
             };
             let first = eventually("its progress is shown", TAKEN_WITHIN, || {
-                said(&client.job(&id))
+                progress_of(&client.job(&id))
             });
-            eventually("its progress goes on", TAKEN_WITHIN, || {
-                said(&client.job(&id)).filter(|now| *now != first)
+            eventually("its progress continues", TAKEN_WITHIN, || {
+                progress_of(&client.job(&id)).filter(|now| *now != first)
             });
             let listed = client.get("/api/v1/jobs?state=running").unwrap().body;
-            assert!(said(&listed["items"][0]).is_some(), "{listed}");
+            assert!(progress_of(&listed["items"][0]).is_some(), "{listed}");
             let waited = client.get(&format!("/api/v1/jobs/{id}/wait?timeout_seconds=0.001"));
-            assert!(said(&waited.unwrap().body).is_some());
-            hears(server.address(), &id, "event: progress");
+            assert!(progress_of(&waited.unwrap().body).is_some());
+            wait_for_event(server.address(), &id, "event: progress");
         }
         cancel(&clients[1], &id);
         let ended = clients
@@ -381,7 +381,7 @@ fn what_a_killed_node_ran_runs_once_more_on_another() {
     assert_eq!((server.stop(), other.stop()), (Some(0), Some(0)));
 }
 
-/// The orchestrator is stopped, so it can neither say that it lives nor stop its guests.
+/// The host process is suspended, so it can neither send heartbeats nor stop its guests.
 #[test]
 fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
     let (first, second) = (Node::new("stopped"), Node::new("stopped"));
@@ -396,7 +396,7 @@ fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
     let its_cells = cells(&server);
     assert!(!its_cells.is_empty());
     signal(&server, Signal::STOP);
-    // Not one attempt begins elsewhere while a guest is left.
+    // No attempt begins elsewhere while a guest is left.
     eventually("the cells of the stopped host end", TAKEN_WITHIN, || {
         let begun = ids.iter().any(|id| other.client().job(id)["attempt"] != 1);
         let left = its_cells.iter().any(|pid| is_alive(*pid));
@@ -407,7 +407,11 @@ fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
         runs(&other.client(), id, 2);
     }
     signal(&server, Signal::CONT);
-    assert_eq!(server.ended(), Some(8), "it says that it may start again");
+    assert_eq!(
+        server.ended(),
+        Some(8),
+        "it reports that it may start again"
+    );
     let server = first.start();
     let echo = json!({"handler": "echo", "params": [2]});
     assert_eq!(server.client().run(&echo)["result"], json!([2]));
@@ -416,7 +420,7 @@ fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
     }
 }
 
-/// A pause shorter than a lease costs an attempt nothing.
+/// A pause shorter than a lease costs no attempt.
 #[test]
 fn a_node_that_pauses_for_a_moment_keeps_its_place() {
     let (first, second) = (Node::new("paused"), Node::new("paused"));
@@ -426,7 +430,7 @@ fn a_node_that_pauses_for_a_moment_keeps_its_place() {
     let id = server.client().enqueue(&endless());
     runs(&server.client(), &id, 1);
     signal(&server, Signal::STOP);
-    // The other goes on meanwhile.
+    // The other continues meanwhile.
     let echo = json!({"handler": "echo", "params": [3]});
     assert_eq!(other.client().run(&echo)["result"], json!([3]));
     signal(&server, Signal::CONT);
@@ -436,7 +440,7 @@ fn a_node_that_pauses_for_a_moment_keeps_its_place() {
     cancel(&server.client(), &id);
 }
 
-/// What it ran is free as soon as it has ended, and another takes it without waiting for a lease.
+/// Its jobs are free as soon as it has ended, and another node takes them without waiting for a lease.
 #[test]
 fn a_node_that_is_asked_to_stop_leaves_its_jobs_at_once() {
     let (first, second) = (Node::new("leaves"), Node::new("leaves"));

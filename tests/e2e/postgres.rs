@@ -1,4 +1,4 @@
-//! A host whose jobs are in a database: what is said of it, what is refused, and that no password shows.
+//! A host whose jobs are in a database: its status, what it refuses, and that no password shows.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ fn stored(data: &TempDir, url: &str) -> Options {
     options
 }
 
-/// Runs `host` with arguments. Returns its code, what it printed, and what it said.
+/// Runs `host` with arguments. Returns its exit code, standard output and standard error.
 fn run(url: &str, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(host());
     command.args(args).env("HOST_STORE_URL", url);
@@ -53,15 +53,15 @@ fn jobs_and_components_outlive_a_kill_and_the_data_directory() {
     assert_eq!(server.client().job(&waiting)["state"], "scheduled");
     assert_eq!(server.client().run(&echo)["result"], echo["params"]);
     assert_eq!(server.stop(), Some(0));
-    let (code, found, said) = run(&url, &["store", "check", "-o", "json"]);
-    assert_eq!((code, found.trim()), (Some(0), "[]"), "{said}");
+    let (code, found, message) = run(&url, &["store", "check", "-o", "json"]);
+    assert_eq!((code, found.trim()), (Some(0), "[]"), "{message}");
 }
 
 #[test]
 fn a_database_is_migrated_shown_and_looked_over_without_a_host() {
     let url = postgres::schema("shown");
-    let (code, migrated, said) = run(&url, &["store", "migrate", "-o", "json"]);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, migrated, message) = run(&url, &["store", "migrate", "-o", "json"]);
+    assert_eq!(code, Some(0), "{message}");
     let migrated: Value = serde_json::from_str(&migrated).unwrap();
     assert_eq!(migrated[0]["before"], 0);
     let (_, status, _) = run(&url, &["store", "status", "-o", "json"]);
@@ -99,9 +99,12 @@ fn what_is_refused_shows_no_password() {
             "connect to the database",
         ),
     ] {
-        let (code, printed, said) = run(url, args);
+        let (code, printed, message) = run(url, args);
         assert_ne!(code, Some(0));
-        assert!(said.contains(reason), "{said}");
-        assert!(!format!("{printed}{said}").contains("geheim"), "{said}");
+        assert!(message.contains(reason), "{message}");
+        assert!(
+            !format!("{printed}{message}").contains("geheim"),
+            "{message}"
+        );
     }
 }

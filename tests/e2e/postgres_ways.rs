@@ -1,4 +1,4 @@
-//! The ways from a host to a real server of `PostgreSQL`: over TLS with each check of the certificate, and
+//! Connections from a host to a real `PostgreSQL` server: over TLS with each check of the certificate, and
 //! through `PgBouncer`.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::fixture::deploy;
 use crate::nodes::knows;
 
-/// Where Debian has the pooler.
+/// Debian's path of the pooler.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
 /// An authority that signs the certificates of servers.
@@ -42,7 +42,7 @@ impl Authority {
     }
 }
 
-/// Makes the folder of the clusters, on disk and not in a temporary folder.
+/// Makes the folder of the clusters, on disk rather than in a temporary folder.
 fn folder() -> std::path::PathBuf {
     let folder = guests::folder().with_file_name("clusters");
     std::fs::create_dir_all(&folder).unwrap();
@@ -62,19 +62,19 @@ fn assert_works(url: &str, meanwhile: impl FnOnce()) {
     assert_eq!(server.client().run(&echo)["result"], echo["params"]);
     meanwhile();
     assert_eq!(server.stop(), Some(0));
-    let (is_done, said) = store(&["check", "--store", url]);
-    assert!(is_done, "{said}");
+    let (is_done, message) = store(&["check", "--store", url]);
+    assert!(is_done, "{message}");
 }
 
-/// Runs `host store …`. Returns whether it did what it was asked, and what it said.
+/// Runs `host store …`. Returns whether it succeeded, and its output.
 fn store(args: &[&str]) -> (bool, String) {
     let output = Command::new(host())
         .arg("store")
         .args(args)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.success(), said)
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.success(), message)
 }
 
 #[test]
@@ -126,10 +126,13 @@ fn a_certificate_is_checked_as_the_mode_says() {
             Some("invalid peer certificate"),
         ),
     ] {
-        let (is_done, said) = store(&["migrate", "--store", &url(name, mode, roots)]);
+        let (is_done, message) = store(&["migrate", "--store", &url(name, mode, roots)]);
         match reason {
-            None => assert!(is_done, "{mode} {name}: {said}"),
-            Some(reason) => assert!(!is_done && said.contains(reason), "{mode} {name}: {said}"),
+            None => assert!(is_done, "{mode} {name}: {message}"),
+            Some(reason) => assert!(
+                !is_done && message.contains(reason),
+                "{mode} {name}: {message}"
+            ),
         }
     }
 }
@@ -190,7 +193,7 @@ fn a_host_works_behind_a_pooler_in_session_mode() {
     });
 }
 
-/// In transaction mode no statement and no setting is left on a connection: two hosts share few of them, and
+/// In transaction mode no statement or setting stays on a connection: two hosts share a few connections, and
 /// lose them at any time.
 #[test]
 fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
@@ -205,7 +208,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
         options.env.extend(env.into_iter().chain(past));
         Server::start(&options)
     };
-    // One asks what the other does, the other listens past the pooler.
+    // One polls for the other's changes, the other listens past the pooler.
     let [asks, listens] = [
         start(&folders[0], None),
         start(&folders[1], Some(cluster.url())),
@@ -228,9 +231,9 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
         let job = enqueues.enqueue(&echo(n));
         if n % 20 == 10 {
             // Some of them are in the middle of a batch.
-            cluster.tell(&format!("SELECT pg_terminate_backend(pid) {HELD}"));
+            cluster.execute(&format!("SELECT pg_terminate_backend(pid) {HELD}"));
         }
-        // A read that was cut off is refused.
+        // An interrupted read is refused.
         let ended = eventually("a job to end", Duration::from_secs(30), || {
             let asked = format!("/api/v1/jobs/{job}/wait?timeout_seconds=5");
             let answer = waits.get(&asked).ok()?;
@@ -242,21 +245,21 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
     assert_eq!(cluster.ask(&kept), "t", "the pooler has no more than that");
     assert_eq!([asks, listens].map(Server::stop), [Some(0); 2]);
     for command in ["check", "status"] {
-        let (is_done, said) = store(&[command, "--store", &url]);
-        assert!(is_done, "{said}");
+        let (is_done, message) = store(&[command, "--store", &url]);
+        assert!(is_done, "{message}");
     }
-    let (is_done, said) = store(&[
+    let (is_done, message) = store(&[
         "status",
         "--store",
         &format!("{url}?options=-csearch_path%3Dother"),
     ]);
     assert!(
-        !is_done && said.contains("does not pass options on"),
-        "{said}"
+        !is_done && message.contains("does not pass options on"),
+        "{message}"
     );
 }
 
-/// A host waits for its database for a minute. Who watches it must not take it for dead meanwhile.
+/// A host waits for its database for a minute. Its supervisor must not consider it dead meanwhile.
 #[test]
 fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     let mut cluster = Cluster::start(&folder(), &[]);
@@ -270,7 +273,7 @@ fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     let client = server.client();
     deploy(&client, "basics");
     cluster.crash();
-    let away = eventually("the host to say it", Duration::from_secs(30), || {
+    let away = eventually("the host to report it", Duration::from_secs(30), || {
         let answer = client.get("/readyz").unwrap();
         (answer.status == 503).then_some(answer.body)
     });
@@ -278,7 +281,7 @@ fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     assert_eq!(client.get("/metrics").unwrap().status, 200);
     supervisor.forget();
     for _ in 0..3 {
-        assert_eq!(supervisor.hear(), "WATCHDOG=1");
+        assert_eq!(supervisor.next(), "WATCHDOG=1");
     }
     cluster.serve();
     assert_eq!(

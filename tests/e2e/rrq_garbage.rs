@@ -372,7 +372,7 @@ fn a_deadline_that_has_passed_starts_nothing() {
     }
     let answer = connection.ask(&within_ms(request("now", "noop", &json!({})), 0));
     assert_eq!(answer["status"], "timeout", "{answer}");
-    // A request that ran is in the history. These are not in it, so they did not run.
+    // Requests that ran are in the history. These are not, so they did not run.
     connection.ask(&request("last", "noop", &json!({})));
     let client = bench.own.server.client();
     let seen = eventually(

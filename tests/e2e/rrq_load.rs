@@ -114,8 +114,8 @@ fn the_same_request_twice_runs_once_and_is_answered_twice() {
 
 #[test]
 fn timeouts_are_answered_at_the_deadline() {
-    // The answer is sent 1 % of this before the deadline, but a busy machine may be late. That it is sent
-    // before is checked with the orchestrator of RRQ.
+    // The answer is sent 1 % of this before the deadline, but a busy machine may be late. The test with RRQ's
+    // orchestrator checks that it is in time.
     const BUDGET: Duration = Duration::from_secs(10);
     let own = own();
     let mut connection = open(&own);
@@ -414,7 +414,7 @@ fn a_thousand_idle_connections_cost_less_than_10_mib() {
         stream.set_nonblocking(true).unwrap();
         let error = stream
             .read(&mut [0])
-            .expect_err("nothing was said or closed");
+            .expect_err("no answer came and no connection was closed");
         assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     }
 }

@@ -20,8 +20,8 @@ fn run(arguments: &[&str]) -> (Output, String) {
         .env("XDG_CACHE_HOME", cache.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output, said)
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, printed)
 }
 
 fn result(output: &Output) -> Value {
@@ -30,12 +30,12 @@ fn result(output: &Output) -> Value {
 
 #[test]
 fn the_result_goes_to_stdout_and_the_log_to_stderr() {
-    let (ran, said) = run(&["echo", "--params", r#"{"a": [1, "ü"]}"#]);
-    assert_eq!(ran.status.code(), Some(0), "{said}");
+    let (ran, printed) = run(&["echo", "--params", r#"{"a": [1, "ü"]}"#]);
+    assert_eq!(ran.status.code(), Some(0), "{printed}");
     assert_eq!(result(&ran), json!({"a": [1, "ü"]}));
-    let (ran, said) = run(&["log", "--params", r#"{"lines": 2}"#]);
-    assert_eq!(ran.status.code(), Some(0), "{said}");
-    assert!(said.contains("line 2 of 2"), "{said}");
+    let (ran, printed) = run(&["log", "--params", r#"{"lines": 2}"#]);
+    assert_eq!(ran.status.code(), Some(0), "{printed}");
+    assert!(printed.contains("line 2 of 2"), "{printed}");
 }
 
 #[test]
@@ -53,10 +53,10 @@ fn each_outcome_has_its_exit_code() {
         (&["echo", "--params", "{"],                            2, "--params"),
         (&["echo", "--env", "NOBODY_HAS_SET_THIS"],             1, "NOBODY_HAS_SET_THIS"),
     ];
-    for (arguments, code, says) in table {
-        let (ran, said) = run(arguments);
-        assert_eq!(ran.status.code(), Some(*code), "{arguments:?}: {said}");
-        assert!(said.contains(says), "{arguments:?}: {said}");
+    for (arguments, code, expected) in table {
+        let (ran, printed) = run(arguments);
+        assert_eq!(ran.status.code(), Some(*code), "{arguments:?}: {printed}");
+        assert!(printed.contains(expected), "{arguments:?}: {printed}");
     }
 }
 
@@ -87,21 +87,21 @@ fn a_run_grants_what_its_flags_allow() {
             .env("XDG_CACHE_HOME", cache.path())
             .env("GRANTED", "yes");
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output, said)
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output, printed)
     };
     let (grant_read, grant_env) = (["--grant-read", &read], ["--grant-env", "GRANTED"]);
-    for (flags, says) in [
+    for (flags, expected) in [
         (&[][..], "grant"),
         (&grant_read[..], "GRANTED"),
         (&grant_env[..], read.as_str()),
     ] {
-        let (ran, said) = run(flags);
-        assert_eq!(ran.status.code(), Some(1), "{flags:?}: {said}");
-        assert!(said.contains(says), "{flags:?}: {said}");
+        let (ran, printed) = run(flags);
+        assert_eq!(ran.status.code(), Some(1), "{flags:?}: {printed}");
+        assert!(printed.contains(expected), "{flags:?}: {printed}");
     }
-    let (ran, said) = run(&[grant_read, grant_env].concat());
-    assert_eq!(ran.status.code(), Some(0), "{said}");
+    let (ran, printed) = run(&[grant_read, grant_env].concat());
+    assert_eq!(ran.status.code(), Some(0), "{printed}");
     let seen = result(&ran);
     assert_eq!(seen["env"], json!(["GRANTED=yes"]));
     assert_eq!(seen["paths"]["/etc/passwd"], json!(["read", "looked at"]));

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::fixture::deploy;
 
-/// How long it may take until a runner has ended, or until the host notices it.
+/// How long a runner may take to end, or the host to notice.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 fn signal(pid: u32, signal: Signal) {
@@ -159,7 +159,7 @@ fn jobs_of_a_killed_runner_run_again_without_counting_an_attempt() {
         let attempts = host.attempts(id);
         let (end, lost) = attempts.split_last().unwrap();
         assert_eq!(end["outcome"], "completed", "{attempts:?}");
-        // A job that the runner no longer received has no attempt there.
+        // A job that the runner did not receive has no attempt there.
         assert!(!lost.is_empty() || *id != ids[0], "{attempts:?}");
         for attempt in lost {
             assert_eq!(attempt["outcome"], "lost", "{attempts:?}");
@@ -265,13 +265,18 @@ fn output_of_a_runner_goes_to_the_log_of_its_job() {
     let path = format!("/api/v1/jobs/{}/logs", job["id"].as_str().unwrap());
     let line = eventually("what the runner wrote", WAIT_MAX, || {
         let log = client.get(&path).unwrap().body;
-        let said = |line: &&Value| {
+        let output = |line: &&Value| {
             line["message"]
                 .as_str()
                 .unwrap()
                 .contains("a run has ended")
         };
-        log["items"].as_array().unwrap().iter().find(said).cloned()
+        log["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(output)
+            .cloned()
     });
     assert_eq!(
         (&line["source"], &line["attempt"]),
@@ -296,7 +301,7 @@ fn a_runner_inherits_only_the_variables_it_needs() {
     let keys =
         launch_config(&command, &given) + "inherit_env = [\"CARGO_MANIFEST_DIR\", \"NO_SUCH\"]\n";
     let _host = Pool::start(&keys, "");
-    let text = eventually("the runner to say what it has", WAIT_MAX, || {
+    let text = eventually("the runner to report its variables", WAIT_MAX, || {
         std::fs::read_to_string(&written).ok()
     });
     let names: Vec<&str> = text

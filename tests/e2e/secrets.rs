@@ -1,4 +1,5 @@
-//! Secrets that a user gives to commands: in no help, no error, no finding of `doctor`, and on no page.
+//! Secrets that a user passes to commands appear in no help, no error, no finding of `doctor`, and on no
+//! page.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -10,16 +11,16 @@ use host_tests::worker::cache;
 use host_tests::{Options, Server, guests, processes, secrets};
 use tempfile::TempDir;
 
-/// What is planted as a password, a token and a key.
+/// The planted password, token and key.
 const PASSWORD: &str = secrets::VARIABLE.1;
 
-/// Variables of the environment with a secret in each, as a user may have set them. Nobody listens at port 1.
+/// Environment variables that each contain a secret, as a user may set them. Nobody listens on port 1.
 fn planted() -> Vec<(String, String)> {
     let with_password = |scheme: &str| format!("{scheme}://user:{PASSWORD}@127.0.0.1:1/0");
     let pairs = [
         ("HOST_HERO_URL", with_password("redis")),
         ("HOST_STORE_URL", with_password("postgres")),
-        ("HOST_DELTA_ORCHESTRATOR", with_password("http")),
+        ("HOST_DELTA_WORKER_ORCHESTRATOR", with_password("http")),
         ("HOST_ARCO_PUBLIC_URL", with_password("https")),
         ("HOST_ARCO_WORKER_CALLBACK_ORIGINS", with_password("https")),
         ("HOST_SERVER", with_password("http")),
@@ -28,7 +29,7 @@ fn planted() -> Vec<(String, String)> {
             "OTEL_EXPORTER_OTLP_HEADERS",
             format!("authorization=Bearer {PASSWORD}"),
         ),
-        ("HOST_DELTA_TOKEN_ENV", "PLANTED".to_owned()),
+        ("HOST_DELTA_WORKER_TOKEN_ENV", "PLANTED".to_owned()),
         ("HOST_ARCO_WORKER_SECRET_ENV", "PLANTED".to_owned()),
         ("HOST_ARCO_TOKEN_KEY_ENV", "PLANTED".to_owned()),
         ("PLANTED", PASSWORD.to_owned()),
@@ -82,10 +83,10 @@ fn help_shows_no_secret_of_the_environment() {
 fn errors_and_findings_show_no_secret() {
     let folder = TempDir::new().unwrap();
     let handlers = guests::folder().display().to_string();
-    // Each variable alone too: the first that is refused keeps the others from being read.
+    // Also each variable alone, because after the first refusal the others are not read.
     let mut environments: Vec<_> = planted().into_iter().map(|pair| vec![pair]).collect();
     environments.push(planted());
-    // Another machine: a password does not go there in plain text.
+    // On another machine: a password is not sent there in plain text.
     let url = format!("redis://user:{PASSWORD}@192.0.2.1/0");
     let server = format!("http://user:{PASSWORD}@127.0.0.1:1");
     let ftp = format!("ftp://user:{PASSWORD}@127.0.0.1:1");
@@ -156,8 +157,8 @@ fn errors_and_findings_show_no_secret() {
     assert_eq!(secrets::found_in(folder.path()), None);
 }
 
-/// What the host shows of a Redis that it cannot reach, and of a collector, has no password. The search is
-/// made when the host ends.
+/// What the host shows about an unreachable Redis and a collector has no password. The search runs when the
+/// host ends.
 #[test]
 fn pages_and_files_of_a_host_show_no_secret() {
     let folder = TempDir::new().unwrap();
@@ -179,7 +180,7 @@ fn pages_and_files_of_a_host_show_no_secret() {
 /// A user that owns nothing.
 const NOBODY: u32 = 65_534;
 
-/// A host that may start no thread panics as soon as it has read its configuration.
+/// A host that may not start threads panics as soon as it has read its configuration.
 #[test]
 fn a_panic_shows_no_secret() {
     let folder = TempDir::new().unwrap();
@@ -195,22 +196,22 @@ fn a_panic_shows_no_secret() {
         .envs(read)
         .stdin(Stdio::null());
     if rustix::process::geteuid().is_root() {
-        // The limit does not hold for root.
+        // The limit does not apply to root.
         command.uid(NOBODY).gid(NOBODY);
     }
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("Permission denied") {
-        eprintln!("the program is where only root can read it: {said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    if message.contains("Permission denied") {
+        eprintln!("the program is where only root can read it: {message}");
         return;
     }
-    assert!(said.contains("panicked at"), "{said}");
+    assert!(message.contains("panicked at"), "{message}");
     assert_silent("a panic", &output);
     assert_eq!(secrets::found_in(folder.path()), None);
 }
 
-/// The kernel writes the memory of no process of a host to a file, and hands that of the host to no program that
-/// collects crashes: a limit of 1 forbids both, one of 0 only the file. Children are not dumpable.
+/// The kernel writes no memory of a host's processes to a file, and passes the host's memory to no crash
+/// collector: a limit of 1 forbids both, 0 only the file. Children are not dumpable.
 #[test]
 fn a_crash_leaves_no_memory_in_a_file() {
     let own = crate::fixture::own();

@@ -264,11 +264,11 @@ fn a_supervisor_is_told_how_the_host_is() {
     let mut options = Options::new(&data.path().join("data"));
     supervisor.supervise(&mut options, Duration::from_millis(150));
     let server = Server::start(&options);
-    let told = || supervisor.hear();
-    assert_eq!(told(), "READY=1");
-    assert_eq!([told(), told()], ["WATCHDOG=1", "WATCHDOG=1"]);
+    let next = || supervisor.next();
+    assert_eq!(next(), "READY=1");
+    assert_eq!([next(), next()], ["WATCHDOG=1", "WATCHDOG=1"]);
     server.ask_to_stop();
-    let last = std::iter::repeat_with(told).find(|word| word != "WATCHDOG=1");
+    let last = std::iter::repeat_with(next).find(|word| word != "WATCHDOG=1");
     assert_eq!(last.as_deref(), Some("STOPPING=1"));
     assert_eq!(server.ended(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! `host store copy`: the jobs of a stopped host go on in a database.
+//! `host store copy`: the jobs of a stopped host continue in a database.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,15 +20,15 @@ fn options(data: &Path, store: &str) -> Options {
     options
 }
 
-/// Runs `host store …`. Returns its code, what it printed, and what it said.
+/// Runs `host store …`. Returns its exit code, standard output and standard error.
 fn store(args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(host());
     command.arg("store").args(args);
     command.env("HOST_STORE_ALLOW_UNSAFE", "true");
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (printed, said) = (text(&output.stdout), text(&output.stderr));
-    (output.status.code(), printed, said)
+    let (printed, errors) = (text(&output.stdout), text(&output.stderr));
+    (output.status.code(), printed, errors)
 }
 
 fn act(client: &Client, path: &str) {
@@ -75,7 +75,7 @@ fn fill(client: &Client) -> Vec<(&'static str, String)> {
     jobs
 }
 
-/// Leaves out of a job what grows while it waits.
+/// Removes from a job what grows while it waits.
 fn still(mut job: Value) -> Value {
     job.as_object_mut().unwrap().remove("waited_ms");
     job
@@ -91,21 +91,21 @@ fn jobs_in_every_state_go_on_in_a_database() {
     let before: Vec<Value> = jobs.iter().map(|(_, id)| client.job(id)).collect();
     let (from, url) = (data.path().to_str().unwrap(), postgres::schema("copied"));
     let copy = ["copy", "--from", from, "--to", &url, "-o", "json"];
-    let (code, _, said) = store(&copy);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("stop the host first"), "{said}");
+    let (code, _, errors) = store(&copy);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("stop the host first"), "{errors}");
     server.kill();
 
-    let (code, printed, said) = store(&copy);
-    assert_eq!(code, Some(0), "{said}");
+    let (code, printed, errors) = store(&copy);
+    assert_eq!(code, Some(0), "{errors}");
     let printed: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(
         (&printed["jobs"], &printed["components"]),
         (&json!(8), &json!(1))
     );
-    let (code, _, said) = store(&copy);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("a host has used it"), "{said}");
+    let (code, _, errors) = store(&copy);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("a host has used it"), "{errors}");
 
     let server = Server::start(&options(data.path(), &url));
     let client = server.client();
@@ -141,18 +141,18 @@ fn jobs_in_every_state_go_on_in_a_database() {
     act(&client, &format!("/api/v1/jobs/{}/cancel", id("running")));
     assert_eq!(client.wait(id("running"))["state"], "cancelled");
     assert_eq!(server.stop(), Some(0));
-    let (code, found, said) = store(&["check", "--store", &url, "-o", "json"]);
-    assert_eq!((code, found.trim()), (Some(0), "[]"), "{said}");
+    let (code, found, errors) = store(&["check", "--store", &url, "-o", "json"]);
+    assert_eq!((code, found.trim()), (Some(0), "[]"), "{errors}");
 
     let back = TempDir::new().unwrap();
-    let (code, _, said) = store(&[
+    let (code, _, errors) = store(&[
         "copy",
         "--from",
         &url,
         "--to",
         back.path().to_str().unwrap(),
     ]);
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{errors}");
     let server = Server::start(&options(back.path(), ""));
     assert_eq!(
         server.client().job(id("completed"))["result"],
@@ -166,19 +166,19 @@ fn what_cannot_be_copied_is_said() {
     let folder = TempDir::new().unwrap();
     let from = folder.path().to_str().unwrap();
     let url = postgres::schema("copied_not");
-    let (code, _, said) = store(&["copy", "--from", from, "--to", &url]);
-    assert_eq!(code, Some(5), "{said}");
-    let (code, _, said) = store(&["copy", "--from", from, "--to", from]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("the other is a database"), "{said}");
+    let (code, _, errors) = store(&["copy", "--from", from, "--to", &url]);
+    assert_eq!(code, Some(5), "{errors}");
+    let (code, _, errors) = store(&["copy", "--from", from, "--to", from]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("the other is a database"), "{errors}");
     let secret = url.replace("postgres@", "postgres:geheim@");
-    let (code, _, said) = store(&["copy", "--from", from, "--to", &secret]);
-    assert_eq!(code, Some(2), "{said}");
+    let (code, _, errors) = store(&["copy", "--from", from, "--to", &secret]);
+    assert_eq!(code, Some(2), "{errors}");
     assert!(
-        said.contains("other users can see command-line flags") && !said.contains("geheim"),
-        "{said}"
+        errors.contains("other users can see command-line flags") && !errors.contains("geheim"),
+        "{errors}"
     );
-    let (code, _, said) = store(&["copy", "--from", from]);
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("HOST_STORE_URL"), "{said}");
+    let (code, _, errors) = store(&["copy", "--from", from]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("HOST_STORE_URL"), "{errors}");
 }

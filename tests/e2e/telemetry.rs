@@ -1,4 +1,4 @@
-//! Spans and metrics of a host and of a worker at a collector, which is a few lines of HTTP here.
+//! Spans and metrics of a host and of a worker, sent to a minimal collector.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const WAIT_MAX: Duration = Duration::from_mins(1);
 
-/// What a collector got: the path, the header `x-key`, and the body.
+/// A request to the collector: the path, the header `x-key`, and the body.
 type Taken = Arc<Mutex<Vec<(String, String, Value)>>>;
 
 struct Collector {
@@ -44,7 +44,7 @@ impl Collector {
         Self { endpoint, taken }
     }
 
-    /// Returns the variables of a process that sends here, in JSON.
+    /// Returns the variables of a process that sends JSON to this collector.
     fn variables(&self) -> [(&'static str, &str); 5] {
         [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &self.endpoint),

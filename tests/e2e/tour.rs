@@ -1,5 +1,5 @@
-//! The README's tour and its first handler, word for word, and `host dev`. Only the build of the host
-//! itself is left to what built the tests: a stand-in takes the place of `cargo build` and `cargo xtask`.
+//! The README's tour and its first handler, word for word, and `host dev`. Only the host itself is not built
+//! again: a stand-in replaces `cargo build` and `cargo xtask`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 const README: &str = include_str!("../../README.md");
 
-/// The stand-in for cargo: what builds the host does nothing, anything else is cargo's.
+/// The stand-in for cargo: skips what builds the host and passes on the rest.
 const CARGO: &str = "#!/bin/sh
 case \"$*\" in
   'build --release --bin host' | 'xtask guests') ;;
@@ -23,7 +23,7 @@ case \"$*\" in
 esac
 ";
 
-/// Returns the shell's blocks of a section of the README.
+/// Returns the shell blocks of a section of the README.
 fn blocks(section: &str) -> Vec<&'static str> {
     let start = README.find(&format!("## {section}\n")).unwrap();
     let body = &README[start + 3..];
@@ -34,14 +34,14 @@ fn blocks(section: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// A folder that looks like a checkout after the build, and where its host listens.
+/// A folder that looks like a checkout after the build, and its host's address.
 struct Checkout {
     dir: PathBuf,
     address: String,
 }
 
 impl Checkout {
-    /// Makes the folder. What builds of the new crate wrote is kept, to build it faster.
+    /// Makes the folder. Build output of the new crate is kept, to build it faster.
     fn new() -> Self {
         let dir = guests::folder().with_file_name("tour");
         let kept = dir.join("word-count/target");
@@ -84,7 +84,7 @@ impl Checkout {
             .current_dir(&self.dir)
             .env("PATH", std::env::join_paths(bin).unwrap())
             .env("REAL_CARGO", env!("CARGO"))
-            .env("HOST_LISTEN", &self.address)
+            .env("HOST_HTTP_LISTEN", &self.address)
             .env("HOST_SERVER", format!("http://{}", self.address))
             .env("XDG_CACHE_HOME", self.dir.join("cache"))
             .env_remove("CARGO_TARGET_DIR")
@@ -107,7 +107,7 @@ fn out(ran: &Output) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned()
 }
 
-/// A shell with all that it started; ended when dropped.
+/// A shell and everything it started. Ended when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -154,7 +154,7 @@ fn a_person_with_the_readme_runs_jobs_and_deploys_a_handler() {
     dev(&checkout);
 }
 
-/// Reads what `host dev` says until a line has `word`, and returns that line.
+/// Reads the output of `host dev` until a line has `word`, and returns that line.
 fn line_with(lines: &mut impl Iterator<Item = std::io::Result<String>>, word: &str) -> String {
     let found = lines.find(|line| line.as_ref().unwrap().contains(word));
     found.unwrap().unwrap()
@@ -168,26 +168,26 @@ fn dev(checkout: &Checkout) {
     let mut shell = checkout.terminal(&format!("{path}exec host dev word-count"));
     shell.stdout(Stdio::null());
     let mut running = Running(shell.spawn().unwrap());
-    let mut said = BufReader::new(running.0.stderr.take().unwrap()).lines();
-    let first = line_with(&mut said, "fuel ");
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    let first = line_with(&mut lines, "fuel ");
     assert!(first.contains("memory") && !first.contains('%'), "{first}");
-    line_with(&mut said, "waiting for a change");
+    line_with(&mut lines, "waiting for a change");
     let params = checkout.dir.join("word-count/params.json");
     fs::write(
         &params,
         format!("{{\"text\": \"{}\"}}", "word ".repeat(1_000)),
     )
     .unwrap();
-    let second = line_with(&mut said, "fuel ");
+    let second = line_with(&mut lines, "fuel ");
     assert!(
         second.contains("fuel ") && second.contains(" %)"),
         "{second}"
     );
-    line_with(&mut said, "waiting for a change");
+    line_with(&mut lines, "waiting for a change");
     fs::write(&params, r#"{"text": ""}"#).unwrap();
-    let failed = line_with(&mut said, "discarded");
+    let failed = line_with(&mut lines, "discarded");
     assert!(failed.contains("there is nothing to count"), "{failed}");
-    line_with(&mut said, "waiting for a change");
+    line_with(&mut lines, "waiting for a change");
     kill_process_group(Pid::from_child(&running.0), Signal::INT).unwrap();
     assert_eq!(running.0.wait().unwrap().code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! A host on a system that confines cells too little.
+//! A host on a system that cannot fully sandbox cells.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +18,7 @@ use crate::fixture::deploy;
 /// The flag of `clone` for a mount namespace.
 const MOUNTS: u64 = libc::CLONE_NEWNS.cast_unsigned() as u64;
 
-/// Leaves a program a kernel without Landlock and without namespaces.
+/// Makes the kernel look to a program as if it had neither Landlock nor namespaces.
 fn weaken(command: &mut Command) {
     let mounts = SeccompCmpOp::MaskedEq(MOUNTS);
     let mounts = SeccompCondition::new(0, SeccompCmpArgLen::Dword, mounts, MOUNTS).unwrap();
@@ -52,9 +52,9 @@ fn a_host_starts_on_a_weak_system_only_if_it_may_and_says_so() {
     let data = TempDir::new().unwrap();
     let mut options = Options::new(data.path());
     options.prepare = weaken;
-    let said = Server::try_start(&options).err().unwrap();
-    for words in ["confines cells too little", "Landlock", "cells.allow_weak"] {
-        assert!(said.contains(words), "{said}");
+    let error = Server::try_start(&options).err().unwrap();
+    for words in ["not fully sandboxed", "Landlock", "cells.allow_weak"] {
+        assert!(error.contains(words), "{error}");
     }
     options.args.push("--allow-weak=true".to_owned());
     let server = Server::start(&options);
@@ -63,7 +63,7 @@ fn a_host_starts_on_a_weak_system_only_if_it_may_and_says_so() {
     let weak = ready.body["weak"][0].as_str().unwrap();
     assert!(weak.contains("Landlock"), "{}", ready.body);
     let log = std::fs::read_to_string(data.path().join("serve.log")).unwrap();
-    assert!(log.contains("cells are confined too little"), "{log}");
+    assert!(log.contains("cells are not fully sandboxed"), "{log}");
     deploy(&client, "basics");
     let id = client.enqueue(&json!({"handler": "echo", "params": [1]}));
     assert_eq!(client.wait(&id)["result"], json!([1]));

@@ -1,5 +1,5 @@
-//! The Hero sessions with a real Redis: a client that knows only the protocol document sees the results
-//! that it expects.
+//! The Hero sessions with a real Redis: a client that knows only the protocol document sees the results it
+//! expects.
 
 mod driver;
 
@@ -53,7 +53,7 @@ fn length(redis: &mut Connection, list: &str) -> usize {
     redis.llen(format!("hero:{list}:w1")).unwrap()
 }
 
-/// Lets hosts work until `done` returns true.
+/// Runs hosts until `done` returns true.
 fn until(what: &str, hosts: &mut [Host], mut done: impl FnMut() -> bool) {
     eventually(what, Duration::from_mins(1), || {
         for host in &mut *hosts {
@@ -270,7 +270,7 @@ fn a_key_of_another_type_affects_only_its_own_job() {
     );
     assert_eq!(field(&mut redis, 3, "status"), "finished");
     assert_eq!(replies(&mut redis, 4), ["42"]);
-    // Job 2 is taken again when it can be claimed and no host was seen to have it.
+    // Job 2 is recovered when its claim is free and no host was seen to have it.
     let _: i64 = redis.del(&claim).unwrap();
     let _: i64 = redis
         .hset(format!("hero:job:{}", id(2)), "script", "1")

@@ -131,10 +131,7 @@ fn invalid_fields_are_reported() {
         let reply: Value = serde_json::from_str(&all.client.reply(n)).unwrap();
         let found = all.client.field(n, "error");
         assert!(found.starts_with(error), "{shown}: {found}");
-        assert!(
-            found.len() < 300,
-            "{shown}: it quotes what it was given: {found}"
-        );
+        assert!(found.len() < 300, "{shown}: it quotes its input: {found}");
         assert_eq!(reply["error"], found.as_str(), "{shown}");
         assert_eq!(all.client.field(n, "status"), "error", "{shown}");
         all.check_unaffected(&shown);
@@ -267,7 +264,7 @@ fn hostile_scripts_end_at_their_limits() {
     ];
     for (script, errors) in table {
         let shown = &script[..script.len().min(60)];
-        // A script that ends by another limit has the time for it, even on a busy machine.
+        // A script that another limit ends has time for that, even on a busy machine.
         let timeout = if errors.contains(&"timeout") {
             "1.5"
         } else {
@@ -342,7 +339,7 @@ fn stop_requests_for_no_job_are_harmless() {
 #[test]
 fn forged_status_fields_are_not_trusted() {
     let mut all = Target::new(&["basics"]);
-    // Forged before the job is taken: the hash says that it has ended, so it does not run.
+    // Forged before the job is popped: the hash says that it has ended, so it does not run.
     let n = all.submit(&[
         ("status", "finished"),
         ("output", "forged"),
@@ -353,7 +350,7 @@ fn forged_status_fields_are_not_trusted() {
     all.check_unaffected("a forged end");
     let n = all.submit(&[("output", "forged"), ("handler", "nobody")]);
     all.client.failed(n, "handler_not_found");
-    // Forged while the job runs: the values from when it was taken are used.
+    // Forged while the job runs: the values from the start are used.
     let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":4000}"#)]);
     all.client.until_status(n, "started");
     for (field, value) in [
@@ -378,10 +375,10 @@ fn forged_status_fields_are_not_trusted() {
 
 /// Returns how often Redis received a command since its start, including refused calls.
 fn calls(redis: &mut Connection, command: &str) -> u64 {
-    let told = redis::cmd("INFO").arg("commandstats").query(redis);
-    let told: String = told.unwrap();
+    let stats = redis::cmd("INFO").arg("commandstats").query(redis);
+    let stats: String = stats.unwrap();
     let prefix = format!("cmdstat_{command}:");
-    let line = told.lines().find_map(|line| line.strip_prefix(&prefix));
+    let line = stats.lines().find_map(|line| line.strip_prefix(&prefix));
     let numbers = line.into_iter().flat_map(|line| line.split(','));
     let counts = numbers.filter_map(|number| {
         let count = number.strip_prefix("calls=");
@@ -415,7 +412,7 @@ fn commands_that_redis_refuses_are_repeated_with_pauses() {
             set(&mut all.redis, trouble, "1");
         }
         let refused = |log: &str| log.matches("Redis refuses a command").count();
-        eventually("the log to tell", WAIT_MAX, || {
+        eventually("the log to report it", WAIT_MAX, || {
             (refused(&log()) > 0).then_some(())
         });
         let pops = |redis: &mut Connection| calls(redis, "blmove") + calls(redis, "lmove");

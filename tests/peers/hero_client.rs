@@ -13,7 +13,7 @@ use crate::hero_serve::{Client, Fixture, WAIT_MAX, id};
 
 pub(crate) const JOBS: &str = "/api/v1/hero/jobs";
 
-/// Starts a host that takes the jobs of `w1` and keeps log files. No host takes the jobs of `fo`.
+/// Starts a host that runs the jobs of `w1` and writes log files. No host runs the jobs of `fo`.
 pub(crate) fn start(fixture: &Fixture, name: &str) -> Server {
     let (config, logs) = (fixture.path(&format!("{name}.toml")), fixture.path("logs"));
     let text = format!(
@@ -51,10 +51,10 @@ pub(crate) fn hero(server: &Server, args: &[&str]) -> Ran {
 
 impl Ran {
     /// Checks the exit code and a text on stderr, and returns stdout.
-    pub(crate) fn exits(self, exit: i32, said: &str) -> String {
+    pub(crate) fn exits(self, exit: i32, expected: &str) -> String {
         let Self { out, err, .. } = &self;
         assert_eq!(self.exit, exit, "{out}\n{err}");
-        assert!(err.contains(said), "{said}: {out}\n{err}");
+        assert!(err.contains(expected), "{expected}: {out}\n{err}");
         self.out
     }
 }
@@ -72,7 +72,7 @@ pub(crate) fn queued(client: &mut Client) -> Vec<String> {
     client.ask(&["LRANGE", "hero:work_queue:fo", "0", "-1"])
 }
 
-/// Ends a job as a worker of the document does.
+/// Ends a job as the document's worker does.
 pub(crate) fn finish(client: &mut Client, n: u32, status: &str) {
     let key = format!("hero:job:{}", id(n));
     let _: i64 = client.ask(&["HSET", &key, "status", status, "output", "out"]);
@@ -253,7 +253,7 @@ fn a_host_queues_lost_jobs_again_by_itself_where_it_is_configured() {
     let server = fixture.host_of("data", &text, &["basics"]);
     let mut client = fixture.client();
     let lost = lose_one(&server, &mut client);
-    // This one has been lost often enough.
+    // This one has been lost too often.
     submit(&server, 5, &[]);
     age(&mut client, 5);
     let _: i64 = client.ask(&["LREM", "hero:work_queue:fo", "1", &id(5)]);
@@ -299,8 +299,8 @@ fn log_files_are_read_only_below_log_dir() {
     ];
     for (n, path) in (10..).zip(paths) {
         client.store(n, &[("log_path", path)]);
-        let said = hero(&server, &["logs", &id(n)]).exits(5, "E_LOG_PATH");
-        assert_eq!(said, "", "{path}");
+        let message = hero(&server, &["logs", &id(n)]).exits(5, "E_LOG_PATH");
+        assert_eq!(message, "", "{path}");
     }
     client.store(20, &[("log_path", "none.log")]);
     hero(&server, &["logs", &id(20)]).exits(5, "written no log");
@@ -372,7 +372,7 @@ fn bad_input_is_refused_and_never_used_as_a_pattern() {
             assert_eq!(answer.status, 404, "{method} {bad}{verb}: {}", answer.body);
         }
     }
-    for (bad, said) in [
+    for (bad, expected) in [
         (json!({"id": "*"}), "E_ID"),
         (json!({"id": format!("{}\n", id(4))}), "E_ID"),
         (json!({"worker_id": "w\n1"}), "worker_id"),
@@ -395,7 +395,7 @@ fn bad_input_is_refused_and_never_used_as_a_pattern() {
         let answer = api.post(JOBS, &job).unwrap();
         let detail = answer.body["detail"].as_str().unwrap();
         assert_eq!(answer.status, 422, "{job}: {detail}");
-        assert!(detail.contains(said), "{job}: {detail}");
+        assert!(detail.contains(expected), "{job}: {detail}");
     }
     let list = api.get(&format!("{JOBS}?limit=1000")).unwrap().body;
     let ids: BTreeSet<&str> = list["items"]

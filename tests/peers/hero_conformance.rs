@@ -34,7 +34,7 @@ fn all_cases_of_the_document_pass() {
         one_at_once("queue", "right"),
         one_at_once("stack", "left"),
     ];
-    let said = fixture.path("cases.txt");
+    let output = fixture.path("cases.txt");
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/hero/cases.py");
     let child = Command::new(peers::python_redis())
         .arg("-B")
@@ -42,16 +42,19 @@ fn all_cases_of_the_document_pass() {
         .arg(&url)
         .arg(&logs)
         .stdin(Stdio::null())
-        .stdout(File::create(&said).unwrap())
-        .stderr(File::options().append(true).open(&said).unwrap())
+        .stdout(File::create(&output).unwrap())
+        .stderr(File::options().append(true).open(&output).unwrap())
         .spawn()
         .unwrap();
     let mut client = Client(child);
     let ended = eventually("the cases to end", WAIT_MAX, || {
         client.0.try_wait().unwrap()
     });
-    let said = fs::read_to_string(said).unwrap();
-    assert!(ended.success(), "{said}");
-    let ran = said.lines().filter(|line| line.starts_with("ok ")).count();
-    assert!(ran > 20, "{said}");
+    let output = fs::read_to_string(output).unwrap();
+    assert!(ended.success(), "{output}");
+    let ran = output
+        .lines()
+        .filter(|line| line.starts_with("ok "))
+        .count();
+    assert!(ran > 20, "{output}");
 }

@@ -1,4 +1,4 @@
-//! `host serve` sends jobs to foreign Hero workers, also if the worker, Redis or the host is killed.
+//! `host serve` sends jobs to foreign Hero workers, even if the worker, Redis or the host is killed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -143,7 +143,7 @@ fn a_job_whose_worker_dies_runs_on_another_worker() {
     }
     assert_eq!(length(&redis, "hero:work_queue:w1"), 0);
     let _worker = Worker::start(&redis, "w1");
-    // Nobody can tell a dead worker from a slow one once a job has started: that run has timed out.
+    // Once a job has started, a dead worker cannot be told from a slow one: the run times out.
     for (id, runs) in jobs.into_iter().zip([1, 2]) {
         let job = host.client().wait(&id);
         assert_eq!(job["result"], "survived", "{job}");
@@ -155,7 +155,7 @@ fn a_job_whose_worker_dies_runs_on_another_worker() {
             "{job}"
         );
     }
-    // The stop of the run that timed out stays: its worker may still be at it.
+    // The stop of the run that timed out stays, because its worker may still be busy.
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_started_job_of_a_dead_worker_times_out_and_is_tried_again() {
     let dies = Worker::start(&redis, "w1");
     started(&redis, "deaf");
     drop(dies);
-    // Nobody can tell a dead worker from a slow one.
+    // A dead worker cannot be told from a slow one.
     eventually("the first attempt to time out", WAIT_MAX, || {
         let attempts = attempts(&host, &id);
         (attempts.first()? == &["hero-w1", "failed", "timed_out"]).then_some(())

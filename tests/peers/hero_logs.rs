@@ -193,22 +193,22 @@ fn an_unusable_log_dir_fails_the_start() {
             .env("HOST_HERO_URL", "redis://127.0.0.1:1");
         command
             .env("HOST_HERO_LOG_DIR", &file)
-            .env("HOST_LISTEN", "off");
+            .env("HOST_HTTP_LISTEN", "off");
         let output = command.current_dir(folder.path()).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8(text).unwrap())
     };
-    let (code, said) = run(&["serve", "--rrq-listen", "off"]);
-    assert_eq!(code, Some(1), "{said}");
+    let (code, printed) = run(&["serve", "--rrq-listen", "off"]);
+    assert_eq!(code, Some(1), "{printed}");
     assert!(
-        said.contains("for log files") && said.contains("log_dir"),
-        "{said}"
+        printed.contains("for log files") && printed.contains("log_dir"),
+        "{printed}"
     );
-    let (code, said) = run(&["doctor", "-o", "jsonl"]);
-    assert_eq!(code, Some(1), "{said}");
+    let (code, printed) = run(&["doctor", "-o", "jsonl"]);
+    assert_eq!(code, Some(1), "{printed}");
     assert!(
-        said.contains("cannot be written: Not a directory"),
-        "{said}"
+        printed.contains("cannot be written: Not a directory"),
+        "{printed}"
     );
 }
 

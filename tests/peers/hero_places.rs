@@ -1,5 +1,4 @@
-//! Where a Redis may be: behind a Unix socket, behind Sentinels that choose another master, and not in a
-//! Cluster.
+//! Addresses of a Redis: a Unix socket, Sentinels that promote another master, but not a Cluster.
 
 use host_tests::{Redis, Sentinel, eventually};
 use tempfile::TempDir;
@@ -20,8 +19,8 @@ fn jobs_run_over_a_unix_socket() {
     client.submit(1, &[("script", "40 + 2")]);
     assert_eq!(client.reply(1), "42");
     assert_eq!(host.stop(), Some(0));
-    let (_, said) = doctor(&[("HOST_HERO_URL", "redis+unix:///not/there")]);
-    assert!(said.contains("/not/there"), "{said}");
+    let (_, output) = doctor(&[("HOST_HERO_URL", "redis+unix:///not/there")]);
+    assert!(output.contains("/not/there"), "{output}");
 }
 
 #[test]
@@ -34,7 +33,7 @@ fn a_host_follows_the_master_that_the_sentinels_name() {
     eventually("the Sentinel to see the replica", WAIT_MAX, || {
         (sentinel.replicas("main") == 1).then_some(())
     });
-    // The first one is none.
+    // The first address is not a Sentinel.
     let sentinels = format!("127.0.0.1:1,127.0.0.1:{}", sentinel.port());
     let host = fixture.host_at("data", &format!("redis-sentinel://{sentinels}/main"));
     let mut client = fixture.client();
@@ -51,20 +50,20 @@ fn a_host_follows_the_master_that_the_sentinels_name() {
     assert_eq!(client.reply(2), "2");
     assert_eq!(host.stop(), Some(0));
     let url = format!("redis-sentinel://127.0.0.1:{}/other", sentinel.port());
-    let (_, said) = doctor(&[("HOST_HERO_URL", &url)]);
-    assert!(said.contains("knows no master \"other\""), "{said}");
+    let (_, output) = doctor(&[("HOST_HERO_URL", &url)]);
+    assert!(output.contains("knows no master \"other\""), "{output}");
     let url = format!("redis://127.0.0.1:{}", sentinel.port());
-    let (_, said) = doctor(&[("HOST_HERO_URL", &url)]);
-    assert!(said.contains("write redis-sentinel://"), "{said}");
+    let (_, output) = doctor(&[("HOST_HERO_URL", &url)]);
+    assert!(output.contains("write redis-sentinel://"), "{output}");
 }
 
 #[test]
 fn a_node_of_a_cluster_is_refused() {
     let fixture = Fixture::new(Redis::of_cluster(&MEMORY));
     let url = format!("redis://127.0.0.1:{}", fixture.redis.port());
-    let (status, said) = doctor(&[("HOST_HERO_URL", &url)]);
-    assert_eq!(status, "warn", "{said}");
-    assert!(said.contains("Redis Cluster"), "{said}");
+    let (status, output) = doctor(&[("HOST_HERO_URL", &url)]);
+    assert_eq!(status, "warn", "{output}");
+    assert!(output.contains("Redis Cluster"), "{output}");
     let host = fixture.host_at("data", &url);
     eventually("the refusal", WAIT_MAX, || {
         log(&fixture.path("data"))

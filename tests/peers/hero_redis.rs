@@ -8,8 +8,8 @@ use redis::Connection;
 
 use crate::hero_serve::{Client, Fixture, WAIT_MAX, doctor, id, log};
 
-/// The time limit of the jobs that end while Redis writes nothing: long enough to see them run, and shorter
-/// than their claims last without a renewal.
+/// The time limit of jobs that end while Redis accepts no writes: long enough to see them run, and shorter
+/// than their claims last without renewal.
 const JOB_TIME: Duration = Duration::from_secs(4);
 
 const SPEC: &str = include_str!("../../host/wires/src/hero/SPEC.md");
@@ -97,8 +97,8 @@ fn the_documented_worker_permissions_are_enough() {
     let mut client = client(&fixture);
     client.submit(9, &[("script", "loop {}")]);
     client.until_status(9, "started");
-    let (ended, said) = (worker.log(), worker.stop());
-    assert_eq!(said.0, Some(0));
+    let (ended, output) = (worker.log(), worker.stop());
+    assert_eq!(output.0, Some(0));
     assert_eq!(client.length("work_queue"), 1);
     assert_eq!(client.length("processing"), 0);
     let refused = ["NOPERM", "may not", PASSWORD];
@@ -117,16 +117,16 @@ fn the_documented_host_permissions_are_enough() {
     let listed = host.client().get("/api/v1/hero/jobs").unwrap();
     assert_eq!(listed.status, 200, "{}", listed.body);
     assert_eq!(host.stop(), Some(0));
-    let said = log(&fixture.path("data"));
+    let output = log(&fixture.path("data"));
     assert!(
-        !said.contains("NOPERM") && !said.contains(PASSWORD),
-        "{said}"
+        !output.contains("NOPERM") && !output.contains(PASSWORD),
+        "{output}"
     );
-    let (status, said) = doctor(&[("HOST_HERO_URL", &url)]);
-    assert_eq!(status, "warn", "{said}");
+    let (status, output) = doctor(&[("HOST_HERO_URL", &url)]);
+    assert_eq!(status, "warn", "{output}");
     assert!(
-        said.contains("append-only") && !said.contains(PASSWORD),
-        "{said}"
+        output.contains("append-only") && !output.contains(PASSWORD),
+        "{output}"
     );
 }
 
@@ -169,15 +169,15 @@ fn a_wrong_password_is_reported_and_retried_with_pauses() {
     // Two worker ids and the gate each try again after 25 ms or more at first, and every second later.
     let most = 60 + 4 * since.elapsed().as_secs();
     assert!(tried < most, "{tried} tries");
-    let said = log(&fixture.path("data"));
-    assert!(!said.contains("wrong-one"), "{said}");
+    let output = log(&fixture.path("data"));
+    assert!(!output.contains("wrong-one"), "{output}");
     send_line(&mut redis, "ACL SETUSER host >wrong-one");
     assert_eq!(client.reply(1), "1", "the host recovers by itself");
 }
 
 fn connections(redis: &mut Connection) -> u64 {
-    let told: String = redis::cmd("INFO").arg("stats").query(redis).unwrap();
-    let line = told
+    let stats: String = redis::cmd("INFO").arg("stats").query(redis).unwrap();
+    let line = stats
         .lines()
         .find_map(|line| line.strip_prefix("total_connections_received:"));
     line.unwrap().trim().parse().unwrap()
@@ -203,8 +203,8 @@ fn if_redis_is_out_of_memory_results_are_kept_and_jobs_wait() {
     eventually("some refusals", WAIT_MAX, || {
         (warnings(&fixture, "refuses a command") > 1).then_some(())
     });
-    let said = log(&fixture.path("data"));
-    assert!(warnings(&fixture, "refuses a command") < 20, "{said}");
+    let output = log(&fixture.path("data"));
+    assert!(warnings(&fixture, "refuses a command") < 20, "{output}");
     eventually("the time of the job to be over", WAIT_MAX, || {
         (started.elapsed() > JOB_TIME + Duration::from_secs(1)).then_some(())
     });

@@ -428,9 +428,12 @@ fn the_doctor_warns_of_a_redis_without_an_append_only_file() {
         (gone, "warn", "cannot be asked"),
     ];
     for (url, status, words) in table {
-        let (found, said) = doctor(&[("HOST_HERO_URL", &url)]);
-        assert_eq!(found, status, "{said}");
-        assert!(said.contains(words) && !said.contains("hush"), "{said}");
+        let (found, stderr) = doctor(&[("HOST_HERO_URL", &url)]);
+        assert_eq!(found, status, "{stderr}");
+        assert!(
+            stderr.contains(words) && !stderr.contains("hush"),
+            "{stderr}"
+        );
     }
 }
 

@@ -11,13 +11,13 @@ use host_tests::{HeroWorker, Redis, eventually};
 
 use crate::hero_serve::{Fixture, WAIT_MAX, id};
 
-/// What the link carries towards Redis, in bytes per second, over all connections.
+/// The bandwidth of the link to Redis, in bytes per second, over all connections.
 const BYTES_PER_SECOND: usize = 1 << 20;
 
-/// How many bytes are carried at a time.
+/// How many bytes are forwarded at a time.
 const PIECE_BYTES: usize = 8 << 10;
 
-/// A proxy before a Redis.
+/// A proxy in front of a Redis.
 struct SlowLink {
     address: SocketAddr,
     carried: Arc<AtomicUsize>,
@@ -69,7 +69,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, pace: impl Fn(usize)) {
     let _closed = to.shutdown(std::net::Shutdown::Both);
 }
 
-/// Sixteen outputs of 1 MiB are more than 5 s can carry, and so is each pipeline of them.
+/// Sixteen outputs of 1 MiB are more than the link carries in 5 s, and so is each pipeline of them.
 #[test]
 fn large_outputs_arrive_once_over_a_slow_link() {
     const JOBS: u32 = 16;

@@ -11,7 +11,7 @@ use crate::hero_crashes::Random;
 use crate::hero_serve::{Client, Fixture, id, store_command};
 use crate::redis_monitor::{Ends, ends_kept};
 
-/// How many jobs there are, unless `HOST_TEST_JOBS` says another number: 2,000 is the full test.
+/// The number of jobs, unless `HOST_TEST_JOBS` is set: 2,000 is the full test.
 const JOBS: u32 = 400;
 
 /// How long to wait for the end of all jobs.
@@ -20,7 +20,7 @@ const WAIT_MAX: Duration = Duration::from_mins(8);
 /// How long a circle may last.
 const CIRCLE_MAX: Duration = Duration::from_mins(1);
 
-/// What each job waits for, and what it may end with.
+/// The dependencies of each job, and its possible ends.
 #[derive(Default)]
 struct Plan {
     needs: BTreeMap<u32, BTreeSet<u32>>,
@@ -45,7 +45,7 @@ impl Plan {
             match pick(20) {
                 0 | 1 => drop(plan.failing.insert(n)),
                 2 | 3 => drop(plan.stopped.insert(n)),
-                // This one and the next, which another worker id has, wait for each other.
+                // This job and the next, which belongs to another worker id, wait for each other.
                 4 if n < jobs => plan.circles.extend([n, n + 1]),
                 _ => {}
             }

@@ -63,11 +63,11 @@ fn jobs_run_over_tls() {
     let mut client = fixture.client();
     client.submit(1, &[("script", "40 + 2")]);
     assert_eq!(client.reply(1), "42");
-    let (status, said) = doctor(&[("HOST_HERO_URL", &url), ("HOST_HERO_CA_FILE", &ca)]);
-    assert_eq!(status, "warn", "{said}");
+    let (status, output) = doctor(&[("HOST_HERO_URL", &url), ("HOST_HERO_CA_FILE", &ca)]);
+    assert_eq!(status, "warn", "{output}");
     assert!(
-        said.contains("rediss://") && said.contains("append-only"),
-        "{said}"
+        output.contains("rediss://") && output.contains("append-only"),
+        "{output}"
     );
     assert_eq!(host.stop(), Some(0));
 }
@@ -91,14 +91,14 @@ fn servers_with_a_wrong_certificate_are_refused() {
         (&tls_port, "", "write rediss://"),
     ];
     for (url, ca, words) in table {
-        let (status, said) = doctor(&[("HOST_HERO_URL", url), ("HOST_HERO_CA_FILE", ca)]);
-        assert_eq!(status, "warn", "{said}");
-        assert!(said.contains(words), "{url} {words}: {said}");
+        let (status, output) = doctor(&[("HOST_HERO_URL", url), ("HOST_HERO_CA_FILE", ca)]);
+        assert_eq!(status, "warn", "{output}");
+        assert!(output.contains(words), "{url} {words}: {output}");
         assert!(
-            said.contains("localhost:") || said.contains("127.0.0.1:"),
-            "{said}"
+            output.contains("localhost:") || output.contains("127.0.0.1:"),
+            "{output}"
         );
-        assert!(!said.contains("hush"), "{said}");
+        assert!(!output.contains("hush"), "{output}");
     }
     // A host logs the same error and continues to run.
     let host = fixture.host_with("data", &good, &format!("ca_file = \"{others}\""));
@@ -117,8 +117,8 @@ fn a_server_may_require_a_client_certificate() {
     let fixture = Fixture::new(files.redis(true));
     let (url, ca) = (tls(&fixture.redis), files.path("ca.pem"));
     let base = [("HOST_HERO_URL", url.as_str()), ("HOST_HERO_CA_FILE", &ca)];
-    let (_, said) = doctor(&base);
-    assert!(said.contains("cert_file and key_file"), "{said}");
+    let (_, output) = doctor(&base);
+    assert!(output.contains("cert_file and key_file"), "{output}");
     let (certificate, key) = (files.path("client.pem"), files.path("client.key"));
     let lines = format!("ca_file = \"{ca}\"\ncert_file = \"{certificate}\"\nkey_file = \"{key}\"");
     let _host = fixture.host_with("data", &url, &lines);

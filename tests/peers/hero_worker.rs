@@ -103,7 +103,7 @@ fn an_id_in_the_queues_of_two_worker_ids_is_run_once() {
     assert_eq!(twice, 1);
     client.until_status(1, "finished");
     assert_eq!(client.replies(1), 1);
-    eventually("the second entry to be taken away", WAIT_MAX, || {
+    eventually("the second entry to be removed", WAIT_MAX, || {
         let left: i64 = client.ask(&["LLEN", "hero:processing:w2"]);
         (left == 0).then_some(())
     });
@@ -121,7 +121,7 @@ fn a_worker_waits_for_its_redis_and_logs_no_password() {
     client.submit(1, &[("script", "1")]);
     assert_eq!(client.reply(1), "1");
     fixture.redis.kill();
-    eventually("the loss to be told", WAIT_MAX, || {
+    eventually("the loss to be reported", WAIT_MAX, || {
         worker.log().contains("cannot be reached").then_some(())
     });
     fixture.redis.start_again();
@@ -158,9 +158,12 @@ fn missing_and_invalid_options_are_named() {
     ];
     for (args, words) in table {
         let output = refused(folder.path(), args);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(words) && !said.contains("hush"), "{said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(
+            message.contains(words) && !message.contains("hush"),
+            "{message}"
+        );
         assert!(output.stdout.is_empty());
     }
 }

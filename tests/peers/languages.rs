@@ -1,5 +1,5 @@
-//! Components that were made with componentize-py and componentize-js deploy and run, and an exception of
-//! either language arrives with its message and its stack.
+//! Components built with componentize-py and componentize-js deploy and run, and exceptions of either
+//! language arrive with their message and stack.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use host_tests::{Client, Options, Server, eventually, peers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A handler that fails, and how: the failure's kind, the handler's own name for it, and what its message
-/// and its stack have.
+/// A failing handler: the failure's kind, the handler's own name for it, and parts of its message and stack.
 type Failing = (
     &'static str,
     &'static str,
@@ -80,7 +79,7 @@ const JAVASCRIPT: &[Failing] = &[
     ),
 ];
 
-/// Deploys the component of a language. Returns the interfaces that it is not given.
+/// Deploys the component of a language. Returns its stubbed interfaces.
 fn deploy(client: &Client, language: &str) -> Vec<String> {
     let component = std::fs::read(peers::in_language(language)).unwrap();
     let answer = client.deploy(language, &component, None).unwrap();

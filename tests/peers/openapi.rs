@@ -1,23 +1,23 @@
-//! The document of the API is valid, and a client that is generated from it works.
+//! The `OpenAPI` document is valid, and a client that is generated from it works.
 
 use std::process::Command;
 
 use host_tests::{Options, Server, guests, peers};
 use tempfile::TempDir;
 
-/// What the generated client is used for.
+/// What the generated client does.
 const PROGRAM: &str = include_str!("openapi.py");
 
-/// The generator knows no text but this.
+/// The only text type that the generator supports.
 const CONFIG: &str = "content_type_overrides: {application/openmetrics-text: text/plain}";
 
 fn run(command: &mut Command) {
     let ran = command.output().unwrap();
-    let said = [ran.stdout, ran.stderr].concat();
+    let message = [ran.stdout, ran.stderr].concat();
     assert!(
         ran.status.success(),
         "{command:?}: {}",
-        String::from_utf8_lossy(&said)
+        String::from_utf8_lossy(&message)
     );
 }
 

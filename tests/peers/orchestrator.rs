@@ -88,7 +88,7 @@ impl Setup {
         Self { external, ..self }
     }
 
-    /// Disables cancel hints: RRQ then sends a cancel only to an external runner.
+    /// Disables cancel hints: RRQ then sends cancels only to external runners.
     pub(crate) fn without_cancel_hints(self) -> Self {
         Self {
             cancel_hints: false,

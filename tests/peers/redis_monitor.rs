@@ -1,6 +1,6 @@
 //! Reads every command that a Redis executes, including those of scripts, and counts how often each job was
-//! written as ended and how often it was answered. While a Redis lives, MONITOR tells all of them. If it is
-//! killed, only its append-only file does.
+//! written as ended and how often it was answered. MONITOR shows the commands of a running Redis, the
+//! append-only file those of a killed one.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -59,11 +59,11 @@ impl RedisMonitor {
     }
 }
 
-/// Returns the counts of all commands that a Redis which keeps an append-only file has kept.
+/// Returns the counts of all commands in a Redis's append-only file.
 pub(crate) fn ends_kept(redis: &Redis) -> BTreeMap<String, Ends> {
     let file = redis.append_only_file();
     let (mut file, mut parser, mut ends) = (file.as_slice(), Parser::new(), BTreeMap::new());
-    // The last command may be there in part.
+    // The last command may be incomplete.
     while let Ok(command) = parser.parse_value(&mut file) {
         let words: Vec<String> = redis::from_redis_value(command).unwrap();
         count_command(words.iter().map(String::as_str), &mut ends);

@@ -157,11 +157,11 @@ fn jobs_run_on_the_python_runner() {
         assert_eq!(job["result"], params);
         let trace =
             json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
-        let told = python.run(&json!({
+        let job = python.run(&json!({
             "handler": "own#context", "queue": "mail", "trace_context": trace,
         }));
-        let result = &told["result"];
-        assert_eq!(result["job_id"], told["id"], "{told}");
+        let result = &job["result"];
+        assert_eq!(result["job_id"], job["id"], "{job}");
         assert_eq!(result["attempt"], 1);
         assert_eq!(result["queue_name"], "mail");
         assert_eq!(result["worker_id"], "host");
@@ -261,7 +261,7 @@ fn output_of_a_python_handler_goes_to_the_log_of_its_job() {
             let lines = client.get(&path).unwrap().body["items"].clone();
             (lines.as_array()?.len() >= 2).then_some(lines)
         });
-        let said: Vec<_> = lines
+        let output: Vec<_> = lines
             .as_array()
             .unwrap()
             .iter()
@@ -273,11 +273,14 @@ fn output_of_a_python_handler_goes_to_the_log_of_its_job() {
             })
             .collect();
         assert!(
-            said.contains(&("stdout", format!("hello from {name}").as_str())),
-            "{said:?}"
+            output.contains(&("stdout", format!("hello from {name}").as_str())),
+            "{output:?}"
         );
-        assert!(said.contains(&("stderr", "and from stderr")), "{said:?}");
-        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(
+            output.contains(&("stderr", "and from stderr")),
+            "{output:?}"
+        );
+        assert_eq!(output.len(), 2, "{output:?}");
     }
 }
 
@@ -305,7 +308,7 @@ fn one_bad_job_of_a_python_runner_costs_its_neighbours_one_run_at_most() {
         for id in &ids[3..] {
             let job = client.wait(id);
             assert_eq!(job["state"], "completed", "{release}: {job}");
-            // An attempt that the pool gave back, because its runner had just ended, is no run.
+            // An attempt that the pool gave back, because its runner had just ended, is not a run.
             let runs = client.items(&format!("/api/v1/jobs/{id}/attempts"));
             assert!((1..=2).contains(&runs.len()), "{release}: {job} {runs:?}");
         }

@@ -63,11 +63,11 @@ fn a_rust_runner_gets_the_context_and_reports_the_outcome() {
     let client = pool.client();
     let trace = json!({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"});
     let params = json!({"a": [1, "ü", null], "b": {"c": 1.5}});
-    let told = client.run(&json!({
+    let job = client.run(&json!({
         "handler": "own#context", "queue": "mail", "trace_context": trace, "params": params,
     }));
-    let result = &told["result"];
-    assert_eq!(result["job_id"], told["id"], "{told}");
+    let result = &job["result"];
+    assert_eq!(result["job_id"], job["id"], "{job}");
     assert_eq!(result["attempt"], 1);
     assert_eq!(result["queue_name"], "mail");
     assert_eq!(result["worker_id"], "host");

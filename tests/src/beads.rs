@@ -1,4 +1,4 @@
-//! A worker of the beads-workers protocol that speaks in lines, and workers written in Bash.
+//! A beads worker that sends and receives lines, and workers written in Bash.
 
 #![expect(
     clippy::missing_panics_doc,
@@ -42,13 +42,13 @@ impl BeadsWorker {
             .write_all(format!("{line}\n").as_bytes());
     }
 
-    /// Says that this worker is ready.
+    /// Reports that this worker is ready.
     pub fn ready(&mut self) {
         let ready = json!({"type": "READY", "worker_id": self.id, "timestamp": 1.5});
         self.send_line(&ready.to_string());
     }
 
-    /// Says that a task is done.
+    /// Reports that a task is done.
     pub fn done(&mut self, task: &Value) {
         let done = json!({"type": "DONE", "worker_id": self.id, "timestamp": 1.5, "issue_id": task["issue_id"], "duration_ms": 7});
         self.send_line(&done.to_string());
@@ -67,16 +67,16 @@ impl BeadsWorker {
         }
     }
 
-    /// Returns whether nothing comes for this long.
-    pub fn hears_nothing_for(&mut self, time: Duration) -> bool {
+    /// Returns whether nothing arrives for this long.
+    pub fn receives_nothing_for(&mut self, time: Duration) -> bool {
         let stream = self.stream.get_ref();
         stream.set_read_timeout(Some(time)).expect("a time limit");
-        let heard = self.stream.fill_buf().map(<[u8]>::len);
+        let received = self.stream.fill_buf().map(<[u8]>::len);
         let stream = self.stream.get_ref();
         stream
             .set_read_timeout(Some(WAIT_MAX))
             .expect("a time limit");
-        heard.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        received.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     }
 
     /// Asks until there is a task, and returns it.
@@ -102,8 +102,8 @@ impl BeadsWorker {
 pub struct Socat(pub Child);
 
 impl Socat {
-    /// Connects a Bash script to the orchestrator at `path`, as a worker that writes what it does
-    /// to the file `witness`.
+    /// Connects a Bash script to the orchestrator at `path`, as a worker that logs its work to the file
+    /// `witness`.
     pub fn worker(path: &Path, script: &Path, id: &str, witness: &Path) -> Self {
         let child = Command::new("socat")
             .arg(format!("UNIX-CONNECT:{}", path.display()))
@@ -111,12 +111,12 @@ impl Socat {
             .env("WITNESS", witness)
             .stdin(Stdio::null())
             .spawn()
-            .expect("socat starts: `cargo xtask test e2e` installs it");
+            .expect("socat starts; `cargo xtask test e2e` installs it");
         Self(child)
     }
 
-    /// Listens at `path`, and runs a Bash script for each worker that connects. The script writes
-    /// what it hears to the file `witness`.
+    /// Listens at `path`, and runs a Bash script for each worker that connects. The script logs what it
+    /// receives to the file `witness`.
     pub fn orchestrator(path: &Path, script: &Path, witness: &Path) -> Self {
         let child = Command::new("socat")
             .arg(format!("UNIX-LISTEN:{},fork,mode=600", path.display()))
@@ -124,7 +124,7 @@ impl Socat {
             .env("WITNESS", witness)
             .stdin(Stdio::null())
             .spawn()
-            .expect("socat starts: `cargo xtask test e2e` installs it");
+            .expect("socat starts; `cargo xtask test e2e` installs it");
         Self(child)
     }
 

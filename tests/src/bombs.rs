@@ -1,4 +1,4 @@
-//! Bombs: what is small to send and would cost a host much time or memory.
+//! Bombs: small input that would cost a host much time or memory.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ pub const MALFORMED: [&str; 4] = [
 /// The manifest of [`MALFORMED`]: they end soon, by their time and not by their fuel.
 pub const MALFORMED_LIMITS: &str = "[defaults]\ntimeout_seconds = 1\nfuel = 1000000000000\n";
 
-/// How many clients ask for an expensive check and go.
+/// How many clients request an expensive check and disconnect.
 const CLIENTS: usize = 40;
 
 /// The longest regular expression that is accepted and expensive: each byte of a text visits all its
@@ -28,12 +28,12 @@ pub fn expensive_params() -> Value {
     "a".repeat(400_000).into()
 }
 
-/// Sends jobs with [`expensive_params`] to the host at `address`, over one connection each, and waits for no
-/// answer.
+/// Sends jobs with [`expensive_params`] to the host at `address`, over one connection each, without waiting
+/// for answers.
 ///
 /// # Errors
 ///
-/// If the host takes no connection or not all bytes.
+/// If the host accepts no connection or not all bytes.
 pub fn expensive_checks(address: &str) -> std::io::Result<Vec<TcpStream>> {
     let body = json!({"handler": "by_hand", "params": expensive_params()}).to_string();
     let request = format!(
@@ -50,7 +50,7 @@ pub fn expensive_checks(address: &str) -> std::io::Result<Vec<TcpStream>> {
 }
 
 /// Returns schemas that would take seconds or hundreds of MiB to compile, or minutes to check. All are
-/// refused, each with words of the reason.
+/// refused. Each comes with a part of the reason.
 pub fn refused_schemas() -> Vec<(String, &'static str)> {
     let patterns: Vec<Value> = (0..1_400)
         .map(|n| json!({"pattern": format!("^\\w{{{n}}}x")}))
@@ -78,7 +78,7 @@ pub fn refused_schemas() -> Vec<(String, &'static str)> {
             "needs more than",
         ),
         (json!({"allOf": patterns}), "64 regular expressions"),
-        (nested, "bytes, at most"),
+        (nested, "bytes, more than"),
         (doubling, "unevaluated"),
         (deep, "nested deeper"),
     ];

@@ -1,5 +1,5 @@
-//! A server of `PostgreSQL` for one test or bench, on disk and as durable as by default: it can be ended in
-//! the middle of its work and started again.
+//! A `PostgreSQL` server for one test or bench, on disk and with its default durability: it can be killed and
+//! started again.
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
@@ -13,7 +13,7 @@ use crate::ports;
 use crate::wait::eventually;
 use host_testing::database::{Database, NOBODY, PORT, programs};
 
-/// How long a server may take until it answers: after a crash it first recovers.
+/// How long a server may take to answer: after a crash it first recovers.
 const START_BOUND: Duration = Duration::from_mins(1);
 
 /// Serves a cluster until standard input ends. Then the server ends at once, as after a crash.
@@ -96,7 +96,7 @@ impl Cluster {
         cluster
     }
 
-    /// Lets a file or a folder belong to the user of the server.
+    /// Gives a file or a folder to the user of the server.
     ///
     /// # Panics
     ///
@@ -130,11 +130,11 @@ impl Cluster {
         let input = child.stdin.take().expect("its input is a pipe");
         self.serving = Some((child, input));
         eventually("the server of PostgreSQL", START_BOUND, || {
-            self.tell("SELECT 1").then_some(())
+            self.execute("SELECT 1").then_some(())
         });
     }
 
-    /// Ends the server as `pg_ctl stop -m immediate` does: nothing is written any more.
+    /// Ends the server like `pg_ctl stop -m immediate`, without writing anything more.
     ///
     /// # Panics
     ///
@@ -166,7 +166,7 @@ impl Cluster {
         format!("postgres://postgres@{folder}/postgres")
     }
 
-    /// Returns the process that all processes of the server are children of.
+    /// Returns the parent of all processes of the server.
     ///
     /// # Panics
     ///
@@ -179,11 +179,11 @@ impl Cluster {
     }
 
     /// Runs statements. Returns whether all succeeded.
-    pub fn tell(&self, sql: &str) -> bool {
+    pub fn execute(&self, sql: &str) -> bool {
         Database::client(self.folder(), self.port, sql).is_some()
     }
 
-    /// Asks a question with one answer.
+    /// Runs a query with one result.
     ///
     /// # Panics
     ///
@@ -197,7 +197,7 @@ impl Cluster {
         programs().join(name)
     }
 
-    /// Makes a command of the user whose folder it is, there.
+    /// Makes a command that runs in the folder, as its owner.
     pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder());

@@ -1,5 +1,5 @@
-//! Compiled components that hosts of all suites share: the hosts have one key, and what one of them has
-//! compiled is linked into the caches of others. Otherwise tests would mostly compile.
+//! Compiled components that hosts of all suites share: the hosts have one key, and compiled code is linked
+//! into the caches of others. Otherwise tests would mostly compile.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ fn shared() -> PathBuf {
     built("compiled")
 }
 
-/// Gives a host that never ran the key of all.
+/// Gives a new host the common key.
 pub(crate) fn give_key(data: &Path) {
     let key = File::options()
         .write(true)
@@ -35,7 +35,7 @@ pub(crate) fn give(data: &Path) {
     }
 }
 
-/// Keeps what this host has compiled for others, unless it has a key of its own.
+/// Shares what this host has compiled, unless it has a key of its own.
 pub(crate) fn keep(data: &Path) {
     if has_key(data) {
         let _exists = make(&shared());
@@ -43,7 +43,7 @@ pub(crate) fn keep(data: &Path) {
     }
 }
 
-/// Makes a folder that only this user can read, as hosts want it.
+/// Makes a folder that only this user can read, as hosts require.
 fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(folder)
 }
@@ -52,8 +52,7 @@ fn has_key(data: &Path) -> bool {
     fs::read(data.join("cache.key")).is_ok_and(|key| key == KEY)
 }
 
-/// Links compiled code, and then the notes that vouch for it. Where the system cannot link, each host
-/// compiles for itself.
+/// Links compiled code, and then the notes that seal it. If linking fails, each host compiles for itself.
 fn link_all(from: &Path, to: &Path) {
     let Ok(entries) = fs::read_dir(from) else {
         return;

@@ -1,4 +1,4 @@
-//! A runner of Delta CI that a test moves step by step, and hosts that have a pool for it.
+//! A Delta CI runner that a test drives step by step, and hosts with a pool for it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::client::Answer;
 /// The token of the pool `ci`.
 pub const TOKEN: &str = crate::secrets::DELTA_TOKEN;
 
-/// A runner that speaks to one host.
+/// A runner for one host.
 pub struct Runner {
     agent: ureq::Agent,
     base: String,
@@ -83,7 +83,7 @@ impl Runner {
     }
 
     /// Sends a message about a lease.
-    pub fn tell(&self, path: &str, lease: &Value, mut more: Value) -> Answer {
+    pub fn report(&self, path: &str, lease: &Value, mut more: Value) -> Answer {
         more["lease_id"] = lease["lease_id"].clone();
         self.send(path, more)
     }

@@ -1,4 +1,4 @@
-//! A proxy in front of a server of `PostgreSQL` that treats connections badly when it is told to.
+//! A proxy in front of a `PostgreSQL` server that breaks connections on request.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -13,21 +13,21 @@ use tempfile::TempDir;
 /// The name of a server's socket in its folder.
 const SOCKET: &str = ".s.PGSQL.5432";
 
-/// What a client says last of a batch.
+/// The end of a client's batch.
 const COMMIT: &[u8] = b"COMMIT\0";
 
-/// What can happen to connections.
+/// Faults of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// All end now.
+    /// All connections end now.
     Drop,
-    /// The next that commits ends before the server hears of it.
+    /// The next connection that commits ends before the server receives the commit.
     CutBeforeCommit,
-    /// The next that commits ends before the client hears of it.
+    /// The next connection that commits ends before the client gets the answer.
     CutAfterCommit,
-    /// Nothing that the server says arrives any more, until they are healed; then they end.
+    /// No answers of the server arrive, until connections are healed; then they end.
     Deafen,
-    /// Everything comes so many milliseconds late, until they are healed.
+    /// Everything arrives this many milliseconds late, until connections are healed.
     Delay(u32),
 }
 
@@ -63,7 +63,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// Puts a proxy before the server with a socket in `server`.
+    /// Starts a proxy in front of the server with a socket in `server`.
     ///
     /// # Panics
     ///
@@ -87,7 +87,7 @@ impl Faulty {
         self.folder.path()
     }
 
-    /// Lets something happen.
+    /// Injects a fault.
     pub fn inject(&self, fault: Fault) {
         match fault {
             Fault::Drop => self.end_all(),
@@ -99,7 +99,7 @@ impl Faulty {
         }
     }
 
-    /// Lets connections be as they should be from now on. Those that missed something end.
+    /// Heals connections. Those that missed something end.
     pub fn heal(&self) {
         *lock(&self.state.commit) = None;
         if self.state.delay_ms.swap(0, Ordering::Relaxed) == DEAF {
@@ -121,7 +121,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn accept(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
-    // While there is no server, the client hears that the connection ends.
+    // Without a server, the client sees the connection end.
     let Ok(server) = UnixStream::connect(server) else {
         return;
     };
@@ -139,7 +139,7 @@ fn accept(client: UnixStream, server: &PathBuf, state: &Arc<State>) {
     }
 }
 
-/// Carries bytes one way until one side ends, or something happens.
+/// Forwards bytes one way until one side ends or a fault is injected.
 fn carry(pair: &Pair, state: &State, to_server: bool) {
     let (mut from, mut to) = if to_server {
         (&pair.client, &pair.server)
@@ -148,7 +148,7 @@ fn carry(pair: &Pair, state: &State, to_server: bool) {
     };
     let mut buffer = [0; 8_192];
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
-        let said = &buffer[..bytes];
+        let sent = &buffer[..bytes];
         let delay_ms = state.delay_ms.load(Ordering::Relaxed);
         if delay_ms == DEAF && !to_server {
             continue;
@@ -156,29 +156,32 @@ fn carry(pair: &Pair, state: &State, to_server: bool) {
         if (1..DEAF).contains(&delay_ms) {
             pause(delay_ms);
         }
-        let commits = to_server && said.windows(COMMIT.len()).any(|word| word == COMMIT);
+        let commits = to_server && sent.windows(COMMIT.len()).any(|word| word == COMMIT);
         let fault = commits.then(|| lock(&state.commit).take()).flatten();
         if fault == Some(Fault::CutAfterCommit) {
-            // The client hears nothing more; the server does all that it was told.
+            // The client gets nothing more; the server executes everything it received.
             let _gone = pair.client.shutdown(Shutdown::Both);
         }
-        if fault == Some(Fault::CutBeforeCommit) || to.write_all(said).is_err() {
+        if fault == Some(Fault::CutBeforeCommit) || to.write_all(sent).is_err() {
             return;
         }
         if fault.is_some() {
-            let _told = pair.server.shutdown(Shutdown::Write);
+            let _closed = pair.server.shutdown(Shutdown::Write);
             return wait_for_end(&pair.server);
         }
     }
 }
 
-/// Reads what the server still says, so that it comes to its end.
+/// Drains the server's output, so that it can finish.
 fn wait_for_end(mut server: &UnixStream) {
     let mut buffer = [0; 8_192];
     while let Ok(1..) = server.read(&mut buffer) {}
 }
 
-#[expect(clippy::disallowed_methods, reason = "the delay is what is asked for")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the delay is the requested fault"
+)]
 fn pause(ms: u32) {
     std::thread::sleep(Duration::from_millis(ms.into()));
 }

@@ -1,4 +1,4 @@
-//! Assembles the components in `tests/guests/wat`: what no compiler makes.
+//! Assembles the components in `tests/guests/wat`, which no compiler would make.
 
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub fn with_schema(schema: &str) -> Vec<u8> {
     handler_with_schema("by_hand", schema)
 }
 
-/// The same for a handler with another name of seven bytes.
+/// Does the same for a handler with another name of seven bytes.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! Starts and ends the real `host` for the test suites, and talks to it as any client would. Uses only
-//! the public contract, except in [`hero`].
+//! Starts and ends the real `host` for the test suites, and talks to it like any client. Uses only the public
+//! contract, except in [`hero`].
 
 pub mod beads;
 pub mod bombs;

@@ -22,7 +22,7 @@ pub fn python_redis() -> PathBuf {
     installed("redis-7.1.1", "test peers").join("bin/python")
 }
 
-/// Returns the programs that read the document of the API, in a folder with a Python interpreter.
+/// Returns the programs that read the `OpenAPI` document, in a folder with a Python interpreter.
 ///
 /// # Panics
 ///
@@ -31,11 +31,11 @@ pub fn openapi() -> PathBuf {
     installed("openapi-python-client-0.29.1", "test peers").join("bin")
 }
 
-/// Returns a component that was made with componentize-py or componentize-js: `python` or `javascript`.
+/// Returns a component built with componentize-py or componentize-js: `python` or `javascript`.
 ///
 /// # Panics
 ///
-/// If it has not been made. The message names the command that makes it.
+/// If it has not been built. The message names the command that builds it.
 pub fn in_language(language: &str) -> PathBuf {
     installed(&format!("languages/{language}.wasm"), "test peers")
 }

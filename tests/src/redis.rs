@@ -171,7 +171,7 @@ impl Redis {
         self.connect().expect("redis-server takes connections")
     }
 
-    /// Opens a connection to a server that may not be there, or may end it at once.
+    /// Opens a connection to a server that may be down, or may close it at once.
     ///
     /// # Errors
     ///
@@ -270,7 +270,7 @@ impl Sentinel {
         found.iter().filter(follows).count()
     }
 
-    /// Opens a connection to a server that may not be there, or may end it at once.
+    /// Opens a connection to a server that may be down, or may close it at once.
     ///
     /// # Errors
     ///

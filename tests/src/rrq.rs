@@ -164,7 +164,7 @@ impl Connection {
         self.answer()
     }
 
-    /// Fills `bytes`; returns `None` if the runner has closed the connection.
+    /// Fills `bytes`. Returns `None` if the runner has closed the connection.
     fn read(&mut self, bytes: &mut [u8]) -> Option<()> {
         match self.stream.read_exact(bytes) {
             Ok(()) => Some(()),

@@ -1,4 +1,4 @@
-//! Secrets that suites plant where real ones are, and the search for them in what a host writes: raw, in
+//! Secrets that suites plant in place of real ones, and the search for them in a host's output: raw, in
 //! hexadecimal and in base64.
 
 use std::ffi::OsStr;
@@ -9,30 +9,30 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What every planted secret contains. Nothing else does.
+/// The mark of every planted secret, which occurs nowhere else.
 const MARK: &str = "pl4nted-s3cret";
 
 /// The token of the pool `ci` of Delta runners.
 pub const DELTA_TOKEN: &str = "pl4nted-s3cret-of-the-pool-ci-91c3";
-/// The secret that an Arco worker expects of its control plane.
+/// The secret that an Arco worker expects from its control plane.
 pub const ARCO_SECRET: &str = "pl4nted-s3cret-of-dispatches-27aa";
-/// A variable of each host that no manifest is granted.
+/// A variable of each host that no manifest may grant.
 pub const VARIABLE: (&str, &str) = ("PLANTED", "pl4nted-s3cret-in-the-environment-5d0e");
 
-/// Files in which tests themselves put secrets.
+/// Files into which tests themselves write secrets.
 const GIVEN: &[&str] = &["ci.token", "secret", "host.toml"];
 
-/// Pages that a host shows to anyone who may ask.
+/// Pages that a host shows to every client.
 const PAGES: &[&str] = &["/healthz", "/readyz", "/metrics", "/api/v1/runners"];
 
-/// How long a page may take. A host that is ending answers none.
+/// How long a page may take. A stopping host answers none.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns where a planted secret is: in a file below `folder`.
 ///
 /// # Panics
 ///
-/// If there is no `grep`. It looks through megabytes in no time; tests are not optimized.
+/// If there is no `grep`, which searches much faster than unoptimized tests.
 pub fn found_in(folder: &Path) -> Option<PathBuf> {
     let mut grep = Command::new("grep");
     grep.args(["--recursive", "--text", "--fixed-strings", "--devices=skip"])
@@ -73,7 +73,7 @@ pub fn has_secret(text: &[u8]) -> bool {
     forms().iter().any(|form| text.contains(form))
 }
 
-/// Returns the mark as it may be written.
+/// Returns the mark in all its encodings.
 fn forms() -> Vec<String> {
     let digit = |byte: u8| char::from_digit(u32::from(byte), 16).unwrap_or_default();
     let digits = MARK
@@ -81,7 +81,7 @@ fn forms() -> Vec<String> {
         .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
     let small: String = digits.collect();
     let mut forms = vec![MARK.to_owned(), small.to_uppercase(), small];
-    // In base64 it looks different after zero, one and two bytes. The first group has what was before it.
+    // In base64 it differs after zero, one and two bytes. The first group contains what was before it.
     for skipped in 0..3 {
         let whole = &MARK.as_bytes()[skipped..];
         let whole = &whole[..whole.len() / 3 * 3];

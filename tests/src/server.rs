@@ -18,21 +18,21 @@ pub struct Options {
     pub data: PathBuf,
     /// A folder of components to deploy at start.
     pub handlers: Option<PathBuf>,
-    /// Where it listens for HTTP; port 0 takes a free one.
+    /// The address for HTTP; port 0 takes a free one.
     pub listen: String,
     /// More arguments of `host serve`.
     pub args: Vec<String>,
     /// More variables of its environment.
     pub env: Vec<(String, String)>,
-    /// Whether it is told its process, so that it tells a supervisor that it is alive.
+    /// Whether it gets its process id from a supervisor, so that it reports that it is alive.
     pub supervised: bool,
-    /// Whether it compiles all components itself, also those that another host in tests has compiled.
+    /// Whether it compiles all components itself, even those that another host in tests has compiled.
     pub compiles_all: bool,
-    /// What is done to its process before it becomes the program.
+    /// Prepares its process before it executes the program.
     pub prepare: fn(&mut Command),
 }
 
-/// A running host. It is killed when dropped, and what it has written is searched for planted secrets.
+/// A running host. It is killed when dropped, and its output is searched for planted secrets.
 ///
 /// # Panics
 ///
@@ -80,7 +80,7 @@ impl Server {
             .unwrap_or_else(|log| panic!("host ended before it was ready:\n{log}"))
     }
 
-    /// Starts a host that may be unable to. Returns what it has said if it ends before it is ready.
+    /// Starts a host that may fail to start. Returns its output if it ends before it is ready.
     ///
     /// # Panics
     ///
@@ -116,7 +116,7 @@ impl Server {
         if let Some(handlers) = &options.handlers {
             command.arg("--handlers").arg(handlers);
             if !options.data.join("host.db").exists() {
-                // Without its store beside them, compiled components look like a loss.
+                // Compiled components without a store beside them look like a lost store.
                 compiled::give(&options.data);
                 command.arg("--fresh");
             }
@@ -159,7 +159,7 @@ impl Server {
         &self.rrq_address
     }
 
-    /// Returns where its Arco worker listens, if it has one.
+    /// Returns the address of its Arco worker, if it has one.
     pub fn arco_address(&self) -> Option<&str> {
         self.arco_address.as_deref()
     }
@@ -229,20 +229,20 @@ impl Drop for Server {
         }
         compiled::keep(&self.data);
         assert_eq!(page, None, "a page has a secret");
-        let mut said = Vec::new();
-        let _ended = self.stdout.read_to_end(&mut said);
-        assert!(!secrets::has_secret(&said), "its output has a secret");
+        let mut message = Vec::new();
+        let _ended = self.stdout.read_to_end(&mut message);
+        assert!(!secrets::has_secret(&message), "its output has a secret");
         let file = secrets::found_in(&self.data);
         assert_eq!(file, None, "a file has a secret");
     }
 }
 
-/// Returns the variables of a host whose jobs are kept where `HOST_TEST_STORE` says: in the data
-/// directory, or with `postgres` in a schema that belongs to that directory.
+/// Returns the variables of a host with the store that `HOST_TEST_STORE` selects: in the data directory, or
+/// with `postgres` in a schema that belongs to that directory.
 fn stored(data: &Path) -> Vec<(&'static str, String)> {
     match std::env::var("HOST_TEST_STORE").as_deref() {
         Ok("postgres") => {}
-        Ok(other) => panic!("HOST_TEST_STORE is postgres or not set, not {other}"),
+        Ok(other) => panic!("HOST_TEST_STORE: expected postgres or nothing, got {other}"),
         Err(_) => return Vec::new(),
     }
     let name = data.to_string_lossy().to_lowercase();

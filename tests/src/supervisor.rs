@@ -1,4 +1,4 @@
-//! Stands in for systemd: starts a host as a supervised one, and hears what it says of itself.
+//! Stands in for systemd: supervises a host and receives its notifications.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::Options;
 
-/// More than a host needs to say something.
+/// Longer than a host needs between notifications.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// A socket that is read all the time, so that no host waits for room in it.
+/// A socket that is read all the time, so that hosts never block on it.
 pub struct Supervisor {
     path: PathBuf,
-    heard: Receiver<String>,
+    received: Receiver<String>,
 }
 
 impl Supervisor {
@@ -21,24 +21,24 @@ impl Supervisor {
     ///
     /// # Panics
     ///
-    /// If there can be no socket.
+    /// If the socket cannot be made.
     pub fn start(folder: &Path) -> Self {
         let path = folder.join("notify");
         let socket = UnixDatagram::bind(&path).expect("a socket can be made");
-        let (tell, heard) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         std::thread::spawn(move || {
             let mut word = [0; 256];
             while let Ok(bytes) = socket.recv(&mut word) {
                 let word = String::from_utf8_lossy(&word[..bytes]);
-                if tell.send(word.trim().to_owned()).is_err() {
+                if sender.send(word.trim().to_owned()).is_err() {
                     return;
                 }
             }
         });
-        Self { path, heard }
+        Self { path, received }
     }
 
-    /// Lets a host say that it is alive, within `watchdog` at the latest.
+    /// Makes a host report that it is alive, at least once per `watchdog`.
     pub fn supervise(&self, options: &mut Options, watchdog: Duration) {
         options.supervised = true;
         options.env.extend([
@@ -47,19 +47,19 @@ impl Supervisor {
         ]);
     }
 
-    /// Returns what the host says next.
+    /// Returns the host's next notification.
     ///
     /// # Panics
     ///
-    /// If it says nothing.
-    pub fn hear(&self) -> String {
-        self.heard
+    /// If none comes.
+    pub fn next(&self) -> String {
+        self.received
             .recv_timeout(WAIT_MAX)
-            .expect("the host says something")
+            .expect("the host sends a notification")
     }
 
-    /// Forgets what the host has said.
+    /// Forgets earlier notifications.
     pub fn forget(&self) {
-        while self.heard.try_recv().is_ok() {}
+        while self.received.try_recv().is_ok() {}
     }
 }

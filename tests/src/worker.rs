@@ -29,7 +29,7 @@ pub struct ArcoWorker {
     address: String,
 }
 
-/// A child process that has printed its `ready` line. What it says is searched for planted secrets.
+/// A child process that has printed its `ready` line. Its output is searched for planted secrets.
 struct Process {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -187,8 +187,8 @@ impl HeroWorker {
 }
 
 impl ArcoWorker {
-    /// Starts a worker with all built components, which presents `secret` to nobody but expects it of
-    /// control planes at `origin`. `port` 0 takes a free one.
+    /// Starts a worker with all built components, which expects `secret` from control planes at `origin`.
+    /// `port` 0 takes a free one.
     ///
     /// # Panics
     ///
@@ -197,7 +197,7 @@ impl ArcoWorker {
         Self::start_with(folder_of_log, port, secret, origin, &[])
     }
 
-    /// The same with more arguments.
+    /// Does the same with more arguments.
     ///
     /// # Panics
     ///

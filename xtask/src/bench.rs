@@ -16,7 +16,7 @@ use crate::{guests, peers, programs, setup};
                   cargo xtask bench beads, cargo xtask bench postgres"
 )]
 pub(crate) struct Args {
-    /// Passed on: see `cargo xtask bench -- --help`
+    /// Passed to the bench: see `cargo xtask bench -- --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<String>,
 }

@@ -23,7 +23,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command.current_dir(root());
     if let Some((verb, rest)) = args.split_first() {
         command.arg(verb);
-        // It depends on no package.
+        // Valid for every package.
         if *verb != "fmt" {
             command.arg("--locked");
         }
@@ -32,7 +32,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end; what it prints is passed through.
+/// Runs a command to its end, with its output passed through.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     let status = command
@@ -54,10 +54,10 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         let stderr = String::from_utf8_lossy(&output.stderr);
         bail!("`{shown}` failed ({}): {}", output.status, stderr.trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed no UTF-8"))
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed invalid UTF-8"))
 }
 
-/// Returns a command as a person types it, with the variables of ours that it sets.
+/// Returns a command as one would type it, with the variables that it sets.
 pub(crate) fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());

@@ -8,7 +8,7 @@ use crate::cargo::run;
 use crate::progress::{Expected, step};
 use crate::{guests, peers, programs, setup};
 
-/// Builds with the profile of the tests, so that either is quick after the other, and shows.
+/// Builds with the tests' profile, so that each is quick after the other, and runs the demo.
 pub(crate) fn run_all() -> Result<()> {
     setup::toolchain()?;
     step("Redis", Expected::MinuteAtFirst, peers::redis)?;

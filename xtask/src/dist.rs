@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what a release consists of, in `dist` in the target folder: a tarball with manual pages
-//! and completions, a package for Debian, and the program alone for the image.
+//! `cargo xtask dist`: makes a release in `target/dist`: a tarball with manual pages and completions, a
+//! Debian package, and the program alone for the image.
 
 mod check;
 mod sdk;
@@ -14,20 +14,20 @@ use crate::cargo::{cargo, output, root, run, target_dir};
 use crate::programs::PACKAGED;
 use crate::progress::{Expected, step};
 
-/// The folder with what packages have beside the program.
+/// The folder with the packages' files other than the program.
 const PACKAGING: &str = "packaging";
 
-/// Where each shell looks for completions, below `/usr/share`.
+/// Where each shell finds completions, below `/usr/share`.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "bash-completion/completions/host"),
     ("zsh", "zsh/site-functions/_host"),
     ("fish", "fish/vendor_completions.d/host.fish"),
 ];
 
-/// The documents that both packages have.
+/// The documents in both packages.
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "LICENSE"];
 
-/// The pages of the documentation beside them, for operators.
+/// The documentation pages for operators beside them.
 const PAGES: [&str; 4] = [
     "docs/backup.md",
     "docs/config.md",
@@ -75,7 +75,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
 struct Release {
     program: PathBuf,
     version: String,
-    /// Where packages are made.
+    /// The folder for packages.
     folder: PathBuf,
     /// Debian's name of this machine's architecture.
     architecture: String,
@@ -86,7 +86,7 @@ impl Release {
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot make {}", folder.display()))?;
         let architecture = output(Command::new("dpkg").arg("--print-architecture"))
-            .context("packages for Debian are made with dpkg")?;
+            .context("Debian packages are built with dpkg")?;
         Ok(Self {
             program,
             version: version.to_owned(),
@@ -155,7 +155,7 @@ impl Release {
         Ok(package)
     }
 
-    /// Puts the program where `packaging/Dockerfile` takes it from.
+    /// Puts the program where `packaging/Dockerfile` expects it.
     fn image(&self) -> Result<PathBuf> {
         let program = self.folder.join("host");
         copy(&self.program, &program, 0o755)?;
@@ -188,7 +188,7 @@ impl Release {
     }
 }
 
-/// Makes a folder that is empty.
+/// Makes an empty folder.
 fn empty(path: &Path) -> Result<PathBuf> {
     if path.exists() {
         std::fs::remove_dir_all(path)

@@ -1,5 +1,5 @@
-//! `cargo xtask guests`: builds every component of the repository into `target/guests`, with the
-//! compiler's own target where it is installed or can be, else with Debian's compiler.
+//! `cargo xtask guests`: builds every component of the repository into `target/guests`, with rustup's target
+//! if it is or can be installed, otherwise with Debian's compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,10 +12,10 @@ use crate::setup;
 
 const PROFILE: &str = "guest";
 
-/// How long a download of the target may take before Debian's compiler is tried, in seconds.
+/// How long a download of the target may take before Debian's compiler is used, in seconds.
 const DOWNLOAD_SECONDS: &str = "60";
 
-/// Builds all components and returns the folder they are in, each with its manifest if it has one.
+/// Builds all components and returns their folder. Each has its manifest beside it, if any.
 pub(crate) fn build() -> Result<PathBuf> {
     let packages = packages()?;
     let build_dir = target_dir().join("guests-build");
@@ -62,7 +62,7 @@ fn packages() -> Result<Vec<Package>> {
         "--no-deps",
     ]))?;
     let metadata: serde_json::Value =
-        serde_json::from_str(&metadata).context("cargo's metadata is no JSON")?;
+        serde_json::from_str(&metadata).context("cargo's metadata is not valid JSON")?;
     let packages = metadata["packages"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
@@ -120,7 +120,7 @@ fn toolchain(build_dir: &Path) -> Result<Toolchain> {
     debian().map_err(|missing| anyhow!("{missing}; {}", missing.advice()))
 }
 
-/// Copies a file unless the copy is the same, so that what depends on it stays as it is.
+/// Copies a file unless the copy is identical, so that nothing that depends on it is rebuilt.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let bytes = std::fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if std::fs::read(to).is_ok_and(|old| old == bytes) {

@@ -1,5 +1,5 @@
-//! Components in other languages for the suite of real peers, made with componentize-py and componentize-js
-//! of the registries. Each is made again only if what it is made of has changed.
+//! Components in other languages for the suite of real peers, built with componentize-py and componentize-js
+//! from the registries. Each is rebuilt only if its sources have changed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,22 +10,22 @@ use serde_json::Value;
 use crate::cargo::{root, run};
 use crate::setup;
 
-/// The requirements that have componentize-py, and the folder they are installed in.
+/// The requirements with componentize-py, and the folder to install them in.
 pub(crate) const PYTHON: &str = "componentize-py-0.25.1";
 
-/// The folder that componentize-js is installed in, as the example's lock file says.
+/// The folder to install componentize-js in, according to the example's lock file.
 const JAVASCRIPT: &str = "componentize-js-0.23.0";
 
-/// The examples, what the tests add to them, and the interface.
+/// The examples, the tests' additions to them, and the interface.
 const PYTHON_EXAMPLE: &str = "examples/python";
 const JAVASCRIPT_EXAMPLE: &str = "examples/javascript";
 const APPS: &str = "tests/peers/languages";
 const WIT: &str = "wit/host-jobs-1.0.0";
 
-/// What componentize-js is installed with.
+/// The command that installs componentize-js.
 const PACKAGE: [&str; 3] = ["package.json", "package-lock.json", "build.mjs"];
 
-/// Makes both components in `languages` below `folder`, where the makers are installed.
+/// Builds both components in `languages` below `folder`, where the builders are installed.
 pub(crate) fn build(folder: &Path) -> Result<()> {
     let output = folder.join("languages");
     std::fs::create_dir_all(&output)
@@ -52,7 +52,7 @@ pub(crate) fn build(folder: &Path) -> Result<()> {
     })
 }
 
-/// Calls `maker` unless `component` was made of the same texts.
+/// Calls `maker` unless `component` was built from the same texts.
 fn make(component: &Path, sources: &[&str], maker: impl FnOnce() -> Result<()>) -> Result<()> {
     let made_of = component.with_extension("inputs");
     let inputs = texts(&[sources, &[APPS, WIT]].concat())?;
@@ -86,7 +86,7 @@ fn texts(folders: &[&str]) -> Result<String> {
     Ok(all)
 }
 
-/// Installs componentize-js. Does nothing if it is there.
+/// Installs componentize-js unless it is installed.
 fn javascript(folder: &Path) -> Result<PathBuf> {
     if !setup::is_there("node") || !setup::is_there("npm") {
         setup::install(&["nodejs", "npm"])?;
@@ -115,21 +115,21 @@ fn javascript(folder: &Path) -> Result<PathBuf> {
     let read = |path: PathBuf| -> Result<Value> {
         let text = std::fs::read_to_string(&path);
         let text = text.with_context(|| format!("cannot read {}", path.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))
+        serde_json::from_str(&text).with_context(|| format!("{} is not valid JSON", path.display()))
     };
     let installed = read(folder.join("node_modules/.package-lock.json"))?;
     let locked = read(root().join(JAVASCRIPT_EXAMPLE).join("package-lock.json"))?;
     match unlocked(&installed, &locked) {
         None => Ok(folder.to_owned()),
         Some(package) => bail!(
-            "{package} in {} is not what the lock file names; remove that folder",
+            "{package} in {} does not match the lock file; remove that folder",
             folder.display()
         ),
     }
 }
 
-/// Returns a package that is installed and whose hash is not in the lock file. `npm ci` would see to that, but
-/// refuses a lock file without packages for systems that a mirror does not have.
+/// Returns an installed package whose hash is not in the lock file. `npm ci` would check this, but refuses a
+/// lock file without packages for systems that a mirror lacks.
 fn unlocked<'a>(installed: &'a Value, locked: &Value) -> Option<&'a str> {
     let packages = installed["packages"].as_object()?;
     let mut packages = packages.iter();

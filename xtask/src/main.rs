@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Sets up, tests, shows and measures `host`.
+/// Sets up, tests, demonstrates and measures `host`.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask")]
 struct Args {
@@ -28,17 +28,17 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Measures a host on this machine, beside what the disk and the engine can do
+    /// Measures a host on this machine, compared with its disk and the bare engine
     Bench(bench::Args),
     /// Shows what a host does, on real input
     Demo,
-    /// Makes a tarball and a package for Debian
+    /// Makes a tarball and a Debian package
     Dist(dist::Args),
-    /// Installs, upgrades and removes the package for Debian in a folder, with the program of the tests
+    /// Installs, upgrades and removes the Debian package in a folder, with the tests' program
     DistCheck,
     /// Builds every component of the repository into target/guests
     Guests,
-    /// Sets up what tests need and runs all of them, or those of one layer
+    /// Sets up what tests need and runs all tests, or those of one layer
     Test(test::Args),
 }
 

@@ -1,5 +1,5 @@
-//! What the suite of real peers needs of other projects: Debian's Redis, and each release of theirs
-//! that we speak to in a folder of its own under `target/peers`.
+//! Installs what the suite of real peers needs from other projects: Debian's Redis, and each release that it
+//! tests against in a folder under `target/peers`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use crate::cargo::{cargo, root, run, target_dir};
 use crate::{languages, setup};
 
-/// What is installed from `PyPI`: the last release of RRQ with the documented dialect, and the newest; a
-/// client of Hero that is none of ours; what reads the document of the API, a maker of clients and a
-/// check; and what makes components of Python. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
+/// Environments from `PyPI`: RRQ's last release with the documented dialect, and its newest; an independent
+/// Hero client; a client generator and a validator for the `OpenAPI` document; and the builder of Python
+/// components. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
 const PYTHON: &[&str] = &[
     "rrq-0.9.14",
     "rrq-0.11.1",
@@ -27,24 +27,24 @@ const REQUIREMENTS: &str = "tests/peers/requirements";
 const RRQ_RUNNER_RELEASE: &str = "0.11.1";
 const SOCKET_RUNNER: &str = "socket_runner";
 
-/// A runner on that crate with more handlers, and the folder it is built in.
+/// A runner based on that crate with more handlers, and its build folder.
 const RUST_RUNNER: &str = "tests/rust-runner";
 const RUST_RUNNER_BUILD: &str = "rust-runner";
 
-/// Where Debian has its releases of `PostgreSQL`, each in a folder of its own.
+/// Where Debian installs `PostgreSQL`, with a folder per release.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
-/// Where Debian has the pooler, which is in the path of root alone.
+/// Debian's pooler, which is only on root's path.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
-/// The queue of another project on `PostgreSQL`, as the bench's lock file says.
+/// Another project's queue on `PostgreSQL`, according to the bench's lock file.
 const GRAPHILE_WORKER: &str = "graphile-worker-0.18.0";
 const GRAPHILE_WORKER_FILES: &str = "tests/bench/graphile-worker";
 
-/// Written once a folder is complete.
+/// Written when a folder is complete.
 const COMPLETE: &str = "complete";
 
-/// Installs what is missing; does nothing if all is there.
+/// Installs what is missing.
 pub(crate) fn set_up() -> Result<()> {
     redis()?;
     shell_tools()?;
@@ -56,8 +56,8 @@ pub(crate) fn set_up() -> Result<()> {
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
 }
 
-/// Builds the runner of `tests/rust-runner` and the example of the crate it is made with, both
-/// without optimization: the suite does not measure them. Does nothing if both are there.
+/// Builds the runner of `tests/rust-runner` and the example of the crate it is made with, both without
+/// optimization, because the suite does not measure them. Does nothing if both exist.
 fn rust_runner(folder: &Path) -> Result<()> {
     let build = || {
         let mut command = cargo(&["build", "--quiet", "--target-dir"]);
@@ -75,7 +75,7 @@ pub(crate) fn redis() -> Result<()> {
     if setup::is_there("redis-server") {
         return Ok(());
     }
-    setup::install(&["redis-server"]).context("a Redis server of our own is needed")
+    setup::install(&["redis-server"]).context("tests start Redis servers")
 }
 
 /// Installs Debian's `PostgreSQL` and its pooler if there is none. Tests start servers of their own.
@@ -92,10 +92,10 @@ pub(crate) fn postgres() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    setup::install(&missing).context("a PostgreSQL of our own is needed, and its pooler")
+    setup::install(&missing).context("tests start PostgreSQL servers and a pooler")
 }
 
-/// Installs what workers written in Bash are made with, if it is missing.
+/// Installs the tools of workers written in Bash, if they are missing.
 pub(crate) fn shell_tools() -> Result<()> {
     let has_socat = Command::new("socat")
         .arg("-V")
@@ -106,10 +106,10 @@ pub(crate) fn shell_tools() -> Result<()> {
     if has_socat && setup::is_there("jq") {
         return Ok(());
     }
-    setup::install(&["socat", "jq"]).context("workers written in Bash are made with socat and jq")
+    setup::install(&["socat", "jq"]).context("workers written in Bash use socat and jq")
 }
 
-/// Installs what the bench measures beside: the example of the crate `rrq-runner`, a runner in Rust.
+/// Installs the bench's point of comparison: the example of the crate `rrq-runner`, a runner in Rust.
 pub(crate) fn socket_runner() -> Result<()> {
     let folder = target_dir().join("peers");
     let folder = folder.join(format!("rrq-runner-{RRQ_RUNNER_RELEASE}"));
@@ -120,12 +120,12 @@ pub(crate) fn socket_runner() -> Result<()> {
         .arg(&folder)
         .args(["--example", SOCKET_RUNNER, "--version", RRQ_RUNNER_RELEASE])
         .arg("rrq-runner")
-        // It is built in a folder of its own, which is then removed.
+        // It is built in a separate folder, which is then removed.
         .env_remove("CARGO_TARGET_DIR"))
     .context("the bench needs the crate rrq-runner")
 }
 
-/// Installs what the bench measures a database beside: a queue from npm.
+/// Installs the bench's point of comparison for databases: a queue from npm.
 pub(crate) fn graphile_worker() -> Result<()> {
     if !setup::is_there("node") || !setup::is_there("npm") {
         setup::install(&["nodejs", "npm"])?;
@@ -152,11 +152,11 @@ pub(crate) fn graphile_worker() -> Result<()> {
         .with_context(|| format!("cannot write {}", complete.display()))
 }
 
-/// Installs what the requirements `name` list into a Python environment of this name below `folder`.
+/// Installs the requirements `name` into a Python environment of this name below `folder`.
 fn python(folder: &Path, name: &str) -> Result<()> {
     let folder = folder.join(name);
     let (complete, bin) = (folder.join(COMPLETE), folder.join("bin"));
-    // What was installed in a folder does not start from another.
+    // An environment cannot be moved to another folder.
     if complete.exists() && setup::is_there(&bin.join("pip").to_string_lossy()) {
         return Ok(());
     }
@@ -182,7 +182,7 @@ fn environment(folder: &Path, name: &str) -> Result<()> {
         .arg(requirements))
 }
 
-/// Debian splits off what `python3 -m venv` needs.
+/// Debian packages what `python3 -m venv` needs separately.
 fn can_make_environments() -> bool {
     Command::new("python3")
         .args(["-c", "import ensurepip, venv"])

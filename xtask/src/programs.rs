@@ -19,7 +19,7 @@ pub(crate) fn as_in_tests() -> Result<PathBuf> {
     Ok(target_dir().join("debug").join("examples").join("demo"))
 }
 
-/// The profile of packages and of the bench, and the folder below the target folder that it builds into.
+/// The profile of packages and the bench, and its folder below the target folder.
 pub(crate) const PACKAGED: &str = "packaged";
 
 /// Builds the host as it is packaged, and the bench, which it returns.

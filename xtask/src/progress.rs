@@ -1,5 +1,5 @@
-//! Says what a long step does, how long it may take, and how long it took. All on standard error,
-//! so that what a command prints on standard output stays as it is.
+//! Reports what a long step does, how long it may take, and how long it took, on standard error, so that
+//! standard output stays clean.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ impl Expected {
     }
 }
 
-/// Does one step and says so before and after.
+/// Does one step, and reports it before and after.
 pub(crate) fn step<T>(
     name: &str,
     expected: Expected,
@@ -40,7 +40,7 @@ pub(crate) fn step<T>(
     Ok(made)
 }
 
-/// Writes a duration as a person says it: `8 s`, `12 min 30 s`.
+/// Formats a duration: `8 s`, `12 min 30 s`.
 fn shown(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match seconds / 60 {

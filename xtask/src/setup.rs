@@ -1,5 +1,4 @@
-//! What a machine needs before anything is built: the compiler, its tools and a C compiler.
-//! Installs what it can, names the rest.
+//! Checks what a build needs: the compiler, its tools and a C compiler. Installs what it can, names the rest.
 
 use std::process::{Command, Stdio};
 
@@ -13,10 +12,10 @@ const RUST_MINOR_MIN: u32 = 95;
 /// Checks the compiler and the C compiler; installs `rustfmt` and `clippy` if they are missing.
 pub(crate) fn toolchain() -> Result<()> {
     let version = output(Command::new("rustc").arg("--version"))
-        .context("Rust is needed: install it with rustup")?;
+        .context("Rust is needed; install it with rustup")?;
     if rust_minor(&version).is_none_or(|minor| minor < RUST_MINOR_MIN) {
         bail!(
-            "Rust 1.{RUST_MINOR_MIN} or later is needed, this is {}: run `rustup update stable`",
+            "Rust 1.{RUST_MINOR_MIN} or later is needed, found {}; run `rustup update stable`",
             version.trim()
         );
     }
@@ -32,7 +31,7 @@ pub(crate) fn toolchain() -> Result<()> {
     Ok(())
 }
 
-/// Tells whether `program` starts and answers `--version`.
+/// Returns whether `program` starts and answers `--version`.
 pub(crate) fn is_there(program: &str) -> bool {
     Command::new(program)
         .arg("--version")
@@ -52,7 +51,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     let is_root = output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     if !is_there("apt-get") {
         bail!(
-            "install what these Debian packages hold: {}",
+            "install the equivalent of these Debian packages: {}",
             packages.join(" ")
         );
     }
@@ -69,7 +68,7 @@ pub(crate) fn install(packages: &[&str]) -> Result<()> {
     .with_context(|| format!("cannot install packages; try by hand: {by_hand}"))
 }
 
-/// Reads the minor version out of `rustc 1.95.0 (…)`.
+/// Reads the minor version from `rustc 1.95.0 (…)`.
 fn rust_minor(version: &str) -> Option<u32> {
     let number = version.strip_prefix("rustc 1.")?;
     number.split('.').next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: sets up what the tests need and runs all of them. What CI runs.
+//! `cargo xtask test`: sets up what the tests need and runs all of them. CI runs this.
 
 use std::num::NonZero;
 use std::process::Command;
@@ -21,15 +21,15 @@ use crate::{dist, guests, peers, programs, setup};
 pub(crate) struct Args {
     /// Only the tests of this layer, without formatting and lints
     layer: Option<Layer>,
-    /// Write the generated documents anew, with the layer `docs`
+    /// Update the generated documents, with the layer `docs`
     #[arg(long)]
     update: bool,
 }
 
-/// A part of the project that is tested by itself.
+/// A part of the project that can be tested alone.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Layer {
-    /// Formatting, lints and all tests that start no process of ours, with jobs in `SQLite`
+    /// Formatting, lints and all tests that start no host, with jobs in `SQLite`
     Quick,
     /// The rules
     Core,
@@ -39,32 +39,32 @@ enum Layer {
     Store,
     /// The dispatch loop
     Dispatch,
-    /// What every HTTP server and client of ours shares
+    /// What our HTTP servers and clients share
     Http,
-    /// Sandboxes, with real guests, and the orchestrator's side of them
+    /// Sandboxes with real guests, and the host's side of them
     Cells,
-    /// Sandboxes alone
+    /// Sandboxes only
     Cell,
     /// The server: API, configuration, metrics
     Server,
     /// The wires
     Wires,
-    /// The command line
+    /// The command line, and the client of the API
     Cli,
     /// The whole program, from outside
     E2e,
-    /// The whole program and the real programs of others
+    /// The whole program, with the programs of other projects
     Peers,
     /// The guest SDK and the examples, natively
     Guests,
     /// The generated documents
     Docs,
-    /// The project's own rules about itself
+    /// The project's rules about itself
     Tidy,
 }
 
 impl Layer {
-    /// Returns what `cargo test` gets. A layer of a few packages selects them, so that nothing else is
+    /// Returns the arguments of `cargo test`. A layer of a few packages selects them, so that nothing else is
     /// built; a layer that needs the host shares the build of the whole workspace.
     const fn selection(self) -> &'static [&'static str] {
         match self {
@@ -78,7 +78,14 @@ impl Layer {
             Self::Cell => &["--package", "host-cell"],
             Self::Server => &["--package", "host-server"],
             Self::Wires => &["--package", "host-wires"],
-            Self::Cli => &["--package", "host"],
+            Self::Cli => &[
+                "--package",
+                "host",
+                "--package",
+                "host-console",
+                "--package",
+                "host-api",
+            ],
             Self::E2e => &["--workspace", "--bin", "bench", "--test", "e2e"],
             Self::Peers => &["--workspace", "--test", "peers"],
             Self::Guests => &[
@@ -100,7 +107,7 @@ impl Layer {
         }
     }
 
-    /// Returns what the tests themselves get.
+    /// Returns the arguments of the test programs.
     const fn filters(self) -> &'static [&'static str] {
         match self {
             Self::Quick => NOT_ON_SQLITE,
@@ -130,13 +137,13 @@ impl Layer {
     }
 }
 
-/// Where jobs are kept in the tests that can be run with several stores.
+/// The store of the tests that can run on several.
 const STORE: &str = "HOST_TEST_STORE";
 
-/// Set to write generated documents anew.
+/// Set to update generated documents.
 const UPDATE: &str = "UPDATE_DOCS";
 
-/// What leaves out the tests of the store that need `PostgreSQL`.
+/// Leaves out the store's tests that need `PostgreSQL`.
 const NOT_ON_SQLITE: &[&str] = &[
     "--skip=concurrent::",
     "--skip=copy::",
@@ -146,7 +153,7 @@ const NOT_ON_SQLITE: &[&str] = &[
     "--skip=postgres",
 ];
 
-/// The variable by which `cargo test` is told how many tests run at once.
+/// The variable that sets how many tests run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// The end-to-end suites that also run with jobs in a database.
@@ -164,7 +171,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
     ensure!(
         !args.update || args.layer == Some(Layer::Docs),
-        "only documents are updated: run `cargo xtask test docs --update`"
+        "--update works only with the layer docs: run `cargo xtask test docs --update`"
     );
     let Some(layer) = args.layer else {
         return whole();
@@ -187,7 +194,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     checks.end()
 }
 
-/// Runs everything, also after something failed.
+/// Runs everything, even after a failure.
 fn whole() -> Result<()> {
     step("components", MinuteAtFirst, guests::build)?;
     step("peers", MinuteAtFirst, peers::set_up)?;
@@ -209,14 +216,14 @@ fn whole() -> Result<()> {
         .args(ON_POSTGRES)
         .env(STORE, "postgres");
     checks.run("tests on PostgreSQL", MinuteAtFirst, on_postgres);
-    // Last, so that cargo's list of failed targets is beside ours.
+    // Last, so that cargo's list of failed targets is next to ours.
     let mut tests = cargo_test();
     tests.arg("--workspace");
     checks.run("tests", Minutes, tests);
     checks.end()
 }
 
-/// What has failed so far, each with the command that runs it alone.
+/// The failures so far, each with the command that runs it alone.
 #[derive(Default)]
 struct Checks {
     failed: Vec<String>,
@@ -239,8 +246,8 @@ impl Checks {
     fn end(self) -> Result<()> {
         ensure!(
             self.failed.is_empty(),
-            "these failed; run one alone with its command, and one target of the tests as cargo lists \
-             it, `cargo test -p PACKAGE --lib`:\n    {}",
+            "these failed; run each alone with its command, or a test target as cargo lists it, such as \
+             `cargo test -p PACKAGE --lib`:\n {}",
             self.failed.join("\n    ")
         );
         Ok(())
@@ -253,8 +260,8 @@ fn lints() -> Command {
     lints
 }
 
-/// Makes a `cargo test` that runs twice as many tests at once as there are cores, unless
-/// `RUST_TEST_THREADS` says how many: those that start programs mostly wait for them.
+/// Makes a `cargo test` that runs twice as many tests at once as there are cores, unless `RUST_TEST_THREADS`
+/// is set: tests that start programs mostly wait for them.
 fn cargo_test() -> Command {
     let mut test = cargo(&["test", "--no-fail-fast"]);
     if std::env::var_os(THREADS).is_none() {

@@ -1,4 +1,4 @@
-//! Handlers that each behave in one way a guest can behave, to show and test how the host reacts.
+//! Handlers that each show one behaviour of guests, to demonstrate and test how the host reacts.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ enum FailCategory {
     Timeout,
 }
 
-/// Fails as the params say.
+/// Fails as the params ask.
 #[handler(schema)]
 fn fail(_ctx: &Ctx, params: Fail) -> Result<(), Error> {
     let category = match params.category {
@@ -146,7 +146,7 @@ struct Rounds {
     rounds: u64,
 }
 
-/// Says how many rounds it did, until it is asked to stop, then returns that.
+/// Reports its rounds as progress until it is asked to stop, then returns their number.
 #[handler]
 fn cooperate(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut rounds = 0_u64;

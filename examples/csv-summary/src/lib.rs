@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 export_handlers!(csv_summary);
 
-/// After how many rows the handler reports progress.
+/// How often the handler reports progress, in rows.
 const PROGRESS_ROWS: usize = 1_000;
 
 /// How many of a column's most frequent texts the summary contains.
@@ -74,7 +74,10 @@ fn csv_summary(ctx: &Ctx, params: Table) -> Result<Summary, Error> {
 }
 
 /// Returns how much of the file has been read, in percent.
-#[expect(clippy::cast_precision_loss, reason = "a percentage needs no more")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a percentage needs no more precision"
+)]
 fn done(reader: &csv::Reader<&[u8]>, csv: &str) -> f32 {
     reader.position().byte() as f32 * 100.0 / csv.len() as f32
 }

@@ -70,7 +70,7 @@ fn expand(options: Options, function: &ItemFn) -> syn::Result<Tokens> {
     check_name(&name)?;
     if let Some(asyncness) = &function.sig.asyncness {
         let message =
-            "a handler cannot be async; remove `async`: each attempt has an instance of its own";
+            "a handler cannot be async: each attempt has its own instance; remove `async`";
         return Err(syn::Error::new(asyncness.span(), message));
     }
     check_inputs(function)?;
@@ -92,7 +92,7 @@ fn expand(options: Options, function: &ItemFn) -> syn::Result<Tokens> {
         #[allow(
             clippy::needless_pass_by_value,
             clippy::unnecessary_wraps,
-            reason = "a handler must have this signature"
+            reason = "handlers must have this signature"
         )]
         #function
 
@@ -122,7 +122,7 @@ fn check_name(name: &LitStr) -> syn::Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
     if text.is_empty() || text.len() > 128 || !text.chars().all(allowed) {
         let message =
-            "invalid name of a handler; use 1 to 128 of the characters A-Z a-z 0-9 _ . : / -";
+            "invalid handler name: expected 1–128 characters out of A-Z a-z 0-9 _ . : / -";
         return Err(syn::Error::new(name.span(), message));
     }
     Ok(())

@@ -1,10 +1,24 @@
-//! What the JSON API says: its documents, each declared once for the host that writes them and for the
-//! commands that read them. A field that an older or newer host may leave out has a default.
+//! The JSON API: its paths, its documents and, with the feature `client`, its client. Each document is
+//! declared once, for the host and for its clients. A field that an older or newer host may leave out has a
+//! default.
 
 pub mod attempt;
+pub mod change;
+#[cfg(feature = "client")]
+pub mod client;
+pub mod component;
+pub mod event;
+pub mod filter;
+pub mod handler;
+pub mod health;
 pub mod job;
 pub mod log;
+pub mod new_job;
 pub mod node;
+pub mod page;
+pub mod path;
+pub mod queue;
+pub mod runner;
 
 use host_core::json::JsonText;
 use host_core::seconds::Seconds;

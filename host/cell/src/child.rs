@@ -1,5 +1,5 @@
-//! The entry points of the child processes that `host cell` runs: the cell, the compile child, the child
-//! that compiles schemas, and the one that tells how children are protected.
+//! The entry points of the child processes that `host cell` runs: the cell, the compile child, the schema
+//! child, and the one that reports how children are protected.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use crate::{engine, harden, session};
 
 pub use crate::harden::Confinement;
 
-/// Takes over a descriptor that the orchestrator passes to this process.
+/// Takes over a descriptor that the host passes to this process.
 ///
 /// # Safety
 ///
@@ -26,9 +26,9 @@ pub unsafe fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
     Ok(inherited)
 }
 
-/// Runs guests for the orchestrator at the other end of `socket`: at most `slots` at once, with
-/// `memory_mib` of memory for all of them together. Returns when the orchestrator is gone, or with an
-/// error if the cell cannot work. The process ends when the timer `lifeline` runs out.
+/// Runs guests for the host at the other end of `socket`: at most `slots` at once, with `memory_mib` of
+/// memory for all of them together. Returns when the host is gone, or with an error if the cell cannot work.
+/// The process ends when the timer `lifeline` runs out.
 pub fn run(
     (socket, lifeline): (OwnedFd, Option<OwnedFd>),
     slots: u32,
@@ -37,7 +37,7 @@ pub fn run(
 ) -> Result<(), String> {
     let failed = |error: wasmtime::Error| format!("cannot run guests: {error:#}");
     harden::child().map_err(unrestricted)?;
-    // It opens a file of the kernel.
+    // This opens a file of the kernel, so it comes before the restrictions.
     let engine = engine::pooled(slots).map_err(failed)?;
     harden::cell(confinement).map_err(unrestricted)?;
     let ends = (UnixStream::from(socket), lifeline);
@@ -69,8 +69,8 @@ pub fn compile_stdin(
         .map_err(|error| format!("cannot write the reply to standard output: {error}"))
 }
 
-/// Restricts a child that compiles components: it opens nothing, has an address space of `memory_bytes`
-/// and computes for at most `cpu_seconds`.
+/// Restricts the compile child: it opens nothing, has an address space of `memory_bytes` and computes for at
+/// most `cpu_seconds`.
 pub fn restrict_compiler(
     memory_bytes: u64,
     cpu_seconds: u64,
@@ -82,8 +82,8 @@ pub fn restrict_compiler(
         .map_err(unrestricted)
 }
 
-/// Restricts a child that compiles schemas: it opens nothing, writes to at most `memory_bytes` of memory
-/// and computes for at most `cpu_seconds`.
+/// Restricts the schema child: it opens nothing, writes to at most `memory_bytes` of memory and computes for
+/// at most `cpu_seconds`.
 pub fn restrict_schemas(
     memory_bytes: u64,
     cpu_seconds: u64,

@@ -17,7 +17,7 @@ impl HostWallClock for SteppedWall {
         Duration::from_nanos(STEP_NS)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "guests ask for the time of day")]
+    #[expect(clippy::disallowed_methods, reason = "guests read the time of day")]
     fn now(&self) -> Duration {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let ms = now.unwrap_or_default().as_millis();

@@ -1,4 +1,4 @@
-//! The compile child: turns one component into one file of machine code, or says why the component is
+//! The compile child: turns one component into one file of machine code, or reports why the component is
 //! refused. It never runs code of the component.
 
 use std::fs::File;
@@ -20,7 +20,7 @@ pub const COMPONENT_BYTES_MAX: u64 = 32 << 20;
 /// The first bytes of a component: magic, version 13, layer 1. A core module has another version.
 const COMPONENT_HEAD: &[u8] = b"\0asm\x0d\0\x01\0";
 
-/// Why the child failed for a reason other than the component.
+/// A failure that the component did not cause.
 #[derive(Debug, Error)]
 #[error("cannot {operation}: {cause}")]
 pub(crate) struct CompileError {
@@ -53,7 +53,7 @@ pub(crate) fn compile(
     }
 }
 
-/// Returns the machine code of a component and the interfaces that it is not given.
+/// Returns the machine code of a component and the interfaces that are stubbed.
 fn check_and_compile(
     bytes: &[u8],
 ) -> Result<Result<(Vec<u8>, Vec<String>), Refusal>, CompileError> {

@@ -1,5 +1,5 @@
-//! The compiled components of a cell. Each is mapped and linked once, and instantiated for each run. Their
-//! files come open from the orchestrator.
+//! The compiled components of a cell. Each is mapped and linked once, and instantiated for each run. The host
+//! passes their files, already open.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::linker::{link, stub};
 /// How much of a compiled file is read at once to hash it, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The components that are loaded into this cell.
+/// The components loaded into this cell.
 pub(crate) struct Components {
     linker: Linker<Guest>,
     loaded: HashMap<ComponentKey, Result<Rc<JobPre<Guest>>, String>>,
@@ -64,7 +64,7 @@ impl Components {
         let mut file = file.map_err(Error::msg).with_context(operation)?;
         if digest(&mut file).with_context(operation)? != sha256 {
             bail!(
-                "{}: its content has changed since it was compiled; delete the file, and the host compiles the \
+                "{}: the file has changed since it was compiled; delete it, and the host compiles the \
                  component again",
                 operation()
             );

@@ -22,21 +22,21 @@ const RANDOM_BYTES_MAX: u64 = 64 << 10;
 /// The most resources (streams, descriptors, pollables) that a guest may hold at once.
 const RESOURCES_MAX: usize = 1_000;
 
-/// The state of one run that host calls can use.
+/// The state of one run that host calls use.
 pub(crate) struct Guest {
     pub(crate) memory: MemoryLimit,
     pub(crate) output: Arc<RunOutput>,
     pub(crate) stop: Arc<Stop>,
     env: Vec<(String, String)>,
-    /// The directories that the guest may read, by the names that it sees.
+    /// The directories that the guest may read, under the names that it sees.
     dirs: Vec<(Dir, String)>,
-    /// Created at the first WASI call, because many guests make none.
+    /// Created at the first WASI call, because many guests never make one.
     wasi: Option<WasiCtx>,
     table: ResourceTable,
 }
 
 impl Guest {
-    /// Creates the state of a run that may read the open directories `dirs`, by the names that it sees.
+    /// Creates the state of a run that may read the open directories `dirs`, under the names that it sees.
     pub(crate) fn new(
         memory: MemoryLimit,
         output: Arc<RunOutput>,
@@ -74,7 +74,7 @@ impl Guest {
     }
 }
 
-/// WASI itself would open directories by path.
+/// The WASI context itself would open directories by path.
 impl preopens::Host for Guest {
     fn get_directories(&mut self) -> Result<Vec<(Resource<Descriptor>, String)>> {
         let dirs = self.dirs.iter();

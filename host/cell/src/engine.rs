@@ -26,7 +26,7 @@ const STACK_KEEP_RESIDENT_BYTES: usize = 32 << 10;
 /// The most frames of a stack trace. In a Rust panic the standard library takes the first eleven.
 const FRAMES_MAX: usize = 64;
 
-/// The most memories, tables and core instances of one component. Python made a component needs 38 core
+/// The most memories, tables and core instances of one component. A component made from Python needs 38 core
 /// instances.
 const MEMORIES_PER_SLOT: u32 = 4;
 const TABLES_PER_SLOT: u32 = 8;

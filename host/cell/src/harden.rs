@@ -1,5 +1,5 @@
-//! Takes rights from a child process before it handles untrusted input. What must be there and is not is
-//! reported, and the process then does not go on unless it is told to.
+//! Drops the rights of a child process before it handles untrusted input. If required protection is missing,
+//! the process ends, unless weak sandboxes are allowed.
 
 mod calls;
 pub(crate) mod opened;
@@ -31,21 +31,21 @@ const COMPILED_BYTES_MAX: u64 = 1 << 30;
 /// maximum is 1000.
 const OOM_SCORE: &str = "900";
 
-/// How a child process is confined, beyond what every child is.
+/// The sandbox of a child process, beyond what every child has.
 #[derive(Debug, Default)]
 pub struct Confinement {
-    /// The user to become. Only for a child of root.
+    /// The user to switch to. Only for a child of root.
     pub user: Option<u32>,
     /// Whether the child was started in namespaces of its own.
     pub is_isolated: bool,
-    /// The open directories below which a cell may read, if a run hands it one of their directories.
+    /// The open directories below which a cell may read, if a run brings one of their directories.
     pub roots: Vec<OwnedFd>,
-    /// Whether to go on without protection that is needed.
+    /// Whether to run even without required protection.
     pub allow_weak: bool,
 }
 
-/// Prepares any child process: it ends with its parent, ignores signals that ask it to stop, writes no
-/// core dump, and aborts on a panic, so that it never continues in a wrong state.
+/// Prepares any child process: it ends with its parent, ignores stop signals, writes no core dump, and aborts
+/// on a panic, so that it never continues in a bad state.
 pub(crate) fn child() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"host-cell")?;
@@ -70,7 +70,7 @@ pub(crate) fn child() -> io::Result<()> {
 /// Restricts a cell. Call it before the first thread is started, and after the last path is opened.
 pub(crate) fn cell(confinement: Confinement) -> io::Result<Protection> {
     limit(Resource::Nofile, FILES_MAX)?;
-    // A cell writes to no file, not even to one that is open.
+    // A cell writes to no file, not even an open one.
     limit(Resource::Fsize, 0)?;
     let calls = if confinement.roots.is_empty() {
         Calls::Cell
@@ -80,7 +80,7 @@ pub(crate) fn cell(confinement: Confinement) -> io::Result<Protection> {
     confine(confinement, calls)
 }
 
-/// Restricts the compile child, which writes only to the file that is open.
+/// Restricts the compile child, which writes only to one open file.
 pub(crate) fn compiler(
     confinement: Confinement,
     memory_bytes: u64,
@@ -92,7 +92,7 @@ pub(crate) fn compiler(
     confine(confinement, Calls::Compiler)
 }
 
-/// Restricts the child that compiles schemas.
+/// Restricts the schema child.
 pub(crate) fn schemas(
     confinement: Confinement,
     memory_bytes: u64,
@@ -130,11 +130,11 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
         && let Err(error) = own::become_user(user)
     {
         missing.push(format!(
-            "no change from root to the user {user} ({error}): give the host CAP_SETUID and CAP_SETGID, or \
-             start it as another user"
+            "cannot switch from root to user {user} ({error}): give the host CAP_SETUID and CAP_SETGID, \
+             or start it as another user"
         ));
     }
-    // A process that changes its user would outlive its parent.
+    // Changing the user clears the parent-death signal.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_no_new_privs(true)?;
@@ -155,7 +155,7 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
     if !missing.is_empty() && !allow_weak {
         let missing = missing.join(", ");
         return Err(io::Error::other(format!(
-            "this system does not protect the host from it: {missing}; allow that with cells.allow_weak"
+            "this system does not fully sandbox it: {missing}; cells.allow_weak allows that"
         )));
     }
     drop_capabilities()?;
@@ -163,7 +163,8 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
     Ok(Protection { missing, reduced })
 }
 
-/// Takes the right to open any path, except to read below `roots`. Returns how much of that the kernel can.
+/// Drops the right to open any path, except to read below `roots`. Returns how much of that the kernel
+/// enforces.
 fn no_paths(
     roots: Vec<OwnedFd>,
 ) -> Result<RulesetStatus, Box<dyn std::error::Error + Send + Sync>> {
@@ -183,7 +184,7 @@ fn no_paths(
     Ok(status.ruleset)
 }
 
-/// Gives up what root may do beyond other users.
+/// Drops root's privileges over other users.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),

@@ -1,8 +1,8 @@
 //! The processes that handle guests: the cell, which executes handlers in sandboxes, and the compile
 //! child, which compiles a component to machine code. The only crate that uses wasmtime.
 //!
-//! A cell and its orchestrator exchange only the messages of `host_core::cell`. A cell has no store, no
-//! wire and no network. Each run brings its own limits and grants.
+//! A cell and the host exchange only the messages of `host_core::cell`. A cell has no store, no wire and no
+//! network. Each run brings its own limits and grants.
 
 mod bindings;
 pub mod child;

@@ -25,7 +25,7 @@ pub(crate) enum MemoryLimitExceeded {
     Cell { limit_bytes: u64 },
 }
 
-/// Counts the memory of all guests of a cell together, and that of their unsent log lines.
+/// Counts the memory of all guests of a cell together, and of their unsent log lines.
 #[derive(Debug)]
 pub(crate) struct CellMemory {
     limit: u64,
@@ -50,7 +50,7 @@ impl CellMemory {
         Ok(())
     }
 
-    /// Takes memory beyond the limit if need be.
+    /// Takes memory, even beyond the limit.
     pub(crate) fn charge(&self, bytes: u64) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -93,19 +93,20 @@ pub(crate) fn is_stubbed(name: &str) -> bool {
     STUBBED.iter().any(|package| name.starts_with(package))
 }
 
-/// A handler called a function that it is not given.
+/// A handler called a stubbed function.
 #[derive(Debug, Error)]
-#[error("the handler called {interface}#{function}, which no handler is given")]
+#[error("the handler called {interface}#{function}, which handlers cannot use")]
 pub(crate) struct NotGiven {
     interface: String,
     function: String,
 }
 
-/// Lets the functions of all stubbed interfaces that a component imports fail. Returns the interfaces.
+/// Stubs all stubbed interfaces that a component imports, so that their functions fail. Returns the
+/// interfaces.
 pub(crate) fn stub(linker: &mut Linker<Guest>, component: &Component) -> Result<Vec<String>> {
     let engine = linker.engine().clone();
     let kind = component.component_type();
-    // A resource belongs to the interface that has it first; others only use it.
+    // A resource belongs to the first interface that has it; others only use it.
     let mut owned: Vec<ResourceType> = Vec::new();
     let mut stubbed = Vec::new();
     for (interface, item) in kind.imports(&engine) {
@@ -146,7 +147,7 @@ pub(crate) fn stub(linker: &mut Linker<Guest>, component: &Component) -> Result<
     Ok(stubbed)
 }
 
-/// What stands for a resource of a stubbed interface. There is never one.
+/// Stands for a resource of a stubbed interface. None is ever made.
 struct Stub;
 
 fn clocks_of(guest: &mut Guest) -> wasmtime_wasi::clocks::WasiClocksCtxView<'_> {

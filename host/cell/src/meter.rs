@@ -1,5 +1,5 @@
-//! Measures what one run uses. It reads the thread's CPU clock around each poll of the run's future, so
-//! that other runs do not count, and tells the watchdog when each poll starts and ends.
+//! Measures what one run uses. It reads the thread's CPU clock around each poll of the run's future, so that
+//! other runs do not count, and notifies the watchdog when each poll starts and ends.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -30,10 +30,10 @@ const NAME_BYTES_MAX: usize = 256;
 /// Part of wasmtime's message if a guest passes too much data in one call. The error's type is private.
 const HOSTCALL_FUEL_TEXT: &str = "too much data is being copied";
 
-/// How Rust and Python name the errors of WASI for a path that is not there or not granted.
+/// How Rust and Python word WASI's errors for a path that does not exist or is not granted.
 const NOT_THERE: [&str; 4] = ["os error 44", "os error 76", "Errno 44", "Errno 76"];
 
-/// What is added to such an error, in at most so many bytes.
+/// The addition to such an error, and its maximum length in bytes.
 const GIVEN_INTRO: &str = " (the manifest gives the handler ";
 const GIVEN_BYTES_MAX: usize = 1 << 10;
 
@@ -62,7 +62,7 @@ pub(crate) fn from_return(
     }
 }
 
-/// Adds to a failure about a missing file which directories the handler is given.
+/// Adds the handler's granted directories to a failure about a missing file.
 pub(crate) fn explain_missing_file(outcome: &mut Outcome, granted: &[String]) {
     let Outcome::Failed(failure) = outcome else {
         return;
@@ -88,8 +88,8 @@ pub(crate) fn from_forced_stop(forced: Forced, stop: &Stop, limits: &Limits) -> 
         Forced::TimedOut => Failure::new(
             FailureKind::TimedOut,
             format!(
-                "the handler took longer than its time limit of {} s; raise timeout_seconds in the manifest (a job's \
-                 own limit can only be shorter)",
+                "the handler exceeded its time limit of {} s; raise timeout_seconds in the manifest (a \
+                 job's own limit can only be shorter)",
                 Duration::from_millis(limits.timeout_ms).as_secs_f64()
             ),
         ),
@@ -152,7 +152,7 @@ fn is_hostcall_fuel_error(error: &wasmtime::Error) -> bool {
         .any(|cause| cause.to_string().contains(HOSTCALL_FUEL_TEXT))
 }
 
-/// Returns the failure of a guest that passed too much data: an argument if it was in a host call, else
+/// Returns the failure of a guest that passed too much data: an argument if it was in a host call, otherwise
 /// its result.
 fn hostcall_fuel_failure(in_host_call: bool, limits: &Limits) -> Failure {
     let limit = limits.result_bytes_max;

@@ -1,5 +1,5 @@
-//! The bare loop: instantiates and calls a handler that does nothing, with the engine of a cell and
-//! nothing else. The bench compares the cost of a job in a cell with it.
+//! A baseline for the bench: instantiates and calls a no-op handler with the engine of a cell and nothing
+//! else.
 
 use std::sync::Arc;
 

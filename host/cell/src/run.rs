@@ -63,7 +63,7 @@ enum Ended<T> {
     Forced(Forced),
 }
 
-/// After how much fuel a guest's consumption is counted: well under a millisecond's worth, so that a guest
+/// How often a guest's consumption is counted, in fuel: well under a millisecond's worth, so that a guest
 /// that is stopped inside a loop is still charged for its work.
 const FUEL_COUNT_INTERVAL: u64 = 1_000_000;
 
@@ -154,7 +154,7 @@ pub(crate) async fn describe(
         Ended::Forced(_) => Err(Failure::new(
             FailureKind::TimedOut,
             format!(
-                "describe took longer than its limit of {DESCRIBE_TIMEOUT_MS} ms; it should only list handlers"
+                "describe exceeded its limit of {DESCRIBE_TIMEOUT_MS} ms; it should only list handlers"
             ),
         )),
     }
@@ -272,7 +272,7 @@ fn context(context: Context) -> wit::Context {
 fn info(info: wit::HandlerInfo) -> Result<HandlerInfo, Failure> {
     let name = info.name.parse().map_err(|error| {
         let mut shown = format!(
-            "describe lists a handler with the invalid name {:?}: {error}",
+            "describe lists a handler with an invalid name, {:?}: {error}",
             info.name
         );
         crate::run_output::truncate(&mut shown, 512);

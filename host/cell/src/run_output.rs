@@ -1,5 +1,5 @@
-//! Output of a run that has not been sent to the orchestrator yet: log lines up to the log limit, and
-//! the latest progress. Host calls add to it; the session takes from it.
+//! Unsent output of a run: log lines up to the log limit, and the latest progress. Host calls add to it; the
+//! session takes from it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ const LINE_BYTES_MAX: usize = 16 << 10;
 /// After how many bytes [`RunOutput::take`] returns no more lines: far below the size of a frame.
 const TAKE_BYTES: u64 = 1 << 20;
 
-/// How many of the last bytes of standard error are kept to explain a trap, in whole lines, and how many
-/// lines. The last line is kept in any case.
+/// How many of the last bytes and lines of standard error are kept to explain a trap, in whole lines. The
+/// last line is always kept.
 const STDERR_BYTES_KEPT: usize = 16 << 10;
 const STDERR_LINES_KEPT: usize = 256;
 
@@ -38,7 +38,7 @@ pub(crate) struct RunOutput {
 #[derive(Debug)]
 struct Inner {
     lines: VecDeque<LogLine>,
-    /// What the lines cost, which is taken from the memory of the cell.
+    /// The memory of the lines, charged to the cell.
     waiting_bytes: u64,
     memory: Arc<CellMemory>,
     bytes_left: u64,
@@ -64,7 +64,7 @@ struct PartialLine {
     missing_bytes: u64,
 }
 
-/// Output to send to the orchestrator.
+/// Output to send to the host.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
     pub(crate) lines: Vec<LogLine>,
@@ -219,7 +219,7 @@ impl Inner {
         taken
     }
 
-    /// Adds the last line, which the host writes and which is charged to nobody.
+    /// Adds the last line, which the host writes and nobody is charged for.
     fn end(&mut self, line: LogLine) {
         let cost = line.cost();
         self.memory.charge(cost);
@@ -298,7 +298,7 @@ fn truncation_mark(bytes: u64) -> String {
 
 /// Truncates a text to about `bytes_max` bytes and appends how many are missing.
 pub(crate) fn truncate(text: &mut String, bytes_max: usize) {
-    // Leave room for the mark of a text that was truncated before.
+    // Leave room for the mark of a text that was already truncated.
     if text.len() <= bytes_max + 64 {
         return;
     }

@@ -1,5 +1,5 @@
-//! The cell's side of its connection to the orchestrator: receives messages, starts and stops runs, and
-//! reports their output and outcome. One thread; guests yield to each other at each tick.
+//! The cell's side of its connection to the host: receives messages, starts and stops runs, and reports their
+//! output and outcome. One thread; guests yield to each other at each tick.
 
 mod given;
 mod outgoing;
@@ -34,13 +34,13 @@ use crate::run_output::RunOutput;
 use crate::stop::Stop;
 use crate::watchdog::{self, Activity, Ends};
 
-/// How many outgoing messages are queued before runs must wait to send theirs.
+/// How many outgoing messages may be queued before runs must wait.
 const MESSAGES_MAX: usize = 1_024;
 
 /// How often the output of running guests is sent.
 const SEND_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a running guest has used is sent in every so many of these intervals.
+/// Usage of running guests is sent once in this many intervals.
 const USED_INTERVALS: u32 = 10;
 
 /// One run that has not ended.
@@ -57,8 +57,8 @@ struct Cell {
     started: Notify,
 }
 
-/// Serves the orchestrator at the other end of `socket`: at most `slots` runs at once, with
-/// `memory_bytes` for all guests together. Returns `Ok` only when the orchestrator has closed the socket.
+/// Serves the host at the other end of `socket`: at most `slots` runs at once, with `memory_bytes` for all
+/// guests together. Returns `Ok` only when the host has closed the socket.
 pub(crate) fn serve(
     (socket, lifeline): (std::os::unix::net::UnixStream, Option<OwnedFd>),
     engine: Engine,
@@ -178,7 +178,7 @@ impl Cell {
         }
     }
 
-    /// Ends a run that was not given what its manifest grants.
+    /// Ends a run that did not get what its manifest grants.
     async fn refuse(&self, run: RunId, missing: Failure) {
         self.send(FromCell::Ended {
             run,
@@ -222,7 +222,7 @@ impl Cell {
         });
     }
 
-    /// Sends the output of a run that has not been sent yet.
+    /// Sends the unsent output of a run.
     async fn send_output(&self, run: RunId, output: &RunOutput) {
         while let Some(unsent) = output.take() {
             if let Some(progress) = unsent.progress {
@@ -249,7 +249,7 @@ async fn send_output_periodically(cell: Rc<Cell>) {
         sleep(SEND_INTERVAL).await;
         let running: Vec<RunId> = cell.running.borrow().keys().copied().collect();
         for run in running {
-            // Reserve room for all messages before taking the output: then they are sent before the
+            // Reserve room for all messages before taking the output, so that they are sent before the
             // outcome of the run.
             let Ok(mut room) = cell.outgoing.reserve_many(3).await else {
                 return;

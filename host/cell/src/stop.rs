@@ -10,7 +10,7 @@ use tokio::time::{Duration, Instant, sleep_until};
 pub(crate) enum Forced {
     /// The time limit passed.
     TimedOut,
-    /// The run was asked to stop and did not stop within the grace.
+    /// The run ignored a stop until its grace was over.
     Stopped,
 }
 
@@ -60,7 +60,7 @@ impl Stop {
         u32::try_from(left.as_millis()).unwrap_or(u32::MAX)
     }
 
-    /// Returns why the run must be stopped by force, if it must be now.
+    /// Returns why the run must be stopped by force now, if it must.
     pub(crate) fn forced_now(&self) -> Option<Forced> {
         let (at, forced) = self.end();
         (at <= Instant::now()).then_some(forced)
@@ -80,7 +80,7 @@ impl Stop {
         }
     }
 
-    /// Returns when the run must be stopped by force, as known now, and why.
+    /// Returns when the run must be stopped by force, as of now, and why.
     fn end(&self) -> (Instant, Forced) {
         let request = self.request.lock();
         match request.as_ref().map(|request| request.forced_at) {

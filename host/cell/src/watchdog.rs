@@ -1,5 +1,5 @@
 //! The watchdog thread. While a guest computes, it advances the epoch, so that guests yield and can be
-//! stopped. When the orchestrator is gone or guests may run no longer, it ends the process, whatever they do.
+//! stopped. When the host is gone or guests may no longer run, it ends the process, whatever they do.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ const IDLE_TICKS_MAX: u32 = 20;
 /// Whether a guest computes, and whether the clock is parked.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    /// How often a guest was polled or its poll ended: odd while a guest is being polled.
+    /// Counts starts and ends of polls: odd while a guest is being polled.
     turns: AtomicU64,
     /// Whether the guest of the last poll had used CPU time before.
     resumed: AtomicBool,
@@ -38,9 +38,9 @@ pub(crate) struct Active<'a>(&'a Activity);
 /// What ends the process.
 #[derive(Debug)]
 pub(crate) struct Ends {
-    /// The cell's socket to the orchestrator, which closes.
+    /// The cell's socket to the host, when it closes.
     pub(crate) orchestrator: OwnedFd,
-    /// A timer that the orchestrator moves on, which runs out.
+    /// A timer that the host extends, when it runs out.
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
@@ -62,8 +62,8 @@ impl Activity {
         })
     }
 
-    /// Marks a guest as being polled and starts the clock if it is parked. `resumed` tells whether the
-    /// guest has used CPU time before. Called only by the thread that polls guests.
+    /// Marks a guest as being polled and starts the clock if it is parked. `resumed` is whether the guest has
+    /// used CPU time before. Called only by the thread that polls guests.
     pub(crate) fn start(&self, resumed: bool) -> Active<'_> {
         self.resumed.store(resumed, Ordering::Relaxed);
         self.turns.fetch_add(1, Ordering::SeqCst);
@@ -74,8 +74,8 @@ impl Activity {
         Active(self)
     }
 
-    /// Waits for the next tick, or until woken if the clock is parked. With `listening` it also returns
-    /// when the orchestrator has sent data. Returns whether it has.
+    /// Waits for the next tick, or until woken if the clock is parked. With `listening` it also returns when
+    /// the host has sent data. Returns whether it has.
     fn wait(&self, ends: &Ends, pause: Pause, listening: bool) -> io::Result<bool> {
         let tick = |ms| Timespec::try_from(Duration::from_millis(ms)).ok();
         let timeout = match pause {
@@ -157,22 +157,21 @@ pub(crate) fn start(engine: EngineWeak, activity: Arc<Activity>, ends: Ends) -> 
             );
             if pause == Pause::Parked {
                 activity.parked.store(true, Ordering::SeqCst);
-                // A guest whose poll started just before did not wake the clock, because it was not parked
-                // yet.
+                // A guest whose poll has just started did not wake the clock, because it was not parked yet.
                 if activity.turns.load(Ordering::SeqCst) != policy.turns {
                     activity.parked.store(false, Ordering::SeqCst);
                     pause = Pause::SlowTick;
                 }
             }
-            // If a message arrives while a guest computes, the guest yields at once, because the message
-            // may ask it to stop. That message may still be unread at the next wait, so after each such
-            // wait one waits for the clock alone.
+            // If a message arrives while a guest computes, the guest yields at once, because the message may
+            // be a stop. It may still be unread at the next wait, so every second wait is for the clock
+            // alone.
             let listening = pause == Pause::Tick && !was_readable;
             was_readable = match activity.wait(&ends, pause, listening) {
                 Ok(is_readable) => is_readable,
                 Err(error) => {
                     // Without ticks no guest can be stopped.
-                    eprintln!("the watchdog of the cell cannot wait for its socket: {error}");
+                    eprintln!("the cell's watchdog cannot wait for its socket: {error}");
                     std::process::exit(1);
                 }
             };

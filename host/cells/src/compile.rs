@@ -69,8 +69,8 @@ pub enum CompileError {
     },
     /// The folder has no room for another compiled component.
     #[error(
-        "compiled components take {} MiB in {}, and limits.cache_mib allows {} MiB; files there may be removed: \
-         they are made again when needed",
+        "compiled components take {} MiB in {}, more than limits.cache_mib ({} MiB); you may remove \
+         files there: components are compiled again when needed",
         .bytes >> 20, .folder.display(), .bytes_max >> 20
     )]
     CacheFull {
@@ -93,7 +93,7 @@ impl CompileError {
     }
 }
 
-/// How the names of the folders begin in which children write.
+/// The prefix of the folders that children write in.
 const PRIVATE: &str = "compile-";
 
 /// A folder of compiled components.
@@ -102,15 +102,15 @@ pub struct Cache {
     folder: PathBuf,
     program: CellProgram,
     sealer: Sealer,
-    /// How many bytes there may be in the folder before another component is compiled.
+    /// The most bytes the folder may have before another component is compiled.
     bytes_max: u64,
 }
 
-/// What stands in the note beside a compiled file.
+/// The note beside a compiled file.
 #[derive(Serialize, Deserialize)]
 struct Note {
     compiled: Compiled,
-    /// Shows that this host, or one with the same key, compiled it.
+    /// Proves that this host, or one with the same key, compiled it.
     seal: Seal,
 }
 
@@ -149,7 +149,7 @@ impl Cache {
         let Some(compiled) = self.vouched(digest, &note) else {
             let path = self.note(digest);
             let path = path.display();
-            tracing::warn!(%path, "nothing shows that this host compiled it: it is compiled again");
+            tracing::warn!(%path, "compiled file has no valid seal; compiling the component again");
             let _best_effort = fs::remove_file(self.note(digest));
             return None;
         };
@@ -159,7 +159,7 @@ impl Cache {
             return Some((file, compiled));
         }
         let path = file.display();
-        tracing::warn!(%path, "a compiled component is damaged: it is set aside");
+        tracing::warn!(%path, "compiled component is damaged; file set aside");
         self.set_aside(digest, &file);
         None
     }
@@ -211,7 +211,7 @@ impl Cache {
             .map_err(cache("look at", &made))?;
         if (found, bytes) != (compiled.sha256, compiled.bytes) {
             let message = format!(
-                "it wrote {bytes} bytes, which are not the {} that it speaks of",
+                "the child wrote {bytes} bytes but reported {}",
                 compiled.bytes
             );
             return Err(CompileError::Broken { message });
@@ -247,7 +247,7 @@ impl Cache {
         }))
     }
 
-    /// Lets a limited process compile schemas, unless they have passed before.
+    /// Compiles schemas in a limited process, unless they have passed before.
     pub(crate) async fn vet(&self, schemas: &[&JsonText]) -> Result<(), Refused> {
         vet(&self.program, &self.folder, &self.sealer, schemas).await
     }
@@ -339,12 +339,12 @@ impl Cache {
         let broken = |message: String| CompileError::Broken { message };
         let mut child = self.start(file).map_err(|error| {
             let exe = self.program.exe.display();
-            broken(format!("{exe} cannot be started: {error}"))
+            broken(format!("cannot start {exe}: {error}"))
         })?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
-            return Err(broken("its child has no pipes".to_owned()));
+            return Err(broken("the child has no pipes".to_owned()));
         };
         let feed = async move {
             // A child that refuses early stops reading.
@@ -365,9 +365,9 @@ impl Cache {
             .await
             .map_err(|_| {
                 let limit = COMPILE_TIMEOUT.as_secs();
-                broken(format!("it takes longer than {limit} s"))
+                broken(format!("the child took longer than {limit} s"))
             })?
-            .map_err(|error| broken(format!("its child cannot be heard: {error}")))?;
+            .map_err(|error| broken(format!("cannot read from the child: {error}")))?;
         match serde_json::from_slice::<CompileReply>(&reply) {
             Ok(Ok(compiled)) if status.success() => Ok(compiled),
             Ok(Err(refusal)) => Err(CompileError::Refused(refusal)),
@@ -376,15 +376,15 @@ impl Cache {
     }
 }
 
-/// Says why a child may have ended without a reply. The kernel kills one that reaches a limit.
+/// Explains why a child may have ended without a reply. The kernel kills one that reaches a limit.
 fn without_reply(status: ExitStatus, errors: &[u8]) -> String {
-    let said = String::from_utf8_lossy(errors);
-    match said.trim() {
+    let stderr = String::from_utf8_lossy(errors);
+    match stderr.trim() {
         "" => format!(
-            "its child ended with {status}; it may use {CPU_SECONDS_MAX} s of CPU and {} MiB of memory",
+            "the child ended with {status}; its limits are {CPU_SECONDS_MAX} s of CPU and {} MiB of memory",
             MEMORY_BYTES_MAX >> 20
         ),
-        said => format!("its child ended with {status}: {said}"),
+        stderr => format!("the child ended with {status}: {stderr}"),
     }
 }
 
@@ -397,12 +397,12 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 fn is_ours_alone(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
     let refused = if !found.is_dir() {
-        "it is no folder; give a path without symbolic links".to_owned()
+        "not a folder; use a path without symbolic links".to_owned()
     } else if found.uid() != geteuid().as_raw() {
-        format!("it belongs to the user {}, not to this one", found.uid())
+        format!("owned by user {}, not by this user", found.uid())
     } else if found.mode() & 0o077 != 0 {
         let mode = found.mode() & 0o777;
-        format!("its mode is {mode:o}, so other users may use it; run `chmod 700` on it")
+        format!("mode {mode:o} lets other users in; run `chmod 700` on it")
     } else {
         return Ok(());
     };
@@ -414,7 +414,7 @@ async fn measure(file: PathBuf) -> io::Result<([u8; 32], u64)> {
     let measured = tokio::task::spawn_blocking(move || {
         let found = fs::symlink_metadata(&file)?;
         if !found.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("not a file"));
         }
         Ok((hash(&file)?, found.len()))
     });
@@ -450,7 +450,7 @@ struct Private(PathBuf);
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // What remains is swept later.
+        // A later sweep removes what is left.
         let _best_effort = fs::remove_dir_all(&self.0);
     }
 }

@@ -1,6 +1,6 @@
-//! The host's side of cells, the processes that run guests. `run` builds runs, `pool` decides which
-//! cell gets them, `process` talks to real cells and `sandbox` starts and confines them. `compile`
-//! and `deploy` prepare components. This crate knows neither the store nor any wire.
+//! The host's side of cells, the processes that run guests. `run` builds runs, `pool` decides which cell gets
+//! them, `process` talks to real cells and `sandbox` starts them in a sandbox. `compile` and `deploy` prepare
+//! components. This crate knows neither the store nor any wire.
 
 pub mod compile;
 pub mod deploy;

@@ -32,7 +32,7 @@ pub use self::isolation::Isolation;
 /// How long a cell may take to start, in milliseconds.
 const START_TIMEOUT_MS: u64 = 15_000;
 
-/// How many cells there are and how many runs each has room for.
+/// How many cells there are and how many slots each has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The prefix of the cells' names. A number follows it.
@@ -98,7 +98,7 @@ pub struct Pool<P> {
     alone_not_before: Time,
     /// How many components are deployed.
     components: usize,
-    /// Whether the last cell that was to be of one component did not start.
+    /// Whether the last cell for one component failed to start.
     hindered: bool,
     closing: bool,
 }
@@ -253,7 +253,7 @@ impl<P: CellPort> Pool<P> {
 
     /// Ends a run whose lease was revoked. The pool reports nothing more about it.
     pub fn revoke(&mut self, now: Time, lease: LeaseId) {
-        self.stop(now, lease, Some(0), "the lease was taken away");
+        self.stop(now, lease, Some(0), "the lease was revoked");
         let run = self
             .by_lease
             .get(&lease)
@@ -287,7 +287,7 @@ impl<P: CellPort> Pool<P> {
         );
         self.kill_overrun(now);
         for id in self.late_starters(now) {
-            self.doom(id, "it did not get ready in time");
+            self.doom(id, "it was not ready in time");
         }
         if self.closing {
             return;
@@ -326,7 +326,7 @@ impl<P: CellPort> Pool<P> {
                 .send(*id, std::mem::take(&mut cell.outbox))
                 .is_err()
             {
-                tracing::error!(cell = cell.name, "the cell reads nothing; it is killed");
+                tracing::error!(cell = cell.name, "the cell does not read; killing it");
                 cell.doomed = true;
                 self.port.kill(*id);
             }
@@ -392,7 +392,7 @@ impl<P: CellPort> Pool<P> {
     /// Kills a cell because of its own fault. Its runs become suspects.
     fn doom(&mut self, id: CellId, why: &str) {
         if let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) {
-            tracing::error!(cell = cell.name, why, "the cell is killed");
+            tracing::error!(cell = cell.name, why, "killing the cell");
             cell.doomed = true;
             self.port.kill(id);
         }
@@ -408,7 +408,7 @@ impl<P: CellPort> Pool<P> {
             };
             // If the cell is already being killed, its other runs are not to blame for its death.
             if !cell.doomed || cell.killed_at == Some(now) {
-                tracing::warn!(cell = cell.name, job = %run.job, ?overrun, "a run does not end; its cell is killed");
+                tracing::warn!(cell = cell.name, job = %run.job, ?overrun, "a run did not end; killing its cell");
                 cell.doomed = true;
                 cell.killed_at = Some(now);
                 cell.culprits.push((*id, overrun));

@@ -18,10 +18,10 @@ pub enum CellEvent {
         cell: CellId,
         /// The messages in order, each within the limits of [`super::process::check`].
         messages: Vec<FromCell>,
-        /// The room that they take among the unhandled messages of the cell, until it is dropped.
+        /// Their share of the cell's unhandled messages, held until it is dropped.
         room: Option<OwnedSemaphorePermit>,
     },
-    /// The steps of a run are planned.
+    /// The steps of a run have been planned.
     Planned { run: RunId, planned: Planned },
     /// The cell is dead and executes no guest any more. No event follows for it.
     Gone {
@@ -31,9 +31,9 @@ pub enum CellEvent {
     },
 }
 
-/// A cell accepts no messages: it does not read them, or it is dying.
+/// A cell accepts no messages, because it does not read them or is dying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the cell takes no messages")]
+#[error("the cell accepts no messages")]
 pub struct Unresponsive;
 
 /// Starts cells, sends them messages and kills them. No call blocks.
@@ -50,6 +50,6 @@ pub trait CellPort: Send {
     /// Plans the steps of a run elsewhere. A [`CellEvent::Planned`] follows.
     fn plan(&mut self, run: RunId, planning: Planning);
 
-    /// Kills a cell at once. Does nothing if the cell has already ended.
+    /// Kills a cell. Does nothing if it has already ended.
     fn kill(&mut self, cell: CellId);
 }

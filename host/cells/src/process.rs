@@ -71,12 +71,12 @@ impl Drop for Line {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DescribeError {
     /// The component reports an error or breaks the protocol.
-    #[error("the component does not describe its handlers: {}", .0.message)]
+    #[error("the component failed to describe its handlers: {}", .0.message)]
     Failed(Failure),
-    #[error("the component's cell ended while it described its handlers ({0})")]
+    #[error("the component's cell ended while describing its handlers ({0})")]
     CellGone(String),
     /// The component takes too long.
-    #[error("the component does not describe its handlers within {} s", DESCRIBE_TIMEOUT.as_secs())]
+    #[error("the component took longer than {} s to describe its handlers", DESCRIBE_TIMEOUT.as_secs())]
     TimedOut,
 }
 
@@ -107,7 +107,7 @@ impl Cells {
         &self.roots
     }
 
-    /// Asks a component for its handlers, in a cell that does nothing else.
+    /// Asks a component for its handlers, in a cell of its own.
     pub async fn describe(&self, program: &Program) -> Result<Vec<HandlerInfo>, DescribeError> {
         let (sender, mut events) = mpsc::channel(16);
         let line = self.open(CellId(u64::MAX), "cell-describe", 1, sender);
@@ -256,7 +256,7 @@ async fn live(life: Life) {
     } = life;
     let how = match spawner.spawn(room, lifeline).await {
         Ok(spawned) => converse(id, &name, spawned, (messages, roots), &events, &kill).await,
-        Err(error) => format!("it cannot be started: {error}"),
+        Err(error) => format!("cannot start it: {error}"),
     };
     // If the host has stopped, no receiver is left.
     let _stopped = events.send(CellEvent::Gone { cell: id, how }).await;
@@ -278,7 +278,7 @@ async fn converse(
     });
     let ((reader, writer), fd_sender) = match opened {
         Ok(opened) => opened,
-        Err(error) => return format!("its socket cannot be used: {error}"),
+        Err(error) => return format!("cannot use its socket: {error}"),
     };
     let mut listening = pin!(listen(id, reader, events));
     let errors = child.stderr.take();
@@ -317,7 +317,7 @@ async fn converse(
     let _drained = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     match status {
         Ok(status) => format!("{reason}; {}", ending(status)),
-        Err(error) => format!("{reason}; how it ended is not known: {error}"),
+        Err(error) => format!("{reason}; cannot tell how it ended: {error}"),
     }
 }
 
@@ -325,7 +325,7 @@ fn ending(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("it exited with {code}"),
-        (None, Some(signal)) => format!("it ended by signal {signal}"),
+        (None, Some(signal)) => format!("it was killed by signal {signal}"),
         (None, None) => "it ended".to_owned(),
     }
 }

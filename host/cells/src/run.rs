@@ -1,5 +1,5 @@
-//! What a run is made of: the deployed handlers, their limits and grants, and chains of them.
-//! Nothing here does input or output.
+//! What a run is made of: the deployed handlers, their limits and grants, and chains of them. Nothing here
+//! does I/O.
 
 pub mod build;
 pub mod chain;

@@ -1,5 +1,4 @@
-//! Child processes and how they are confined: control groups, namespaces, and the directories that
-//! they may read.
+//! Child processes and their sandbox: control groups, namespaces, and the directories that they may read.
 
 pub mod cgroup;
 pub(crate) mod child;

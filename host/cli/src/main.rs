@@ -5,7 +5,6 @@ mod args;
 mod commands;
 mod log;
 mod manifest;
-mod multipart;
 
 use std::process::ExitCode;
 

@@ -1,12 +1,12 @@
-//! Whether the process was started without a standard output (`>&-`). It must look before Rust's
-//! runtime begins: that opens /dev/null in its place, and what is then written is lost without an error.
+//! Whether the process was started without a standard output (`>&-`). This must be checked before Rust's
+//! runtime starts: the runtime opens /dev/null in its place, and output is then lost without an error.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// The number of standard output.
+/// The descriptor of standard output.
 const STDOUT: i32 = 1;
 
 /// Runs when the program is loaded, before `main`.
@@ -15,7 +15,7 @@ const STDOUT: i32 = 1;
 static AT_START: extern "C" fn() = look;
 
 extern "C" fn look() {
-    // SAFETY: nothing is done with the descriptor but to ask whether it is open.
+    // SAFETY: this only checks whether the descriptor is open.
     let stdout = unsafe { BorrowedFd::borrow_raw(STDOUT) };
     let is_closed = rustix::io::fcntl_getfd(stdout) == Err(rustix::io::Errno::BADF);
     STDOUT_IS_CLOSED.store(is_closed, Ordering::Relaxed);

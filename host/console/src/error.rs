@@ -3,12 +3,16 @@
 use std::fmt;
 use std::io;
 
-use crate::plain::block;
+use host_api::client::{Error, Problem};
+use host_core::json::words;
+use serde_json::error::Category;
+
+use crate::plain::{block, line};
 
 /// The exit codes. They are part of the public contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// The command did what it was asked to.
+    /// The command succeeded.
     Ok = 0,
     /// The request was refused or something on this machine failed.
     Failed = 1,
@@ -24,7 +28,7 @@ pub enum Exit {
     Unreachable = 6,
     /// The job had not ended when the wait timed out.
     WaitRanOut = 7,
-    /// The host has lost its place among the nodes of its store; it may start again.
+    /// Other nodes have replaced this host; it may start again.
     Fenced = 8,
 }
 
@@ -33,16 +37,16 @@ pub enum Exit {
 pub enum CliError {
     /// A failure whose text is still to be printed.
     Message {
-        /// What the process exits with.
+        /// The exit code of the process.
         exit: Exit,
         /// What was being done, to what: completes "cannot …".
         doing: String,
-        /// Why it did not work.
+        /// Why it failed.
         cause: String,
         /// What to do next.
         next: Option<String>,
     },
-    /// Everything is printed already; only the exit code is left.
+    /// Everything has been printed; only the exit code is left.
     Silent(Exit),
 }
 
@@ -66,28 +70,110 @@ impl CliError {
         self
     }
 
-    /// Makes the error of a failed write to standard output. If the reader is gone
-    /// (`| head`), that is no failure.
+    /// Makes the error of a failed write to standard output. If the reader is gone (`| head`), this is not a
+    /// failure.
     pub fn stdout(error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::Silent(Exit::Ok);
         }
         Self::new(Exit::Failed, "write to standard output", error)
-            .next("free some space or send the output elsewhere")
+            .next("free some space or redirect the output")
     }
 
     /// Makes the error of a process that has no standard output.
     pub(crate) fn closed_stdout() -> Self {
         Self::new(Exit::Failed, "write to standard output", "it is closed")
-            .next("let it go to a file, a pipe or /dev/null")
+            .next("redirect it to a file, a pipe or /dev/null")
     }
 
-    /// Returns what the process exits with.
+    /// Returns the exit code of the process.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Message { exit, .. } | Self::Silent(exit) => *exit,
         }
     }
+}
+
+/// Returns what makes an error of a failed request, for `map_err`. `doing` completes "cannot …".
+pub fn cannot(doing: &str) -> impl Fn(Error) -> CliError + '_ {
+    move |error| {
+        let (exit, cause, next) = explain(error);
+        match next {
+            Some(next) => CliError::new(exit, doing, cause).next(next),
+            None => CliError::new(exit, doing, cause),
+        }
+    }
+}
+
+/// The same for a request that names something; `next` is what to do if the host does not know it.
+pub fn cannot_find(doing: &str, next: &str) -> impl Fn(Error) -> CliError {
+    move |error| {
+        let error = cannot(doing)(error);
+        match error.exit() {
+            Exit::NotFound => error.next(next),
+            _ => error,
+        }
+    }
+}
+
+fn explain(error: Error) -> (Exit, String, Option<String>) {
+    let next = |text: &str| Some(text.to_owned());
+    match error {
+        Error::Invalid(cause) => (Exit::Usage, cause, None),
+        Error::EmptyName => {
+            let cause = "empty id or name".to_owned();
+            (Exit::Usage, cause, next("pass an id or a name"))
+        }
+        Error::NotConnected(cause) => {
+            let advice = "start a host with `host serve --data DIR`, or choose another one with --server URL or \
+                          HOST_SERVER";
+            (Exit::Unreachable, cause, next(advice))
+        }
+        Error::NoAnswer { cause, only_reads } => {
+            let advice = if only_reads {
+                "try again; if that fails too, look at the host's log"
+            } else {
+                "the request may have taken effect: check before you repeat it (an enqueue with \
+                 --unique-key is safe to repeat)"
+            };
+            (Exit::Unreachable, cause, next(advice))
+        }
+        Error::Refused { status, problem } => refused(status, problem),
+        Error::NotAHost { status, address } => {
+            let cause = format!("{address} answered {status} without a reason");
+            let advice =
+                format!("check that a host is listening at this address: `curl {address}/healthz`");
+            (Exit::Failed, cause, Some(advice))
+        }
+        Error::Unreadable(error) => {
+            let error = match error.classify() {
+                Category::Data => words::plain(&error.to_string()),
+                _ => words::syntax(&error.to_string()),
+            };
+            let cause = format!("this version does not understand the answer: {error}");
+            let advice = "use a `host` command of the same version as the server";
+            (Exit::Failed, cause, next(advice))
+        }
+    }
+}
+
+fn refused(status: u16, problem: Problem) -> (Exit, String, Option<String>) {
+    let exit = match status {
+        404 => Exit::NotFound,
+        _ => Exit::Failed,
+    };
+    let words = problem.detail.or(problem.title);
+    let words = words.unwrap_or_else(|| format!("the host answered {status}"));
+    let words = line(&words);
+    let Some(code) = problem.code else {
+        return (exit, words.into_owned(), None);
+    };
+    let code = line(&code);
+    let next = problem.next.map_or_else(
+        || format!("`host explain {code}` explains this error"),
+        |next| line(&next).into_owned(),
+    );
+    (exit, format!("{words} ({code})"), Some(next))
 }
 
 impl fmt::Display for CliError {
@@ -96,7 +182,7 @@ impl fmt::Display for CliError {
             Self::Message {
                 doing, cause, next, ..
             } => {
-                // Servers, files and names of files may have worded some of it.
+                // Some of it may come from servers, files and names of files.
                 write!(f, "error: cannot {}: {}", block(doing), block(cause))?;
                 let mut next = next.iter();
                 next.try_for_each(|next| write!(f, "\nhint: {}", block(next)))

@@ -17,7 +17,7 @@ const UNITS: [(&str, u64); 5] = [
 
 /// Parses `30s`, `1h30m`, `250ms`, `2d`: whole numbers, each with a unit.
 pub fn parse_duration(text: &str) -> Result<Seconds, String> {
-    let form = "write a number and a unit (ms, s, m, h, d), such as 30s or 1h30m";
+    let form = "expected numbers with units (ms, s, m, h, d), such as 30s or 1h30m";
     let mut rest = text.trim();
     if rest.is_empty() {
         return Err(form.to_owned());
@@ -41,7 +41,7 @@ pub fn parse_duration(text: &str) -> Result<Seconds, String> {
         total_ms = number
             .checked_mul(unit_ms)
             .and_then(|ms| total_ms.checked_add(ms))
-            .ok_or("a duration is at most 365d")?;
+            .ok_or("a duration must be at most 365d")?;
         rest = tail.trim_start();
     }
     #[expect(
@@ -51,7 +51,7 @@ pub fn parse_duration(text: &str) -> Result<Seconds, String> {
     )]
     let longest_ms = (SECONDS_MAX * 1000.0) as u64;
     if total_ms > longest_ms {
-        return Err("a duration is at most 365d".to_owned());
+        return Err("a duration must be at most 365d".to_owned());
     }
     Ok(Seconds { ms: total_ms })
 }
@@ -65,7 +65,7 @@ pub fn whole<T: TryFrom<u64>>(
         let number = text.parse().ok();
         let number = number.filter(|number| (least..=most).contains(number));
         let number = number.and_then(|number| T::try_from(number).ok());
-        number.ok_or_else(|| format!("write a whole number from {least} to {most}"))
+        number.ok_or_else(|| format!("expected a whole number, {least}–{most}"))
     }
 }
 
@@ -74,7 +74,7 @@ pub fn parse_time(text: &str) -> Result<String, String> {
     Time::parse_rfc3339(text)
         .map(Time::to_rfc3339)
         .ok_or_else(|| {
-            "write a time as RFC 3339 with its zone, such as 2026-05-17T18:30:00Z".to_owned()
+            "expected an RFC 3339 time with its zone, such as 2026-05-17T18:30:00Z".to_owned()
         })
 }
 
@@ -123,7 +123,7 @@ pub fn ago(now: Option<Time>, then: Option<&str>) -> String {
     }
 }
 
-/// Formats an instant and how far it is from now. A text that is no instant is made safe for a terminal.
+/// Formats an instant and its distance from now. Other text is made safe for a terminal.
 pub fn instant(now: Option<Time>, at: &str) -> String {
     let shown = plain::line(at);
     match ago(now, Some(at)) {

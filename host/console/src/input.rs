@@ -1,4 +1,4 @@
-//! Texts from files and standard input, which may be longer than any host takes, or endless.
+//! Reads files and standard input up to a limit, because they may be endless.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,7 +21,7 @@ fn bounded(from: impl Read) -> io::Result<String> {
     let mut text = String::new();
     from.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > TEXT_BYTES_MAX {
-        let message = format!("it has more than {} MiB", TEXT_BYTES_MAX >> 20);
+        let message = format!("larger than {} MiB", TEXT_BYTES_MAX >> 20);
         return Err(io::Error::other(message));
     }
     Ok(text)
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn a_text_without_an_end_is_refused() {
         let refused = file(Path::new("/dev/zero")).unwrap_err().to_string();
-        assert_eq!(refused, "it has more than 16 MiB");
+        assert_eq!(refused, "larger than 16 MiB");
         assert_eq!(bounded(&b"text"[..]).unwrap(), "text");
     }
 }

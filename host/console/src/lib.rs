@@ -1,7 +1,6 @@
-//! The shared parts of the commands of `host`: options, the HTTP client, errors with exit codes,
-//! and output in four formats. This crate knows no command and no wire.
+//! The shared parts of the commands of `host`: options, errors with exit codes, and output in four formats.
+//! This crate knows no command and no wire.
 
-pub mod client;
 mod closed;
 pub mod command;
 pub mod error;
@@ -11,7 +10,6 @@ pub mod input;
 pub mod json;
 pub mod options;
 pub mod output;
-pub mod pages;
 pub mod plain;
 pub mod progress;
 pub mod table;

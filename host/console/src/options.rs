@@ -1,16 +1,17 @@
 //! The options that commands share, and the client and output that they describe.
 
 use clap::Args;
+use host_api::client::{Client, SERVER_DEFAULT};
 
-use crate::client::{Client, SERVER_DEFAULT};
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::output::{Format, Output};
+use crate::plain;
 
 /// The options of commands that talk to a host.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Host")]
 pub struct Remote {
-    /// The host to talk to
+    /// The host to use
     #[arg(long, value_name = "URL", env = "HOST_SERVER", hide_env_values = true, default_value = SERVER_DEFAULT)]
     server: String,
     #[command(flatten)]
@@ -21,7 +22,7 @@ pub struct Remote {
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct Shown {
-    /// How to write the data
+    /// The format of the output
     #[arg(
         short,
         long,
@@ -29,9 +30,9 @@ pub struct Shown {
         default_value = "table",
         hide_possible_values = true
     )]
-    #[arg(help = "How to write the data: table, json, jsonl or name")]
+    #[arg(help = "The format of the output: table, json, jsonl or name")]
     output: Format,
-    /// Print no notes and hints, only data and errors
+    /// Print only data and errors, no notes and hints
     #[arg(short, long)]
     quiet: bool,
 }
@@ -39,7 +40,7 @@ pub struct Shown {
 impl Remote {
     /// Opens the client and the output.
     pub fn open(&self) -> Result<(Client, Output), CliError> {
-        Ok((Client::new(&self.server)?, self.shown.open()))
+        Ok((connect(&self.server)?, self.shown.open()))
     }
 }
 
@@ -48,4 +49,12 @@ impl Shown {
     pub fn open(self) -> Output {
         Output::new(self.output, self.quiet)
     }
+}
+
+/// Makes a client of the host at `server`.
+pub fn connect(server: &str) -> Result<Client, CliError> {
+    Client::new(server).map_err(|error| {
+        let doing = format!("use {} as a server", plain::line(&error.server));
+        CliError::new(Exit::Usage, doing, error.cause).next(error.next)
+    })
 }

@@ -4,14 +4,14 @@
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
-use serde_json::value::RawValue;
+use host_api::client::Item;
 
 use crate::closed::stdout_is_closed;
 use crate::error::CliError;
-use crate::json;
 use crate::table::Rows;
+use crate::{json, plain};
 
-/// How data is written.
+/// The format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people
@@ -68,23 +68,22 @@ impl Output {
         }
     }
 
-    /// Writes a list. `name` returns the name of the item at an index. `name` and `table` are
-    /// called only if the format needs them.
-    pub fn list(
+    /// Writes a list. `name` returns the name of an entry. `name` and `table` are called only if the format
+    /// needs them.
+    pub fn list<T>(
         self,
-        items: &[Box<RawValue>],
-        name: impl Fn(usize) -> String,
+        items: &[Item<T>],
+        name: impl Fn(&T) -> &str,
         table: impl FnOnce() -> Rows,
     ) -> Result<(), CliError> {
         match self.format {
             Format::Table if items.is_empty() => Ok(()),
             Format::Table => self.rows(table()),
-            Format::Json => {
-                let items: Vec<_> = items.iter().map(|item| item.get()).collect();
-                self.json(&format!("[{}]", items.join(",")))
-            }
-            Format::Jsonl => items.iter().try_for_each(|item| self.json(item.get())),
-            Format::Name => (0..items.len()).try_for_each(|index| put_line(&name(index))),
+            Format::Json => self.json(&array(items)),
+            Format::Jsonl => items.iter().try_for_each(|item| self.json(item.json.get())),
+            Format::Name => items
+                .iter()
+                .try_for_each(|item| put_line(&plain::line(name(&item.view)))),
         }
     }
 
@@ -114,7 +113,7 @@ impl Output {
         }
     }
 
-    /// Writes how something ended to standard error. `--quiet` hides a success, never a failure.
+    /// Writes how something ended to standard error. `--quiet` hides success, never failure.
     pub fn ending(self, text: &str, failed: bool) {
         if failed || !self.quiet {
             say(text);
@@ -127,6 +126,12 @@ impl Output {
             say(&format!("hint: {text}"));
         }
     }
+}
+
+/// Returns entries as one JSON array.
+pub fn array<T>(items: &[Item<T>]) -> String {
+    let items: Vec<&str> = items.iter().map(|item| item.json.get()).collect();
+    format!("[{}]", items.join(","))
 }
 
 /// Writes `text` and a line break to standard output.

@@ -65,7 +65,7 @@ impl Bar {
         }))
     }
 
-    /// Adds what is done now.
+    /// Adds progress.
     pub fn add(&self, more: u64) {
         if let Self(Some(bar)) = self {
             bar.inc(more);

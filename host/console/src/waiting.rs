@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use host_api::client::{Answer, Client, Error};
 use host_core::seconds::Seconds;
-use serde::de::DeserializeOwned;
 
-use crate::client::{Answer, Client};
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, cannot};
 use crate::output::{Format, Output, put_line};
 use crate::plain;
 use crate::progress::Spinner;
@@ -29,7 +28,7 @@ const AGAIN_MS_MAX: u64 = 5_000;
 const AWAY_MS_MAX: u64 = 300_000;
 
 /// A job in the answer to a wait.
-pub trait Awaited: DeserializeOwned {
+pub trait Awaited {
     /// Returns whether the job has ended.
     fn has_ended(&self) -> bool;
 
@@ -42,7 +41,7 @@ pub trait Awaited: DeserializeOwned {
     /// Prints the job's result.
     fn print(&self, output: Output) -> Result<(), CliError>;
 
-    /// Tells how the job ended. A failure is told even if the output is quiet.
+    /// Prints how the job ended. A failure is printed even if the output is quiet.
     fn tell_end(&self, output: Output);
 
     /// Returns the exit code for the way the job ended.
@@ -52,16 +51,16 @@ pub trait Awaited: DeserializeOwned {
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError;
 }
 
-/// Waits at `path` until a job ends and prints its result. If the job did not complete, the error
-/// has its exit code. `doing` completes "cannot …" in errors.
+/// Waits until a job ends and prints its result. If the job did not complete, the error has its exit code.
+/// `doing` completes "cannot …" in errors. `wait` asks the host to wait for at most so long.
 pub fn until_end<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
-    path: &str,
+    wait: impl Fn(Seconds) -> Result<Answer<T>, Error>,
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
-    let (answer, view): (_, T) = ended(client, output, doing, path, timeout)?;
+    let Answer { view, json, .. } = ended(client, output, doing, wait, timeout)?;
     if !view.has_ended() {
         return Err(view.ran_out(timeout));
     }
@@ -76,7 +75,7 @@ pub fn until_end<T: Awaited>(
                 view.tell_end(output);
             }
         }
-        Format::Json | Format::Jsonl => output.json(&answer.body)?,
+        Format::Json | Format::Jsonl => output.json(&json)?,
     }
     match view.exit() {
         Exit::Ok => Ok(()),
@@ -84,14 +83,14 @@ pub fn until_end<T: Awaited>(
     }
 }
 
-/// Waits at `path` until a job ends or `timeout` has passed. Returns the last answer.
+/// Waits until a job ends or `timeout` has passed. Returns the last answer.
 pub fn ended<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
-    path: &str,
+    wait: impl Fn(Seconds) -> Result<Answer<T>, Error>,
     timeout: Option<Seconds>,
-) -> Result<(Answer, T), CliError> {
+) -> Result<Answer<T>, CliError> {
     let slice_ms = if output.is_live() {
         SLICE_LIVE_MS
     } else {
@@ -104,18 +103,16 @@ pub fn ended<T: Awaited>(
         let asked = Seconds {
             ms: slice_ms.min(time.left_ms()),
         };
-        let path = format!("{path}?timeout_seconds={}", f64::from(asked));
         let began_ms = time.passed_ms();
-        let pause_ms = match client.get(doing, &path, Duration::from_millis(asked.ms)) {
+        let pause_ms = match wait(asked).map_err(cannot(doing)) {
             Ok(answer) => {
-                let view: T = answer.read(doing)?;
                 away = Outage::default();
                 let early_ms = (began_ms + asked.ms).saturating_sub(time.passed_ms());
                 let pause_ms = AGAIN_MS.min(early_ms);
-                if view.has_ended() || time.left_ms() <= pause_ms {
-                    return Ok((answer, view));
+                if answer.view.has_ended() || time.left_ms() <= pause_ms {
+                    return Ok(answer);
                 }
-                spinner.say(&view.now_at());
+                spinner.say(&answer.view.now_at());
                 pause_ms
             }
             Err(error) => {
@@ -126,12 +123,9 @@ pub fn ended<T: Awaited>(
                 }
                 if away.pauses == 0 {
                     output.note(&if client.was_answering() {
-                        "the host no longer answers; asking again until it does".to_owned()
+                        "the host no longer answers; retrying".to_owned()
                     } else {
-                        format!(
-                            "no host answers at {}; asking again until one does",
-                            client.address()
-                        )
+                        format!("no host answers at {}; retrying", client.address())
                     });
                 }
                 away.next_pause_ms(time.passed_ms()).min(patience_ms)
@@ -141,7 +135,7 @@ pub fn ended<T: Awaited>(
     }
 }
 
-/// The time that is left to wait.
+/// The remaining time of a wait.
 struct TimeLeft {
     began: Instant,
     total_ms: u64,
@@ -186,10 +180,7 @@ impl Outage {
 }
 
 /// Returns the time now, to measure how long a command waits.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a command measures how long it waits itself"
-)]
+#[expect(clippy::disallowed_methods, reason = "a command measures its own wait")]
 pub fn now() -> Instant {
     Instant::now()
 }

@@ -22,13 +22,15 @@ pub struct Name(CompactString);
 pub enum NameError {
     #[error("a name must not be empty")]
     Empty,
-    #[error("a name has at most {NAME_BYTES_MAX} characters, got {bytes}")]
+    #[error("a name may have at most {NAME_BYTES_MAX} bytes, got {bytes}")]
     TooLong {
         /// The length of the text.
         bytes: usize,
     },
     /// The text has a character that is not allowed.
-    #[error("a name is made of A-Z a-z 0-9 _ . : / - only; character {position} is another")]
+    #[error(
+        "a name may contain only A-Z a-z 0-9 _ . : / -; character {position} is not one of these"
+    )]
     Character {
         /// The position of the first such character, counted from 1.
         position: usize,

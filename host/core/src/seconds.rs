@@ -17,9 +17,7 @@ impl TryFrom<f64> for Seconds {
 
     fn try_from(seconds: f64) -> Result<Self, String> {
         if !(0.0..=SECONDS_MAX).contains(&seconds) {
-            return Err(format!(
-                "a duration is between 0 and {SECONDS_MAX} seconds, got {seconds}"
-            ));
+            return Err(format!("must be 0–{SECONDS_MAX} seconds, got {seconds}"));
         }
         #[expect(
             clippy::cast_possible_truncation,

@@ -20,8 +20,8 @@ use crate::refusal::Refusal;
 /// How long the body of a request may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The part of each body that is not charged, in bytes, because the limit on connections already
-/// bounds it. The rest is charged in units of this size.
+/// The part of each body that is free, in bytes, because the limit on connections already bounds it. The rest
+/// is charged in units of this size.
 const FREE_BYTES: usize = 16 << 10;
 
 /// The budget, in units of [`FREE_BYTES`]: 256 MiB.

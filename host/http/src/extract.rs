@@ -19,11 +19,11 @@ use crate::problem::{Problem, kinds};
 /// The largest body of a request with few fields, in bytes.
 pub const SMALL_BODY_BYTES_MAX: usize = 64 << 10;
 
-/// A name that is the only parameter in the path.
+/// A name, the only parameter in the path.
 #[derive(Debug)]
 pub struct InPath<T>(pub T);
 
-/// A text that is the only parameter in the path.
+/// A text, the only parameter in the path.
 #[derive(Debug)]
 pub struct TextInPath(pub String);
 

@@ -35,7 +35,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 #[derive(Clone, Debug)]
 pub struct AllowedHosts {
     own: Arc<[String]>,
-    /// The names of proxies in front of the host. They may speak TLS with their clients.
+    /// The names of proxies in front of the host, which may serve TLS.
     proxies: Arc<[String]>,
 }
 
@@ -65,7 +65,7 @@ impl AllowedHosts {
         is_one_of(&self.own, host) || is_one_of(&self.proxies, host)
     }
 
-    /// Returns whether pages of this host come over this scheme.
+    /// Returns whether this host's pages may have this scheme.
     fn has_scheme(&self, host: &str, scheme: &str) -> bool {
         scheme == "http" || (scheme == "https" && is_one_of(&self.proxies, host))
     }
@@ -80,7 +80,7 @@ pub(crate) struct Guard {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) is_long_running: bool,
-    /// Where the handler runs if it goes on without its client.
+    /// Where the handler runs if it outlives its client.
     pub(crate) tasks: Option<Tasks>,
     pub(crate) media_types: &'static [&'static str],
     pub(crate) is_body_optional: bool,
@@ -117,21 +117,21 @@ pub(crate) async fn guard(
     response
 }
 
-/// Runs a handler. As one of `tasks` it goes on if this future is dropped.
+/// Runs a handler. As one of `tasks` it continues if this future is dropped.
 async fn run(next: Next, request: Request, tasks: Option<&Tasks>) -> Result<Response, Refusal> {
     let Some(tasks) = tasks else {
         return Ok(next.run(request).await);
     };
     let stopping = tasks.stopping().clone();
-    let (told, answer) = oneshot::channel();
+    let (sender, answer) = oneshot::channel();
     tasks.spawn(async move {
         let over = async {
             stopping.cancelled().await;
             tokio::time::sleep(STOP_GRACE).await;
         };
         tokio::select! {
-            // The client may have gone.
-            response = next.run(request) => drop(told.send(response)),
+            // The client may be gone.
+            response = next.run(request) => drop(sender.send(response)),
             () = over => {}
         }
     });
@@ -143,7 +143,7 @@ impl Guard {
         let (method, headers) = (request.method(), request.headers());
         let host = check_host(&self.hosts, request.uri(), headers)?;
         check_origin(&self.hosts, host, headers)?;
-        // A form always names a type, also if it sends nothing.
+        // A form always sends a content type, even without a body.
         let is_empty =
             !headers.contains_key(CONTENT_TYPE) && request.body().size_hint().exact() == Some(0);
         if self.is_body_optional && is_empty {
@@ -218,7 +218,7 @@ fn check_media_type(headers: &HeaderMap, allowed: &'static [&'static str]) -> Re
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(Refusal::ContentEncoding);
     }
-    // Who reads the other one would see a body of another type.
+    // A reader of the other header would see another type.
     if headers.get_all(CONTENT_TYPE).iter().count() > 1 {
         return Err(Refusal::MediaTypeRepeated);
     }

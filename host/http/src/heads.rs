@@ -1,6 +1,6 @@
 //! Follows the heads of the requests on a connection, beside the parser. The parser folds equal
-//! Content-Length headers and drops one beside Transfer-Encoding, so nobody behind it sees that a proxy in
-//! front may have read a body of another length.
+//! Content-Length headers and drops one beside Transfer-Encoding, so code behind it cannot see that a proxy
+//! in front may have read a body of another length.
 
 #[cfg(test)]
 mod tests;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How many fields a head may have. The parser refuses more.
 const FIELDS_MAX: usize = 100;
 
-/// The number of the first request on a connection whose body has no clear length.
+/// The number of the first request on a connection whose body length is unclear.
 #[derive(Clone, Debug)]
 pub(crate) struct Unclear(Arc<AtomicU64>);
 
 impl Unclear {
-    /// Returns whether the request with this number, counted from 0, is that one.
+    /// Returns whether it is the request with this number, counted from 0.
     pub(crate) fn is(&self, number: u64) -> bool {
         self.0.load(Ordering::Acquire) == number
     }
@@ -26,15 +26,15 @@ impl Unclear {
 pub(crate) struct Heads {
     head_bytes_max: usize,
     next: Part,
-    /// How many heads were complete.
+    /// How many heads are complete.
     ended: u64,
     unclear: Unclear,
 }
 
-/// What the next bytes are.
+/// What the next bytes belong to.
 #[derive(Debug, PartialEq)]
 enum Part {
-    /// A head, of which this has arrived.
+    /// A head, with the part that has arrived.
     Head(Vec<u8>),
     /// This many bytes of a body, then a head.
     Body(u64),
@@ -43,7 +43,7 @@ enum Part {
 }
 
 impl Heads {
-    /// Makes those of a connection whose parser takes heads of `head_bytes_max` bytes.
+    /// Starts for a connection whose parser accepts heads of `head_bytes_max` bytes.
     pub(crate) fn new(head_bytes_max: usize) -> Self {
         Self {
             head_bytes_max,
@@ -53,12 +53,12 @@ impl Heads {
         }
     }
 
-    /// Returns which request is to be refused. It is known before the parser has the end of its head.
+    /// Returns the request to refuse. It is known before the parser has the end of its head.
     pub(crate) fn unclear(&self) -> Unclear {
         self.unclear.clone()
     }
 
-    /// Goes on with the bytes that the parser gets next.
+    /// Processes the next bytes for the parser.
     pub(crate) fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             bytes = match &mut self.next {
@@ -84,14 +84,14 @@ impl Heads {
                         return self.wait(before, bytes);
                     };
                     self.end(next);
-                    // A head that was not complete before ends in these bytes.
+                    // An incomplete head ends in these bytes.
                     &bytes[length.saturating_sub(before)..]
                 }
             };
         }
     }
 
-    /// Keeps what has arrived of a head. One that is too long is the last.
+    /// Keeps the part of a head that has arrived. A head that is too long is the last.
     fn wait(&mut self, before: usize, bytes: &[u8]) {
         if before + bytes.len() > self.head_bytes_max {
             self.end(None);
@@ -102,7 +102,7 @@ impl Heads {
         }
     }
 
-    /// Goes on behind a head. `None` if nobody can say what follows it.
+    /// Continues after a head. `None` if it is unclear what follows.
     fn end(&mut self, next: Option<Part>) {
         let number = self.ended;
         self.ended += 1;
@@ -124,7 +124,7 @@ fn read(bytes: &[u8]) -> Option<(usize, Option<Part>)> {
     }
 }
 
-/// Returns what follows a head with these fields, if that is clear.
+/// Returns what follows a head with these fields. `None` if it is unclear.
 fn follows(fields: &[httparse::Header<'_>]) -> Option<Part> {
     let values = |name: &'static str| {
         let named = fields

@@ -5,11 +5,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::fmt;
+use std::marker::PhantomData;
 
 use host_core::json::{Strict, words};
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Why a document is refused, with the place of the error.
@@ -49,12 +50,8 @@ pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonError> {
 
 /// Reads an object as `T`. [`read`] would also accept an array of its fields in order.
 pub fn read_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonError> {
-    if text.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        check(text)?;
-        let message = "invalid type: expected an object";
-        return Err(JsonError::Data(message.to_owned()));
-    }
-    read(text)
+    let Object(read) = read(text)?;
+    Ok(read)
 }
 
 /// Reads an object as `T`, an empty text as its default.
@@ -65,34 +62,45 @@ pub fn read_or_default<'a, T: Deserialize<'a> + Default>(text: &'a [u8]) -> Resu
     read_object(text)
 }
 
-/// Checks a document that is kept as text.
+/// Checks a document that stays text.
 pub fn check(text: &[u8]) -> Result<(), JsonError> {
     let mut document = serde_json::Deserializer::from_slice(text);
     Strict
         .deserialize(&mut document)
         .and_then(|()| document.end())
-        .map_err(|error| JsonError::Syntax(error.to_string()))
+        .map_err(|error| JsonError::Syntax(words::syntax(&error.to_string())))
 }
 
-/// Returns what is wrong and the path of the field. This reads the document a second time, because
-/// tracking the path makes reading slower. Whether it is JSON is not taken from the error: serde also
-/// calls a value a wrong document if it expects a variant there.
+/// Returns what is wrong and the path of the field. This reads the document a second time, because tracking
+/// the path makes reading slower. Whether the document is JSON is checked separately: serde also reports a
+/// syntax error for a value where it expects a variant.
 fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) -> JsonError {
     if let Err(error) = check(text) {
-        return error;
+        return error.at("body");
     }
     let mut document = serde_json::Deserializer::from_slice(text);
-    let message = match serde_path_to_error::deserialize::<_, T>(&mut document) {
-        Err(error) if error.path().iter().len() > 0 => {
-            let path = error.path().to_string();
-            match error.into_inner().to_string() {
-                cause if cause.starts_with("unknown field") => cause,
-                cause => format!("{path}: {cause}"),
-            }
-        }
-        _ => error.to_string(),
+    let (place, message) = match serde_path_to_error::deserialize::<_, T>(&mut document) {
+        Err(error) => (error.path().to_string(), error.into_inner().to_string()),
+        Ok(_) => (String::new(), error.to_string()),
     };
-    JsonError::Data(with_nearest(&words::plain(&message)))
+    let place = place_of(&place, &message);
+    let message = with_nearest(&words::plain(&message));
+    JsonError::Data(format!("{place}{message}"))
+}
+
+/// Returns the path of a field as requests name it: `[3].priority` is `#3: priority: `. An unknown field is
+/// named in the message.
+fn place_of(path: &str, message: &str) -> String {
+    let element = path.strip_prefix('[').and_then(|path| path.split_once(']'));
+    let (element, field) = match element {
+        Some((n, field)) => (format!("#{n}: "), field.trim_start_matches('.')),
+        None => (String::new(), path),
+    };
+    match field {
+        "" | "." => element,
+        _ if message.starts_with("unknown field") => element,
+        field => format!("{element}{field}: "),
+    }
 }
 
 /// Adds the most similar known field to serde's message about an unknown field.
@@ -105,14 +113,14 @@ pub fn with_nearest(message: &str) -> String {
     let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
     let advice = match nearest(unknown, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None if known.is_empty() => "no field is known here".to_owned(),
+        None if known.is_empty() => "no fields are allowed here".to_owned(),
         None => format!("known are `{}`", known.join("`, `")),
     };
     format!("{before}unknown field `{unknown}`; {advice}")
 }
 
-/// The smallest similarity, from 0 to 1, at which a known name is suggested for an unknown one.
-const SIMILARITY_MIN: f64 = 0.7;
+/// The least similarity, from 0 to 1, at which a known name is suggested.
+const SIMILARITY_MIN: f64 = 0.8;
 
 /// Returns the known name that is most similar to `unknown`, if any is similar enough.
 pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -122,35 +130,25 @@ pub fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Optio
         .filter(|near| similarity(near) >= SIMILARITY_MIN)
 }
 
-/// The pairs of a JSON object whose values are strings, in order.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Pairs(pub Vec<(String, String)>);
+/// A JSON object. What derives [`Deserialize`] alone would also accept an array of its fields in order.
+#[derive(Debug)]
+pub struct Object<T>(pub T);
 
-impl<'de> Deserialize<'de> for Pairs {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(PairsVisitor)
-    }
-}
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
 
-struct PairsVisitor;
-
-impl<'de> Visitor<'de> for PairsVisitor {
-    type Value = Pairs;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of strings")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
-        let mut keys = BTreeSet::new();
-        let mut pairs = Vec::new();
-        while let Some((key, value)) = map.next_entry::<String, String>()? {
-            if !keys.insert(key.clone()) {
-                return Err(A::Error::custom(format!("duplicate key `{key}`")));
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
             }
-            pairs.push((key, value));
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
         }
-        Ok(Pairs(pairs))
+        deserializer.deserialize_map(Fields(PhantomData)).map(Self)
     }
 }
 
@@ -164,7 +162,7 @@ pub struct AtMost<const N: usize, T> {
 
 impl<'de, const N: usize, T: Deserialize<'de>> Deserialize<'de> for AtMost<N, T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Elements<const N: usize, T>(std::marker::PhantomData<T>);
+        struct Elements<const N: usize, T>(PhantomData<T>);
         impl<'de, const N: usize, T: Deserialize<'de>> Visitor<'de> for Elements<N, T> {
             type Value = AtMost<N, T>;
 
@@ -188,6 +186,6 @@ impl<'de, const N: usize, T: Deserialize<'de>> Deserialize<'de> for AtMost<N, T>
                 Ok(AtMost { elements, more })
             }
         }
-        deserializer.deserialize_seq(Elements(std::marker::PhantomData))
+        deserializer.deserialize_seq(Elements(PhantomData))
     }
 }

@@ -1,7 +1,7 @@
-//! An HTTP server for any API: limits on connections and headers, a memory budget for bodies, a
-//! time limit for answers, and no access for web pages of other origins. It knows neither jobs nor
-//! error formats: callers pass in groups of routes, and each group renders its own refusals.
-//! `problem`, `extract` and `query` are for JSON APIs that use problem documents.
+//! An HTTP server for any API: limits on connections and headers, a memory budget for bodies, a time limit
+//! for answers, and no access from web pages of other origins. It knows neither jobs nor error formats:
+//! callers pass in groups of routes, and each group renders its own refusals. `problem`, `extract` and
+//! `query` are for JSON APIs that use problem documents.
 
 pub mod budget;
 pub mod extract;

@@ -18,14 +18,14 @@ pub struct LocalListener {
 }
 
 impl LocalListener {
-    /// Listens on the socket `path`. A socket that nobody listens on any more is replaced.
+    /// Listens on the socket `path`. Replaces a socket that nobody listens on.
     pub fn bind(path: &Path) -> io::Result<Self> {
         make_way(path)?;
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", ids::unique()));
         let half = PathBuf::from(name);
         let listener = UnixListener::bind(&half)?;
-        // Nobody knows the name yet, so nobody connects before the mode is set.
+        // The name is still unknown, so nobody connects before the mode is set.
         let named = fs::set_permissions(&half, fs::Permissions::from_mode(0o600))
             .and_then(|()| fs::rename(&half, path));
         if let Err(error) = named {
@@ -49,7 +49,7 @@ impl LocalListener {
             if is_welcome(peer, geteuid().as_raw()) {
                 return Ok(stream);
             }
-            tracing::warn!(peer, "a connection of another user is refused");
+            tracing::warn!(peer, "refused a connection from another user");
         }
     }
 }
@@ -60,7 +60,7 @@ impl Drop for LocalListener {
     }
 }
 
-/// Returns whether a process of the user `peer` may connect to one of the user `own`.
+/// Returns whether a process of user `peer` may connect to one of user `own`.
 const fn is_welcome(peer: u32, own: u32) -> bool {
     peer == own || peer == 0
 }
@@ -76,11 +76,11 @@ fn make_way(path: &Path) -> io::Result<()> {
         return refused("the path exists and is not a socket");
     }
     if found.uid() != geteuid().as_raw() {
-        return refused("there is a socket of another user");
+        return refused("the socket belongs to another user");
     }
     match BlockingStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Ok(_) => refused("another process listens there"),
+        Ok(_) => refused("another process is listening on it"),
         Err(error) => Err(error),
     }
 }
@@ -109,7 +109,7 @@ mod tests {
         let refused = LocalListener::bind(&path).unwrap_err().to_string();
         assert!(refused.contains("another process"), "{refused}");
         let left = fs::read_dir(folder.path()).unwrap().count();
-        assert_eq!(left, 1, "no half socket stays");
+        assert_eq!(left, 1, "no partial socket remains");
         // The process is killed, so the file stays.
         let kept = folder.path().join("kept");
         fs::hard_link(&path, &kept).unwrap();
@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Needs root, which alone can be another user.
+    /// Needs root, because only root can switch users.
     #[tokio::test]
     async fn a_process_of_another_user_is_not_accepted() {
         if !geteuid().is_root() {
@@ -153,20 +153,20 @@ mod tests {
         let listener = LocalListener::bind(&path).unwrap();
         // Its mode alone would keep others out.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let to = path.clone();
         let other = std::thread::spawn(move || {
             let nobody = Uid::from_raw(NOBODY);
-            // Of this thread alone, which ends with it.
+            // Only for this thread, which then ends.
             set_thread_res_uid(nobody, nobody, nobody).unwrap();
             let mut stream = BlockingStream::connect(to).unwrap();
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).unwrap();
-            tell.send(answer).unwrap();
+            sender.send(answer).unwrap();
         });
         tokio::select! {
             taken = listener.next() => panic!("{taken:?}"),
-            answer = told => assert_eq!(answer.unwrap(), b""),
+            answer = receiver => assert_eq!(answer.unwrap(), b""),
         }
         other.join().unwrap();
         let own = BlockingStream::connect(&path).unwrap();
@@ -174,7 +174,7 @@ mod tests {
         drop(own);
     }
 
-    /// Needs root, which alone can give files away.
+    /// Needs root, because only root can give files away.
     #[test]
     fn a_socket_of_another_user_is_not_replaced() {
         if !geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! Counts what the server does. The program that uses the server decides how to show the counts.
+//! Counts the server's work. The program that uses the server decides how to show the counts.
 
 use std::time::Duration;
 

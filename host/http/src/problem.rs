@@ -83,7 +83,7 @@ pub struct ProblemView<'a> {
     code: &'a str,
     /// What to do next.
     next: &'a str,
-    /// The state of what the request is about, where that is the reason.
+    /// The state of the resource, if that is the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'a str>,
 }

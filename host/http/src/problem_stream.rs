@@ -1,6 +1,6 @@
-//! What stands between a connection and the HTTP parser. The parser refuses bytes that are not a request
-//! before any route is known, with an empty answer; this puts a problem document in its place, and follows
-//! the heads that the parser reads.
+//! A layer between a connection and the HTTP parser. The parser refuses bytes that are not a request before
+//! any route is known, with an empty answer. This layer replaces it by a problem document, and follows the
+//! heads that the parser reads.
 
 use std::io;
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use crate::heads::{Heads, Unclear};
 use crate::problem::Problem;
 use crate::refusal::Refusal;
 
-/// How the parser's refusals begin, and what each says.
+/// The beginnings of the parser's refusals, and the refusal that each means.
 const REFUSALS: [(&[u8], u16); 3] = [
     (b"HTTP/1.1 400 ", 400),
     (b"HTTP/1.1 414 ", 414),
     (b"HTTP/1.1 431 ", 431),
 ];
 
-/// What is in no refusal of a route, because those have a document.
+/// Never in a refusal of a route, because those have a document.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
 /// A stream on which empty refusals get a document, and whose heads are followed.
@@ -27,13 +27,13 @@ pub(crate) struct ProblemStream<S> {
     stream: S,
     header_bytes_max: usize,
     heads: Heads,
-    /// The rest of an answer that stands for the parser's, and the length of the parser's.
+    /// The rest of the answer that replaces the parser's, and the length of the parser's.
     instead: Option<(Vec<u8>, usize)>,
     written: usize,
 }
 
 impl<S> ProblemStream<S> {
-    /// Wraps `stream`. Its parser takes headers of `header_bytes_max` bytes.
+    /// Wraps `stream`. Its parser accepts headers of `header_bytes_max` bytes.
     pub(crate) fn new(stream: S, header_bytes_max: usize) -> Self {
         Self {
             stream,
@@ -44,12 +44,12 @@ impl<S> ProblemStream<S> {
         }
     }
 
-    /// Returns which request is to be refused. It is known before the parser has the end of its head.
+    /// Returns the request to refuse. It is known before the parser has the end of its head.
     pub(crate) fn unclear(&self) -> Unclear {
         self.heads.unclear()
     }
 
-    /// Returns the answer that stands for `bytes`, if that is a refusal of the parser.
+    /// Returns the answer that replaces `bytes`, if they are a refusal of the parser.
     fn explain(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let (_, status) = REFUSALS.iter().find(|(head, _)| bytes.starts_with(head))?;
         if !bytes.windows(EMPTY.len()).any(|part| part == EMPTY) {
@@ -78,7 +78,7 @@ impl<S> ProblemStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> ProblemStream<S> {
-    /// Writes the answer that stands for the parser's. Returns the length of that once all is written.
+    /// Writes the answer that replaces the parser's. Returns the length of the parser's once all is written.
     fn poll_instead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         while let Some((answer, length)) = &self.instead {
             let rest = &answer[self.written..];

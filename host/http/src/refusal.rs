@@ -24,7 +24,7 @@ pub enum Refusal {
     },
     /// The Origin header names an origin other than this host.
     ForeignOrigin,
-    /// The Sec-Fetch-Site header says that a page of another site sent the request.
+    /// The Sec-Fetch-Site header shows that a page of another site sent the request.
     ForeignSite,
     /// The body has a content encoding.
     ContentEncoding,
@@ -60,9 +60,9 @@ pub enum Refusal {
     },
     /// The answer ended before it was complete.
     AnswerBroken,
-    /// The bytes are not a request of HTTP.
+    /// The bytes are not an HTTP request.
     NotHttp,
-    /// The header does not say in one way how long the body is.
+    /// The header does not give one clear body length.
     LengthUnclear,
     /// The header, or the request target in it, is too long.
     HeaderTooLarge {
@@ -107,41 +107,41 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HostHeaderCount => f.write_str("a request has exactly one Host header"),
+            Self::HostHeaderCount => f.write_str("a request must have exactly one Host header"),
             Self::HostHeaderNotAscii => f.write_str("the Host header is not ASCII"),
             Self::HostNotAllowed { host } => write!(f, "{host:?} is not an address of this host"),
             Self::ForeignOrigin => {
-                f.write_str("the Origin header names another origin than the host's own")
+                f.write_str("the Origin header names another origin")
             }
             Self::ForeignSite => {
-                f.write_str("the Sec-Fetch-Site header says that a page of another site asks")
+                f.write_str("the Sec-Fetch-Site header shows that a page of another site sent the request")
             }
             Self::ContentEncoding => {
                 f.write_str("the body has a content encoding; send it without one")
             }
             Self::MediaTypeRepeated => {
-                f.write_str("a request has at most one Content-Type header")
+                f.write_str("a request may have at most one Content-Type header")
             }
-            Self::NotHttp => f.write_str("the bytes are not a request of HTTP/1.1"),
+            Self::NotHttp => f.write_str("the bytes are not an HTTP/1.1 request"),
             Self::LengthUnclear => f.write_str(
-                "the header does not say in one way how long the body is: it has several Content-Length or \
+                "the body length is ambiguous: the request has several Content-Length or \
                  Transfer-Encoding headers, both of them, or a coding other than chunked",
             ),
             Self::HeaderTooLarge { limit_bytes } => write!(
                 f,
-                "the header has more than {limit_bytes} bytes, more than 100 fields, or too long a path"
+                "the header has more than {limit_bytes} bytes or 100 fields, or the path is too long"
             ),
             Self::MediaTypeMissing { allowed } => {
                 let allowed = allowed.join(" or ");
-                write!(f, "the Content-Type header is missing; this path takes {allowed}")
+                write!(f, "the Content-Type header is missing; this path accepts {allowed}")
             }
             Self::MediaType { found, allowed } => {
                 let allowed = allowed.join(" or ");
-                write!(f, "the body has the type {found:?}; this path takes {allowed}")
+                write!(f, "unsupported body type {found:?}; this path accepts {allowed}")
             }
             Self::BodyTooLarge { limit_bytes } => write!(
                 f,
-                "the body has more than the {limit_bytes} bytes that this path takes"
+                "the body has more than {limit_bytes} bytes"
             ),
             Self::BodyTimeout { limit } => write!(
                 f,
@@ -149,10 +149,10 @@ impl fmt::Display for Refusal {
                 limit.as_secs()
             ),
             Self::BodyBroken => f.write_str(
-                "the connection broke within the body, or the body is not framed as its header says",
+                "the connection broke during the body, or the body's framing does not match the header",
             ),
             Self::Busy => {
-                f.write_str("requests and answers hold all the memory that they may have")
+                f.write_str("requests and answers use all the memory available to them")
             }
             Self::TimedOut { limit } => write!(
                 f,
@@ -160,9 +160,9 @@ impl fmt::Display for Refusal {
                 limit.as_secs()
             ),
             Self::AnswerBroken => f.write_str("the answer ended before it was complete"),
-            Self::NotFound => f.write_str("the API has no such path"),
+            Self::NotFound => f.write_str("no such path"),
             Self::MethodNotAllowed { method } => {
-                write!(f, "this path does not take the method {method}")
+                write!(f, "this path does not support the method {method}")
             }
         }
     }

@@ -27,13 +27,13 @@ pub struct Route<S = ()> {
     pub method: &'static str,
     /// The path, with its parameters in braces.
     pub path: &'static str,
-    /// Whether the handler limits its own time. This is for requests that wait.
+    /// Whether the handler limits its own time, as for requests that wait.
     pub is_long_running: bool,
-    /// Whether the handler is dropped if its client is gone, though it may change something.
+    /// Whether to drop the handler when its client is gone, although it may change something.
     pub ends_with_client: bool,
     /// The media types that a POST or PUT accepts. If empty, bodies are not checked.
     pub media_types: &'static [&'static str],
-    /// Whether a request without a body, and then without a media type, is accepted, too.
+    /// Whether to accept a request without a body and media type, too.
     pub is_body_optional: bool,
     /// The handler.
     pub call: MethodRouter<S, Infallible>,
@@ -87,8 +87,8 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         }
     }
 
-    /// Drops the handler if its client is gone, which must be safe at each of its awaits. Without this only
-    /// handlers of GET are dropped: half a change may be worse than one whose answer nobody hears.
+    /// Drops the handler when its client is gone, which must be safe at each of its awaits. Otherwise only
+    /// handlers of GET are dropped: half a change may be worse than one whose answer is lost.
     #[must_use]
     pub fn ends_with_client(self) -> Self {
         Self {
@@ -132,24 +132,24 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
 /// Routes that share an error format. No two groups may have the same path.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The start of all paths in the group. A path without a route is refused in the format of the
-    /// group with the longest matching prefix.
+    /// The prefix of all paths in the group. A path without a route is refused in the format of the group
+    /// with the longest matching prefix.
     pub prefix: &'static str,
     pub render: Render,
     pub routes: Vec<Route>,
 }
 
-/// What a part of a program documents about its routes, even if they are not configured.
+/// The documentation of a part's routes, even if they are not configured.
 #[derive(Clone, Default)]
 pub struct Description {
-    /// Its part of the `OpenAPI` document, which is merged with the other parts.
+    /// Its share of the `OpenAPI` document, which is merged with the others.
     pub document: OpenApi,
     /// The kinds of problem that its routes return, in addition to those of every JSON API. If two
     /// parts declare the same kind, both must use the same words.
     pub kinds: &'static [&'static Kind],
 }
 
-/// What the server provides to routes of other parts of the program.
+/// What the server provides to the routes of other parts.
 #[derive(Clone)]
 pub struct RoutePorts {
     /// Where the routes are served.

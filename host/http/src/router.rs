@@ -14,16 +14,16 @@ use crate::metrics::Metrics;
 use crate::refusal::{Refusal, Render};
 use crate::route::{Group, Route};
 
-/// What all groups share.
+/// Shared by all groups.
 #[derive(Clone)]
 pub struct Serving {
     /// The names by which requests may address the host.
     pub hosts: AllowedHosts,
     /// The memory budget for answers that are being sent.
     pub answers: ByteBudget,
-    /// Counts what is answered.
+    /// Counts answers.
     pub metrics: Arc<dyn Metrics>,
-    /// Where handlers run that go on without their client.
+    /// Where handlers run that outlive their client.
     pub tasks: Tasks,
 }
 

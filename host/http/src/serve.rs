@@ -47,7 +47,7 @@ const HEADER_BYTES_MAX: usize = 32 << 10;
 /// How much is read ahead from one connection, in bytes.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// How long to wait after accepting a connection has failed.
+/// How long to wait after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long requests may take to end when the process stops.
@@ -70,7 +70,7 @@ impl Accept for TcpListener {
 
     async fn accept(&self) -> io::Result<TcpStream> {
         let (stream, _) = Self::accept(self).await?;
-        // Answers are written whole, so waiting for more data would only delay them.
+        // Answers are written in one piece, so waiting for more data would only delay them.
         let _best_effort = stream.set_nodelay(true);
         Ok(stream)
     }
@@ -97,7 +97,7 @@ pub async fn serve(
     accept(&listener, &router, &metrics, tasks, connections_max()).await;
 }
 
-/// Leaves half of the files that may be open to the rest of the process.
+/// Leaves half of the open files to the rest of the process.
 fn connections_max() -> usize {
     let files = getrlimit(Resource::Nofile).current;
     let half = files.and_then(|files| usize::try_from(files / 2).ok());
@@ -178,8 +178,8 @@ impl Requests {
         }
     }
 
-    /// Answers the next request. One whose length is unclear is refused, and it or one with chunks is
-    /// the last of its connection: nobody looks at the heads behind it.
+    /// Answers the next request. Refuses one whose length is unclear. Such a request, or one with chunks, is
+    /// the last of its connection, because the heads after it are not followed.
     fn answer(
         &self,
         request: Request<Incoming>,

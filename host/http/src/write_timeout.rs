@@ -1,5 +1,5 @@
-//! A connection that fails if its client reads nothing for too long, so that slow clients do not
-//! hold memory and connections for ever.
+//! A connection that fails if its client reads nothing for too long, so that slow clients do not hold memory
+//! and connections forever.
 
 #[cfg(test)]
 mod tests;

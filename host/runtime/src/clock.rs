@@ -6,10 +6,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use host_core::time::Time;
 
-/// The least difference between host time and the wall clock that is none of reading one after the other.
+/// The smallest difference between host time and the wall clock that reading one after the other cannot
+/// explain.
 const CLOCKS_DIFFER_MS: i64 = 1_000;
 
-/// Tells host time.
+/// Reads host time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,
@@ -30,7 +31,10 @@ impl ClockAdjuster {
 
 impl Clock {
     /// Starts host time at the current wall clock.
-    #[expect(clippy::disallowed_methods, reason = "the home of clocks")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the only place that reads clocks"
+    )]
     pub fn start() -> Self {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -42,9 +46,9 @@ impl Clock {
         }
     }
 
-    /// Starts host time like [`Clock::start`]. It can be moved as long as the process lives.
+    /// Starts host time like [`Clock::start`], with a way to adjust it.
     pub fn adjustable() -> (Self, ClockAdjuster) {
-        // A few bytes, once in a process.
+        // Leaks a few bytes, once per process.
         let adjuster = ClockAdjuster(Box::leak(Box::default()));
         let mut clock = Self::start();
         clock.adjuster = Some(adjuster);
@@ -62,7 +66,10 @@ impl Clock {
 
     /// Returns the wall clock, which may jump. Use it only for times that others state by their
     /// clocks.
-    #[expect(clippy::disallowed_methods, reason = "the home of clocks")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the only place that reads clocks"
+    )]
     pub fn wall(&self) -> Time {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -70,9 +77,9 @@ impl Clock {
         Time(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Returns the host time at which the wall clock, as it goes now, shows `at`. It is another time only if the
-    /// wall clock was set, or the machine slept, since the host started. Hosts that share a store go by the
-    /// clock of the store and of each other, and not by that of one machine.
+    /// Returns the host time at which the wall clock shows `at`. The two differ only if the wall clock was
+    /// set, or the machine slept, since the host started. Hosts that share a store follow the clocks of the
+    /// store and of each other, not that of one machine.
     pub fn when_wall(&self, at: Time) -> Time {
         match self.adjuster {
             Some(_) => at,

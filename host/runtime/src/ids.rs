@@ -16,43 +16,60 @@ pub fn job(now: Time) -> JobId {
     )))
 }
 
-/// Makes the id of a lease: 128 random bits, so it is no UUID of a version.
-#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+/// Makes the id of a lease: 128 random bits, so it is not a versioned UUID.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that uses randomness"
+)]
 pub fn lease() -> LeaseId {
-    // Each has six bits that are always the same. Turned by half, those of one meet random bits of
-    // the other.
+    // Each UUID has six fixed bits. Rotating one by half aligns them with random bits of the other.
     let (one, other) = (Uuid::new_v4().as_u128(), Uuid::new_v4().as_u128());
     LeaseId(Uuid::from_u128(one ^ other.rotate_left(64)))
 }
 
 /// Makes the id of a node: 122 random bits.
-#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that uses randomness"
+)]
 pub fn node() -> NodeId {
     NodeId(Uuid::new_v4())
 }
 
 /// Makes a random UUID in its hyphenated form.
-#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that uses randomness"
+)]
 pub fn uuid() -> String {
     Uuid::new_v4().to_string()
 }
 
 /// Makes a random UUID without hyphens, for file names.
-#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that uses randomness"
+)]
 pub fn unique() -> String {
     Uuid::new_v4().simple().to_string()
 }
 
 /// Makes the id of a trace, never zero.
-#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that uses randomness"
+)]
 pub fn trace() -> u128 {
     Uuid::new_v4().as_u128()
 }
 
 /// Makes the id of a span, never zero.
-#[expect(clippy::disallowed_methods, reason = "the home of chance")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that uses randomness"
+)]
 pub fn span() -> u64 {
-    // The second half has the bits of the variant, which are not all zero.
+    // The second half contains the variant, which is never zero.
     Uuid::new_v4().as_u64_pair().1
 }
 
@@ -73,7 +90,7 @@ mod tests {
     #[test]
     fn every_bit_of_a_lease_id_is_random() {
         let (mut ever, mut always) = (0, u128::MAX);
-        // A bit stays the same by chance once in 2^199 runs.
+        // A bit stays constant by chance once in 2^199 runs.
         for _ in 0..200 {
             let id = lease().0.as_u128();
             ever |= id;

@@ -1,6 +1,6 @@
-//! How long the cells of this host may run guests: until an instant that the host moves on as long as it
-//! keeps its place among the nodes of its store. It is a timer of the kernel that the cells hold too, so
-//! they end in time even if the host is stopped or stuck.
+//! How long the cells of this host may run guests: until an instant that the host extends as long as it is a
+//! member of its store's nodes. Cells share this kernel timer, so they end in time even if the host is
+//! stopped or stuck.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,24 +12,24 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 
-/// For how long after a cut the end of a cell counts as a part of it, in milliseconds.
+/// How long after the timer ran out the end of a cell is still attributed to it, in milliseconds.
 const CUT_MS: u64 = 5_000;
 
-/// No cut.
+/// The timer has not run out yet.
 const NEVER: u64 = u64::MAX;
 
-/// The end of the time in which guests may run.
+/// The time until which guests may run.
 #[derive(Debug)]
 pub struct Lifeline {
     timer: OwnedFd,
     /// When it ends, by [`Lifeline::now`], in milliseconds.
     end_ms: AtomicU64,
-    /// When guests were last allowed again after it had ended.
+    /// When guests were last allowed again after it had run out.
     back_ms: AtomicU64,
 }
 
 impl Lifeline {
-    /// Makes one that ends at `end`.
+    /// Makes a lifeline that ends at `end`.
     pub fn new(end: Duration) -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let line = Self {
@@ -58,7 +58,7 @@ impl Lifeline {
         Ok(had_passed)
     }
 
-    /// Returns whether it has ended, now or a moment ago: a cell that dies now may have ended with it.
+    /// Returns whether it has run out, now or a moment ago: then it may be why a cell dies now.
     pub fn is_cut(&self) -> bool {
         let now = ms(Self::now());
         let back = self.back_ms.load(Ordering::SeqCst);

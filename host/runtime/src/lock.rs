@@ -22,12 +22,13 @@ const ORPHANS_POLL: Duration = Duration::from_millis(5);
 pub enum LockError {
     /// Another host uses it.
     #[error(
-        "the host with process id {pid} uses it; stop that one first, or give this one another directory with --data"
+        "the host with process id {pid} uses it; stop that host first, or use another directory with --data"
     )]
     Taken { pid: String },
     /// Cells of an earlier host are still running.
     #[error(
-        "cells of an earlier host still run after {} s; end the processes that hold {} (`fuser` lists them)",
+        "cells of an earlier host are still running after {} s; end the processes that hold {} (`fuser` \
+         lists them)",
         ORPHANS_TIMEOUT.as_secs(), .path.display()
     )]
     Orphans { path: PathBuf },
@@ -67,7 +68,7 @@ impl DataLock {
         Self::signed(host, path)
     }
 
-    /// The same, without waiting for anyone.
+    /// Does the same without waiting.
     pub fn take_free(data: &Path) -> Result<Self, LockError> {
         let path = data.join("host.lock");
         let host = open(&path)?;
@@ -103,7 +104,7 @@ fn is_alive(pid: &str) -> bool {
 pub async fn cells(data: &Path) -> Result<File, LockError> {
     let path = data.join("cells.lock");
     drop(open(&path)?);
-    // Cells inherit it, and must not be able to write.
+    // Cells inherit it, so it must be read-only.
     let lock = File::open(&path).map_err(|error| LockError::File {
         path: path.clone(),
         error,
@@ -139,8 +140,8 @@ fn open(path: &Path) -> Result<File, LockError> {
 mod tests {
     use super::*;
 
-    /// The id of no process: the kernel's highest is 2²². A test that made one to end it would fork, and until
-    /// the child executes its program it has the locks of the other tests.
+    /// The id of no process: the kernel's highest is 2²². Creating and ending a process instead would fork,
+    /// and until it executes its program a child holds the locks of other tests.
     const DEAD: u32 = (1 << 22) + 1;
 
     #[tokio::test(start_paused = true)]
@@ -148,9 +149,12 @@ mod tests {
         let data = tempfile::TempDir::new().unwrap();
         let first = DataLock::take(data.path()).await.unwrap();
         let begun = tokio::time::Instant::now();
-        let said = DataLock::take(data.path()).await.unwrap_err().to_string();
+        let message = DataLock::take(data.path()).await.unwrap_err().to_string();
         let pid = std::process::id().to_string();
-        assert!(said.contains(&pid) && said.contains("--data"), "{said}");
+        assert!(
+            message.contains(&pid) && message.contains("--data"),
+            "{message}"
+        );
         assert_eq!(begun.elapsed(), Duration::ZERO, "it lives");
         drop(first);
         DataLock::take(data.path()).await.unwrap();

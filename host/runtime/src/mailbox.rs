@@ -1,5 +1,5 @@
-//! Mailboxes between threads. Senders never wait; the receiver takes all messages at once. Each
-//! user of a mailbox documents what bounds it.
+//! Mailboxes between threads. Senders never wait; the receiver takes all messages at once. Each user of a
+//! mailbox documents its bound.
 
 use host_core::port::lease::Respond;
 use parking_lot::Mutex;

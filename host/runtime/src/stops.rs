@@ -1,5 +1,5 @@
-//! The signals that ask a process to stop. A thread of its own hears them, so that no busy or blocked
-//! task delays them, and ends the process by force if it does not end by itself in time.
+//! The signals that ask a process to stop. A dedicated thread receives them, so that no busy or blocked task
+//! delays them, and ends the process by force if it does not end by itself in time.
 
 use std::io::{self, IsTerminal as _};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use tokio::time::Instant;
 /// How long a process may need to end after it was asked a second time.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
-/// How many signals may wait to be heard. More of them mean the same.
+/// How many signals may wait. More of them mean the same.
 const SIGNALS_WAITING_MAX: usize = 8;
 
 /// The exit code of a process that was ended by force.
 const FORCED: i32 = 1;
 
-/// Why signals cannot be heard.
+/// Why signals cannot be received.
 #[derive(Debug, Error)]
-#[error("cannot listen to signals: {0}")]
+#[error("cannot listen for signals: {0}")]
 pub struct StopsError(#[from] io::Error);
 
-/// Hears `SIGTERM` and `SIGINT`. After the first, the process exists at most for its grace period and
-/// the time that it needs to end; after the second, for 2 seconds.
+/// Receives `SIGTERM` and `SIGINT`. After the first, the process lives at most for its grace period and the
+/// time that it needs to end; after the second, for 2 seconds.
 #[derive(Debug)]
 pub struct Stops {
     asked: mpsc::Receiver<()>,
@@ -40,7 +40,7 @@ impl Stops {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let (tell, asked) = mpsc::channel(SIGNALS_WAITING_MAX);
+        let (signals, asked) = mpsc::channel(SIGNALS_WAITING_MAX);
         let (ending, is_ending) = watch::channel(false);
         let (mut terminate, mut interrupt) = {
             let _runtime = runtime.enter();
@@ -62,18 +62,18 @@ impl Stops {
                 tokio::select! {
                     _ = terminate.recv() => limit.asked(),
                     _ = interrupt.recv() => limit.asked(),
-                    told = is_ending.changed() => match told {
+                    changed = is_ending.changed() => match changed {
                         Ok(()) => {
                             limit.shorten(end_timeout);
                             continue;
                         }
-                        // The process needs no signals any more.
+                        // The process no longer waits for signals.
                         Err(_) => return,
                     },
                     () = forced => exit(),
                 }
-                // A process that does not hear its signals is ended all the same.
-                let _full = tell.try_send(());
+                // A process that does not read its signals is still ended.
+                let _full = signals.try_send(());
             }
         };
         std::thread::Builder::new()
@@ -89,7 +89,7 @@ impl Stops {
         }
     }
 
-    /// Gives the process its time to end from now on, because it has nothing left to do.
+    /// Starts the time that the process has to end, because it has nothing left to do.
     pub fn end_soon(&self) {
         self.ending.send_replace(true);
     }
@@ -131,15 +131,15 @@ impl Limit {
 
 /// Ends the process without waiting for anything: no destructor runs and no lock is taken.
 fn exit() -> ! {
-    let message = "host: some part did not end in time; the process is ended\n";
+    let message = "host: shutdown took too long; ending the process by force\n";
     let stderr = io::stderr();
-    // A pipe that nobody reads would block.
+    // A pipe without a reader would block.
     let mut writable = [PollFd::new(&stderr, PollFlags::OUT)];
     let now = Timespec::default();
     if stderr.is_terminal() || matches!(poll(&mut writable, Some(&now)), Ok(1..)) {
         let _unread = rustix::io::write(&stderr, message.as_bytes());
     }
-    // SAFETY: ends the process; no code of it runs after this.
+    // SAFETY: ends the process; none of its code runs after this.
     unsafe { libc::_exit(FORCED) }
 }
 

@@ -15,7 +15,10 @@ pub struct Tasks {
 
 impl Tasks {
     /// Runs `task` until it ends. It must end soon after [`Tasks::stopping`] is cancelled.
-    #[expect(clippy::disallowed_methods, reason = "the home of tasks")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the only place that spawns tasks"
+    )]
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(tokio::spawn(self.tracker.track_future(task)));
     }

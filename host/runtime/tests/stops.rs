@@ -10,20 +10,20 @@ use std::time::Duration;
 use host_runtime::stops::Stops;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Longer than any limit of the process, short enough for a test that fails.
+/// Longer than any limit of the process, short enough for a failing test.
 const BOUND: Duration = Duration::from_mins(1);
 
 /// Longer than [`BOUND`], so that a process that ends has not waited for the end of its grace.
 const LONG: Duration = Duration::from_hours(1);
 
-/// Not a test of its own: a process that the tests below ask to stop. It blocks for ever.
+/// Not a test: a process that the tests below ask to stop. It blocks forever.
 #[test]
 #[ignore = "started by the other tests"]
 fn blocked() {
     block(Duration::ZERO);
 }
 
-/// Not a test of its own: the same with a long grace.
+/// Not a test: the same with a long grace.
 #[test]
 #[ignore = "started by the other tests"]
 fn blocked_with_a_long_grace() {
@@ -91,7 +91,7 @@ fn a_blocked_process_ends_at_the_end_of_its_grace() {
 fn a_blocked_process_ends_at_the_second_signal() {
     let child = start("blocked_with_a_long_grace");
     ask(&child, Signal::TERM);
-    // Another signal: two of one kind that nobody has heard yet are one.
+    // Another signal: two pending signals of one kind are merged.
     ask(&child, Signal::INT);
     assert_eq!(ended(child), Some(1));
 }

@@ -8,12 +8,11 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use host_cells::compile::CACHE_BYTES_MAX;
 use host_cells::pool::Isolation;
 use host_cells::run::build::Environment;
 use host_cells::sandbox::spawn::Confinement;
@@ -31,185 +30,57 @@ pub use self::store::Database;
 use crate::executors::Routes;
 use crate::retention::Retentions;
 
-/// All keys that do not belong to a wire.
-pub const SETTINGS: &[Setting] = &[
-    Setting {
-        key: "data",
-        env: "HOST_DATA",
-        flag: Some("data"),
-        value_name: "DIR",
-        default: "data",
-        about: "Where jobs, components and logs are kept; only one host may use it at a time",
-    },
-    store::SETTINGS[0],
-    store::SETTINGS[1],
-    store::SETTINGS[2],
-    store::SETTINGS[3],
-    store::SETTINGS[4],
-    Setting {
-        key: "handlers",
-        env: "HOST_HANDLERS",
-        flag: Some("handlers"),
-        value_name: "DIR",
-        default: "none",
-        about: "Deploy the components in this folder at start",
-    },
-    Setting {
-        key: "http.listen",
-        env: "HOST_LISTEN",
-        flag: Some("listen"),
-        value_name: "ADDR",
-        default: "127.0.0.1:7700",
-        about: "Where the API listens: a loopback address and a port (0 takes a free one), or `off`",
-    },
-    Setting {
-        key: ALLOWED_HOSTS,
-        env: "HOST_ALLOWED_HOSTS",
-        flag: None,
-        value_name: "NAMES",
-        default: "none",
-        about: "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64",
-    },
-    Setting {
-        key: "http.socket",
-        env: "HOST_SOCKET",
-        flag: Some("socket"),
-        value_name: "PATH",
-        default: "none",
-        about: "A local socket for the API, which only the host's user may use; clients name it as unix://PATH",
-    },
-    Setting {
-        key: "cells.count",
-        env: "HOST_CELLS",
-        flag: Some("cells"),
-        value_name: "N",
-        default: "one per core, at least 2",
-        about: "How many cells run jobs, 1 to 256",
-    },
-    Setting {
-        key: "cells.slots",
-        env: "HOST_CELL_SLOTS",
-        flag: Some("cell-slots"),
-        value_name: "N",
-        default: "64",
-        about: "How many jobs one cell runs at once, 1 to 1024",
-    },
-    Setting {
-        key: "cells.memory_mib",
-        env: "HOST_CELL_MEMORY_MIB",
-        flag: Some("cell-memory-mib"),
-        value_name: "MIB",
-        default: "half of the machine's memory, divided among the maximum number of cells",
-        about: "How much memory the guests of one cell may take together, in MiB",
-    },
-    Setting {
-        key: "cells.isolation",
-        env: "HOST_CELLS_ISOLATION",
-        flag: Some("cell-isolation"),
-        value_name: "HOW",
-        default: "shared",
-        about: "Which jobs share a cell: `shared`, all of them; `component`, only those of the same component, in up to 4 times as many cells, at least 16",
-    },
-    Setting {
-        key: "cells.user",
-        env: "HOST_CELLS_USER",
-        flag: Some("cell-user"),
-        value_name: "UID",
-        default: "65534",
-        about: "The user that cells become if the host is started as root",
-    },
-    Setting {
-        key: "cells.allow_weak",
-        env: "HOST_CELLS_ALLOW_WEAK",
-        flag: Some("allow-weak"),
-        value_name: "BOOL",
-        default: "false",
-        about: "Whether to start on a system that cannot fully sandbox cells: true or false",
-    },
-    Setting {
-        key: "grants.read_roots",
-        env: "HOST_GRANTS_READ_ROOTS",
-        flag: Some("grant-read"),
-        value_name: "DIRS",
-        default: "none",
-        about: "The directories below which manifests may grant directories, comma-separated",
-    },
-    Setting {
-        key: "grants.env",
-        env: "HOST_GRANTS_ENV",
-        flag: Some("grant-env"),
-        value_name: "NAMES",
-        default: "none",
-        about: "The variables of the host that manifests may grant, comma-separated; never HOST_…",
-    },
-    Setting {
-        key: "limits.queues",
-        env: "HOST_LIMITS_QUEUES",
-        flag: None,
-        value_name: "N",
-        default: "10000",
-        about: "How many queues there may be, 1 to 1000000; a queue stays known when its last job is gone",
-    },
-    Setting {
-        key: "limits.waiting_jobs",
-        env: "HOST_LIMITS_WAITING_JOBS",
-        flag: None,
-        value_name: "N",
-        default: "10000000",
-        about: "How many jobs may wait or run, 1 to 1000000000",
-    },
-    Setting {
-        key: "limits.components",
-        env: "HOST_LIMITS_COMPONENTS",
-        flag: None,
-        value_name: "N",
-        default: "1000",
-        about: "How many components may be deployed, 1 to 100000",
-    },
-    Setting {
-        key: "limits.cache_mib",
-        env: "HOST_LIMITS_CACHE_MIB",
-        flag: None,
-        value_name: "MIB",
-        default: "16384",
-        about: "How much disk space compiled components may use, in MiB; also for workers",
-    },
-    Setting {
-        key: "shutdown.grace_seconds",
-        env: "HOST_SHUTDOWN_GRACE_SECONDS",
-        flag: Some("shutdown-grace-seconds"),
-        value_name: "SECONDS",
-        default: "30",
-        about: "How long running jobs may continue when the host stops, in seconds",
-    },
-    Setting {
-        key: "logs.max_mib",
-        env: "HOST_LOGS_MAX_MIB",
-        flag: Some("logs-max-mib"),
-        value_name: "MIB",
-        default: "1024",
-        about: "How much of the guests' logs is kept, in MiB; the oldest lines go first",
-    },
-];
+host_wires::settings! {
+    pub(self) OWN_SETTINGS:
+    DATA = "data" ["data"], Text("DIR"), "data",
+        "Where jobs, components and logs are kept; only one host may use it at a time";
+    HANDLERS = "handlers" ["handlers"], Text("DIR"), "none",
+        "Deploy the components in this folder at start";
+    HTTP_LISTEN = "http.listen" ["listen"], Text("ADDR"), "127.0.0.1:7700",
+        "Where the API listens: a loopback address and a port (0 takes a free one), or `off`";
+    HTTP_ALLOWED_HOSTS = "http.allowed_hosts", Text("NAMES"), "none",
+        "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64";
+    HTTP_SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
+        "A local socket for the API, which only the host's user may use; clients name it as unix://PATH";
+    CELLS_COUNT = "cells.count" ["cells"], Number("N", 1, 256), "one per core, at least 2",
+        "How many cells run jobs";
+    CELLS_SLOTS = "cells.slots" ["cell-slots"], Number("N", 1, 1_024), "64",
+        "How many jobs one cell runs at once";
+    CELLS_MEMORY_MIB = "cells.memory_mib" ["cell-memory-mib"], Number("MIB", 16, 1 << 20), "half of the machine's memory, divided among the maximum number of cells",
+        "How much memory the guests of one cell may take together, in MiB";
+    CELLS_ISOLATION = "cells.isolation" ["cell-isolation"], Text("HOW"), "shared",
+        "Which jobs share a cell: `shared`, all of them; `component`, only those of the same component, in up to 4 times as many cells, at least 16";
+    CELLS_USER = "cells.user" ["cell-user"], Number("UID", 1, u32::MAX as u64 - 1), "65534",
+        "The user that cells become if the host is started as root";
+    CELLS_ALLOW_WEAK = "cells.allow_weak" ["allow-weak"], Switch, "false",
+        "Whether to start on a system that cannot fully sandbox cells";
+    GRANTS_READ_ROOTS = "grants.read_roots" ["grant-read"], Text("DIRS"), "none",
+        "The directories below which manifests may grant directories, comma-separated";
+    GRANTS_ENV = "grants.env" ["grant-env"], Text("NAMES"), "none",
+        "The variables of the host that manifests may grant, comma-separated; never HOST_…";
+    LIMITS_QUEUES = "limits.queues", Number("N", 1, 1_000_000), "10000",
+        "How many queues there may be; a queue stays known when its last job is gone";
+    LIMITS_WAITING_JOBS = "limits.waiting_jobs", Number("N", 1, 1_000_000_000), "10000000",
+        "How many jobs may wait or run";
+    LIMITS_COMPONENTS = "limits.components", Number("N", 1, 100_000), "1000",
+        "How many components may be deployed";
+    LIMITS_CACHE_MIB = "limits.cache_mib", Number("MIB", 1, 1 << 30), "16384",
+        "How much disk space compiled components may use, in MiB; also for workers";
+    SHUTDOWN_GRACE_SECONDS = "shutdown.grace_seconds" ["shutdown-grace-seconds"], Seconds(31_536_000), "30",
+        "How long running jobs may continue when the host stops, in seconds";
+    LOGS_MAX_MIB = "logs.max_mib" ["logs-max-mib"], Number("MIB", 1, 1 << 20), "1024",
+        "How much of the guests' logs is kept, in MiB; the oldest lines go first";
+}
 
-/// All keys of tables that do not belong to a wire.
-pub const TABLE_SETTINGS: &[TableSetting] = &[
-    TableSetting {
-        key: "queues.NAME.runner",
-        default: "none",
-        about: "The runner that runs all jobs of this queue, regardless of their handler",
-    },
-    TableSetting {
-        key: "queues.NAME.retention_seconds",
-        default: "as the handler's manifest says, else 604800 (7 days)",
-        about: "How long jobs of this queue are kept after they have ended, in seconds, 1 or more. A job's own value comes first",
-    },
-    TableSetting {
-        key: "queues.NAME.retention_discarded_seconds",
-        default: "`retention_seconds`",
-        about: "How long discarded jobs of this queue are kept, in seconds, 1 or more",
-    },
-];
+host_wires::table_settings! {
+    pub TABLE_SETTINGS:
+    "queues.NAME.runner", "none",
+        "The runner that runs all jobs of this queue, regardless of their handler";
+    "queues.NAME.retention_seconds", "as the handler's manifest says, else 604800 (7 days)",
+        "How long jobs of this queue are kept after they have ended, in seconds, 1 or more. A job's own value comes first";
+    "queues.NAME.retention_discarded_seconds", "`retention_seconds`",
+        "How long discarded jobs of this queue are kept, in seconds, 1 or more";
+}
 
 /// The variable with the path of the configuration file, used if no flag gives it.
 const FILE_ENV: &str = "HOST_CONFIG";
@@ -217,13 +88,8 @@ const FILE_ENV: &str = "HOST_CONFIG";
 /// The minimum of the default for the memory of a cell, in MiB.
 const MEMORY_MIB_MIN: u64 = 256;
 
-const ALLOWED_HOSTS: &str = "http.allowed_hosts";
-
 /// The most names of proxies.
 const ALLOWED_HOSTS_MAX: usize = 64;
-
-/// The default port of the API.
-const PORT: u16 = 7_700;
 
 /// The values from the command line. They may hold secrets.
 #[derive(Clone, Default)]
@@ -311,9 +177,8 @@ pub struct Machine {
 
 /// Returns all keys of the host and of all wires.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
-    SETTINGS
-        .iter()
-        .chain(WIRES.iter().flat_map(|wire| wire.settings()))
+    let of_wires = WIRES.iter().flat_map(|wire| wire.settings());
+    OWN_SETTINGS.iter().chain(store::SETTINGS).chain(of_wires)
 }
 
 /// Returns all keys of tables whose names users choose, of the host and of all wires.
@@ -351,44 +216,38 @@ impl Config {
             tables: &file.tables,
             read: &file::bytes,
         };
-        let values = Section::new(SETTINGS, sources);
-        let cells = values
-            .number("cells.count", 1, 256)?
-            .unwrap_or(machine.cores.max(2) as u64);
+        let values = Section::new(sources);
+        let cells = values.number_if_set(&CELLS_COUNT)?;
+        let cells = cells.unwrap_or(machine.cores.max(2) as u64);
         let isolation = isolation(&values)?;
         let cells = usize::try_from(cells).unwrap_or(usize::MAX);
         // Foreign work may use the same number of cells again.
         let all_cells = 2 * isolation.cells_max(cells) as u64;
         let share = machine.memory_mib / 2 / all_cells;
         let wires = wires(sources)?;
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
         Ok(Self {
-            data: values.path("data").unwrap_or_else(|| PathBuf::from("data")),
+            data: values
+                .path(&DATA)
+                .unwrap_or_else(|| PathBuf::from(DATA.default)),
             store: store::database(&values)?,
             fresh: false,
-            handlers: values.path("handlers"),
-            listen: values.listen("http.listen", Some(listen))?,
+            handlers: values.path(&HANDLERS),
+            listen: values.listen(&HTTP_LISTEN)?,
             allowed_hosts: allowed_hosts(&values)?,
-            socket: values.path("http.socket"),
+            socket: values.path(&HTTP_SOCKET),
             routes: routes(&values, &wires)?,
             retentions: retentions(&values)?,
             wires,
             cells,
             isolation,
             capacity: capacity(&values)?,
-            cache_bytes_max: values
-                .number("limits.cache_mib", 1, 1 << 30)?
-                .map_or(CACHE_BYTES_MAX, |mib| mib << 20),
-            slots: values
-                .number("cells.slots", 1, 1_024)?
-                .map_or(64, |slots| u32::try_from(slots).unwrap_or(u32::MAX)),
+            cache_bytes_max: values.number(&LIMITS_CACHE_MIB)? << 20,
+            slots: u32::try_from(values.number(&CELLS_SLOTS)?).unwrap_or(u32::MAX),
             memory_mib: values
-                .number("cells.memory_mib", 16, 1 << 20)?
+                .number_if_set(&CELLS_MEMORY_MIB)?
                 .unwrap_or(share.max(MEMORY_MIB_MIN)),
-            drain_ms: values
-                .seconds("shutdown.grace_seconds")?
-                .map_or(30_000, |grace| grace.ms),
-            log_bytes_max: values.number("logs.max_mib", 1, 1 << 20)?.unwrap_or(1_024) << 20,
+            drain_ms: values.milliseconds(&SHUTDOWN_GRACE_SECONDS)?,
+            log_bytes_max: values.number(&LOGS_MAX_MIB)? << 20,
             confinement: grants::confinement(&values)?,
             grantable: grants::grantable(&values, &environment)?,
             environment,
@@ -405,18 +264,16 @@ impl Config {
 
 /// Reads how much the store keeps.
 fn capacity(values: &Section<'_>) -> Result<Capacity, ConfigError> {
-    let usual = Capacity::default();
-    let read = |key, most, usual| Ok(values.number(key, 1, most)?.unwrap_or(usual));
     Ok(Capacity {
-        queues_max: read("limits.queues", 1_000_000, usual.queues_max)?,
-        jobs_max: read("limits.waiting_jobs", 1_000_000_000, usual.jobs_max)?,
-        components_max: read("limits.components", 100_000, usual.components_max)?,
+        queues_max: values.number(&LIMITS_QUEUES)?,
+        jobs_max: values.number(&LIMITS_WAITING_JOBS)?,
+        components_max: values.number(&LIMITS_COMPONENTS)?,
     })
 }
 
 /// Reads which jobs share a cell.
 fn isolation(values: &Section<'_>) -> Result<Isolation, ConfigError> {
-    let Some((origin, text)) = values.find("cells.isolation") else {
+    let Some((origin, text)) = values.find(&CELLS_ISOLATION) else {
         return Ok(Isolation::default());
     };
     text.parse()
@@ -425,23 +282,16 @@ fn isolation(values: &Section<'_>) -> Result<Isolation, ConfigError> {
 
 /// Reads the names of proxies.
 fn allowed_hosts(values: &Section<'_>) -> Result<Vec<String>, ConfigError> {
-    let Some((origin, text)) = values.find(ALLOWED_HOSTS) else {
-        return Ok(Vec::new());
-    };
-    let names = text.split(',').map(str::trim);
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let names = values.list(&HTTP_ALLOWED_HOSTS);
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let is_name = |name: &str| name.len() <= 253 && name.bytes().all(letter);
-    if let Some(wrong) = names.iter().find(|name| !is_name(name)) {
-        let wanted = "expected a name without scheme, port and `*`, like jobs.example.com";
-        return Err(refused(origin, wrong, wanted));
+    if !names.iter().all(|name| is_name(name)) {
+        let wanted = "expected names without scheme, port and `*`, like jobs.example.com";
+        return Err(values.refuse(&HTTP_ALLOWED_HOSTS, wanted));
     }
     if names.len() > ALLOWED_HOSTS_MAX {
-        return Err(refused(
-            origin,
-            text,
-            format!("expected at most {ALLOWED_HOSTS_MAX} names"),
-        ));
+        let wanted = format!("expected at most {ALLOWED_HOSTS_MAX} names");
+        return Err(values.refuse(&HTTP_ALLOWED_HOSTS, wanted));
     }
     Ok(names.into_iter().map(str::to_owned).collect())
 }
@@ -450,7 +300,7 @@ fn allowed_hosts(values: &Section<'_>) -> Result<Vec<String>, ConfigError> {
 fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
     let mut wires: Vec<WireConfig> = Vec::new();
     for wire in WIRES {
-        let section = Section::new(wire.settings(), sources);
+        let section = Section::new(sources);
         let configured: Arc<dyn Configured> = Arc::from(wire.configure(&section)?);
         let name = wire.name();
         wires.push(WireConfig { name, configured });

@@ -20,7 +20,7 @@ const COMPONENTS: usize = 8;
 /// How many rows pass between two reports of progress.
 const TOLD_ROWS: u64 = 1_000;
 
-/// What happens to the rows.
+/// What is done with the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// They are copied.
@@ -29,12 +29,12 @@ pub enum Step {
     Verifying,
 }
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The step.
     pub step: Step,
-    /// The part it is being done with.
+    /// The part of the store.
     pub part: &'static str,
     /// How many rows are done.
     pub rows: u64,
@@ -47,24 +47,24 @@ pub struct Progress {
 pub struct Moved {
     /// The jobs, whatever their state.
     pub jobs: u64,
-    /// The components, with those whose name is kept because they were removed.
+    /// The components, including removed ones, whose names are kept.
     pub components: u64,
     /// All rows.
     pub rows: u64,
 }
 
-/// Counts the rows of a step and tells how far it is.
+/// Counts the rows of a step and reports its progress.
 struct Count<'a> {
     step: Step,
     rows: u64,
     total: u64,
-    told: &'a mut dyn FnMut(Progress),
+    on_progress: &'a mut dyn FnMut(Progress),
 }
 
 impl Count<'_> {
     fn one(&mut self, part: &'static str) {
         if self.rows.is_multiple_of(TOLD_ROWS) {
-            (self.told)(Progress {
+            (self.on_progress)(Progress {
                 step: self.step,
                 part,
                 rows: self.rows,
@@ -76,20 +76,20 @@ impl Count<'_> {
 }
 
 /// Copies the store at `from` and the logs beside it, which no host may use meanwhile, into a database that
-/// has no store. The host keeps its id; `fresh` becomes that id if it has none yet. Raises the version of both first.
+/// has no store. The host keeps its id; `fresh` becomes its id if it has none yet. Upgrades both first.
 ///
-/// If this fails, the database is as it was, but for empty tables.
+/// If this fails, the database is unchanged except for empty tables.
 pub fn to_postgres(
     from: &Path,
     to: &Target,
     allow_unsafe: bool,
     fresh: NodeId,
-    told: &mut dyn FnMut(Progress),
+    on_progress: &mut dyn FnMut(Progress),
 ) -> Result<Moved, StoreError> {
     let source = Reader::open(from, fresh)?;
     let counts = source.counts()?;
     let mut sink = Sink::open(to, allow_unsafe, source.node())?;
-    let mut copying = counting(Step::Copying, &counts, told);
+    let mut copying = counting(Step::Copying, &counts, on_progress);
     for (index, part) in PARTS.into_iter().enumerate() {
         sink.begin(index)?;
         source.each(index, &mut |row| {
@@ -99,7 +99,7 @@ pub fn to_postgres(
         sink.finish()?;
     }
     sink.number(source.next_seq()?, source.next_change()?)?;
-    let mut verifying = counting(Step::Verifying, &counts, told);
+    let mut verifying = counting(Step::Verifying, &counts, on_progress);
     for (index, part) in PARTS.into_iter().enumerate() {
         let mut copied = sink.rows(index)?;
         source.each(index, &mut |row| {
@@ -112,20 +112,20 @@ pub fn to_postgres(
     Ok(moved(&counts))
 }
 
-/// Copies the store in a database that no host uses into a file that does not exist. Leaves the logs.
+/// Copies the store in a database that no host uses into a new file, without the logs.
 ///
-/// If this fails, there is no file.
+/// If this fails, no file is left.
 pub fn to_sqlite(
     from: &Target,
     to: &Path,
-    told: &mut dyn FnMut(Progress),
+    on_progress: &mut dyn FnMut(Progress),
 ) -> Result<Moved, StoreError> {
     let partial = Partial::beside(to)?;
     let mut source = Source::open(from)?;
     let sink = Writer::open(&partial.path, source.node())?;
     let mut counts = source.counts()?;
     counts[LOGS] = 0;
-    let mut copying = counting(Step::Copying, &counts, told);
+    let mut copying = counting(Step::Copying, &counts, on_progress);
     for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         while let Some(row) = rows.next()? {
@@ -134,7 +134,7 @@ pub fn to_sqlite(
         }
     }
     sink.number(source.next_seq()?)?;
-    let mut verifying = counting(Step::Verifying, &counts, told);
+    let mut verifying = counting(Step::Verifying, &counts, on_progress);
     for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         sink.each(index, &mut |copied| {
@@ -151,13 +151,13 @@ pub fn to_sqlite(
 fn counting<'a>(
     step: Step,
     counts: &[u64; PARTS.len()],
-    told: &'a mut dyn FnMut(Progress),
+    on_progress: &'a mut dyn FnMut(Progress),
 ) -> Count<'a> {
     Count {
         step,
         rows: 0,
         total: counts.iter().sum(),
-        told,
+        on_progress,
     }
 }
 
@@ -169,7 +169,7 @@ fn moved(counts: &[u64; PARTS.len()]) -> Moved {
     }
 }
 
-/// Refuses a copy that differs. Does not show the rows: they may have secrets.
+/// Refuses a copy that differs. Does not show the rows, which may hold secrets.
 fn same(part: &'static str, original: Option<&Row>, copy: Option<&Row>) -> Result<(), StoreError> {
     let message = match (original, copy) {
         (Some(original), Some(copy)) if original == copy => return Ok(()),
@@ -180,7 +180,7 @@ fn same(part: &'static str, original: Option<&Row>, copy: Option<&Row>) -> Resul
     };
     Err(StoreError::Broken {
         operation: "verify the copy",
-        message: format!("{part}: {message}; nothing was kept of it"),
+        message: format!("{part}: {message}; the copy was discarded"),
     })
 }
 
@@ -189,7 +189,7 @@ struct Partial {
     path: PathBuf,
 }
 
-/// What SQLite keeps beside a file while it is open, and what the store sets aside.
+/// The suffixes of SQLite's files beside an open file, and of what the store sets aside.
 const BESIDE: [&str; 5] = ["", "-wal", "-shm", "-journal", "-reserve"];
 
 impl Partial {
@@ -204,7 +204,7 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Gives the file its name, once it is on disk.
+    /// Gives the file its final name, once it is on disk.
     fn keep(&self, to: &Path) -> Result<(), StoreError> {
         let sync = |path: &Path| std::fs::File::open(path).and_then(|file| file.sync_all());
         let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -218,7 +218,7 @@ impl Partial {
         for suffix in BESIDE {
             let mut path = self.path.as_os_str().to_owned();
             path.push(suffix);
-            // Most of them were never there.
+            // Most of them never existed.
             let _best_effort = std::fs::remove_file(path);
         }
     }

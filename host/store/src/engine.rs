@@ -56,7 +56,7 @@ pub struct Ended {
     pub progress: Option<Progress>,
 }
 
-/// What a job was enqueued with that decides whether it may run again.
+/// What decides whether a job may run again.
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub unique_key: Option<String>,
@@ -65,7 +65,7 @@ pub struct Terms {
     pub is_foreign: bool,
 }
 
-/// How much there is of what is limited.
+/// How much of each limit is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     pub queues: u64,
@@ -77,11 +77,11 @@ pub struct Counts {
 pub trait Rows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
-    /// Adds a job at the end of the order.
+    /// Appends a job to the order.
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError>;
     /// Writes the new version of a job. Its place in the order does not change.
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError>;
-    /// Removes a job and everything that is kept for it.
+    /// Removes a job and all of its data.
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError>;
     /// Adds an attempt. The job's result, failure and progress become those of this attempt.
     fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError>;
@@ -90,7 +90,7 @@ pub trait Rows {
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError>;
 
     fn terms(&mut self, id: JobId) -> Result<Terms, StoreError>;
-    /// Makes a job the one that has a unique key in its queue.
+    /// Makes a job the holder of a unique key in its queue.
     fn set_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), StoreError>;
     /// Returns the latest job that was given a unique key, if it is still kept.
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError>;
@@ -110,16 +110,16 @@ pub trait Rows {
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
-    /// Returns the next wakeup once the batch is over, `None` if the store finds it when it commits.
+    /// Returns the next wakeup after the batch. `None` if the store finds it when it commits.
     fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
         self.next_wakeup()
     }
-    /// Tells the node that has granted a lease what it must do, if it is not the one that writes.
-    fn tell(&mut self, _node: NodeId, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
+    /// Sends an effect to the node that granted a lease, if that is not the node that writes.
+    fn notify(&mut self, _node: NodeId, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
         Ok(())
     }
-    /// Makes sure that a dead node writes no more. Returns false if it is not dead, or no node may be:
-    /// the store has one host.
+    /// Makes sure that a dead node no longer writes. Returns false if it is not dead, or if the store has
+    /// only one host.
     fn fence(&mut self, _dead: &Dead) -> Result<bool, StoreError> {
         Ok(false)
     }
@@ -127,10 +127,10 @@ pub trait Rows {
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
     fn has_queue(&mut self, queue: &Name) -> bool;
-    /// Counts what the capacity limits.
+    /// Counts what has a capacity limit.
     fn counts(&mut self) -> Counts;
 
-    /// Keeps changes, the newest of all, and forgets the oldest. Returns the number of the first.
+    /// Appends changes and forgets the oldest. Returns the number of the first.
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError>;
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
@@ -309,7 +309,7 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    /// Takes back the leases of the previous process of `node`, and begins those by TTL anew.
+    /// Takes back the leases of the previous process of `node`, and renews those by TTL.
     fn recover(&mut self, node: NodeId) -> Result<Reply, Stop> {
         let mut jobs = 0;
         for id in self.rows.running()? {
@@ -332,7 +332,7 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    /// Takes back the leases of a node that is dead, once it is sure to write no more.
+    /// Takes back the leases of a dead node, once it can no longer write.
     fn take_over(&mut self, dead: &Dead) -> Result<Reply, Stop> {
         if self.rows.fence(dead)? {
             return self.recover(dead.node);
@@ -349,8 +349,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(job)))
     }
 
-    /// Reports how a job has changed.
-    fn tell(&mut self, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
+    /// Reports a job's change.
+    fn record_change(&mut self, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
         let Some(job) = after.or(before) else { return };
         self.committed.changes.push(Change {
             job: job.id,
@@ -376,7 +376,7 @@ impl<R: Rows> Batch<'_, R> {
             match effect {
                 Effect::Stop { .. } | Effect::Revoke { .. } => {
                     if let Some(lease) = &before.lease {
-                        self.rows.tell(lease.node, after.id, &effect)?;
+                        self.rows.notify(lease.node, after.id, &effect)?;
                     }
                     self.committed.effects.push((after.id, effect));
                 }
@@ -423,14 +423,14 @@ impl<R: Rows> Batch<'_, R> {
         if self.keep(before, &after, effects)? {
             self.give_up_waiting(before)?;
             self.rows.delete(before)?;
-            self.tell(Some(before), None);
+            self.record_change(Some(before), None);
             return Ok(after);
         }
         if *before != after {
             self.rows.update(before, &after)?;
         }
         if before.state != after.state {
-            self.tell(Some(before), Some(&after));
+            self.record_change(Some(before), Some(&after));
         }
         Ok(after)
     }

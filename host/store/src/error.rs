@@ -3,18 +3,19 @@
 
 use thiserror::Error;
 
-/// A failure of the storage below.
+/// A failure of the storage.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The disk is full. Nothing of the batch was kept.
+    /// The disk is full. The batch had no effect.
     #[error(
-        "the disk is full: free space where the data directory is; nothing of this request was kept"
+        "the disk is full: free space on the disk of the data directory; this request had no effect"
     )]
     Full,
-    /// The file of the store is not where it was opened. Nothing of the batch was kept.
+    /// The file of the store is not where it was opened. The batch had no effect.
     #[error(
-        "the store is not at {path} any more: it was moved, removed or replaced while the host runs, and new jobs \
-         would be lost with it; put the data directory back, or stop the host; nothing of this request was kept"
+        "the store is no longer at {path}: it was moved, removed or replaced while the host was running, \
+         and new jobs would be lost with it; put the data directory back, or stop the host; this request \
+         had no effect"
     )]
     Moved {
         /// Where it was.
@@ -28,7 +29,7 @@ pub enum StoreError {
         /// The error of the storage.
         message: String,
     },
-    /// The database that has the store does not answer now.
+    /// The database does not answer.
     #[error("cannot {operation}: {message}")]
     Away {
         /// What was being done, and to what.
@@ -39,14 +40,14 @@ pub enum StoreError {
     /// Other nodes may have taken over the jobs of this host, because its heartbeats stopped or because a later
     /// process has replaced it.
     #[error(
-        "this host has lost its place among the nodes of its store: its heartbeats stopped for too long, or \
-         a later process of this host has replaced it; start it again"
+        "this host is no longer a member of its store's nodes: its heartbeats stopped for too long, or a \
+         later process of this host has replaced it; start it again"
     )]
     Fenced,
     /// The store was written by a later version of the host.
     #[error(
-        "{what} has version {version}, this host knows versions up to {known}; \
-         start a host at least as new as the one that wrote it, or use another {place}"
+        "{what} has version {version}, but this host knows versions up to {known}; use a host at least \
+         as new as the one that wrote it, or another {place}"
     )]
     Newer {
         /// The file or the schema.

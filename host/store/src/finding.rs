@@ -1,4 +1,4 @@
-//! What a check of a store finds.
+//! The findings of a check of a store.
 
 /// The maximum number of findings in one check. A store with more cannot be repaired row by row.
 pub(crate) const FINDINGS_MAX: usize = 1_000;

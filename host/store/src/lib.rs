@@ -1,8 +1,8 @@
 //! Stores for jobs and components: one trait, several backends and one conformance suite.
 //!
-//! Every backend applies the rules of `host-core` inside its own transaction, through the shared
-//! `engine`. This crate knows no wire, no cell and no clock. SQLite is the default, PostgreSQL for those
-//! who have it.
+//! Every backend applies the rules of `host-core` inside its own transaction, through the shared `engine`.
+//! This crate knows no wire, no cell and no clock. SQLite is the default; PostgreSQL lets several hosts share
+//! a store.
 
 pub mod copy;
 pub mod engine;

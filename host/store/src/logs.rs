@@ -1,5 +1,5 @@
-//! The logs of guests: what a line is, and what every backend does with them. No job needs them, so they
-//! are made durable lazily, and the oldest are dropped first when there are too many.
+//! The logs of guests: lines, and the traits of every backend. No job depends on them, so they are synced
+//! lazily, and the oldest lines are dropped first when there are too many.
 
 use host_core::cell::{Level, LogSource};
 use host_core::id::JobId;
@@ -22,7 +22,7 @@ pub(crate) const LEVELS: [Level; 5] = [
     Level::Error,
 ];
 
-/// The sources, in the same way.
+/// The sources, indexed in the same way.
 pub(crate) const SOURCES: [LogSource; 4] = [
     LogSource::Log,
     LogSource::Stdout,
@@ -60,7 +60,7 @@ pub struct LogPage {
 }
 
 impl LogPage {
-    /// Makes a page of at most `limit` of the lines. One more tells that there are more.
+    /// Makes a page of at most `limit` of the lines. One more line means that another page follows.
     pub(crate) fn of(mut items: Vec<(u64, LogEntry)>, limit: usize) -> Self {
         let more = items.len() > limit;
         items.truncate(limit);

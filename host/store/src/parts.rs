@@ -1,8 +1,8 @@
-//! What a store consists of, in terms that all engines share, so that it can be moved from one to another.
+//! The parts of a store, in terms that all engines share, so that it can be moved from one to another.
 
 use crate::error::StoreError;
 
-/// What a store consists of, in the order in which it is copied.
+/// The parts of a store, in the order of copying.
 pub(crate) const PARTS: [&str; 13] = [
     "queues",
     "jobs that have not ended",
@@ -19,7 +19,7 @@ pub(crate) const PARTS: [&str; 13] = [
     "lines of logs",
 ];
 
-/// The part that is copied into a database only: a file of its own has it elsewhere, and no job needs it.
+/// The part that is copied only into a database: SQLite keeps it in a separate file, and no job needs it.
 pub(crate) const LOGS: usize = PARTS.len() - 1;
 
 /// A value of a row, the same in both engines.
@@ -33,5 +33,5 @@ pub(crate) enum Value {
 
 pub(crate) type Row = Vec<Value>;
 
-/// Takes the rows of a part, one after the other.
+/// Receives the rows of a part, one after the other.
 pub(crate) type See<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;

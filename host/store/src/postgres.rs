@@ -1,6 +1,6 @@
-//! The store on PostgreSQL. A batch is one transaction of a few round trips: what its commands name is
-//! read and locked together, the rules run on that, and what they changed is written together.
-//! All SQL for PostgreSQL is in this module and its submodules.
+//! The store on PostgreSQL. A batch is one transaction of a few round trips: the rows that its commands name
+//! are read and locked together, the rules run on them, and all changes are written together. All SQL for
+//! PostgreSQL is in this module and its submodules.
 
 pub mod admin;
 pub mod check;
@@ -40,7 +40,7 @@ use host_core::time::Time;
 use self::client::{Connector, Readers};
 use self::counts::Counts;
 use self::fetch::Named;
-use self::flush::Told;
+use self::flush::BatchRecord;
 use self::nodes::Beats;
 use self::others::PostgresOthers;
 use self::reader::PostgresReader;
@@ -57,26 +57,25 @@ use crate::store::{Reader, Store};
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a server may take after that until it is ready for statements.
+/// How long a server may then take to become ready for statements.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// After how long without an answer a connection counts as broken.
+/// How long a connection may be silent before it counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// How often a batch is run again because other hosts were in the way.
+/// How often a batch is run again after conflicts with other hosts.
 const TRIES_MAX: u32 = 20;
 
-/// The pause after each of these, times their number.
+/// The pause after the first of them; the nth pause is n times as long.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 
-/// For how long what other hosts have enqueued may stay unseen by claims that find enough, in
-/// milliseconds.
+/// How long claims that find enough jobs may miss jobs that other hosts have enqueued, in milliseconds.
 const COUNTS_AGE_MS: u64 = 100;
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether a server that may lose acknowledged data is accepted.
+    /// Whether to accept a server that may lose acknowledged data.
     pub allow_unsafe: bool,
 }
 
@@ -112,8 +111,8 @@ impl From<Trouble> for Failed {
 }
 
 impl PostgresStore {
-    /// Opens the store for the host `node`, whose earlier processes write no more. Makes the tables or
-    /// raises their version.
+    /// Opens the store for the host `node`, whose earlier processes can then no longer write. Creates or
+    /// migrates the tables.
     pub fn open(target: &Target, node: NodeId, options: Options) -> Result<Self, StoreError> {
         let driver = Arc::new(Driver::start()?);
         let (session, pool) = driver.wait(Session::open(target, node, options))?;
@@ -136,19 +135,19 @@ impl PostgresStore {
         self.session.node()
     }
 
-    /// Returns the heartbeats of the host, which it must send from now on.
+    /// Returns the connection for the host's heartbeats, which it must send from now on.
     pub fn heartbeat(&self) -> Beats {
         Beats {
             driver: Arc::clone(&self.driver),
             connector: self.session.connector().clone(),
             client: None,
             writer: self.session.writer(),
-            said: None,
+            reported: None,
         }
     }
 
-    /// Returns what the host hears of other nodes, and whether they can give it hints: at `hints`, or
-    /// where the store is unless a pooler is before it.
+    /// Returns the source of other nodes' changes, and whether it can listen for hints: at `hints`, or at the
+    /// store's own address unless a pooler is in front of it.
     pub fn others(&self, hints: Option<&Target>) -> Result<(PostgresOthers, bool), StoreError> {
         let connector = self.session.connector();
         let listener = match hints {
@@ -161,12 +160,12 @@ impl PostgresStore {
             pool: self.pool.clone(),
             node: self.session.writer().node,
             hinted: Arc::default(),
-            heard: tokio::sync::Mutex::default(),
+            seen: tokio::sync::Mutex::default(),
         };
         Ok((others, can_hint))
     }
 
-    /// Runs a batch until it is committed or cannot be.
+    /// Runs a batch until it is committed or fails for good.
     fn run(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
         self.session.next_batch();
         let named = Named::by(batch);
@@ -210,7 +209,7 @@ impl PostgresStore {
         let client = self.session.client();
         let writer = self.session.writer();
         let begun = self.driver.wait(fetch::begin(client, writer, named))?;
-        // Other hosts have written. What they did is counted soon enough.
+        // Other hosts have written. Their changes are counted soon enough.
         self.unseen |= begun.next_change != self.next_change;
         let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
         let others = self.unseen && (is_old || self.counts.starve(&batch));
@@ -236,17 +235,17 @@ impl PostgresStore {
             }
         };
         let changes = ChangesOfBatch(Cow::Borrowed(&committed.changes));
-        let told = Told {
+        let record = BatchRecord {
             node: writer.node,
             batch: writer.batch,
             now,
             count: committed.changes.len(),
             body: encode(&changes).map_err(Trouble::Fatal)?,
         };
-        let count = i64::try_from(told.count).unwrap_or(i64::MAX);
+        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
         let mut overlay = transaction.overlay;
         let (made, counts) = (self.counts.take_made(), self.counts.take_changed());
-        let commit = flush::commit(client, &mut overlay, made, counts, told);
+        let commit = flush::commit(client, &mut overlay, made, counts, record);
         let landing = match self.driver.wait(commit) {
             Ok(landing) => landing,
             Err(trouble) => {

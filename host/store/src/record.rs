@@ -1,5 +1,5 @@
 //! Encodes records as bytes: one byte for the version of the encoding, then postcard. The encoding depends on
-//! the order of fields and variants in the types of `host-core`: the tests hold samples.
+//! the order of fields and variants in the types of `host-core`: tests hold samples.
 
 mod parts;
 
@@ -38,7 +38,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
     let decoded = match bytes.split_first() {
         Some((&VERSION, body)) => postcard::from_bytes(body).map_err(|error| error.to_string()),
         Some((version, _)) => Err(format!(
-            "unknown encoding {version}: this host knows encodings up to {VERSION}"
+            "unknown encoding {version}; this host knows encodings up to {VERSION}"
         )),
         None => Err("it is empty".to_owned()),
     };

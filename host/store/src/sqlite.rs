@@ -69,7 +69,7 @@ impl SqliteStore {
     ///
     /// Refuses a file of a later version and a file that SQLite reports as damaged.
     ///
-    /// If the last writer did not close it, its log is checked before SQLite replays that, and then all pages.
+    /// If the last writer did not close it, checks the log before SQLite replays it, and then all pages.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let was_closed = fs::metadata(log_of(path)).map_or(true, |log| log.len() == 0);
         if !was_closed {
@@ -82,7 +82,7 @@ impl SqliteStore {
         let prepared = schema::prepare(&connection).and_then(|()| {
             if !was_closed {
                 check::quick(&connection)?;
-                // What a power failure has torn off is gone before the next one can leave more of it.
+                // Empty the log, so that a torn end is gone before the next power failure.
                 checkpoint::empty_log(&connection)?;
             }
             Counters::load(&connection)
@@ -190,7 +190,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Returns what a file is called, for people.
+/// Returns the name of a file for messages.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()
@@ -202,7 +202,7 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
     Some((file.dev(), file.ino()))
 }
 
-/// Returns what an open store has already. What cannot be counted is not there.
+/// Returns the space that an open store has already. What cannot be measured counts as zero.
 fn room_of(connection: &Connection, path: &Path) -> Room {
     let count = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     let pages = count("freelist_count").unwrap_or_default();

@@ -22,7 +22,7 @@ use host_core::transition::Effect;
 
 use crate::error::StoreError;
 
-/// How many changes of state are kept at least, for listeners that reconnect.
+/// The least number of changes of state to keep, for listeners that reconnect.
 pub const CHANGES_KEPT: u64 = 100_000;
 
 /// The only writer of a store.
@@ -34,7 +34,7 @@ pub trait Store: Send {
     /// `Deploy` may be committed again: accepted jobs continue in reserved space while it lasts.
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError>;
 
-    /// Returns why new jobs are refused now: [`StoreError::Full`] or [`StoreError::Moved`]. Looks at the disk.
+    /// Returns why new jobs are refused now: [`StoreError::Full`] or [`StoreError::Moved`]. Reads the disk.
     fn room(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -94,8 +94,8 @@ pub trait Reader: Send {
     /// Returns the pools of foreign runners that have available jobs, by name.
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;
 
-    /// Returns the leases with a TTL of all running jobs on all nodes, in the order in which the
-    /// jobs were enqueued. A lease that has run out is included until a tick takes it away.
+    /// Returns the leases with a TTL of all running jobs on all nodes, in the order in which the jobs were
+    /// enqueued. An expired lease is included until a tick removes it.
     ///
     /// This reads every running job. A host calls it once, when it starts.
     fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError>;
@@ -109,24 +109,24 @@ pub trait Reader: Send {
     /// Returns the bytes of a component, `None` if no component has this digest.
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Returns how far these jobs are, as other nodes were told last. None if no other host can use the store.
+    /// Returns the latest published progress of these jobs. Nothing if no other host can use the store.
     fn reported(&self, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {
         let _ = jobs;
         Ok(Vec::new())
     }
 
-    /// Returns the nodes that share the store, those that have gone as well as long as they are kept. None
-    /// if no other host can use it.
+    /// Returns the nodes that share the store, including those that are gone but still kept. Nothing if no
+    /// other host can use it.
     fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         Ok(Vec::new())
     }
 }
 
-/// How a node tells the others that share its store that it lives. It waits for no batch.
+/// A node's heartbeats to the others that share its store. They wait for no batch.
 pub trait Heartbeat: Send {
-    /// Says that the node lives, with host time `ahead_ms` ahead of the database's, and what it says of
-    /// itself and of the components that are deployed. Returns all nodes. Fails with [`StoreError::Fenced`]
-    /// if the node has lost its place.
+    /// Sends a heartbeat, with host time `ahead_ms` ahead of the database's, the node's info and the state of
+    /// deployed components. Returns all nodes. Fails with [`StoreError::Fenced`] if others have replaced the
+    /// node.
     fn beat(
         &mut self,
         ahead_ms: i64,
@@ -138,34 +138,34 @@ pub trait Heartbeat: Send {
     fn leave(&mut self) -> Result<(), StoreError>;
 }
 
-/// What a node must know soon of what other nodes do.
+/// Changes by other nodes that a node must see soon.
 pub trait Others: Send + Sync {
-    /// Listens for hints, as long as it is polled.
+    /// Listens for hints while it is polled.
     fn listen(&self) -> BoxFuture<'_, ()>;
 
-    /// Waits until another node, or this one, has given a hint. A hint may be lost.
+    /// Waits until this or another node has sent a hint. A hint may be lost.
     fn hinted(&self) -> BoxFuture<'_, ()>;
 
-    /// Gives all nodes a hint that something has changed.
+    /// Sends all nodes a hint that something has changed.
     fn hint(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Returns what tells whether anything has changed.
+    /// Returns counters that show whether anything has changed.
     fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>>;
 
-    /// Takes what this node must do about its jobs, because other nodes have changed them.
+    /// Takes the messages to this node about jobs that other nodes have changed.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;
 
-    /// Tells how far jobs of this node are, and that others run here no more. It may be lost.
+    /// Publishes the progress of jobs on this node, and that others no longer run here. A report may be lost.
     fn report<'a>(
         &'a self,
         reported: &'a [Reported],
         over: &'a [JobId],
     ) -> BoxFuture<'a, Result<(), StoreError>>;
 
-    /// Returns how far running jobs of other nodes are, if that was told since the last call.
+    /// Returns the progress of other nodes' running jobs that was published since the last call.
     fn reported(&self) -> BoxFuture<'_, Result<Vec<Reported>, StoreError>>;
 
-    /// Asks a node to start no more jobs, or to start some again. It hears that with its next heartbeat, also
+    /// Asks a node to start no more jobs, or to start jobs again. It reads this with its next heartbeat, even
     /// if it starts later.
     fn set_drain(&self, node: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>>;
 }

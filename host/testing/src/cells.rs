@@ -247,7 +247,7 @@ impl CellPort for FakePort {
     }
 }
 
-/// The event of a run that has stopped because it was asked to.
+/// The event of a run that stopped on request.
 pub fn cancelled(cell: CellId, run: RunId) -> CellEvent {
     let ended = FromCell::Ended {
         run,

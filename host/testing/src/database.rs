@@ -1,5 +1,5 @@
-//! A server of `PostgreSQL` for this test process. Each test has a schema of its own. It ends with the
-//! process, however that ends, and nothing of it stays.
+//! A `PostgreSQL` server for this test process, with a schema for each test. It ends with the process, in
+//! whatever way, and leaves nothing behind.
 
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -9,21 +9,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Where Debian has its releases, and the oldest that hosts take.
+/// Where Debian installs its releases, and the oldest that hosts accept.
 const RELEASES: &str = "/usr/lib/postgresql";
 const RELEASE_MIN: u32 = 14;
 
 /// The user `nobody`: a server refuses to run as root.
 pub const NOBODY: u32 = 65_534;
 
-/// Where a server listens if nobody says otherwise.
+/// The default port of a server.
 pub const PORT: u16 = 5_432;
 
-/// How often the server is asked whether it is ready, and the pause between.
+/// How often to ask the server whether it is ready, and the pause between.
 const ASKS_MAX: u32 = 1_200;
 const ASK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Makes a cluster, serves it until standard input ends, and removes it. Nothing here has to survive.
+/// Makes a cluster, serves it until standard input ends, and removes it. Nothing has to survive.
 const SERVE: &str = r#"
 trap 'rm -rf "$1"' EXIT
 trap : INT TERM HUP
@@ -63,13 +63,10 @@ pub fn programs() -> PathBuf {
     programs
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "between looks at a condition, with a bound"
-)]
+#[expect(clippy::disallowed_methods, reason = "polls a condition, with a bound")]
 fn start() -> Database {
     let folder = tempfile::Builder::new().prefix("host-pg-").tempdir();
-    // What serves it removes it.
+    // The serving process removes it.
     let folder = folder.expect("a folder can be made").keep();
     let private = std::fs::Permissions::from_mode(0o700);
     std::fs::set_permissions(&folder, private).expect("a folder can be made private");
@@ -90,7 +87,7 @@ fn start() -> Database {
         folder,
     };
     for _ in 0..ASKS_MAX {
-        if database.tell("SELECT 1") {
+        if database.execute("SELECT 1") {
             return database;
         }
         std::thread::sleep(ASK_PAUSE);
@@ -101,11 +98,11 @@ fn start() -> Database {
 
 impl Database {
     /// Runs statements. Returns whether all succeeded.
-    pub fn tell(&self, sql: &str) -> bool {
+    pub fn execute(&self, sql: &str) -> bool {
         Self::client(&self.folder, PORT, sql).is_some()
     }
 
-    /// Runs statements on the server with a socket in `folder`. Returns what they answer if all succeed.
+    /// Runs statements on the server with a socket in `folder`. Returns their output if all succeed.
     pub fn client(folder: &Path, port: u16, sql: &str) -> Option<String> {
         let mut psql = Command::new(programs().join("psql"));
         psql.args(["-qAtX", "-v", "ON_ERROR_STOP=1"]);
@@ -119,9 +116,9 @@ impl Database {
         // A client without a server does not read.
         let _refused = writeln!(input, "{sql}");
         drop(input);
-        let said = psql.wait_with_output().expect("psql ends");
-        let answer = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-        said.status.success().then_some(answer)
+        let output = psql.wait_with_output().expect("psql ends");
+        let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(answer)
     }
 
     /// Returns the address, over the socket in `folder`, of a database with one schema.

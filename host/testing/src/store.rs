@@ -61,7 +61,7 @@ impl Entry {
     }
 }
 
-/// What a job's latest attempt left, or why the job failed after it.
+/// The result of a job's latest attempt, or why the job failed after it.
 #[derive(Clone, Default)]
 struct Ending {
     result: Option<JsonText>,
@@ -97,7 +97,7 @@ impl Model {
     fn entry(&mut self, id: JobId) -> Result<&mut Entry, StoreError> {
         self.jobs.get_mut(&id).ok_or_else(|| StoreError::Damaged {
             what: format!("job {id}"),
-            message: "it is not there any more".to_owned(),
+            message: "it no longer exists".to_owned(),
         })
     }
 }
@@ -115,7 +115,7 @@ impl Rows for Model {
         let seq = self.next_seq;
         self.next_seq += 1;
         self.order.insert(seq, job.id);
-        // A queue stays known when its last job is gone.
+        // A queue stays known after its last job is gone.
         self.paused.entry(job.queue.clone()).or_insert(false);
         let entry = Entry {
             seq,
@@ -435,7 +435,7 @@ impl Reader for MemoryReader {
         })
     }
 
-    /// This store examines all jobs.
+    /// This store always examines all jobs.
     fn count(&self, filter: &JobFilter, _examined_max: u64) -> Result<JobCount, StoreError> {
         let model = self.state.lock();
         let mut count = JobCount {
@@ -478,7 +478,7 @@ impl Reader for MemoryReader {
         Ok(newest.filter(|(_, attempt)| is_ours(attempt)).collect())
     }
 
-    /// This store forgets no change.
+    /// This store forgets no changes.
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
         let model = self.state.lock();
         let later = model.changes.iter().filter(|change| change.number > after);

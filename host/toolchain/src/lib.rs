@@ -1,5 +1,5 @@
-//! Which compiler builds components on this machine: the one on the path if it has the target, else
-//! Debian's, which builds the target's library from source and links with rustup's tools. It looks and
+//! Which compiler builds components on this machine: the one on the path if it has the target, else Debian's,
+//! which builds the target's library from source and links with rustup's tools. It only finds compilers and
 //! prepares commands; it installs nothing and reads no environment.
 
 use std::ffi::{OsStr, OsString};
@@ -19,7 +19,7 @@ const DEBIAN_CARGO: &str = "/usr/bin/cargo";
 const DEBIAN_WASI_LIBC: &str = "/usr/lib/wasm32-wasi";
 const DEBIAN_STD_SOURCE: &str = "/usr/lib/rustlib/src/rust/library";
 
-/// What links a component; both come with rustup's compiler.
+/// The linkers of a component; both come with rustup's compiler.
 const LINKERS: &[&str] = &["rust-lld", "wasm-component-ld"];
 
 /// A way to build components.
@@ -34,13 +34,11 @@ pub enum Toolchain {
 /// Why components cannot be built.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Missing {
-    #[error("there is no Rust compiler (`rustc`) on the path")]
+    #[error("no Rust compiler (`rustc`) on the path")]
     Rust,
-    #[error(
-        "there is no C compiler (`cc`) on the path, which links programs that run while a crate is built"
-    )]
+    #[error("no C compiler (`cc`) on the path; it links programs that run during a build")]
     C,
-    #[error("the Rust compiler has no target {TARGET}, and {} is not there", .file.display())]
+    #[error("the Rust compiler lacks the target {TARGET}, and {} does not exist", .file.display())]
     Target { file: PathBuf },
 }
 
@@ -62,7 +60,7 @@ impl Missing {
     }
 }
 
-/// Finds what builds components here.
+/// Finds a way to build components here.
 pub fn find() -> Result<Toolchain, Missing> {
     if !answers("rustc") {
         return Err(Missing::Rust);
@@ -104,8 +102,8 @@ pub fn debian() -> Result<Toolchain, Missing> {
 }
 
 impl Toolchain {
-    /// Makes a `cargo build` for components that writes into `build_dir`, which it shares with no other
-    /// compiler. `path` is the `PATH` of this process. The caller adds where to build and what.
+    /// Makes a `cargo build` for components that writes into `build_dir`, which no other compiler shares.
+    /// `path` is the `PATH` of this process. The caller adds the folder and the targets.
     pub fn build(&self, path: &OsStr, build_dir: &Path) -> Command {
         let mut command = match self {
             Self::Target => Command::new("cargo"),
@@ -134,7 +132,7 @@ fn with_linkers(linkers: &Path, path: &OsStr) -> OsString {
     std::env::join_paths(all).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns whether a program starts and tells its version.
+/// Returns whether a program starts and prints its version.
 fn answers(program: &str) -> bool {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null());
@@ -155,7 +153,7 @@ mod tests {
 
     use super::{Missing, Toolchain};
 
-    fn said(toolchain: &Toolchain) -> (String, Vec<String>, Vec<String>) {
+    fn parts(toolchain: &Toolchain) -> (String, Vec<String>, Vec<String>) {
         let command = toolchain.build(OsStr::new("/usr/bin:/bin"), Path::new("/tmp/build"));
         let text = |text: &OsStr| text.to_string_lossy().into_owned();
         let env = command.get_envs();
@@ -169,7 +167,7 @@ mod tests {
 
     #[test]
     fn the_target_needs_no_more() {
-        let (program, args, env) = said(&Toolchain::Target);
+        let (program, args, env) = parts(&Toolchain::Target);
         assert_eq!(program, "cargo");
         assert_eq!(args, ["build", "--target", "wasm32-wasip2"]);
         assert_eq!(env, ["CARGO_TARGET_DIR=/tmp/build"]);
@@ -178,7 +176,7 @@ mod tests {
     #[test]
     fn debians_compiler_builds_the_library_and_finds_the_linkers() {
         let linkers = PathBuf::from("/rust/bin");
-        let (program, args, env) = said(&Toolchain::Debian { linkers });
+        let (program, args, env) = parts(&Toolchain::Debian { linkers });
         assert_eq!(program, "/usr/bin/cargo");
         assert_eq!(
             args,
@@ -201,14 +199,14 @@ mod tests {
         let target = |file: &str| Missing::Target {
             file: PathBuf::from(file),
         };
-        for (missing, says) in [
+        for (missing, expected) in [
             (Missing::Rust, "rustup"),
             (Missing::C, "build-essential"),
             (target("/usr/bin/rustc"), "rustc-web"),
             (target("/rust/bin/rust-lld"), "install Rust with rustup"),
         ] {
             let advice = missing.advice();
-            assert!(advice.contains(says), "{missing}: {advice}");
+            assert!(advice.contains(expected), "{missing}: {advice}");
         }
     }
 }

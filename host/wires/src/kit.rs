@@ -1,11 +1,14 @@
-//! What the wires share: byte streams, HTTP clients, child processes, waits and fields of JSON.
-//! Knows no wire.
+//! What the wires share: sessions and their driver, byte streams, HTTP clients, leases, child processes,
+//! waits and fields of JSON. Knows no wire.
 
 pub(crate) mod backoff;
+pub mod driver;
 pub mod http_client;
 pub(crate) mod json;
+pub mod leases;
 pub(crate) mod owner;
 pub mod process;
+pub mod session;
 pub mod stream;
 pub(crate) mod text;
 pub(crate) mod trouble;

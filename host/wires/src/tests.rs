@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::WIRES;
 use crate::sample::Sample;
 use crate::wire::Wire;
+use crate::wire::settings::Kind;
 
 /// Every wire, and the sample as one line more.
 fn wires() -> impl Iterator<Item = &'static dyn Wire> {
@@ -39,8 +40,22 @@ fn keys_stand_below_the_wire_and_no_two_are_alike() {
             assert!(keys.insert(key), "{key}");
         }
         for flag in wire.worker_role().into_iter().flat_map(|role| role.flags) {
-            let is_known = flag.key.is_none_or(|key| keys.contains(key));
-            assert!(is_known, "{} sets {:?}", flag.flag, flag.key);
+            let key = flag.setting.key;
+            let is_ignored = !key.contains('.');
+            assert!(is_ignored || keys.contains(key), "{} sets {key}", flag.flag);
         }
+    }
+}
+
+#[test]
+fn defaults_are_values_of_their_keys() {
+    for setting in wires().flat_map(Wire::settings) {
+        let is_in_range = |number: u64| setting.range().contains(&number);
+        let is_value = match setting.kind {
+            Kind::Text(_) => true,
+            Kind::Switch => setting.default == "false",
+            Kind::Number(..) | Kind::Seconds(_) => setting.default.parse().is_ok_and(is_in_range),
+        };
+        assert!(is_value, "{} = {}", setting.key, setting.default);
     }
 }

@@ -1,5 +1,5 @@
-//! The handler `hero.heroscript`. It parses a script and returns its actions as steps, which the host
-//! then runs in order. It runs no action itself.
+//! The handler `hero.heroscript`. It parses a script and returns its actions as steps, which the host then
+//! runs in order.
 
 mod action;
 mod parse;

@@ -12,11 +12,11 @@ const DEFAULT_ACTOR: &str = "core";
 pub struct SyntaxError {
     /// The line, counted from 1.
     pub line: usize,
-    /// A message for people, without the line.
+    /// The message, without the line.
     pub message: String,
 }
 
-/// An action whose last line has not been read yet.
+/// An action whose end has not been read yet.
 struct Open {
     line: usize,
     level: Level,
@@ -83,7 +83,7 @@ fn head(line: usize, text: &str) -> Result<Open, SyntaxError> {
         4 => Level::Wal,
         _ => {
             return Err(error_at(format!(
-                "there is no action starting with {marks} x !; start it with one to four"
+                "an action cannot start with {marks} x !; use one to four"
             )));
         }
     };
@@ -92,7 +92,7 @@ fn head(line: usize, text: &str) -> Result<Open, SyntaxError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if part.is_empty() || !part.chars().all(allowed) {
             return Err(error_at(format!(
-                "an action is named actor.action, and both parts consist of letters, digits, _ and -; found {:?}",
+                "expected actor.action, both of letters, digits, _ and -; found {:?}",
                 shortened(path)
             )));
         }

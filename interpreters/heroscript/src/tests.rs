@@ -94,9 +94,9 @@ fn errors_name_their_line() {
         ("text\n!! a.b", 2, "actor.action"),
         ("!!a.b.c", 1, "actor.action"),
         ("!!a/../b", 1, "actor.action"),
-        ("!!a.b\n  x:1\n  :2", 3, "no key before"),
-        ("!!a.b\n  x:'one\ntwo'", 2, "does not end"),
-        ("!!a.b x:'one'two", 1, "space is missing"),
+        ("!!a.b\n  x:1\n  :2", 3, "missing key before"),
+        ("!!a.b\n  x:'one\ntwo'", 2, "unterminated"),
+        ("!!a.b x:'one'two", 1, "missing space"),
     ];
     for (script, line, word) in table {
         let (at, message) = error(script);

@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         if word.is_empty() {
-            return Err(self.error("there is no key before the `:`; write key:value"));
+            return Err(self.error("missing key before `:`; write key:value"));
         }
         let value = self.value()?;
         words.pairs.push((word, value));
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
                     return Err(SyntaxError {
                         line: opened_at,
                         message: format!(
-                            "the quote {quote} that begins here does not end; close it, and indent the lines that continue it"
+                            "unterminated quote {quote}; close it, and indent continuation lines"
                         ),
                     });
                 }
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
             }
         }
         if self.rest.peek().is_some_and(|c| !c.is_whitespace()) {
-            return Err(self.error("a space is missing after the closing quote"));
+            return Err(self.error("missing space after the closing quote"));
         }
         Ok(Some(without_indent(&text)))
     }

@@ -1,5 +1,5 @@
-//! `run(handler, params)`: calls of deployed handlers. A call without an answer ends the script with an
-//! error that asks the host for it; the host starts the script again with the answers so far.
+//! `run(handler, params)`: calls of deployed handlers. A call without an answer ends the script with an error
+//! that requests it; the host starts the script again with the answers so far.
 
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::value;
 
-/// The kinds of the errors by which the host knows a call, and a script that ends because one failed.
+/// The error kinds of a requested call, and of a script that a failed call ended.
 const CALL: &str = "script_call";
 const CALL_FAILED: &str = "script_call_failed";
 
@@ -44,7 +44,7 @@ pub(crate) struct Calls(Rc<RefCell<State>>);
 struct State {
     answers: Vec<Answer>,
     made: usize,
-    /// What ends the script: a call without an answer, or one that is not the call of the last time.
+    /// Why the script must end: a call without an answer, or a call that differs from the last run.
     ending: Option<Error>,
 }
 
@@ -56,7 +56,7 @@ impl Calls {
         })))
     }
 
-    /// Returns whether the script only repeats what it did before it got its last answer.
+    /// Returns whether the script is still repeating what it did before its last answer.
     pub(crate) fn is_repeating(&self) -> bool {
         let state = self.0.borrow();
         state.made < state.answers.len()
@@ -72,7 +72,7 @@ impl Calls {
         engine.register_fn("run", move |handler: &str| calls.call(handler, Map::new()));
     }
 
-    /// Takes the error by which the script must end, if it made a call that ends it.
+    /// Takes the error that must end the script, if a call made one.
     pub(crate) fn ending(&self) -> Option<Error> {
         self.0.borrow_mut().ending.take()
     }
@@ -104,20 +104,19 @@ impl Calls {
             }
             Some(_) => {
                 let message = format!(
-                    "call {number} is not what it was when the script ran up to it before; a script \
-                     that calls handlers must do the same each time, so it must not depend on \
-                     timestamp()"
+                    "call {number} differs from the previous run of the script; a script that calls \
+                     handlers must do the same each time, so it must not depend on timestamp()"
                 );
                 Error::fatal("script_not_repeatable", message)
             }
             None => {
-                let message = format!("the script calls {handler}, which needs a host with it");
+                let message = format!("the script calls {handler}, which needs a running host");
                 let details = json!({"handler": handler, "params": params, "key": key});
                 Error::new(Category::UserCode, CALL, message).details(&details)
             }
         };
         state.ending = Some(ending);
-        // No `catch` of the script sees this.
+        // The script cannot catch this.
         let end = EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE);
         Err(end.into())
     }

@@ -1,5 +1,5 @@
-//! Converts the ways a script can end without a result into errors of the handler: the kind, the place
-//! in the script, and who must act.
+//! Converts the ways a script can end without a result into errors of the handler, with a kind, the place in
+//! the script, and who must act.
 
 use guest_sdk::{Category, Error};
 use rhai::{EvalAltResult, ParseError, Position};
@@ -21,7 +21,7 @@ pub(crate) fn of_running(error: &EvalAltResult, calls: &Calls) -> Error {
     let (message, position) = (error.to_string(), error.position());
     match error.unwrap_inner() {
         EvalAltResult::ErrorTerminated(..) => Error::Cancelled { partial: None },
-        // The text given to `eval` does not parse.
+        // The text passed to `eval` does not parse.
         EvalAltResult::ErrorParsing(..) => {
             Error::new(Category::DataQuality, "script_syntax", message).details(&place(position))
         }

@@ -21,7 +21,7 @@ use self::calls::{Answer, Calls};
 
 export_handlers!(run);
 
-/// After how many operations a running script checks for cancellation.
+/// How many operations pass between checks for cancellation.
 const OPERATIONS_PER_CHECK: u64 = 1 << 12;
 
 #[derive(Deserialize, JsonSchema)]
@@ -62,8 +62,7 @@ fn run(ctx: &Ctx, params: Params) -> Result<Value, Error> {
     value::to_json(&result)
 }
 
-/// Makes the module of constants. A global module, because functions of a script see no other
-/// variables.
+/// Makes the module of constants. It is global, because functions of a script see no other variables.
 fn constants(caller_id: String, context_id: String, env: BTreeMap<String, String>) -> Module {
     let mut module = Module::new();
     for (name, value) in &env {
@@ -102,7 +101,7 @@ fn engine(ctx: &Ctx, calls: &Calls) -> Engine {
         .set_max_array_size(0)
         .set_max_map_size(0);
     calls.register(&mut engine);
-    // What the script wrote before it was started again is in the log.
+    // Skip output that an earlier run of the script has logged.
     let (log, repeats) = (ctx.clone(), calls.clone());
     engine.on_print(move |text| {
         if !repeats.is_repeating() {

@@ -1,11 +1,11 @@
-//! Tests of what scripts see, return and fail with, without a sandbox.
+//! What scripts see and return, and how they fail, without a sandbox.
 
 use guest_sdk::{Category, Error, Level, MockHost};
 use serde_json::{Value, json};
 
 use crate::{Params, run as handle};
 
-/// Runs a script as a host does that has one handler, and returns what it printed and its end.
+/// Runs a script as a host with one handler would, and returns its output and its end.
 fn run_with(
     script: &str,
     handler: impl Fn(&str, &Value) -> Result<Value, &'static str>,

@@ -17,7 +17,7 @@ pub(crate) fn to_json(value: &Dynamic) -> Result<Value, Error> {
     })
 }
 
-/// Converts JSON to a value. A number that is no 64-bit integer becomes a float.
+/// Converts JSON to a value. A number that is not a 64-bit integer becomes a float.
 pub(crate) fn from_json(value: &Value) -> Dynamic {
     match value {
         Value::Null => Dynamic::UNIT,

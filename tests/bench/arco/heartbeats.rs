@@ -1,6 +1,5 @@
-//! What running tasks cost a control plane that only hears their heartbeats. The bench plays their
-//! workers: it takes every dispatch, reports each task as started, and then that it is alive, every
-//! second.
+//! What running tasks cost a control plane that only receives their heartbeats. The bench plays their
+//! workers: it accepts every dispatch, reports each task as started, and then sends a heartbeat every second.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,10 +22,10 @@ const TASKS: usize = 5_000;
 const WORKERS: usize = 2;
 const CONNECTIONS: usize = 16;
 
-/// How many jobs are enqueued at once: each is dispatched on a connection of its own.
+/// How many jobs are enqueued at once. Each is dispatched on its own connection.
 const ARRAY: usize = 200;
 
-/// Two batches of renewals fall into it.
+/// Long enough for two batches of renewals.
 const SPAN: Duration = Duration::from_secs(10);
 
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -91,8 +90,8 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Enqueues the tasks, an array at a time, and reports each as started when all of its array are
-/// dispatched: a worker has a time limit for that.
+/// Enqueues the tasks, an array at a time, and reports each as started when all of its array are dispatched,
+/// because workers have a time limit for that.
 async fn dispatch(address: &str, tasks: &Tasks) -> Result<()> {
     let mut connection = Connection::open(address).await?;
     let all = || tasks.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -124,7 +123,7 @@ async fn say_all(address: &str, tasks: &[Task], what: &'static str) -> Result<()
         let mut connection = Connection::open(address).await?;
         senders.spawn(async move {
             for task in &share {
-                say(&mut connection, task, what).await?;
+                send(&mut connection, task, what).await?;
             }
             anyhow::Ok(())
         });
@@ -135,7 +134,7 @@ async fn say_all(address: &str, tasks: &[Task], what: &'static str) -> Result<()
     Ok(())
 }
 
-/// Sends heartbeats of all tasks for the span, evenly; returns how many.
+/// Sends heartbeats of all tasks evenly over the span. Returns their number.
 async fn beat(address: &str, tasks: &[Task]) -> Result<usize> {
     let until = Instant::now() + SPAN;
     let mut senders = JoinSet::new();
@@ -151,7 +150,7 @@ async fn beat(address: &str, tasks: &[Task]) -> Result<usize> {
                 if Instant::now() >= until {
                     break;
                 }
-                say(&mut connection, task, "heartbeat").await?;
+                send(&mut connection, task, "heartbeat").await?;
                 sent += 1;
             }
             anyhow::Ok(sent)
@@ -169,7 +168,7 @@ fn shares(tasks: &[Task]) -> Vec<Vec<Task>> {
     shares.map(<[Task]>::to_vec).collect()
 }
 
-async fn say(connection: &mut Connection, task: &Task, what: &str) -> Result<()> {
+async fn send(connection: &mut Connection, task: &Task, what: &str) -> Result<()> {
     let path = format!("/v1/tasks/{}/{what}", task.task_id);
     let bearer = format!("authorization: Bearer {}\r\n", task.task_token);
     let body =
@@ -183,14 +182,14 @@ async fn say(connection: &mut Connection, task: &Task, what: &str) -> Result<()>
     Ok(())
 }
 
-/// Makes sure that the tasks still run and that what they said counts.
+/// Checks that the tasks still run and that their reports count.
 fn check(plane: &Stage, tasks: &[Task]) -> Result<()> {
     let client = plane.server.client();
     for task in tasks.iter().step_by(TASKS / 10) {
         let job: Value = client.job(&task.task_id.to_string());
         ensure!(
             job["state"] == "running" && job["last_heartbeat_at"].is_string(),
-            "a task does not run any more: {job}"
+            "a task no longer runs: {job}"
         );
     }
     Ok(())

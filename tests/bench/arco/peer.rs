@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// It ends when it is dropped.
+/// Ends when dropped.
 pub(super) struct Peer {
     address: SocketAddr,
     serving: JoinHandle<()>,
@@ -69,8 +69,7 @@ async fn serve(mut stream: TcpStream, answer: &(dyn Fn(&str, &[u8]) -> String + 
     }
 }
 
-/// Returns the path of the first request, and where its body begins and how long it is, once all of it
-/// is there.
+/// Returns the path of the first request, and the start and length of its body, once it is complete.
 fn request(bytes: &[u8]) -> Option<(String, usize, usize)> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).ok()?;

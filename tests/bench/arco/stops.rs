@@ -1,5 +1,5 @@
-//! How soon our worker stops a task that ignores its cancel, after the grace, while others beside it go
-//! on. The bench plays the control plane, so that it knows when the cancel was told and when the end came.
+//! How soon after the grace our worker stops a task that ignores its cancel, while others continue. The bench
+//! plays the control plane, so that it knows when the cancel was sent and when the end came.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,20 +19,20 @@ use crate::http::Connection;
 use crate::numbers::{count, ms, percentile, sorted};
 use crate::report::{Report, Target};
 
-/// How many tasks sleep beside the one that spins, each for how long.
+/// How many tasks sleep beside the one that spins, and for how long.
 const NEIGHBORS: usize = 8;
 const NEIGHBOR_MS: u64 = 200;
 
 const GRACE: Duration = Duration::from_millis(200);
 const OVERRUN_MS_MAX: f64 = 50.0;
 
-/// The most tasks that are cancelled: each takes its grace.
+/// The most tasks to cancel, because each takes its grace.
 const CANCELS_MAX: usize = 50;
 
-/// What the control plane has heard and said of a task.
+/// What the control plane knows about a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
-    told_at: Option<Instant>,
+    cancelled_at: Option<Instant>,
     ended_at: Option<Instant>,
     has_succeeded: bool,
 }
@@ -49,7 +49,7 @@ impl Plane {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a callback. Every task that spins is told to stop by its first heartbeat.
+    /// Answers a callback. The first heartbeat of a spinning task is answered with a cancel.
     fn answer(&self, path: &str, body: &[u8]) -> String {
         let mut words = path.trim_start_matches("/v1/tasks/").split('/');
         let (id, what) = (words.next().unwrap_or_default(), words.next());
@@ -57,7 +57,7 @@ impl Plane {
         let known = tasks.entry(id.to_owned()).or_default();
         match what {
             Some("heartbeat") if id.starts_with("spin") => {
-                known.told_at.get_or_insert_with(Instant::now);
+                known.cancelled_at.get_or_insert_with(Instant::now);
                 return r#"{"acknowledged":true,"shouldCancel":true}"#.to_owned();
             }
             Some("completed") => {
@@ -92,10 +92,10 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         let envelope = envelope(&peer.url(), &id, "spin", &json!({}));
         dispatch(&mut connection, &envelope).await?;
         let known = plane.tasks().remove(&id).unwrap_or_default();
-        let (Some(told_at), Some(ended_at)) = (known.told_at, known.ended_at) else {
+        let (Some(cancelled_at), Some(ended_at)) = (known.cancelled_at, known.ended_at) else {
             anyhow::bail!("{id} was not cancelled: {known:?}");
         };
-        let took = ended_at.saturating_duration_since(told_at);
+        let took = ended_at.saturating_duration_since(cancelled_at);
         overruns.push(ms(took) - ms(GRACE));
     }
     plane.is_over.store(true, Ordering::Relaxed);
@@ -128,7 +128,7 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Runs one short task after the other. Each must succeed.
+/// Runs short tasks one after the other. Each must succeed.
 async fn sleep_on(plane: &Plane, address: &str, base: &str, number: usize) -> Result<()> {
     let mut connection = Connection::open(address).await?;
     for turn in 0.. {

@@ -1,5 +1,5 @@
-//! No-op tasks: our control plane, which keeps them on disk, dispatches them to a worker of ours over
-//! loopback. Beside it, in turns, the same load in the cells of another host.
+//! No-op tasks: our control plane, which keeps them on disk, dispatches them to our worker over loopback, in
+//! turns with the same load in the cells of another host.
 
 use std::time::Duration;
 

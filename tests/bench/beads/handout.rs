@@ -1,5 +1,5 @@
-//! How soon a worker has its task while tasks wait: after READY alone, and after DONE and READY in
-//! one write, as workers go from one task to the next. Either waits for the disk once.
+//! How soon a worker gets a task while tasks wait: after READY alone, and after DONE and READY in one write,
+//! as between two tasks. Each waits for the disk once.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,7 @@ use crate::report::{Report, Target};
 /// How many tasks are handed out one by one, for each row.
 const TASKS: usize = 200;
 
-/// How long the host is left alone before each READY: not a multiple of anything that it does at
-/// intervals.
+/// How long the host idles before each READY: not a multiple of any of its intervals.
 const PAUSE: Duration = Duration::from_millis(23);
 
 const P50_MS_MAX: f64 = 1.0;

@@ -1,26 +1,25 @@
-//! What workers cost that are connected and have no task: while their READY is held, and when they
-//! were told to wait.
+//! The cost of connected workers without a task: while their READY is held, and after they were sent WAIT.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::worker::{Said, Worker, beside};
+use super::worker::{Message, Worker, beside};
 use super::{HANDLER, HOLD_SECONDS, Host};
 use crate::load;
 use crate::process::status_mib;
 use crate::report::{Report, Target};
 use crate::rounds::single;
 
-/// How many have no task.
+/// How many workers have no task.
 pub(super) const WORKERS: usize = 1_000;
 
-/// How many do tasks before that: what the first tasks of all cost is not theirs.
+/// How many do tasks first, so that the cost of the very first tasks is not attributed to the others.
 pub(super) const BUSY: usize = 8;
 
 const MEMORY_MIB_MAX: f64 = 10.0;
 
-/// Lets the host come to rest. Shorter than it holds a READY.
+/// Lets the host settle. Shorter than it holds a READY.
 const SETTLE: Duration = Duration::from_secs(1);
 const _: () = assert!(SETTLE.as_secs() < HOLD_SECONDS);
 
@@ -41,11 +40,11 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
     tokio::time::sleep(SETTLE).await;
     let held = status_mib(pid, "VmRSS")? - before;
     for worker in &mut workers {
-        ensure!(worker.said().await? == Said::Wait, "there is no task");
+        ensure!(worker.message().await? == Message::Wait, "there is no task");
     }
     tokio::time::sleep(SETTLE).await;
-    let told = status_mib(pid, "VmRSS")? - before;
-    for (name, used) in [("READY is held", held), ("told to wait", told)] {
+    let waiting = status_mib(pid, "VmRSS")? - before;
+    for (name, used) in [("READY is held", held), ("sent WAIT", waiting)] {
         report.add(
             format!("memory of {WORKERS} idle workers, {name}"),
             "MiB",

@@ -1,5 +1,5 @@
-//! How many tasks 64 workers do in a second, each of them accepted, handed out and ended on disk,
-//! and jobs in our own cells over the same HTTP, in turns.
+//! How many tasks 64 workers do in a second, each accepted, handed out and ended on disk, in turns with jobs
+//! in our own cells over the same HTTP.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{Args, disk, process};
 
 const WORKERS: usize = 64;
 
-/// How many jobs are under way: enough to have work waiting for each worker at any time.
+/// How many jobs are in flight: enough that work always waits for each worker.
 const ARRAYS: Shape = arrays(2_560);
 
 /// How many appends are synced one after the other in a round.
@@ -25,7 +25,7 @@ const SYNCS: usize = 200;
 
 const TASKS_PER_SECOND_MIN: f64 = 10_000.0;
 
-/// What the rounds have shown so far.
+/// The results so far.
 #[derive(Default)]
 struct Rounds {
     sync_ms: Vec<f64>,
@@ -65,7 +65,7 @@ pub(super) async fn measure(args: &Args, host: &Host, report: &mut Report) -> Re
 }
 
 impl Rounds {
-    /// Checks that each job has completed, and none more than once.
+    /// Checks that each job has completed exactly once.
     fn check(&self, server: &Server) -> Result<()> {
         let samples = self.singles.iter().chain(&self.arrays).chain(&self.tasks);
         let jobs: usize = samples.map(|sample| sample.jobs).sum();

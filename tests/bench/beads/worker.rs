@@ -1,5 +1,5 @@
-//! A lean worker: one connection, one task at a time, nothing between TASK and DONE. It must cost
-//! less than what it measures.
+//! A lean worker: one connection, one task at a time, nothing between TASK and DONE. It must cost less than
+//! what it measures.
 
 use std::path::Path;
 
@@ -18,15 +18,15 @@ pub(super) struct Worker {
     out: Vec<u8>,
 }
 
-/// What an orchestrator says.
+/// A message from the orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Message {
     Task(String),
     Wait,
 }
 
 #[derive(Deserialize)]
-struct Message<'a> {
+struct Line<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     issue_id: Option<&'a str>,
@@ -47,19 +47,19 @@ impl Worker {
         })
     }
 
-    /// Says that it is ready.
+    /// Reports that it is ready.
     pub(super) async fn ready(&mut self) -> Result<()> {
         self.out.extend_from_slice(self.ready.as_bytes());
         self.flush().await
     }
 
-    /// Says that a task is done.
+    /// Reports that a task is done.
     pub(super) async fn done(&mut self, issue_id: &str) -> Result<()> {
         self.add_done(issue_id);
         self.flush().await
     }
 
-    /// Says that a task is done and that it is ready, as workers do after each.
+    /// Reports that a task is done and that it is ready again, in one write.
     pub(super) async fn done_and_ready(&mut self, issue_id: &str) -> Result<()> {
         self.add_done(issue_id);
         self.ready().await
@@ -80,12 +80,12 @@ impl Worker {
     }
 
     /// Waits for the next message.
-    pub(super) async fn said(&mut self) -> Result<Said> {
+    pub(super) async fn message(&mut self) -> Result<Message> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let said = said(&self.read[..end])?;
+                let message = parse(&self.read[..end])?;
                 self.read.drain(..=end);
-                return Ok(said);
+                return Ok(message);
             }
             ensure!(self.read.len() < LINE_BYTES_MAX, "a line is too long");
             let bytes = self.stream.read_buf(&mut self.read).await?;
@@ -93,17 +93,17 @@ impl Worker {
         }
     }
 
-    /// Waits for a task and asks again as often as it is told to wait.
+    /// Waits for a task, asking again after each WAIT.
     pub(super) async fn task(&mut self) -> Result<String> {
         loop {
-            match self.said().await? {
-                Said::Task(issue_id) => return Ok(issue_id),
-                Said::Wait => self.ready().await?,
+            match self.message().await? {
+                Message::Task(issue_id) => return Ok(issue_id),
+                Message::Wait => self.ready().await?,
             }
         }
     }
 
-    /// Does one task after the other. Ends by an error alone.
+    /// Does one task after the other. Ends only with an error.
     async fn work(mut self) -> Result<()> {
         self.ready().await?;
         loop {
@@ -113,16 +113,16 @@ impl Worker {
     }
 }
 
-fn said(line: &[u8]) -> Result<Said> {
-    let message: Message<'_> = serde_json::from_slice(line).context("a message is no JSON")?;
+fn parse(line: &[u8]) -> Result<Message> {
+    let message: Line<'_> = serde_json::from_slice(line).context("a message is not valid JSON")?;
     match (message.kind, message.issue_id) {
-        ("TASK", Some(issue_id)) => Ok(Said::Task(issue_id.to_owned())),
-        ("WAIT", _) => Ok(Said::Wait),
-        (kind, _) => bail!("a worker has no use for a {kind} here"),
+        ("TASK", Some(issue_id)) => Ok(Message::Task(issue_id.to_owned())),
+        ("WAIT", _) => Ok(Message::Wait),
+        (kind, _) => bail!("unexpected {kind}"),
     }
 }
 
-/// Lets `count` workers do tasks while `load` runs.
+/// Runs `count` workers while `load` runs.
 pub(super) async fn beside<T>(
     path: &Path,
     count: usize,
@@ -143,15 +143,15 @@ pub(super) async fn beside<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Said, said};
+    use super::{Message, parse};
 
     #[test]
     fn messages_are_understood_and_others_are_errors() {
         let task = br#"{"type":"TASK","worker_id":"W1","timestamp":1.5,"issue_id":"a-1","priority":2,"title":"t"}"#;
-        assert_eq!(said(task).unwrap(), Said::Task("a-1".to_owned()));
+        assert_eq!(parse(task).unwrap(), Message::Task("a-1".to_owned()));
         let wait = br#"{"type":"WAIT","worker_id":"W1","timestamp":1.5,"wait_seconds":30}"#;
-        assert_eq!(said(wait).unwrap(), Said::Wait);
-        assert!(said(br#"{"type":"SHUTDOWN","worker_id":"W1"}"#).is_err());
-        assert!(said(b"TASK").is_err());
+        assert_eq!(parse(wait).unwrap(), Message::Wait);
+        assert!(parse(br#"{"type":"SHUTDOWN","worker_id":"W1"}"#).is_err());
+        assert!(parse(b"TASK").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Runners that hold a lease and send a heartbeat each second: what they cost the host.
+//! The cost of runners that hold a lease and send a heartbeat each second.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const RUNNERS: usize = 1_000;
 const INTERVAL: Duration = Duration::from_secs(1);
 const CORE_PERCENT_MAX: f64 = 5.0;
 
-/// How long they run before it is measured, and how long it is measured in a round.
+/// How long they run before the measurement, and how long it takes in a round.
 const SETTLE: Duration = Duration::from_secs(3);
 const SPAN: Duration = Duration::from_secs(10);
 
@@ -34,7 +34,7 @@ pub(super) async fn measure(args: &Args, stage: &Stage, report: &mut Report) -> 
         let lease = runner.lease(30).await?.context("no job has come")?;
         runner.ack(&lease).await?;
         let sent = Arc::clone(&sent);
-        // Spread over the interval, as runners are that begin at different times.
+        // Spread over the interval, like runners that start at different times.
         let share = u32::try_from(number).unwrap_or_default();
         let first = start + INTERVAL * share / 1_000;
         runners.spawn(async move {

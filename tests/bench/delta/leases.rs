@@ -1,4 +1,4 @@
-//! Jobs from lease to completion: as many as there can be, and one after the other.
+//! Jobs from lease to completion: as fast as possible, and one after the other.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ const RUNNERS: usize = 64;
 const JOBS: usize = 10_000;
 const JOBS_PER_SECOND_MIN: f64 = 5_000.0;
 
-/// How many jobs one runner executes, each after the other.
+/// How many jobs one runner executes one after the other.
 const SINGLE: usize = 200;
 
-/// How many appends with a sync are measured beside them.
+/// How many synced appends are measured for comparison.
 const SYNCS: usize = 200;
 
-/// What a job may take at one runner: so many syncs of the disk, and so long beside.
+/// The target for a job at one runner: this many disk syncs, plus this time.
 const SYNCS_MAX: f64 = 5.0;
 const BESIDE_MS_MAX: f64 = 5.0;
 
@@ -63,7 +63,7 @@ pub(super) async fn measure(args: &Args, stage: &Stage, report: &mut Report) -> 
     Ok(())
 }
 
-/// Lets all runners drain the jobs that wait, and returns how many there were in a second.
+/// Has all runners drain the waiting jobs, and returns the jobs per second.
 async fn drain(address: &str) -> Result<f64> {
     enqueue(address, JOBS).await?;
     let mut open = Vec::new();
@@ -91,8 +91,8 @@ async fn drain(address: &str) -> Result<f64> {
     Ok(count(jobs) / took.as_secs_f64())
 }
 
-/// Enqueues one job after the other for a runner that waits. Returns the median time from the request
-/// until the completion is answered, in milliseconds.
+/// Enqueues jobs one after the other for a waiting runner. Returns the median time from the request until the
+/// completion is answered, in milliseconds.
 async fn one_by_one(address: &str) -> Result<f64> {
     let mut connection = Connection::open(address).await?;
     let mut runner = Runner::open(address, 0).await?;

@@ -1,4 +1,4 @@
-//! Runners that wait for a job: what they cost, and how soon one gets a job that comes.
+//! The cost of waiting runners, and how soon one gets a new job.
 
 use std::time::{Duration, Instant};
 
@@ -19,17 +19,17 @@ const MEMORY_MIB_MAX: f64 = 10.0;
 const JOBS: usize = 300;
 const LEASE_MS_MAX: f64 = 5.0;
 
-/// Lets the host come to rest.
+/// Lets the host settle.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// How far apart jobs are.
+/// The pause between jobs.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
     eprintln!("{RUNNERS} runners that wait");
     let address = stage.server.address();
     let mut connection = Connection::open(address).await?;
-    // What the first lease of all costs is not that of those who wait.
+    // The cost of the very first lease is not that of waiting runners.
     let mut first = Runner::open(address, RUNNERS).await?;
     connection.enqueue(JOB.as_bytes()).await?;
     let lease = first.lease(30).await?.context("no job has come")?;
@@ -37,7 +37,7 @@ pub(super) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
     tokio::time::sleep(SETTLE).await;
     let memory = || status_mib(stage.server.pid(), "VmRSS");
     let before = memory()?;
-    let (leased, mut heard) = mpsc::channel(RUNNERS);
+    let (leased, mut granted) = mpsc::channel(RUNNERS);
     let mut runners = JoinSet::new();
     for number in 0..RUNNERS {
         let mut runner = Runner::open(address, number).await?;
@@ -60,7 +60,7 @@ pub(super) async fn measure(stage: &Stage, report: &mut Report) -> Result<()> {
         let start = Instant::now();
         connection.enqueue(JOB.as_bytes()).await?;
         let at = tokio::select! {
-            at = heard.recv() => at.context("all runners have ended")?,
+            at = granted.recv() => at.context("all runners have ended")?,
             Some(ended) = runners.join_next() => {
                 ended.context("a runner panicked")??;
                 continue;

@@ -1,4 +1,4 @@
-//! A runner on one connection that is kept open. It executes nothing.
+//! A runner on one persistent connection. It executes nothing.
 
 use anyhow::{Context, Result, ensure};
 use host_tests::delta::TOKEN;
@@ -29,7 +29,7 @@ impl Runner {
         })
     }
 
-    /// Asks for a lease; `None` if no job comes in time.
+    /// Requests a lease. `None` if no job comes in time.
     pub(super) async fn lease(&mut self, wait_seconds: u64) -> Result<Option<String>> {
         let ask = format!(
             r#"{{"runner_id":"{}","capabilities":["os:linux"],"wait_seconds":{wait_seconds}}}"#,
@@ -48,7 +48,7 @@ impl Runner {
     }
 
     /// Sends a message about a lease.
-    async fn tell(&mut self, path: &str, lease: &str, more: &str) -> Result<()> {
+    async fn report(&mut self, path: &str, lease: &str, more: &str) -> Result<()> {
         let message = format!(
             r#"{{"lease_id":"{lease}","runner_id":"{}"{more}}}"#,
             self.id
@@ -64,16 +64,16 @@ impl Runner {
     }
 
     pub(super) async fn ack(&mut self, lease: &str) -> Result<()> {
-        self.tell("ack-lease", lease, "").await
+        self.report("ack-lease", lease, "").await
     }
 
     pub(super) async fn heartbeat(&mut self, lease: &str) -> Result<()> {
-        self.tell("heartbeat", lease, r#","progress":{"percent":50}"#)
+        self.report("heartbeat", lease, r#","progress":{"percent":50}"#)
             .await
     }
 
     pub(super) async fn complete(&mut self, lease: &str) -> Result<()> {
-        self.tell("complete", lease, r#","status":"SUCCEEDED","exit_code":0"#)
+        self.report("complete", lease, r#","status":"SUCCEEDED","exit_code":0"#)
             .await
     }
 

@@ -29,7 +29,7 @@ const runner = await run({
   noHandleSignals: true,
   taskList: { noop: async () => {} },
 });
-// The end of a job is in the database by then, as it is when our host says so.
+// By then the end of a job is in the database, as when our host reports it.
 runner.events.on("job:complete", ({ job }) => {
   const { n } = job.payload;
   ended.push(performance.now());
@@ -60,7 +60,7 @@ function acquire() {
 const from = performance.now() + (seconds * 1000) / 4;
 const until = from + seconds * 1000;
 
-// As our own load: an array begins when so many jobs have ended, and does not wait for the rest of another.
+// Like our own load: an array begins when that many jobs have ended, without waiting for the rest of another.
 async function one() {
   const arrays = [];
   while (performance.now() < until) {

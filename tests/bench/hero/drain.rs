@@ -1,5 +1,5 @@
-//! Jobs drained from one queue while a client submits them in batches, and what plain clients do with
-//! the same commands in turns.
+//! Jobs drained from one queue while a client submits them in batches, in turns with plain clients that send
+//! the same commands.
 
 use std::time::{Duration, Instant};
 
@@ -14,22 +14,22 @@ use crate::numbers::count;
 use crate::report::{Report, Target};
 use crate::{Args, Stage, process};
 
-/// Whose jobs a worker without a host takes.
+/// The worker id of `host worker hero`.
 const ALONE: &str = "alone";
 
-/// What is drained in a round, before that for the host to get going, and how many go out at once.
+/// How many jobs are drained in a round, how many for warm-up, and how many are submitted at once.
 const JOBS: usize = 20_000;
 const SCRIPTS: usize = 4_000;
 const WARMUP_JOBS: usize = 2_000;
 const BATCH: usize = 200;
 
-/// How often `redis-benchmark` sends each command in a round.
+/// How many times `redis-benchmark` sends each command in a round.
 const PROGRAM_JOBS: usize = 20_000;
 
 /// How long the jobs of a round may take.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How often it is looked whether all have ended.
+/// How often to check that all have ended.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 const JOBS_PER_SECOND_MIN: f64 = 5_000.0;
@@ -44,7 +44,7 @@ const SAME: &str = "no-op jobs, our commands, 50 clients";
 const PIPELINED: &str = "no-op jobs, our commands pipelined";
 const DOCUMENTED: &str = "no-op jobs, redis-benchmark with the document's commands";
 
-/// What the rounds have shown so far.
+/// The results so far.
 #[derive(Default)]
 struct Rounds {
     ours: Vec<f64>,
@@ -108,7 +108,7 @@ pub(super) fn with_file(args: &Args, report: &mut Report) -> Result<()> {
 }
 
 impl Rounds {
-    /// Lets plain clients do the commands of whole jobs: of the document's worker, and of ours.
+    /// Has plain clients send the commands of whole jobs: of the document's worker, and of ours.
     fn baselines(&mut self, redis: &Redis, span: Duration) -> Result<()> {
         let workers: Vec<String> = (0..raw::CONNECTIONS)
             .map(|n| format!("raw-{n:02}"))
@@ -153,7 +153,7 @@ impl Rounds {
     }
 }
 
-/// Submits jobs and waits until each has ended once; returns how many a second that is.
+/// Submits jobs and waits until each has ended once. Returns jobs per second.
 fn drain(redis: &Redis, worker: &str, fields: &[(&str, &str)], jobs: usize) -> Result<f64> {
     let mut connection = redis.connection();
     forget(&mut connection)?;
@@ -199,11 +199,11 @@ fn check(redis: &mut Connection, jobs: usize) -> Result<()> {
                 .arg("status");
             asked.cmd("LLEN").arg(format!("hero:reply:{id}"));
         }
-        let told: Vec<redis::Value> = asked.query(redis)?;
-        for (n, told) in some.iter().zip(told.chunks(2)) {
+        let replies: Vec<redis::Value> = asked.query(redis)?;
+        for (n, found) in some.iter().zip(replies.chunks(2)) {
             let finished = redis::Value::BulkString(b"finished".to_vec());
             let right = [finished, redis::Value::Int(1)];
-            ensure!(told == right, "job {n} has not finished once: {told:?}");
+            ensure!(found == right, "job {n} has not finished once: {found:?}");
         }
     }
     Ok(())
@@ -215,7 +215,7 @@ fn forget(redis: &mut Connection) -> Result<()> {
         .context("cannot empty the Redis")
 }
 
-/// Returns the CPU time of the orchestrator, its cells and Redis.
+/// Returns the CPU time of the host, its cells and Redis.
 fn cpu_us(redis: &Redis, stage: &Stage) -> Result<[f64; 3]> {
     let host = stage.server.pid();
     Ok([

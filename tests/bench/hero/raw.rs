@@ -1,5 +1,5 @@
-//! Plain clients of Redis: many connections in one thread, each with one request per round trip, as
-//! `redis-benchmark` has them.
+//! Plain Redis clients: many connections in one thread, each with one request per round trip, like
+//! `redis-benchmark`.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use tokio::net::TcpStream;
 use super::resp::{Pipe, Template, answer_bytes};
 use crate::numbers::count;
 
-/// How many connections there are: what `redis-benchmark` has unless it is told otherwise.
+/// The number of connections, the default of `redis-benchmark`.
 pub(super) const CONNECTIONS: usize = 50;
 
-/// Sends the commands of whole jobs for `span`, `commands[n]` on the `n`th connection; returns how
-/// many jobs were done in a second.
+/// Sends the commands of whole jobs for `span`, `commands[n]` on the `n`th connection. Returns jobs per
+/// second.
 pub(super) fn rate(port: u16, commands: &[Vec<Template>], span: Duration) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -41,8 +41,8 @@ pub(super) fn rate(port: u16, commands: &[Vec<Template>], span: Duration) -> Res
     })
 }
 
-/// Lets `redis-benchmark` send each command by itself, as often as there are jobs; returns how many
-/// jobs a second that allows whose commands follow each other.
+/// Has `redis-benchmark` send each command separately, once per job. Returns the jobs per second if a job's
+/// commands follow each other.
 pub(super) fn program(port: u16, commands: &[Template], jobs: usize) -> Result<f64> {
     let mut seconds = 0.0;
     for command in commands {
@@ -59,19 +59,21 @@ pub(super) fn program(port: u16, commands: &[Template], jobs: usize) -> Result<f
             .output()
             .context("redis-benchmark is missing: install redis-tools")?;
         let text = String::from_utf8_lossy(&output.stdout);
-        seconds += 1.0 / told(&text).with_context(|| format!("redis-benchmark says {text:?}"))?;
+        seconds += 1.0
+            / requests_per_second(&text)
+                .with_context(|| format!("redis-benchmark printed {text:?}"))?;
     }
     Ok(1.0 / seconds)
 }
 
 /// Reads the requests per second: the second of eight columns, the first of which may hold anything.
-fn told(csv: &str) -> Option<f64> {
+fn requests_per_second(csv: &str) -> Option<f64> {
     let column = csv.lines().last()?.rsplit(',').nth(6)?;
     column.trim_matches('"').parse().ok()
 }
 
-/// Sends the commands of whole jobs for `span` on one connection, those of [`CONNECTIONS`] jobs at
-/// once; returns how many jobs were done in a second.
+/// Sends the commands of whole jobs for `span` on one connection, those of [`CONNECTIONS`] jobs at once.
+/// Returns jobs per second.
 pub(super) fn pipelined(port: u16, commands: &[Template], span: Duration) -> Result<f64> {
     let mut pipe = Pipe::open(port)?;
     let start = Instant::now();
@@ -106,13 +108,13 @@ async fn client(port: u16, place: usize, commands: Vec<Template>, end: Instant) 
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::requests_per_second;
 
     #[test]
     fn what_the_program_says_is_read() {
         let csv = "\"test\",\"rps\",\"a\",\"b\",\"c\",\"d\",\"e\",\"f\"\n\
                    \"SET a,b\",\"62761.51\",\"0.5\",\"0.1\",\"0.5\",\"0.7\",\"0.9\",\"1.0\"\n";
-        assert_eq!(told(csv), Some(62_761.51));
-        assert_eq!(told("Could not connect"), None);
+        assert_eq!(requests_per_second(csv), Some(62_761.51));
+        assert_eq!(requests_per_second("Could not connect"), None);
     }
 }

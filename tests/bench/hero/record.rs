@@ -1,5 +1,4 @@
-//! What is sent for one job: by a client, by a worker as the document describes it, and by ours, whose
-//! session is asked.
+//! The commands for one job: by a client, by a worker as the document describes it, and by our session.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,18 +10,18 @@ use host_core::time::Time;
 use host_tests::Redis;
 use host_tests::hero::ask;
 use host_wires::hero::{Answered, Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
-use host_wires::kit::stream::Moment;
+use host_wires::kit::session::Moment;
 use redis::Connection;
 
 use super::resp::{ID, Pipe, Template};
 
-/// How many turns a job may take.
+/// The most turns of a job.
 const TURNS_MAX: usize = 100;
 
-/// What a worker answers for a job that does nothing.
+/// A worker's result for a no-op job.
 const OUTPUT: &str = "null";
 
-/// Returns what a client sends for one job with these fields besides those that all have.
+/// Returns a client's commands for one job, with these fields besides the common ones.
 pub(super) fn client(worker: &str, fields: &[(&str, &str)]) -> Vec<Template> {
     let (key, queue) = (
         format!("hero:job:{ID}"),
@@ -38,7 +37,7 @@ pub(super) fn client(worker: &str, fields: &[(&str, &str)]) -> Vec<Template> {
     vec![Template::new(&store), Template::new(&["LPUSH", &queue, ID])]
 }
 
-/// Returns what the document's worker sends for one job, its pop without waiting.
+/// Returns the document's worker's commands for one job, with a pop that does not wait.
 pub(super) fn documented(worker: &str) -> Vec<Template> {
     let (key, queue) = (
         format!("hero:job:{ID}"),
@@ -63,8 +62,8 @@ pub(super) fn documented(worker: &str) -> Vec<Template> {
     ]
 }
 
-/// Returns what our worker sends for one job: all that names the job or brings it. The job's own
-/// commands are done on the way.
+/// Returns our worker's commands for one job: all that name the job or fetch it. The client's commands for
+/// the job are executed meanwhile.
 pub(super) fn ours(redis: &Redis, worker: &str, fields: &[(&str, &str)]) -> Result<Vec<Template>> {
     let mut pipe = Pipe::open(redis.port())?;
     pipe.send(&client(worker, fields), [0])?;
@@ -130,7 +129,7 @@ impl Recorder {
         value
     }
 
-    /// Returns a command's words as a driver sends them that has loaded the scripts.
+    /// Returns a command's words as sent by a driver that has loaded the scripts.
     fn words(&mut self, command: &Command) -> Vec<Vec<u8>> {
         match command {
             Command::Plain(words) => words.clone(),

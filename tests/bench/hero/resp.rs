@@ -1,15 +1,15 @@
-//! Commands as the bytes that go to Redis, with places for ids, and answers as far as it must be known
-//! where they end. It must cost less than what it measures.
+//! Encodes commands for Redis with placeholders for ids, and finds the end of answers. It must cost less than
+//! what it measures.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use anyhow::{Context, Result, bail};
 
-/// Stands in commands for the id of a job.
+/// The placeholder for the id of a job.
 pub(super) const ID: &str = "5d2b8a1c-0000-4000-8000-000000000000";
 
-/// How many of its last characters are a number.
+/// How many of its last characters are the number.
 const DIGITS: usize = 12;
 
 /// One command, to be sent for any job.
@@ -26,7 +26,7 @@ pub(super) fn id(n: usize) -> String {
 }
 
 impl Template {
-    /// Makes a command of words, each of which may hold [`ID`].
+    /// Makes a command from words, each of which may contain [`ID`].
     pub(super) fn new(words: &[impl AsRef<[u8]>]) -> Self {
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
         for word in words.iter().map(AsRef::as_ref) {
@@ -41,7 +41,7 @@ impl Template {
         Self { bytes, ids, words }
     }
 
-    /// Returns its words as `redis-benchmark` takes them, which makes numbers of as many digits.
+    /// Returns its words for `redis-benchmark`, which generates numbers of the same length.
     pub(super) fn for_program(&self) -> Vec<String> {
         let words = self.words.iter().map(|word| String::from_utf8_lossy(word));
         let number = &ID[ID.len() - DIGITS..];
@@ -50,7 +50,7 @@ impl Template {
             .collect()
     }
 
-    /// Adds the command for the `n`th job to what is to be sent.
+    /// Appends the command for the `n`th job to the output.
     pub(super) fn write(&self, n: usize, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
@@ -61,7 +61,7 @@ impl Template {
     }
 }
 
-/// Returns where the first answer ends, if all of it is there. An error of Redis is one here.
+/// Returns where the first answer ends, if it is complete. An error from Redis is an error here.
 pub(super) fn answer_bytes(bytes: &[u8]) -> Result<Option<usize>> {
     let Some(line) = bytes.windows(2).position(|pair| pair == b"\r\n") else {
         return Ok(None);
@@ -89,7 +89,7 @@ pub(super) fn answer_bytes(bytes: &[u8]) -> Result<Option<usize>> {
     }
 }
 
-/// A connection on which many commands go out at once.
+/// A connection that sends many commands at once.
 pub(super) struct Pipe {
     stream: TcpStream,
     out: Vec<u8>,

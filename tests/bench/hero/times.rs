@@ -1,5 +1,5 @@
-//! How soon an idle host has started a job, how soon its sender is answered, and how soon a script that
-//! loops for ever has ended once a stop is asked for.
+//! How soon an idle host starts a job, how soon its sender gets the answer, and how soon an endless script
+//! ends after a stop request.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::report::{Report, Target};
 /// How many jobs are started one by one.
 const PICKUPS: usize = 200;
 
-/// How long the host is left alone before each job, and a script before it is stopped: not a multiple
-/// of anything that the host does at intervals.
+/// How long the host idles before each job, and a script runs before its stop: not a multiple of any of the
+/// host's intervals.
 const PAUSE: Duration = Duration::from_millis(23);
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -83,7 +83,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// Submits a job, whose id is pushed when all else is there; returns its number and that instant.
+    /// Submits a job, whose id is pushed last. Returns its number and the instant of the push.
     fn submit(&mut self, fields: &[(&str, &str)]) -> Result<(usize, Instant)> {
         std::thread::park_timeout(PAUSE);
         self.jobs += 1;
@@ -96,7 +96,7 @@ impl Turns {
         Ok((n, start))
     }
 
-    /// Measures until the job's status is not the sender's any more.
+    /// Measures until the job's status changes.
     fn pickup(&mut self) -> Result<f64> {
         let (n, start) = self.submit(&[("handler", "noop"), ("script", "{}")])?;
         let status = self.until(n, |status| status != "dispatched")?;
@@ -131,7 +131,7 @@ impl Turns {
         Ok(ms(start.elapsed()))
     }
 
-    /// Reads the status again and again until it is as it should be; returns it.
+    /// Polls the status until it is as expected, and returns it.
     fn until(&mut self, n: usize, is_right: impl Fn(&str) -> bool) -> Result<String> {
         let (key, start) = (format!("hero:job:{}", id(n)), Instant::now());
         loop {

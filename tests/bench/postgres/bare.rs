@@ -1,12 +1,12 @@
-//! What the server does for the bare statements of a queue: in one transaction a batch is completed, as many
-//! jobs are inserted and as many are claimed, sent together, by `pgbench` over one connection.
+//! The bare statements of a queue: one transaction completes a batch, inserts as many jobs and claims as
+//! many, sent together, by `pgbench` over one connection.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use host_tests::Cluster;
 
-/// The table, as small as that of a queue can be. A job has the size of a no-op's row and its params.
+/// A minimal table for a queue. A job has the size of a no-op's row and its params.
 const TABLE: &str = "
 DROP TABLE IF EXISTS bare;
 CREATE TABLE bare (
@@ -32,10 +32,10 @@ COMMIT;
 \endpipeline
 "#;
 
-/// Returns how many jobs the server moves through all three in a second.
+/// Returns how many jobs per second the server moves through all three.
 pub(crate) fn rate(cluster: &Cluster, batch: f64, span: Duration) -> Result<f64> {
     ensure!(
-        cluster.tell(TABLE),
+        cluster.execute(TABLE),
         "cannot make the table of the bare statements"
     );
     let script = tempfile::NamedTempFile::new().context("cannot make a file")?;
@@ -54,12 +54,12 @@ pub(crate) fn rate(cluster: &Cluster, batch: f64, span: Duration) -> Result<f64>
     pgbench.arg("--time").arg(span.as_secs().max(1).to_string());
     pgbench.arg("--define").arg(format!("batch={batch}"));
     pgbench.arg("--file").arg(script.path()).arg("postgres");
-    // What the host asks of the planner: otherwise the server reads the whole table again and again.
+    // The host's planner settings: otherwise the server scans the whole table again and again.
     pgbench.env("PGOPTIONS", "-c enable_seqscan=off -c jit=off");
-    let said = pgbench.output().context("cannot start pgbench")?;
-    let text = String::from_utf8_lossy(&said.stdout);
+    let message = pgbench.output().context("cannot start pgbench")?;
+    let text = String::from_utf8_lossy(&message.stdout);
     let tps = text.lines().find_map(|line| line.strip_prefix("tps = "));
     let tps = tps.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
-    let tps = tps.with_context(|| String::from_utf8_lossy(&said.stderr).into_owned())?;
+    let tps = tps.with_context(|| String::from_utf8_lossy(&message.stderr).into_owned())?;
     Ok(tps * batch)
 }

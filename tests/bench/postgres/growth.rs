@@ -1,6 +1,6 @@
-//! What a long load leaves behind: dead rows and the sizes of tables with their indexes, after each round. Jobs
-//! are removed soon after they have ended. A host that keeps up with its garbage has the same of all after the
-//! last round as after the first ones.
+//! What a long load leaves behind: dead rows and the sizes of tables with their indexes, after each round.
+//! Jobs are removed soon after they have ended. If the host keeps up with its garbage, the last round looks
+//! like the first ones.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::rounds::single;
 
 const SCHEMA: &str = "growth";
 
-/// How long jobs are kept that have ended, in seconds.
+/// How long ended jobs are kept, in seconds.
 const RETENTION_SECONDS: u64 = 300;
 
-/// A load beside which garbage can be collected, on a machine of two cores too.
+/// A load that leaves time to collect garbage, even on two cores.
 const IN_FLIGHT: usize = 16;
 
-/// The tables whose rows come and go, and those that jobs which have ended stay in.
+/// The tables whose rows come and go, and those of ended jobs.
 const BUSY: &[&str] = &[
     "host_live",
     "host_log",
@@ -33,7 +33,7 @@ const KEPT: &[&str] = &["host_ended", "host_payloads", "host_attempts"];
 
 const MIB: f64 = 1_048_576.0;
 
-/// Adds a column up for some tables.
+/// Sums a column over some tables.
 fn sum(cluster: &Cluster, column: &str, tables: &[&str]) -> Result<f64> {
     let tables = tables.join("', '");
     let sql = format!(

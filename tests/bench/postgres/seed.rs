@@ -1,5 +1,5 @@
-//! Fills a store with jobs that wait and jobs that have ended: two jobs that a host has made are copied in
-//! the database, each with an id of its own.
+//! Fills a store with waiting and ended jobs: two jobs from a host are copied in the database, each copy with
+//! an id of its own.
 
 use anyhow::{Result, ensure};
 use host_tests::Cluster;
@@ -9,7 +9,7 @@ use crate::Stage;
 
 const QUEUE: &str = "waiting";
 
-/// Copies the only job of a queue in a table. The record of a job has its id from the third byte on.
+/// Copies the only job of a queue in a table. The id is at the third byte of a job's record.
 fn copies(table: &str, state: u8, jobs: usize) -> String {
     format!(
         "CREATE TEMP TABLE new ON COMMIT DROP AS \
@@ -27,7 +27,7 @@ fn copies(table: &str, state: u8, jobs: usize) -> String {
     )
 }
 
-/// Makes the jobs, and ends the host, which made the first of them.
+/// Makes the jobs, and ends the host that made the first of them.
 pub(crate) fn fill(cluster: &Cluster, stage: Stage, waiting: usize, ended: usize) -> Result<()> {
     let client = stage.server.client();
     let job = json!({"handler": "noop", "params": {"n": 12345}, "queue": QUEUE});
@@ -39,14 +39,14 @@ pub(crate) fn fill(cluster: &Cluster, stage: Stage, waiting: usize, ended: usize
     for (table, state, jobs) in [("host_live", 2, waiting), ("host_ended", 5, ended)] {
         let sql = copies(table, state, jobs);
         let sql = format!("SET search_path = seeded; BEGIN; {sql} COMMIT;");
-        ensure!(cluster.tell(&sql), "cannot fill {table}");
+        ensure!(cluster.execute(&sql), "cannot fill {table}");
     }
     let tables = "host_live, host_ended, host_payloads, host_counts";
     ensure!(
-        cluster.tell(&format!(
+        cluster.execute(&format!(
             "SET search_path = seeded; VACUUM ANALYZE {tables}; CHECKPOINT"
         )),
-        "cannot look over what was filled"
+        "cannot analyze the new rows"
     );
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Bare round trips of frames on one connection: our worker and the runner that RRQ has as its
-//! example, driven by the same client in turns.
+//! Bare round trips of frames on one connection: our worker and RRQ's example runner, driven by the same
+//! client in turns.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -24,10 +24,10 @@ const DEPTHS: [(usize, &str, Option<f64>); 3] = [
     (64, "64 in flight", None),
 ];
 
-/// Stands in requests for their ids, which have as many digits.
+/// The placeholder for ids in requests, of the same length.
 const ID: &str = "000000000000";
 
-/// How long each request may take, as orchestrators say: none comes near it.
+/// The time limit in each request, which none comes near.
 const BUDGET_MS: u64 = 3_600_000;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -112,7 +112,7 @@ impl Client {
         })
     }
 
-    /// Keeps `in_flight` requests in flight for `span`; returns how many succeeded in a second.
+    /// Keeps `in_flight` requests in flight for `span`. Returns successes per second.
     pub(super) fn rate(&mut self, in_flight: usize, span: Duration) -> Result<f64> {
         let start = Instant::now();
         let (mut done, mut busy, mut missing) = (0, 0, 0);
@@ -148,7 +148,7 @@ impl Client {
         self.out.extend_from_slice(&self.request);
     }
 
-    /// Waits for some answers; returns how many say success and how many that there is no room.
+    /// Waits for some answers. Returns how many succeeded and how many were busy.
     fn answers(&mut self) -> Result<(usize, usize)> {
         let (mut succeeded, mut refused) = (0, 0);
         while succeeded + refused == 0 {
@@ -163,7 +163,7 @@ impl Client {
                     break;
                 }
                 let message: Message<'_> = serde_json::from_slice(&self.read[at + 4..end])
-                    .context("an answer is not what the document says")?;
+                    .context("an answer does not match the document")?;
                 match message.payload {
                     Response {
                         status: "success", ..

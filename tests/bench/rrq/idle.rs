@@ -1,4 +1,4 @@
-//! What connections cost that have been used once and are then left alone.
+//! The cost of idle connections that have been used once.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ const MEMORY_MIB_MAX: f64 = 10.0;
 /// Long enough for a round trip.
 const ONCE: Duration = Duration::from_millis(1);
 
-/// Lets the listener come to rest.
+/// Lets the listener settle.
 const SETTLE: Duration = Duration::from_secs(1);
 
 pub(super) async fn measure(report: &mut Report) -> Result<()> {
     eprintln!("{CONNECTIONS} idle connections");
     let stage = Stage::start()?;
     let address = stage.server.rrq_address();
-    // What the first requests of all cost is not theirs.
+    // The cost of the very first requests is not theirs.
     tokio::task::block_in_place(|| Client::open(address, OURS)?.rate(8, SETTLE))?;
     tokio::time::sleep(SETTLE).await;
     let before = status_mib(stage.server.pid(), "VmRSS")?;

@@ -11,8 +11,8 @@ use crate::report::{Report, Target};
 use crate::rounds::single;
 use crate::{Args, Stage, load};
 
-/// How many jobs wait for an orchestrator at once, how often in a round, how many before that for it to
-/// get going, and how many follow one by one.
+/// How many jobs an orchestrator gets at once, how often in a round, how many for warm-up, and how many
+/// follow one by one.
 const JOBS: usize = 8_000;
 const TIMES: usize = 3;
 const WARMUP_JOBS: usize = 1_000;
@@ -25,7 +25,7 @@ const WITH_OURS: &str = "RRQ with host worker";
 const BEST: &str = "RRQ at its best";
 const HOST: &str = "host, durable";
 
-/// What the rounds have shown so far: rates and median times.
+/// The results so far: rates and median times.
 #[derive(Default)]
 struct Shown {
     rates: Vec<f64>,
@@ -61,7 +61,7 @@ pub(super) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         report.add(name, "jobs/s", shown.rates, None);
         report.add(p50(name), "ms", shown.p50s, None);
     }
-    // Without a target: it depends on where the machine runs which thread.
+    // Without a target: it depends on which core runs which thread.
     report.ratio("as a runner: ours to theirs", WITH_OURS, WITH_THEIRS, None);
     let orchestrator = Target::AtLeast(HOST_RATIO_MIN);
     report.ratio("host to RRQ at its best", HOST, BEST, orchestrator);

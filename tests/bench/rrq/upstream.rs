@@ -1,5 +1,4 @@
-//! RRQ's own programs: its example of a runner, and its orchestrator on a Redis of its own, set up to
-//! be as fast as it can.
+//! RRQ's own programs: its example runner, and its orchestrator on its own Redis, tuned for speed.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -17,7 +16,7 @@ use crate::numbers::{count, ms};
 
 const RELEASE: &str = "0.11.1";
 
-/// Its best settings: how many processes, how many requests in each, and how often it looks for jobs.
+/// Its best settings: processes, requests per process, and the polling interval.
 const POOL_SIZE: u16 = 4;
 const IN_FLIGHT_MAX: u16 = 64;
 const POLL_SECONDS: f64 = 0.001;
@@ -25,19 +24,19 @@ const POLL_SECONDS: f64 = 0.001;
 const QUEUE: &str = "rrq:queue:default";
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// How often is looked whether all jobs are done.
+/// How often to check that all jobs are done.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-/// How many commands for Redis are sent at once.
+/// How many Redis commands are sent at once.
 const PIPELINE: usize = 1_000;
 
-/// RRQ's example of a runner; it is killed when this is dropped.
+/// RRQ's example runner. It is killed when dropped.
 pub(super) struct SocketRunner {
     child: Child,
     address: String,
 }
 
-/// Whose runner an orchestrator launches.
+/// The runner that an orchestrator launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Runner {
     Ours,
@@ -87,7 +86,7 @@ impl Runner {
         match self {
             Self::Ours => {
                 let mut command = worker::command();
-                // As many cells as the pool has processes: each has a core's share of them.
+                // As many cells as the pool has processes, so that each has its share of the cores.
                 command.extend(["--cells".to_owned(), "1".to_owned()]);
                 command
             }
@@ -126,7 +125,7 @@ impl Orchestrator {
         })
     }
 
-    /// Lets `jobs` become due at once, and returns how many are done in a second.
+    /// Makes `jobs` due at once, and returns how many are done per second.
     pub(super) async fn rate(&mut self, jobs: usize) -> Result<f64> {
         let ids = self.prepare(jobs)?;
         let start = Instant::now();
@@ -140,15 +139,15 @@ impl Orchestrator {
         Ok(count(jobs) / took.as_secs_f64())
     }
 
-    /// Runs `jobs` one after the other; returns how long each took from before it was enqueued until
-    /// its end was heard as RRQ's clients hear it, in milliseconds.
+    /// Runs `jobs` one after the other. Returns the milliseconds from before the enqueue until RRQ's clients
+    /// see the end.
     pub(super) fn latencies(&mut self, jobs: usize) -> Result<Vec<f64>> {
         let mut times = Vec::with_capacity(jobs);
         for _ in 0..jobs {
             let start = Instant::now();
             let ids = self.prepare(1)?;
             self.make_due(&ids)?;
-            let heard: redis::Value = redis::cmd("XREAD")
+            let events: redis::Value = redis::cmd("XREAD")
                 .arg("BLOCK")
                 .arg(PATIENCE.as_millis())
                 .arg("STREAMS")
@@ -156,13 +155,13 @@ impl Orchestrator {
                 .arg("0")
                 .query(&mut self.connection)?;
             times.push(ms(start.elapsed()));
-            ensure!(heard != redis::Value::Nil, "rrq is stuck: {}", self.log());
+            ensure!(events != redis::Value::Nil, "rrq is stuck: {}", self.log());
             self.check(&ids)?;
         }
         Ok(times)
     }
 
-    /// Writes jobs as RRQ's producer does, but for the queue; returns their ids.
+    /// Writes jobs as RRQ's producer does, without the queue. Returns their ids.
     fn prepare(&mut self, jobs: usize) -> Result<Vec<String>> {
         let first = self.jobs;
         self.jobs += jobs;
@@ -200,7 +199,7 @@ impl Orchestrator {
         Ok(self.connection.zadd_multiple(QUEUE, &entries)?)
     }
 
-    /// Tells whether neither the queue nor the orchestrator has a job.
+    /// Returns whether neither the queue nor the orchestrator has a job.
     fn are_done(&mut self, ids: &[String]) -> Result<bool> {
         let worker: Option<String> = self.connection.hget(key(&ids[0]), "worker_id")?;
         let Some(worker) = worker else {
@@ -214,7 +213,7 @@ impl Orchestrator {
         Ok(waiting + active == 0)
     }
 
-    /// Makes sure that every job has succeeded.
+    /// Checks that every job has succeeded.
     fn check(&mut self, ids: &[String]) -> Result<()> {
         for ids in ids.chunks(PIPELINE) {
             let mut pipe = redis::pipe();

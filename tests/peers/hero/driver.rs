@@ -13,7 +13,7 @@ use host_wires::hero::{
     Answered, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value,
     Worker, WorkerAct, WorkerConfig,
 };
-use host_wires::kit::stream::Moment;
+use host_wires::kit::session::Moment;
 use redis::Connection;
 
 /// Returns the time.

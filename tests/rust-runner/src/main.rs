@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     registry.register("context", |request| async move {
         let context = &request.context;
-        let told = json!({
+        let context_seen = json!({
             "job_id": request.job_id,
             "attempt": context.attempt,
             "queue_name": context.queue_name,
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "params": request.params,
             "process": std::process::id(),
         });
-        success(&request, told)
+        success(&request, context_seen)
     });
     registry.register("fail", |request| async move {
         let mut outcome = ExecutionOutcome::error(

@@ -13,17 +13,17 @@ use crate::cargo::{output, run, target_dir};
 /// Two versions, the second of which upgrades the first.
 const VERSIONS: [&str; 2] = ["0.0.1", "0.0.2"];
 
-/// What an operator writes into the configuration, which an upgrade must keep.
+/// A configuration that an operator has changed, which an upgrade must keep.
 const CHANGED: &str = "# changed\ndata = \"/var/lib/host\"\n";
 
 /// Checks the package and the tarball.
 pub(crate) fn check() -> Result<()> {
     if output(Command::new("id").arg("--user"))?.trim() != "0" {
-        eprintln!("packages are installed by root alone: skipped");
+        eprintln!("installing packages needs root; skipped");
         return Ok(());
     }
     let work = empty(&target_dir().join("dist-check"))?;
-    // What a debugger needs would be copied six times.
+    // Strip it, because debug information would be copied six times.
     let program = work.join("stripped");
     run(Command::new("strip")
         .args(["--strip-debug", "-o"])
@@ -76,11 +76,11 @@ pub(crate) fn check() -> Result<()> {
     root.dpkg(&["--remove"], Path::new("host"))?;
     ensure!(
         !host.exists(),
-        "the program stays after its package was removed"
+        "the program remains after its package was removed"
     );
     ensure!(config.exists(), "the configuration goes only with --purge");
     root.dpkg(&["--purge"], Path::new("host"))?;
-    ensure!(!config.exists(), "the configuration stays after a purge");
+    ensure!(!config.exists(), "the configuration remains after a purge");
     let store = root.path("var/lib/host/host.db");
     ensure!(store.exists(), "a purge removed the jobs");
     std::fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
@@ -104,7 +104,7 @@ fn finds_the_sdk(host: &Path, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A folder that is the root of a system with Debian's list of packages.
+/// A folder that serves as the root of a system, with Debian's package database.
 struct Root(PathBuf);
 
 impl Root {
@@ -126,7 +126,7 @@ impl Root {
         self.0.join(below)
     }
 
-    /// Runs dpkg on this root. What packages depend on is that of the machine.
+    /// Runs dpkg on this root. Dependencies come from the machine.
     fn dpkg(&self, args: &[&str], package: &Path) -> Result<()> {
         run(Command::new("dpkg")
             .arg(format!("--root={}", self.0.display()))
@@ -180,7 +180,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended if it was stopped.
+        // It may have ended already.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }

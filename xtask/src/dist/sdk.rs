@@ -14,10 +14,10 @@ const CRATES: [(&str, &str); 2] = [
     ("host-guest-sdk-macros", "guest-sdk/macros"),
 ];
 
-/// How the SDK depends on its macros in what cargo packages, where no path is left.
+/// The SDK's dependency on its macros in cargo's package, which has no path.
 const DEPENDENCY: &str = "[dependencies.host-guest-sdk-macros]\n";
 
-/// Puts what would be published of the SDK into the folder `guest-sdk` in `to`.
+/// Puts the publishable files of the SDK into the folder `guest-sdk` in `to`.
 pub(super) fn install(work: &Path, to: &Path) -> Result<()> {
     let packaged = empty(&work.join("crates"))?;
     let mut package = cargo(&["package", "--no-verify", "--allow-dirty", "--quiet"]);
@@ -39,7 +39,7 @@ pub(super) fn install(work: &Path, to: &Path) -> Result<()> {
     let text = read(&manifest)?;
     ensure!(
         text.contains(DEPENDENCY),
-        "the SDK does not need its macros"
+        "the SDK does not depend on its macros"
     );
     let found = format!("{DEPENDENCY}path = \"macros\"\n");
     write(&manifest, &text.replace(DEPENDENCY, &found))?;

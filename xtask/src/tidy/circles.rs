@@ -1,6 +1,6 @@
-//! No circles between the modules of a crate: of two modules below the same parent, at most one
-//! uses the other, also through others. A parent and its children may use each other. Reads the
-//! paths that begin with `crate`, `super` or `self`; items that a parent re-exports count as its.
+//! No circles between the modules of a crate: of two modules below the same parent, at most one uses the
+//! other, even indirectly. A parent and its children may use each other. Reads the paths that begin with
+//! `crate`, `super` or `self`; items that a parent re-exports count as its.
 
 mod paths;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::files;
 
-/// Where a module is in its crate; empty for the root.
+/// The path of a module in its crate; empty for the root.
 type Module = Vec<String>;
 
 /// A module below a parent, and those below the same parent that it or its children use, each with
@@ -82,7 +82,7 @@ fn uses(modules: &BTreeMap<&Module, &str>) -> BTreeMap<Module, Uses> {
     all
 }
 
-/// Returns all modules that `from` uses, also through others.
+/// Returns all modules that `from` uses, even indirectly.
 fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut left: Vec<&str> = uses.get(from).into_iter().flatten().map(key).collect();
@@ -132,7 +132,7 @@ fn modules_use_each_other_in_one_direction() {
     }
     assert!(
         found.is_empty(),
-        "modules go in circles; move what both need below both:\n{}",
+        "modules use each other in circles; move what both need below both:\n{}",
         found.join("\n")
     );
 }

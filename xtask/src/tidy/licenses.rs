@@ -6,7 +6,7 @@ use crate::cargo::{cargo, output, root};
 
 const BANNED: &[&str] = &["openssl", "openssl-sys", "native-tls"];
 
-/// Reads the list between `allow = [` and `]` of `deny.toml`, so that it has one home.
+/// Reads the list between `allow = [` and `]` of `deny.toml`, its only home.
 fn allowed() -> Vec<String> {
     let deny = std::fs::read_to_string(root().join("deny.toml")).unwrap();
     let list = deny
@@ -22,7 +22,7 @@ fn allowed() -> Vec<String> {
         .collect()
 }
 
-/// Tells whether an SPDX expression of `OR`, `AND` and parentheses can be met by `allowed`.
+/// Returns whether `allowed` satisfies an SPDX expression of `OR`, `AND` and parentheses.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let flat = expression.replace(['(', ')'], " ").replace('/', " OR ");
     flat.split(" AND ").all(|all| {

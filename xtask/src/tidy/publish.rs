@@ -1,4 +1,4 @@
-//! The crates that others depend on can be published: what cargo would send is complete.
+//! The crates that others depend on can be published: cargo's package is complete.
 
 use crate::cargo::{cargo, output};
 

@@ -3,11 +3,11 @@
 use super::files;
 use crate::cargo::root;
 
-/// The part of the document whose points are promises.
+/// The section of the document whose points are promises.
 const BEGIN: &str = "## What is protected";
 const END: &str = "## What is not protected";
 
-/// Returns the promises: each point with the names behind it in backquotes and parentheses.
+/// Returns the promises: each point with the names after it, in backquotes and parentheses.
 fn promises(text: &str) -> Vec<(String, Vec<String>)> {
     let from = text.find(BEGIN).expect("the document has promises");
     let to = text.find(END).expect("the promises end");

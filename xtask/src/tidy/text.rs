@@ -1,11 +1,11 @@
-//! What every source file looks like: a head that says its duty, a bounded size, and words.
+//! What every source file must have: a header that states its duty, a bounded size, and proper words.
 
 use super::files;
 use crate::cargo::root;
 
 const LINES_MAX: usize = 600;
 
-/// Words that say nothing about what a module holds.
+/// Words that do not tell what a module holds.
 const MODULE_NAMES_BANNED: &[&str] = &[
     "util", "utils", "common", "helper", "helpers", "types", "misc",
 ];
@@ -25,7 +25,7 @@ fn each_source_file_says_its_duty_and_stays_small() {
         let shown = path.display();
         assert!(
             text.starts_with("//!"),
-            "{shown} does not begin with `//!` and its duty"
+            "{shown} must begin with `//!` and its duty"
         );
         let lines = text.lines().count();
         assert!(
@@ -35,7 +35,7 @@ fn each_source_file_says_its_duty_and_stays_small() {
         let stem = path.file_stem().unwrap().to_string_lossy();
         assert!(
             !MODULE_NAMES_BANNED.contains(&&*stem),
-            "{shown} is named after nothing it does"
+            "{shown}: name the module after what it does"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! A wire is a folder and a line: its name stands in its folder, in the list of wires, in tests and
-//! in documents, and nowhere else.
+//! A wire is a folder and a line: its name occurs in its folder, in the list of wires, in tests and in
+//! documents, and nowhere else.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ const FOLDER: &str = "host/wires/src";
 /// The list of wires.
 const LIST: &str = "host/wires/src/lib.rs";
 
-/// A wire for tests alone, whose name is an ordinary word.
+/// A wire for tests only, whose name is an ordinary word.
 const SAMPLE: &str = "sample";
 
-/// Where the names are looked for.
+/// Where to search for the names.
 const SEARCHED: &[&str] = &["host/", "guest-sdk/", "xtask/src/"];
 
 /// Files that must name a wire, and why.
 const EXCEPTIONS: &[(&str, &str)] = &[
     (
         "xtask/src/peers.rs",
-        "it installs the programs of other projects that tests speak to",
+        "it installs the programs of other projects for tests",
     ),
     (
         "xtask/src/bench.rs",
@@ -38,7 +38,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the names of all wires, small.
+/// Returns the names of all wires, in lower case.
 fn wires() -> Vec<String> {
     let folders = std::fs::read_dir(root().join(FOLDER)).unwrap();
     let folders = folders.map(|folder| folder.unwrap());
@@ -49,7 +49,7 @@ fn wires() -> Vec<String> {
         .collect()
 }
 
-/// Cuts a line into words, small: `HeroJob`, `HERO_OFF` and `hero-worker` begin with `hero`.
+/// Splits a line into words, in lower case: `HeroJob`, `HERO_OFF` and `hero-worker` begin with `hero`.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -115,7 +115,7 @@ fn exceptions_are_needed() {
         words.any(|word| wires.contains(&word))
     };
     for (path, why) in EXCEPTIONS {
-        assert!(needed(path), "{path} names no wire any more ({why})");
+        assert!(needed(path), "{path} no longer names a wire ({why})");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The system calls that a child process may make. The list is what children were seen to call in the
-//! tests, and what the functions that they use call in rarer cases. Any other call ends the process.
+//! The system calls that a child process may make. The list has what children call in the tests, and what the
+//! same functions call in rarer cases. Any other call ends the process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use seccompiler::{
     SeccompRule,
 };
 
-/// Memory, threads, time, signals of the process itself, and what is open already.
+/// Memory, threads, time, signals of the process itself, and descriptors that are already open.
 const BASE: &[libc::c_long] = &[
     libc::SYS_brk,
     libc::SYS_clone3,
@@ -48,8 +48,8 @@ const BASE: &[libc::c_long] = &[
     libc::SYS_poll,
 ];
 
-/// Opening paths and looking at them. The kernel does so only below granted directories, where Landlock
-/// decides; else a handler answers.
+/// Opening and examining paths. Landlock allows that only below granted directories; elsewhere a handler
+/// answers.
 const PATHS: &[libc::c_long] = &[
     libc::SYS_newfstatat,
     libc::SYS_openat,
@@ -86,7 +86,7 @@ const TALK: &[libc::c_long] = &[
 /// Keeping an open file.
 const KEEP: &[libc::c_long] = &[libc::SYS_fdatasync, libc::SYS_fsync];
 
-/// `ioctl` with these requests: not to block, and which pages a guest has written to.
+/// `ioctl` with these requests: non-blocking mode, and which pages a guest has written to.
 const IOCTLS: [u64; 2] = [0x5421, 0xc060_6610];
 
 /// `prctl` with these requests: names of threads and of memory, and the auxiliary vector.
@@ -105,7 +105,7 @@ const FCNTLS: [i32; 5] = [
 /// The only domain of `socketpair`.
 const UNIX: u64 = 1;
 
-/// What of the type of `socketpair` is not flags.
+/// The bits of `socketpair`'s type that are not flags.
 const SOCKET_TYPE: u64 = 0xf;
 
 /// The only type of `socketpair`. A pair of datagrams could send to any socket that has a path.
@@ -128,7 +128,7 @@ pub(super) enum Calls {
 }
 
 impl Calls {
-    /// Leaves this process these calls.
+    /// Leaves this process only these calls.
     pub(super) fn allow(self) -> io::Result<()> {
         super::opened::answer()?;
         match self {
@@ -147,7 +147,7 @@ fn refused_paths() -> Rules {
     PATHS.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-/// The calls that open a path which begins at the root or here, and not in a granted directory.
+/// The calls that open a path relative to the root or the working directory, not to a granted directory.
 fn refused_from_here() -> io::Result<Rules> {
     let from_here = || rule(&[(0, SeccompCmpOp::Eq, HERE)]);
     Ok(BTreeMap::from([
@@ -163,7 +163,7 @@ fn allow(lists: &[&[libc::c_long]], refused: &Rules) -> io::Result<()> {
     let calls = lists.iter().flat_map(|list| list.iter());
     let mut rules: Rules = calls.map(|call| (*call, Vec::new())).collect();
     let own = u64::from(std::process::id());
-    // With this flag it makes a thread, without it a process.
+    // With this flag the call makes a thread, without it a process.
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
     rules.insert(
         libc::SYS_clone,
@@ -189,17 +189,17 @@ fn allow(lists: &[&[libc::c_long]], refused: &Rules) -> io::Result<()> {
     ] {
         rules.insert(call, vec![rule(&[(0, SeccompCmpOp::Le, CLOCK_MAX)])?]);
     }
-    // Sends to whom the socket is connected with, and names nobody.
+    // Only to the peer of a connected socket, without an address.
     if let Some(sends) = rules.get_mut(&libc::SYS_sendto) {
         sends.push(rule(&[(4, SeccompCmpOp::Eq, 0)])?);
     }
-    // Reads its own limits: of this process, and without new values.
+    // Only reads, and only the limits of this process.
     let (own_limits, no_new) = ((0, SeccompCmpOp::Eq, 0), (2, SeccompCmpOp::Eq, 0));
     rules.insert(libc::SYS_prlimit64, vec![rule(&[own_limits, no_new])?]);
     rules.insert(libc::SYS_ioctl, one_of(1, &IOCTLS)?);
     rules.insert(libc::SYS_prctl, one_of(0, &PRCTLS)?);
-    // The flags of `clone3` are behind a pointer, which a filter cannot follow. If it fails with ENOSYS,
-    // libc uses `clone`. It also asks for the cores of single threads, and goes on without them.
+    // The flags of `clone3` are behind a pointer, which a filter cannot follow. If it fails with ENOSYS, libc
+    // uses `clone`. libc also asks for the cores of single threads, and does without.
     let cores_of_others = rule(&[(0, SeccompCmpOp::Ne, 0)])?;
     install(
         BTreeMap::from([
@@ -210,7 +210,7 @@ fn allow(lists: &[&[libc::c_long]], refused: &Rules) -> io::Result<()> {
         SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
     )?;
     install(refused.clone(), SeccompAction::Allow, SeccompAction::Trap)?;
-    // The last, because it allows no other filter.
+    // Last, because it allows no further filter.
     install(rules, SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
@@ -237,7 +237,7 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> io::Result<SeccompRule> {
         .map_err(io::Error::other)
 }
 
-/// Installs a filter: `otherwise` for calls without a rule that matches, `matched` for the others.
+/// Installs a filter: `matched` for calls that match a rule, `otherwise` for all others.
 fn install(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> io::Result<()> {
     let arch = std::env::consts::ARCH
         .try_into()

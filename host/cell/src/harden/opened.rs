@@ -1,6 +1,5 @@
-//! Files that are open already, for code that opens them by path. A child may open no path: the kernel
-//! sends it a signal instead. The handler answers for the kernel, with a file that the orchestrator handed
-//! over, or with a refusal.
+//! Serves open files to code that opens them by path. A child may not open paths: the kernel sends it a
+//! signal instead, and the signal handler answers with a file that the host passed, or with a refusal.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +7,7 @@ use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The path that stands for the file that was handed over.
+/// The path that stands for the file that was passed.
 const HANDED_OVER: &std::ffi::CStr = c"/handed-over";
 
 /// No file.
@@ -24,13 +23,13 @@ pub(crate) fn as_file<T>(file: File, open: impl FnOnce(&Path) -> T) -> T {
     let opened = open(Path::new(path));
     let left = FILE.swap(NONE, Ordering::SeqCst);
     if left != NONE {
-        // SAFETY: nobody has taken the descriptor, so it is ours again.
+        // SAFETY: no call has taken the descriptor, so it is ours again.
         drop(unsafe { OwnedFd::from_raw_fd(left) });
     }
     opened
 }
 
-/// Installs the handler of calls that open or look at paths.
+/// Installs the handler of calls that open or examine paths.
 pub(super) fn answer() -> io::Result<()> {
     // SAFETY: all fields are plain data, for which zero is a value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -59,7 +58,7 @@ fn answer_to(number: libc::c_long, arguments: [i64; 3]) -> i64 {
         libc::SYS_openat if is_handed_over(arguments[1]) => take(),
         #[cfg(target_arch = "x86_64")]
         libc::SYS_open if is_handed_over(arguments[0]) => take(),
-        // libc looks at open files by this call too, with an empty path.
+        // libc also uses this call for open files, with an empty path.
         libc::SYS_newfstatat if arguments[0] >= 0 => {
             // SAFETY: the caller gave the kernel this pointer for the same result.
             match unsafe { libc::syscall(libc::SYS_fstat, arguments[0], arguments[2]) } {

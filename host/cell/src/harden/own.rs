@@ -1,4 +1,4 @@
-//! What a child has of its own: a file system without files, and a user.
+//! Gives a child its own empty file system and its own user.
 
 use std::ffi::CStr;
 use std::io;
@@ -8,14 +8,14 @@ use rustix::fs::{Gid, Uid};
 use rustix::process::{chdir, pivot_root};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// A folder that every system has. Only its place is used.
+/// A folder that every system has, used as a mount point.
 const PLACE: &CStr = c"/proc";
 
-/// What the file system holds: nothing but its own folder.
+/// The file system holds nothing but its root.
 const EMPTY: &CStr = c"size=4k,nr_inodes=2,mode=555";
 
-/// Replaces all files that this process sees by an empty folder. Files that are open stay so. The process
-/// must have a mount namespace of its own.
+/// Replaces all files that this process sees by an empty folder. Open files stay open. The process must have
+/// a mount namespace of its own.
 pub(super) fn empty_root() -> io::Result<()> {
     mount(c"/", None, libc::MS_PRIVATE | libc::MS_REC, None)?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
@@ -57,7 +57,7 @@ fn done(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Changes the user and the group of this process, and leaves all other groups.
+/// Changes the user and the group of this process, and drops supplementary groups.
 pub(super) fn become_user(id: u32) -> rustix::io::Result<()> {
     let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
     set_thread_groups(&[])?;

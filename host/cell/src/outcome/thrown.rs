@@ -1,17 +1,17 @@
-//! Finds in what a guest last wrote to standard error why it aborted: the message of a Rust panic, or an
-//! exception of Python (componentize-py) or JavaScript (componentize-js) that nobody caught.
+//! Finds why a guest aborted in the end of its standard error: a Rust panic, or an uncaught exception of
+//! Python (componentize-py) or JavaScript (componentize-js).
 
-/// What the header of a traceback of Python says.
+/// The header of a Python traceback.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// What componentize-py says when it aborts because of an exception.
+/// The message of componentize-py when it aborts on an exception.
 const PYTHON_ABORTS: &str = "Python function threw an unexpected exception";
 
-/// What comes before the frames of an exception of JavaScript.
+/// What precedes the frames of a JavaScript exception.
 const STACK: &str = "Stack:";
 
-/// What surrounds an exception that componentize-js cannot return, because it is none of the failures
-/// that a handler may return.
+/// What surrounds an exception that componentize-js cannot return, because it is not a failure that a handler
+/// may return.
 const RECEIVED: (&str, &str) = ("(received `", "`) specified for `");
 
 /// A panic or an exception.
@@ -22,7 +22,7 @@ pub(super) struct Thrown {
     pub(super) stack: Option<String>,
 }
 
-/// Returns what the last lines of standard error tell.
+/// Returns what the last lines of standard error reveal.
 pub(super) fn find(stderr: &[String]) -> Option<Thrown> {
     let panic = stderr
         .iter()
@@ -37,7 +37,7 @@ pub(super) fn find(stderr: &[String]) -> Option<Thrown> {
     javascript(stderr)
 }
 
-/// Reads the message of a panic of Rust.
+/// Reads the message of a Rust panic.
 fn rust(lines: &[String]) -> Option<Thrown> {
     let (first, rest) = lines.split_first()?;
     let place = first.split("panicked at ").nth(1)?.trim_end_matches(':');
@@ -77,17 +77,17 @@ fn python(lines: &[String]) -> Option<Thrown> {
 /// Reads an exception and its frames.
 fn javascript(lines: &[String]) -> Option<Thrown> {
     let at = lines.iter().rposition(|line| line == STACK)?;
-    let said = lines.get(at.checked_sub(1)?)?;
+    let line = lines.get(at.checked_sub(1)?)?;
     let frames: Vec<_> = lines
         .get(at + 1..)?
         .iter()
         .take_while(|line| line.starts_with(' '))
         .map(|line| line.trim())
         .collect();
-    let received = said.split_once(RECEIVED.0).map(|(_, rest)| rest);
+    let received = line.split_once(RECEIVED.0).map(|(_, rest)| rest);
     let received = received.and_then(|rest| Some(rest.rsplit_once(RECEIVED.1)?.0));
     Some(Thrown {
-        message: received.unwrap_or(said).to_owned(),
+        message: received.unwrap_or(line).to_owned(),
         stack: (!frames.is_empty()).then(|| frames.join("\n")),
     })
 }

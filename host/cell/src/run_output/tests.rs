@@ -1,4 +1,4 @@
-//! Which output is kept if a guest writes too much, and in which order.
+//! Which output is kept, and in which order, if a guest writes too much.
 
 use std::sync::Arc;
 

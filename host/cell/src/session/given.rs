@@ -1,5 +1,5 @@
-//! What the orchestrator hands over open, on a socket beside that of the messages: the file of a component,
-//! or the directories of a run.
+//! Receives open descriptors from the host, on a socket of their own: the file of a component, or the
+//! directories of a run.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -11,19 +11,18 @@ use host_core::cell::{GivenDir, HANDED_OVER_MAX, Handover};
 use host_core::failure::{Failure, FailureKind};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
 
-/// Takes what is handed over, in the order of the messages that it belongs to.
+/// Receives descriptors in the order of the messages that they belong to.
 pub(super) struct Given(UnixStream);
 
 impl Given {
-    /// Takes the socket for descriptors, the first thing that comes on the socket of the messages. Waits
-    /// for it.
+    /// Waits for the socket for descriptors, which comes first on the socket for messages.
     pub(super) fn new(messages: &UnixStream) -> io::Result<Self> {
         let Received::Whole(group) = receive(messages)? else {
             return Err(io::Error::other("this process may open no files"));
         };
         let [socket] = <[OwnedFd; 1]>::try_from(group).map_err(|_| io::Error::other(lost()))?;
         let socket = UnixStream::from(socket);
-        // What belongs to a message is there before the message.
+        // The descriptors of a message arrive before the message.
         socket.set_nonblocking(true)?;
         Ok(Self(socket))
     }
@@ -39,13 +38,13 @@ impl Given {
         }
     }
 
-    /// Returns the directories that came with the message, by the names that the guest sees.
+    /// Returns the directories that came with the message, under the names that the guest sees.
     pub(super) fn dirs(&mut self, dirs: &[GivenDir]) -> Result<Vec<(File, String)>, Failure> {
         if dirs.is_empty() {
             return Ok(Vec::new());
         }
         let comes = dirs.iter().filter(|dir| dir.dir == Handover::Comes).count();
-        // It is taken even if the run fails, so that the next message gets its own.
+        // Take it even if the run fails, so that the next message gets its own.
         let group = if comes == 0 {
             Ok(Vec::new())
         } else {
@@ -69,7 +68,7 @@ impl Given {
             Ok(Received::Whole(group)) if group.len() == count => Ok(group),
             Ok(Received::Cut) => Err("the cell has too many open files".to_owned()),
             Ok(Received::Whole(_)) => Err(lost()),
-            Err(error) => Err(format!("it was not handed over: {error}")),
+            Err(error) => Err(format!("cannot receive it: {error}")),
         }
     }
 }
@@ -77,11 +76,11 @@ impl Given {
 /// Descriptors that were sent together.
 enum Received {
     Whole(Vec<OwnedFd>),
-    /// This process may not have so many descriptors, so some of the group are closed.
+    /// This process has too many open files, so some of the group are closed.
     Cut,
 }
 
-/// Receives one group. Each comes with a byte of its own.
+/// Receives one group, which comes with one byte.
 fn receive(socket: &UnixStream) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -102,7 +101,7 @@ fn receive(socket: &UnixStream) -> io::Result<Received> {
 }
 
 fn lost() -> String {
-    "it was not handed over".to_owned()
+    "it was not passed".to_owned()
 }
 
 fn missing(path: &str, cause: &str) -> Failure {

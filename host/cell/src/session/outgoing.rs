@@ -1,4 +1,4 @@
-//! What a cell says, on its way out: messages into frames.
+//! Writes the cell's messages in frames.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub(super) async fn write_messages(
             match encoded {
                 Ok(encoded) => frame = encoded,
                 Err(error) => {
-                    eprintln!("cannot encode a message to the orchestrator: {error}");
+                    eprintln!("cannot encode a message to the host: {error}");
                     std::process::exit(1);
                 }
             }
@@ -42,7 +42,7 @@ pub(super) async fn write_messages(
             written = written.and(send_frame(&mut frame, &mut write).await);
         }
         if written.is_err() {
-            // The orchestrator is gone, so no run is needed any more.
+            // The host is gone, so runs are no longer needed.
             std::process::exit(0);
         }
     }

@@ -9,12 +9,12 @@ use std::os::fd::AsRawFd as _;
 /// What the attempts aim at.
 pub(crate) struct Target {
     pub(crate) parent: usize,
-    /// What the host was started with, with its secrets.
+    /// The host's environment, with its secrets.
     pub(crate) environ: CString,
     pub(crate) root: CString,
     pub(crate) file: CString,
     pub(crate) other: CString,
-    /// A file that the process has had open to write since before it was restricted.
+    /// A file that the process had open for writing before it was restricted.
     pub(crate) open: File,
     pub(crate) buffer: Vec<u8>,
 }
@@ -64,7 +64,7 @@ fn clock_of(process: usize) -> usize {
     (!process << 3) | 2
 }
 
-/// What only the child that compiles components may do, because it is handed a file to write to.
+/// Allowed only in the compile child, which gets a file to write to.
 pub(crate) const WRITE_OPEN: &str = "write to an open file";
 
 #[rustfmt::skip]
@@ -99,7 +99,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("execute a program", libc::SYS_execve, |t| [t.file(), 0, 0, 0, 0, 0]),
     ("execute by descriptor", libc::SYS_execveat, |t| [HERE, t.file(), 0, 0, 0, 0]),
     ("make a process", libc::SYS_clone, |_| [libc::SIGCHLD as usize, 0, 0, 0, 0, 0]),
-    ("make a process anew", libc::SYS_clone3, |t| [t.buffer(), 88, 0, 0, 0, 0]),
+    ("make a process with clone3", libc::SYS_clone3, |t| [t.buffer(), 88, 0, 0, 0, 0]),
     ("end the host", libc::SYS_kill, |t| [t.parent, libc::SIGTERM as usize, 0, 0, 0, 0]),
     ("signal a thread", libc::SYS_tkill, |t| [t.parent, libc::SIGTERM as usize, 0, 0, 0, 0]),
     ("signal a thread of the host", libc::SYS_tgkill, |t| [t.parent, t.parent, libc::SIGTERM as usize, 0, 0, 0]),
@@ -108,11 +108,11 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("name a process", libc::SYS_pidfd_open, |t| [t.parent, 0, 0, 0, 0, 0]),
     ("signal by name", libc::SYS_pidfd_send_signal, |_| [0; 6]),
     ("take a descriptor", libc::SYS_pidfd_getfd, |_| [0; 6]),
-    ("have the host told of input", libc::SYS_fcntl, |t| [0, libc::F_SETOWN as usize, t.parent, 0, 0, 0]),
-    ("have a thread told of input", libc::SYS_fcntl, |t| [0, F_SETOWN_EX, t.buffer(), 0, 0, 0]),
-    ("choose what is told", libc::SYS_fcntl, |_| [0, F_SETSIG, libc::SIGTERM as usize, 0, 0, 0]),
-    ("be told of opens", libc::SYS_fcntl, |_| [0, libc::F_SETLEASE as usize, 0, 0, 0, 0]),
-    ("be told of changes", libc::SYS_fcntl, |_| [3, libc::F_NOTIFY as usize, 1, 0, 0, 0]),
+    ("signal the host on input", libc::SYS_fcntl, |t| [0, libc::F_SETOWN as usize, t.parent, 0, 0, 0]),
+    ("signal a thread on input", libc::SYS_fcntl, |t| [0, F_SETOWN_EX, t.buffer(), 0, 0, 0]),
+    ("choose the signal of input", libc::SYS_fcntl, |_| [0, F_SETSIG, libc::SIGTERM as usize, 0, 0, 0]),
+    ("take a lease on a file", libc::SYS_fcntl, |_| [0, libc::F_SETLEASE as usize, 0, 0, 0, 0]),
+    ("watch a folder", libc::SYS_fcntl, |_| [3, libc::F_NOTIFY as usize, 1, 0, 0, 0]),
     ("trace the host", libc::SYS_ptrace, |t| [libc::PTRACE_SEIZE as usize, t.parent, 0, 0, 0, 0]),
     ("read the host's memory", libc::SYS_process_vm_readv, |t| [t.parent, t.buffer(), 0, t.buffer(), 0, 0]),
     ("write the host's memory", libc::SYS_process_vm_writev, |t| [t.parent, t.buffer(), 0, t.buffer(), 0, 0]),
@@ -132,12 +132,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
     ("become dumpable", libc::SYS_prctl, |_| [libc::PR_SET_DUMPABLE as usize, 1, 0, 0, 0, 0]),
     ("let others trace it", libc::SYS_prctl, |_| [0x5961_6d61, usize::MAX, 0, 0, 0, 0]),
     ("keep capabilities", libc::SYS_prctl, |_| [libc::PR_SET_KEEPCAPS as usize, 1, 0, 0, 0, 0]),
-    ("speak IP", libc::SYS_socket, |_| [libc::AF_INET as usize, libc::SOCK_STREAM as usize, 0, 0, 0, 0]),
-    ("speak UDP", libc::SYS_socket, |_| [libc::AF_INET6 as usize, libc::SOCK_DGRAM as usize, 0, 0, 0, 0]),
-    ("speak to local sockets", libc::SYS_socket, |_| [libc::AF_UNIX as usize, libc::SOCK_STREAM as usize, 0, 0, 0, 0]),
-    ("speak to the kernel", libc::SYS_socket, |_| [libc::AF_NETLINK as usize, libc::SOCK_RAW as usize, 0, 0, 0, 0]),
-    ("speak raw", libc::SYS_socket, |_| [libc::AF_PACKET as usize, libc::SOCK_RAW as usize, 0, 0, 0, 0]),
-    ("make a pair that speaks IP", libc::SYS_socketpair, |t| [libc::AF_INET as usize, 1, 0, t.buffer(), 0, 0]),
+    ("use TCP", libc::SYS_socket, |_| [libc::AF_INET as usize, libc::SOCK_STREAM as usize, 0, 0, 0, 0]),
+    ("use UDP", libc::SYS_socket, |_| [libc::AF_INET6 as usize, libc::SOCK_DGRAM as usize, 0, 0, 0, 0]),
+    ("use local sockets", libc::SYS_socket, |_| [libc::AF_UNIX as usize, libc::SOCK_STREAM as usize, 0, 0, 0, 0]),
+    ("use netlink", libc::SYS_socket, |_| [libc::AF_NETLINK as usize, libc::SOCK_RAW as usize, 0, 0, 0, 0]),
+    ("use raw sockets", libc::SYS_socket, |_| [libc::AF_PACKET as usize, libc::SOCK_RAW as usize, 0, 0, 0, 0]),
+    ("make a pair of IP sockets", libc::SYS_socketpair, |t| [libc::AF_INET as usize, 1, 0, t.buffer(), 0, 0]),
     ("make a pair of datagrams", libc::SYS_socketpair, |t| [libc::AF_UNIX as usize, libc::SOCK_DGRAM as usize, 0, t.buffer(), 0, 0]),
     ("make a pair of packets", libc::SYS_socketpair, |t| [libc::AF_UNIX as usize, libc::SOCK_SEQPACKET as usize, 0, t.buffer(), 0, 0]),
     ("send to an address", libc::SYS_sendto, |t| [0, t.buffer(), 1, 0, t.buffer(), 16]),

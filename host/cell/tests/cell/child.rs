@@ -1,4 +1,4 @@
-//! A real cell, and the components it runs: compiled once for all tests by the real compile child.
+//! A real cell, and its components, compiled once for all tests by the real compile child.
 
 use std::collections::HashMap;
 use std::io::{IoSlice, Read as _, Write as _};
@@ -24,10 +24,10 @@ use tempfile::TempDir;
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cell-under-test");
 
-/// The descriptor a cell finds its socket at.
+/// The descriptor of a cell's socket.
 const SOCKET_FD: i32 = 3;
 
-/// The longest a test waits for one message.
+/// How long a test waits for one message.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A compiled component.
@@ -37,7 +37,7 @@ pub(crate) struct Code {
     compiled: Compiled,
 }
 
-/// Compiles a component of `target/guests`, or a text of `tests/guests/wat`, once.
+/// Compiles a component of `target/guests`, or a WAT file of `tests/guests/wat`, once.
 pub(crate) fn code(name: &str) -> Code {
     static CODE: OnceLock<Mutex<HashMap<String, Code>>> = OnceLock::new();
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
@@ -81,7 +81,7 @@ fn hand(command: &mut Command, fds: Vec<OwnedFd>, target: i32) {
     }
 }
 
-/// Returns the descriptor with a number that no child uses for another.
+/// Moves the descriptor to a number that no child uses otherwise.
 fn high(fd: impl Into<OwnedFd>) -> OwnedFd {
     rustix::io::fcntl_dupfd_cloexec(fd.into(), 64).unwrap()
 }
@@ -97,7 +97,7 @@ pub(crate) fn compile(component: &[u8], output: &Path) -> CompileReply {
     hand(&mut command, vec![high(file)], SOCKET_FD);
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // A child that has seen enough does not read the rest.
+    // A child may stop reading early.
     let _written = stdin.write_all(component);
     drop(stdin);
     let output = child.wait_with_output().unwrap();
@@ -140,7 +140,7 @@ impl Cell {
         Self::with_room(64, 4_096)
     }
 
-    /// Starts a cell with room for `slots` runs and `memory_mib` for all of them.
+    /// Starts a cell with `slots` slots and `memory_mib` for all of its runs.
     pub(crate) fn with_room(slots: u32, memory_mib: u64) -> Self {
         Self::confined(slots, memory_mib, None)
     }
@@ -150,16 +150,16 @@ impl Cell {
         Self::confined(64, 4_096, Some(root))
     }
 
-    /// Starts a cell that panics when something is written to the other end of `told`, and shows all that
-    /// it can about it.
-    pub(crate) fn that_panics(told: OwnedFd) -> Self {
+    /// Starts a cell that panics with a full backtrace when something is written to the other end of
+    /// `trigger`.
+    pub(crate) fn that_panics(trigger: OwnedFd) -> Self {
         let mut command = Command::new(PROGRAM);
         command
             .args(["panic", &SOCKET_FD.to_string()])
             .args(["64", "4096", "0"])
             .env("RUST_BACKTRACE", "full")
             .stderr(Stdio::piped());
-        Self::launch(command, 64, Some(high(told)))
+        Self::launch(command, 64, Some(high(trigger)))
     }
 
     fn confined(slots: u32, memory_mib: u64, root: Option<&Path>) -> Self {
@@ -173,14 +173,14 @@ impl Cell {
         Self::launch(command, slots, root)
     }
 
-    /// Starts a cell that is handed this descriptor beside its socket.
+    /// Starts a cell that gets this descriptor beside its socket.
     fn launch(mut command: Command, slots: u32, more: Option<OwnedFd>) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         command.stdin(Stdio::null());
         let fds = std::iter::once(high(theirs)).chain(more).collect();
         hand(&mut command, fds, SOCKET_FD);
         let child = command.spawn().unwrap();
-        // What the cell was handed is closed here.
+        // The descriptors of the cell are closed here.
         drop(command);
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
         let (files, taken) = UnixStream::pair().unwrap();
@@ -241,7 +241,7 @@ impl Cell {
             let mut length = [0; 4];
             self.socket
                 .read_exact(&mut length)
-                .expect("the cell says something");
+                .expect("the cell sends something");
             let mut frame = vec![0; u32::from_be_bytes(length) as usize];
             self.socket.read_exact(&mut frame).unwrap();
             let mut rest = &frame[..];
@@ -311,15 +311,15 @@ impl Cell {
         });
     }
 
-    /// Receives until all of `runs` have ended; in the order of their ends.
+    /// Receives until all of `runs` have ended. Returns them in the order of their ends.
     pub(crate) fn all_ended(&mut self, runs: &[RunId]) -> Vec<(RunId, Ran)> {
         let mut ended = Vec::new();
-        let mut said: HashMap<RunId, (Vec<LogLine>, Vec<Progress>)> = HashMap::new();
+        let mut output: HashMap<RunId, (Vec<LogLine>, Vec<Progress>)> = HashMap::new();
         while ended.len() < runs.len() {
             match self.receive() {
-                FromCell::Log { run, lines } => said.entry(run).or_default().0.extend(lines),
+                FromCell::Log { run, lines } => output.entry(run).or_default().0.extend(lines),
                 FromCell::Progress { run, progress } => {
-                    said.entry(run).or_default().1.push(progress);
+                    output.entry(run).or_default().1.push(progress);
                 }
                 FromCell::Ended {
                     run,
@@ -327,7 +327,7 @@ impl Cell {
                     meter,
                 } => {
                     assert!(runs.contains(&run), "{run:?} ended twice or never began");
-                    let (lines, progress) = said.remove(&run).unwrap_or_default();
+                    let (lines, progress) = output.remove(&run).unwrap_or_default();
                     ended.push((
                         run,
                         Ran {
@@ -339,7 +339,7 @@ impl Cell {
                     ));
                 }
                 FromCell::Used { .. } => {}
-                other => panic!("not expected: {other:?}"),
+                other => panic!("unexpected: {other:?}"),
             }
         }
         ended

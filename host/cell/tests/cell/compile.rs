@@ -1,4 +1,4 @@
-//! What the compile child takes, and why it refuses the rest.
+//! What the compile child accepts, and why it refuses the rest.
 
 use host_core::cell::{FromCell, Handover, Refusal, RunId, ToCell};
 use host_core::failure::FailureKind;
@@ -90,7 +90,7 @@ fn sockets_may_be_imported_and_fail_when_they_are_called() {
             failure
                 .message
                 .starts_with("the handler called wasi:sockets/")
-                && failure.message.ends_with(", which no handler is given"),
+                && failure.message.ends_with(", which handlers cannot use"),
             "{handler}: {failure:?}"
         );
     }

@@ -1,5 +1,5 @@
-//! Every attempt of code that has escaped its sandbox fails in a cell and in the children that compile, and
-//! all but a few that are named end the process.
+//! Every attempt of escaped code fails in a cell and in the children that compile, and all but a few listed
+//! ones end the process.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -14,14 +14,14 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use crate::attacks::{ATTACKS, WRITE_OPEN};
 use crate::child::PROGRAM;
 
-/// What the program exits with if its attempt was refused.
+/// The program's exit code if its attempt was refused.
 const REFUSED: i32 = 42;
 
 /// A user that owns nothing.
 const NOBODY: u32 = 65_534;
 
-/// The attempts that do not end their process: the handler of paths refuses the first eight, or the
-/// kernel does where something may be read, and libc is told that the last two do not exist.
+/// The attempts that do not end their process. The handler of paths refuses the first eight (where something
+/// may be read, the kernel does); the last two seem not to exist.
 const ANSWERED: [&str; 10] = [
     "read a file",
     "read a file by its whole path",
@@ -31,7 +31,7 @@ const ANSWERED: [&str; 10] = [
     "take hold of a folder",
     "open a file to write",
     "create a file",
-    "make a process anew",
+    "make a process with clone3",
     "see the host's cores",
 ];
 
@@ -40,9 +40,9 @@ const ANSWERED: [&str; 10] = [
 struct How {
     /// Which child it is.
     kind: &'static str,
-    /// The user that starts it, if not the one of this test.
+    /// The user that starts it, if not this test's.
     starter: Option<u32>,
-    /// The user that it becomes, 0 for none.
+    /// The user that it switches to; 0 for none.
     user: u32,
     /// Whether it has namespaces of its own.
     is_isolated: bool,
@@ -59,8 +59,8 @@ impl Stage {
     fn new() -> Self {
         let folder = tempfile::TempDir::new().unwrap();
         let path = |name: &str| folder.path().join(name);
-        // Another process copies it: a program that this one has open to write, and with it each process
-        // that another test is just starting, cannot be started.
+        // Another process copies it: a file that this process, or a child that another test is just forking,
+        // has open for writing cannot be executed.
         let copied = Command::new("cp")
             .arg(PROGRAM)
             .arg(path("program"))
@@ -75,7 +75,7 @@ impl Stage {
     }
 }
 
-/// Gives a process that is about to become the program namespaces of its own.
+/// Gives a process its own namespaces before it executes the program.
 fn isolate(user_map: &[u8], is_root: bool) -> std::io::Result<()> {
     let mut flags =
         UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
@@ -85,7 +85,7 @@ fn isolate(user_map: &[u8], is_root: bool) -> std::io::Result<()> {
     // SAFETY: no descriptors and no file system are unshared.
     unsafe { unshare_unsafe(flags)? };
     if !is_root {
-        // The files of a process that has changed its user belong to root until then.
+        // Until it executes a program, a process that has changed its user does not own its files in /proc.
         set_dumpable_behavior(DumpableBehavior::Dumpable)?;
         std::fs::write("/proc/self/setgroups", "deny")?;
         std::fs::write("/proc/self/uid_map", user_map)?;
@@ -189,14 +189,14 @@ fn no_attempt_of_escaped_code_succeeds() {
     no_attempt_succeeds_as("cell", true, &[]);
 }
 
-/// The children that compile read no granted folder. The one for components is handed a file.
+/// The children that compile read no granted folder. The one for components gets a file.
 #[test]
 fn no_attempt_of_a_child_that_compiles_succeeds() {
     no_attempt_succeeds_as("compiler", false, &[WRITE_OPEN]);
     no_attempt_succeeds_as("schemas", false, &[]);
 }
 
-/// What takes too much to compile ends the child that compiles it.
+/// A bomb ends the child that compiles it.
 #[test]
 fn children_that_compile_end_at_their_limits() {
     for kind in ["compiler", "schemas"] {
@@ -204,21 +204,21 @@ fn children_that_compile_end_at_their_limits() {
             let output = Command::new(PROGRAM).args(["bomb", kind, what]).output();
             let output = output.unwrap();
             assert_eq!(output.stdout, b"now\n", "{kind}, {what}: {output:?}");
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            (output.status.signal(), said)
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            (output.status.signal(), stderr)
         };
-        let (signal, said) = ended("memory");
-        // What Rust does to abort with a trace of the stack is no call on the list.
+        let (signal, stderr) = ended("memory");
+        // To abort with a backtrace, Rust makes calls that are not on the list.
         let is_aborted = matches!(signal, Some(libc::SIGABRT | libc::SIGSYS));
-        assert!(is_aborted, "{kind}: {signal:?} {said}");
-        assert!(said.contains("memory allocation of"), "{kind}: {said}");
-        let (signal, said) = ended("cpu");
+        assert!(is_aborted, "{kind}: {signal:?} {stderr}");
+        assert!(stderr.contains("memory allocation of"), "{kind}: {stderr}");
+        let (signal, stderr) = ended("cpu");
         let is_killed = matches!(signal, Some(libc::SIGXCPU | libc::SIGKILL));
-        assert!(is_killed, "{kind}: {signal:?} {said}");
+        assert!(is_killed, "{kind}: {signal:?} {stderr}");
     }
 }
 
-/// The table would find what is allowed.
+/// The table detects a call that is allowed.
 #[test]
 fn the_attempts_succeed_where_nothing_is_restricted() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -228,9 +228,9 @@ fn the_attempts_succeed_where_nothing_is_restricted() {
         "read a file",
         "list a folder",
         "make a pipe",
-        "speak to local sockets",
+        "use local sockets",
         "share memory",
-        "have the host told of input",
+        "signal the host on input",
         "make a pair of datagrams",
         "see the host's cores",
         "find out whether the host lives",
@@ -249,7 +249,7 @@ fn the_attempts_succeed_where_nothing_is_restricted() {
     }
 }
 
-/// Lets a program run where the kernel has no Landlock.
+/// Makes a program run as if the kernel had no Landlock.
 fn without_landlock(command: &mut Command) {
     let filter = SeccompFilter::new(
         BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]),
@@ -292,7 +292,7 @@ fn a_weak_system_is_refused_unless_it_is_allowed() {
     let mut command = program(how, 0, &stage);
     without_landlock(&mut command);
     let output = command.stderr(Stdio::piped()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cells.allow_weak"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("cells.allow_weak"), "{stderr}");
 }

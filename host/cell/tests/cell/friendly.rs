@@ -1,4 +1,4 @@
-//! Handlers that do what they should, and what is kept of them.
+//! Well-behaved handlers, and what is kept of them.
 
 use host_core::cell::{FromCell, GivenDir, Handover, Level, LogSource, RunId, ToCell};
 use host_core::failure::{Category, FailureKind};
@@ -47,8 +47,8 @@ fn a_missing_file_is_explained_by_the_directories_that_are_granted() {
         let Outcome::Failed(failure) = cell.finish(start).outcome else {
             panic!("it fails")
         };
-        let said = format!("(os error 44) (the manifest gives the handler {expected}");
-        assert!(failure.message.ends_with(&said), "{failure:?}");
+        let suffix = format!("(os error 44) (the manifest gives the handler {expected}");
+        assert!(failure.message.ends_with(&suffix), "{failure:?}");
     }
 }
 

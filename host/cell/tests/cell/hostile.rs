@@ -1,4 +1,4 @@
-//! Guests that mean harm: each ends with its own outcome, and its neighbours do not notice.
+//! Hostile guests: each ends with its own outcome, and its neighbours are unaffected.
 
 use std::fmt::Write as _;
 
@@ -170,14 +170,14 @@ fn floods_are_cut_and_counted() {
     let ran = beside_good_ones(&mut cell, "hostile/progress_flood", "null", limits);
     assert!(
         ran.progress.len() < 1_000,
-        "{} progresses were told",
+        "{} progress reports were sent",
         ran.progress.len()
     );
     let fine = |percent: f32| (0.0..=100.0).contains(&percent);
     assert!(
         ran.progress
             .iter()
-            .all(|told| told.percent.is_none_or(fine))
+            .all(|progress| progress.percent.is_none_or(fine))
     );
 }
 

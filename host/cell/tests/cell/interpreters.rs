@@ -1,5 +1,5 @@
-//! The interpreters in real sandboxes: scripts that work, and scripts that mean harm, which end as
-//! any other guest that does the same.
+//! The interpreters in real sandboxes: scripts that work, and hostile scripts, which end like any hostile
+//! guest.
 
 use host_core::cell::LogSource;
 use host_core::failure::FailureKind;
@@ -102,7 +102,7 @@ fn harmful_scripts_end_by_the_limits_of_the_sandbox() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     let ran = run(&mut cell, "1 + 1", plenty);
-    assert_eq!(result(&ran), json!(2), "the cell is as it was");
+    assert_eq!(result(&ran), json!(2), "the cell is unaffected");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn the_vectors_become_steps() {
     }
 }
 
-/// Returns what an action of the vectors is called with.
+/// Returns the params of an action of the vectors.
 fn params_of(action: &Value, pairs: &[Value]) -> Value {
     let mut params: serde_json::Map<String, Value> = pairs
         .iter()

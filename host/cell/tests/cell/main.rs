@@ -1,4 +1,4 @@
-//! The real child processes with real guests, friendly and hostile.
+//! The real child processes with real guests, well-behaved and hostile.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 

@@ -11,17 +11,17 @@ mod attacks;
 
 use attacks::{ATTACKS, Attack, Target};
 
-/// The limits of a child that compiles, for attempts that must reach neither of them.
+/// The limits of a child that compiles, high enough for every attempt.
 const MEMORY_BYTES: u64 = 1 << 30;
 const CPU_SECONDS: u64 = 120;
 
-/// The limits of a child that a bomb is for, in bytes and seconds, and what the bombs use without them.
+/// The limits of a child that compiles a bomb, in bytes and seconds, and what the bombs use without limits.
 const BOMB_MEMORY_BYTES: u64 = 256 << 20;
 const BOMB_CPU_SECONDS: u64 = 1;
 const BOMB_MIB: usize = 512;
 const BOMB_STEPS: u64 = 5_000_000_000;
 
-/// What the program exits with if its attempt was refused.
+/// The program's exit code if its attempt was refused.
 const REFUSED: i32 = 42;
 
 impl Target {
@@ -53,18 +53,18 @@ fn attempt((_, call, arguments): &Attack, target: &Target) -> bool {
     unsafe { libc::syscall(*call, first, second, third, fourth, fifth, sixth) != -1 }
 }
 
-/// Makes the attempt with this number, and ends here if it is refused.
+/// Makes the attempt with this number. The process ends here if it is refused.
 fn tried(index: &str, target: &Target) {
     let index: usize = index.parse().expect("a number");
-    // Shows that the process came this far.
+    // Shows that the process got this far.
     println!("now");
     if !attempt(&ATTACKS[index], target) {
         std::process::exit(REFUSED);
     }
 }
 
-/// Reads how the attempts are confined: `isolated` if the process has namespaces of its own, and `reads`
-/// if it may read below another folder. User 0 changes none.
+/// Reads how the attempts are confined: `isolated` if the process has namespaces of its own, and `reads` if
+/// it may read below another folder. User 0 means no change.
 fn confinement(how: &str, user: u32, folder: &str) -> Confinement {
     let root = std::fs::File::open(format!("{folder}/granted"));
     Confinement {
@@ -84,13 +84,13 @@ fn restrict(kind: &str, memory: u64, cpu: u64, confinement: Confinement) -> Resu
         "cell" => child::restrict_cell(confinement).map(drop),
         "compiler" => child::restrict_compiler(memory, cpu, confinement),
         "schemas" => child::restrict_schemas(memory, cpu, confinement),
-        _ => Err(format!("no kind of child: {kind}")),
+        _ => Err(format!("unknown kind of child: {kind}")),
     }
 }
 
 /// Uses more memory or more time than the limits of a bomb allow.
 fn explode(what: &str) {
-    // Shows that the process came this far.
+    // Shows that the process got this far.
     println!("now");
     if what == "memory" {
         let blocks: Vec<Vec<u8>> = (0..BOMB_MIB).map(|_| vec![1; 1 << 20]).collect();
@@ -110,9 +110,9 @@ fn inherited(fd: u32) -> OwnedFd {
 }
 
 /// Panics in another thread as soon as there is something to read.
-fn panic_when_told(told: OwnedFd) {
+fn panic_when_triggered(trigger: OwnedFd) {
     std::thread::spawn(move || {
-        rustix::io::read(&told, &mut [0]).expect("it is told");
+        rustix::io::read(&trigger, &mut [0]).expect("the trigger comes");
         panic!("this panic was provoked");
     });
 }
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
     let number = |text: &str| text.parse::<u32>().expect("a number");
     let done = match args[..] {
         ["panic", fd, slots, memory_mib, _] => {
-            panic_when_told(inherited(number(fd) + 1));
+            panic_when_triggered(inherited(number(fd) + 1));
             let (socket, memory_mib) = (inherited(number(fd)), number(memory_mib).into());
             let confinement = Confinement::default();
             child::run((socket, None), number(slots), memory_mib, confinement)

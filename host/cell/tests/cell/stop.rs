@@ -26,7 +26,7 @@ fn a_guest_that_looks_keeps_what_it_has_done() {
         partial: Some(partial),
     } = cell.ended(run).outcome
     else {
-        panic!("it returns what it has")
+        panic!("it returns its partial result")
     };
     assert!(partial.as_str().contains("rounds"));
 }
@@ -61,7 +61,7 @@ fn a_guest_that_does_not_is_stopped_wherever_it_is() {
     let ran = cell.run("basics/noop", "null", Limits::default());
     assert!(
         matches!(ran.outcome, Outcome::Completed { .. }),
-        "the cell is as good as before"
+        "the cell is unaffected"
     );
 }
 
@@ -111,19 +111,19 @@ fn a_cell_ends_with_its_orchestrator_whatever_it_does() {
     assert_eq!(cell.hang_up(), Some(0));
 }
 
-/// Neither the message nor the backtrace of a panic shows what the cell has in memory.
+/// Neither the message nor the backtrace of a panic shows the cell's memory.
 #[test]
 fn a_cell_that_panics_ends_and_shows_nothing_of_its_runs() {
     const SECRET: &str = "pl4nted-s3cret-of-a-job";
-    let (told, tell) = std::io::pipe().unwrap();
-    let mut cell = Cell::that_panics(told.into());
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut cell = Cell::that_panics(reader.into());
     let run = cell.begin("basics/spin", &format!("{SECRET:?}"), Limits::default());
     loop {
         if matches!(cell.receive(), FromCell::Used { run: of, .. } if of == run) {
             break;
         }
     }
-    (&tell).write_all(b"!").unwrap();
+    (&writer).write_all(b"!").unwrap();
     let (status, words) = cell.last_words();
     assert_eq!(status.signal(), Some(libc::SIGABRT), "{words}");
     assert!(words.contains("this panic was provoked"), "{words}");
@@ -154,7 +154,7 @@ fn what_a_run_has_used_is_told_while_it_runs() {
     let meter = loop {
         match cell.receive() {
             FromCell::Used { run: of, meter } if of == run => break meter,
-            FromCell::Ended { .. } => panic!("it has ended and told nothing"),
+            FromCell::Ended { .. } => panic!("it has ended without a message"),
             _ => {}
         }
     };

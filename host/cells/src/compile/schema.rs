@@ -23,8 +23,8 @@ pub const SCHEMA_DEPTH_MAX: usize = 32;
 /// How many violations an error message lists.
 const VIOLATIONS_NAMED: usize = 3;
 
-/// How many steps a check may have taken for its violations to be listed. The validator collects all that
-/// there are, and they have up to some hundred bytes for each step.
+/// The most steps of a check whose violations are listed. The validator collects all violations, up to some
+/// hundred bytes for each step.
 const STEPS_LISTED: u64 = 10_000;
 
 #[derive(Debug)]
@@ -40,20 +40,20 @@ impl Schema {
         let bytes = text.as_str().len();
         if bytes > SCHEMA_BYTES_MAX {
             return Err(format!(
-                "it has {bytes} bytes, at most {SCHEMA_BYTES_MAX} are taken"
+                "it has {bytes} bytes, more than {SCHEMA_BYTES_MAX}"
             ));
         }
         let schema: Value = serde_json::from_str(text.as_str())
-            .map_err(|error| format!("it is no JSON: {error}"))?;
+            .map_err(|error| format!("not valid JSON: {error}"))?;
         if depth(&schema) > SCHEMA_DEPTH_MAX {
-            return Err(format!("it is nested deeper than {SCHEMA_DEPTH_MAX}"));
+            return Err(format!("nested deeper than {SCHEMA_DEPTH_MAX} levels"));
         }
         if let Some(part) = work::unfollowed(&schema) {
-            return Err(format!("it has {part}"));
+            return Err(format!("unsupported: {part}"));
         }
         if !work::is_small(&schema) {
             return Err(
-                "it nests too much below unevaluatedProperties or unevaluatedItems".to_owned(),
+                "nests too much below unevaluatedProperties or unevaluatedItems".to_owned(),
             );
         }
         let automata = Automata::of(&schema)?;
@@ -91,7 +91,7 @@ impl Schema {
         }
         if before - budget.left() > STEPS_LISTED {
             return Err(
-                "they do not fit the handler's schema; violations of params this large are not listed"
+                "they do not match the handler's schema; violations of params this large are not listed"
                     .to_owned(),
             );
         }

@@ -1,5 +1,5 @@
-//! Seals what the host notes in the cache folder, with a key beside the folder. Who can write in the folder
-//! but cannot read the key makes no note that the host believes.
+//! Seals what the host notes in the cache folder, with a key beside the folder. A process that can write in
+//! the folder but cannot read the key cannot forge a note.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -29,22 +29,23 @@ pub(crate) struct Sealer {
 }
 
 impl fmt::Debug for Sealer {
-    /// Leaves out the key.
+    /// Hides the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Sealer")
     }
 }
 
 impl Sealer {
-    /// Uses the key beside `folder`. Makes one if there is none, or one that others may have read or
-    /// made; notes of before are then worth nothing.
+    /// Uses the key beside `folder`. Makes a new key if there is none, or if others may have read or made it;
+    /// older notes are then void.
     pub(crate) fn beside(folder: &Path) -> io::Result<Self> {
         let path = path_beside(folder);
         let key = match read(&path) {
             Ok(Some(key)) => key,
             Ok(None) => {
                 let key = path.display();
-                tracing::warn!(%key, "others could know this key: it is replaced, and all components are compiled again");
+                tracing::warn!(%key, "other users may know this key; replacing it and compiling all \
+                    components again");
                 make(&path)?
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => make(&path)?,
@@ -80,7 +81,7 @@ pub(crate) fn path_beside(folder: &Path) -> PathBuf {
     path.into()
 }
 
-/// Reads a key. Returns `None` if somebody else could know or have made it.
+/// Reads a key. Returns `None` if another user could know it or have made it.
 fn read(path: &Path) -> io::Result<Option<[u8; BYTES]>> {
     if fs::symlink_metadata(path)?.is_symlink() {
         return Ok(None);
@@ -98,8 +99,8 @@ fn read(path: &Path) -> io::Result<Option<[u8; BYTES]>> {
     Ok(key.try_into().ok())
 }
 
-/// Makes a key that no other process sees half written. If two processes make one at once, the notes
-/// of one of them are compiled again.
+/// Makes a key, written atomically. If two processes make one at once, the notes of one of them are compiled
+/// again.
 fn make(path: &Path) -> io::Result<[u8; BYTES]> {
     let key = ids::key();
     let mut half = path.as_os_str().to_owned();

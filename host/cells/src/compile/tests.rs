@@ -1,4 +1,4 @@
-//! The cache: what is used again, what is refused, what is made anew.
+//! The cache: what is reused, refused and compiled again.
 
 use std::fs::{File, FileTimes};
 use std::os::unix::process::ExitStatusExt as _;
@@ -66,7 +66,7 @@ fn folders_that_others_may_use_are_refused() {
     if geteuid().is_root() {
         std::os::unix::fs::chown(&cache, Some(1), None).unwrap();
         let refused = Cache::open(cache, program(), CACHE_BYTES_MAX).unwrap_err();
-        assert!(refused.to_string().contains("the user 1"), "{refused}");
+        assert!(refused.to_string().contains("owned by user 1"), "{refused}");
     }
 }
 
@@ -87,7 +87,7 @@ async fn a_full_cache_compiles_nothing_more() {
     assert!(full.to_string().contains("limits.cache_mib"), "{full}");
 }
 
-/// Who can write in the folder knows all of it but the key.
+/// Forgeries by a process that can write in the folder but does not know the key.
 #[tokio::test]
 async fn notes_that_no_host_has_sealed_are_not_believed() {
     let home = TempDir::new().unwrap();
@@ -133,18 +133,18 @@ async fn notes_that_no_host_has_sealed_are_not_believed() {
     }
 }
 
-/// A child that is taken over answers for a file that it did not write.
+/// A compromised child reports a file that it did not write.
 #[tokio::test]
 async fn the_host_believes_no_child_about_its_file() {
     let folder = TempDir::new().unwrap();
-    let said = serde_json::to_string(&CompileReply::Ok(Compiled {
+    let reply = serde_json::to_string(&CompileReply::Ok(Compiled {
         sha256: [7; 32],
         bytes: 5,
         stubbed: Vec::new(),
     }))
     .unwrap();
     for (name, work) in [("other", "echo else >&3"), ("nothing", "true")] {
-        let script = format!("#!/bin/sh\n{work}\necho '{said}'\n");
+        let script = format!("#!/bin/sh\n{work}\necho '{reply}'\n");
         let cache = of_script(&folder, name, &script);
         let refused = cache.compile(Digest([1; 32]), b"").await.unwrap_err();
         assert!(!matches!(refused, CompileError::Refused(_)), "{refused}");
@@ -208,10 +208,10 @@ async fn a_child_that_is_killed_is_told_with_its_limits() {
         assert!(matches!(broken, CompileError::Broken { .. }), "{broken}");
         broken.to_string()
     };
-    // As the first process of a namespace a script cannot kill itself, but its end is told alike.
+    // A script cannot kill itself if it is the first process of a namespace, but the report is the same.
     let silent = compile("silent", "exit 9").await;
-    for said in ["exit status: 9", "120 s of CPU", "1024 MiB of memory"] {
-        assert!(silent.contains(said), "{silent}");
+    for part in ["exit status: 9", "120 s of CPU", "1024 MiB of memory"] {
+        assert!(silent.contains(part), "{silent}");
     }
     let loud = compile("loud", "echo 'the disk is full' >&2; exit 9").await;
     assert!(loud.ends_with("exit status: 9: the disk is full"), "{loud}");

@@ -1,5 +1,5 @@
-//! Lets a child process with limits on memory and time compile the schemas of a component before the
-//! host does. The verdict on schemas that pass is kept in the cache folder, sealed.
+//! Compiles the schemas of a component in a child with limits on memory and time, before the host does. The
+//! verdict on schemas that pass is kept in the cache folder, sealed.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -36,16 +36,16 @@ const PASSED: &[u8] = b"passed";
 /// Why schemas are not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// This one is refused, and why.
+    /// The schema that is refused, and why.
     One(usize, String),
-    /// All of them together are.
+    /// The schemas are refused together.
     All(String),
 }
 
-/// What a child answers: the number of the first schema that is refused, and why.
+/// A child's answer: the index of the first schema that is refused, and why.
 type Reply = Result<(), (usize, String)>;
 
-/// Lets a child compile the schemas, unless the cache in `folder` knows that they pass.
+/// Compiles the schemas in a child, unless the cache in `folder` says that they pass.
 pub(crate) async fn vet(
     program: &CellProgram,
     folder: &Path,
@@ -55,10 +55,10 @@ pub(crate) async fn vet(
     let bytes: usize = schemas.iter().map(|schema| schema.as_str().len()).sum();
     if bytes > SCHEMAS_BYTES_MAX {
         return Err(Refused::All(format!(
-            "the schemas have {bytes} bytes, at most {SCHEMAS_BYTES_MAX} are taken"
+            "the schemas have {bytes} bytes, more than {SCHEMAS_BYTES_MAX}"
         )));
     }
-    // The child need not read what is too long in any case.
+    // The child refuses a long schema by its length alone.
     let long = schemas
         .iter()
         .position(|schema| schema.as_str().len() > SCHEMA_BYTES_MAX);
@@ -67,7 +67,7 @@ pub(crate) async fn vet(
         return Err(Refused::One(index, refused));
     }
     let text = serde_json::to_vec(schemas)
-        .map_err(|error| Refused::All(format!("the schemas cannot be written: {error}")))?;
+        .map_err(|error| Refused::All(format!("cannot write the schemas: {error}")))?;
     let digest = host_core::handler::Digest(Sha256::digest(&text).into());
     let name = format!("{digest}-{}.schemas", program.engine_hash);
     let note = folder.join(&name);

@@ -33,7 +33,7 @@ pub const COMPONENT_BYTES_MAX: usize = 32 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Flaw {
     /// The manifest names another component.
-    #[error("the manifest is of component {manifest}, not of {asked}")]
+    #[error("the manifest is for component {manifest}, not {asked}")]
     OtherName {
         /// The name in the manifest.
         manifest: Name,
@@ -41,7 +41,7 @@ pub enum Flaw {
         asked: Name,
     },
     /// The component is too large.
-    #[error("the component has {bytes} bytes, at most {COMPONENT_BYTES_MAX} are taken")]
+    #[error("the component has {bytes} bytes, more than {COMPONENT_BYTES_MAX}")]
     TooLarge {
         /// The size of the component.
         bytes: usize,
@@ -59,14 +59,14 @@ pub enum Flaw {
     #[error("the component describes {0}")]
     Offer(String),
     /// A schema of the component is invalid.
-    #[error("the {what} schema of the handler {handler} is not taken: {message}")]
+    #[error("invalid {what} schema of handler {handler}: {message}")]
     Schema {
         handler: Name,
         /// Which schema: that of the params or of the result.
         what: &'static str,
         message: String,
     },
-    /// The schemas of the component need too much together.
+    /// The schemas of the component exceed a limit together.
     #[error("{0}")]
     Schemas(String),
     /// The manifest grants something that this host does not have.
@@ -83,7 +83,7 @@ pub struct Examiner {
     pub cells: Cells,
     /// The variables of the host that may be granted.
     pub environment: Environment,
-    /// How this system confines cells.
+    /// How this system sandboxes cells.
     pub protection: Arc<Protection>,
 }
 
@@ -98,7 +98,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Makes all checks that need no compiling.
+    /// Makes all checks that do not compile.
     pub fn new(name: Name, mut manifest: Manifest, bytes: Vec<u8>) -> Result<Self, Flaw> {
         if bytes.len() > COMPONENT_BYTES_MAX {
             return Err(Flaw::TooLarge { bytes: bytes.len() });
@@ -125,7 +125,7 @@ impl Candidate {
 pub enum StartError {
     #[error(transparent)]
     Cache(CompileError),
-    /// This system does not confine cells.
+    /// This system cannot sandbox cells.
     #[error(transparent)]
     Protection(#[from] ProtectionError),
     /// The system cannot start a thread.
@@ -151,7 +151,7 @@ pub struct Setup {
 }
 
 impl Examiner {
-    /// Checks that this system confines cells, opens the cache and starts the thread that starts cells.
+    /// Checks that this system can sandbox cells, opens the cache and starts the thread that starts cells.
     /// Their tasks are added to `tasks`.
     pub async fn start(setup: Setup, tasks: Tasks) -> Result<Self, StartError> {
         let protection = protection::probe(&setup.program).await?;
@@ -201,7 +201,7 @@ impl Examiner {
         let roots = self.cells.roots();
         let (manifest, offered) = (&revision.manifest, &revision.handlers);
         let message = grants::missing(manifest, offered, &self.environment, roots)?;
-        // A directory may be made.
+        // A directory may be created later.
         let may_pass = true;
         Some(handlers::Flaw { message, may_pass })
     }
@@ -242,7 +242,7 @@ impl Examiner {
         }
     }
 
-    /// Lets a limited process compile all schemas of a component.
+    /// Compiles all schemas of a component in a limited process.
     async fn vet(&self, handlers: &[HandlerInfo]) -> Result<(), Flaw> {
         let schemas = handlers.iter().flat_map(|handler| {
             let named = [
@@ -274,7 +274,7 @@ impl Examiner {
     }
 }
 
-/// Takes the control group that is delegated to this process, if one is.
+/// Takes over the control group that is delegated to this process, if there is one.
 fn groups() -> Option<Groups> {
     match cgroup::find().and_then(cgroup::Delegated::divide) {
         Ok(groups) => {
@@ -283,7 +283,7 @@ fn groups() -> Option<Groups> {
             Some(groups)
         }
         Err(reason) => {
-            tracing::debug!(%reason, "cells have no control groups");
+            tracing::debug!(%reason, "no control groups for cells");
             None
         }
     }

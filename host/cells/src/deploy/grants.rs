@@ -41,7 +41,7 @@ fn lacking(
     grants.read_dirs.iter().find_map(|dir| {
         let error = roots.open(Path::new(&dir.host)).err()?;
         Some(format!(
-            "the manifest grants {handler} the directory {}, which this host does not: {error}",
+            "the manifest grants {handler} the directory {}, which this host does not allow: {error}",
             dir.host
         ))
     })

@@ -1,10 +1,10 @@
-//! Which limits of handlers a new revision changes. They are shown to the user who deploys: a manifest
-//! that is left out takes back what an earlier one gave.
+//! Which limits of handlers a new revision changes. They are shown to the user who deploys: a deploy without
+//! a manifest resets what an earlier one set.
 
 use host_core::handler::{HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
 
-/// A limit of a handler that is not what it was.
+/// A changed limit of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitChange {
     /// The handler.
@@ -17,7 +17,7 @@ pub struct LimitChange {
     pub after: Option<u64>,
 }
 
-/// Returns what changes for handlers that the current revision has, too.
+/// Returns what changes for handlers that the current revision also has.
 pub fn changed(
     current: Option<&Revision>,
     manifest: &Manifest,
@@ -78,7 +78,7 @@ mod tests {
             deployed_at: Time(0),
         };
         let names = handlers(&["x", "y", "new"]);
-        let said = |manifest: &str| {
+        let changes = |manifest: &str| {
             let changes = changed(Some(&current), &parse(manifest).unwrap(), &names);
             let line = |it: &LimitChange| {
                 let (before, after) = (it.before.unwrap_or(0), it.after.unwrap_or(0));
@@ -87,7 +87,7 @@ mod tests {
             changes.iter().map(line).collect::<Vec<_>>()
         };
         assert_eq!(
-            said(""),
+            changes(""),
             [
                 "x memory_bytes 268435456 67108864",
                 "x fuel 7 0",
@@ -95,9 +95,9 @@ mod tests {
                 "y memory_bytes 268435456 67108864",
             ]
         );
-        assert!(said(before).is_empty());
+        assert!(changes(before).is_empty());
         let one = before.replace("fuel = 7", "fuel = 8");
-        assert_eq!(said(&one), ["x fuel 7 8"]);
+        assert_eq!(changes(&one), ["x fuel 7 8"]);
         assert!(changed(None, &parse(before).unwrap(), &names).is_empty());
     }
 }

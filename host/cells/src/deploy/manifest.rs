@@ -31,21 +31,19 @@ const GRANTS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ManifestError {
     /// It is not valid TOML, has an unknown key, or has a value of the wrong type.
-    #[error("the manifest cannot be read: {0}")]
+    #[error("cannot read the manifest: {0}")]
     Unreadable(String),
-    #[error("{section}: {key} = {value}, {range} is taken")]
+    #[error("{section}: invalid value {value} for {key}: expected {expected}")]
     OutOfRange {
         /// The section that has the key.
         section: String,
         key: &'static str,
         value: String,
-        /// The allowed range.
-        range: String,
+        /// What is allowed.
+        expected: String,
     },
     /// It has a section for a handler that the component does not have.
-    #[error(
-        "the manifest has a section for the handler {handler}, which the component does not have; it has {has}"
-    )]
+    #[error("the manifest has a section for handler {handler}, but the component has only {has}")]
     UnknownHandler {
         handler: Name,
         /// The handlers of the component.
@@ -57,7 +55,7 @@ pub enum ManifestError {
 pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
     if text.len() > MANIFEST_BYTES_MAX {
         let message = format!(
-            "it has {} bytes, at most {MANIFEST_BYTES_MAX} are taken",
+            "it has {} bytes, more than {MANIFEST_BYTES_MAX}",
             text.len()
         );
         return Err(ManifestError::Unreadable(message));
@@ -95,11 +93,11 @@ pub fn fits(manifest: &Manifest, handlers: &[HandlerInfo]) -> Result<(), Manifes
 }
 
 fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
-    let refused = |key: &'static str, value: String, range: String| ManifestError::OutOfRange {
+    let refused = |key: &'static str, value: String, expected: String| ManifestError::OutOfRange {
         section: name.to_owned(),
         key,
         value,
-        range,
+        expected,
     };
     let ranges = [
         ("memory_mib", section.memory_mib, 1, MEMORY_MIB_MAX),
@@ -109,19 +107,15 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
     ];
     for (key, value, least, most) in ranges {
         if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
-            return Err(refused(
-                key,
-                value.to_string(),
-                format!("{least} to {most}"),
-            ));
+            return Err(refused(key, value.to_string(), format!("{least}–{most}")));
         }
     }
     if section
         .timeout_seconds
         .is_some_and(|timeout| timeout.ms == 0)
     {
-        let range = "0.001 or more".to_owned();
-        return Err(refused("timeout_seconds", "0".to_owned(), range));
+        let expected = "0.001 or more".to_owned();
+        return Err(refused("timeout_seconds", "0".to_owned(), expected));
     }
     for (key, given) in [
         ("retention_seconds", section.retention_seconds),
@@ -131,30 +125,30 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
         ),
     ] {
         if let Some(short) = given.filter(|given| given.ms < RETENTION_MS_MIN) {
-            let range = format!("{} or more", RETENTION_MS_MIN / 1_000);
-            return Err(refused(key, f64::from(short).to_string(), range));
+            let expected = format!("{} or more", RETENTION_MS_MIN / 1_000);
+            return Err(refused(key, f64::from(short).to_string(), expected));
         }
     }
     let variables = section.env.iter().flatten();
     for variable in variables.clone() {
         if !is_variable(variable) {
-            let range = "a name of letters, digits and _".to_owned();
-            return Err(refused("env", format!("{variable:?}"), range));
+            let expected = "a name of letters, digits and `_`".to_owned();
+            return Err(refused("env", format!("{variable:?}"), expected));
         }
     }
     let dirs = section.read_dirs.iter().flatten();
     for DirGrant { host, guest } in dirs.clone() {
         for path in [host, guest] {
             if !is_absolute(path) {
-                let range = "an absolute path without `..`".to_owned();
-                return Err(refused("read_dirs", format!("{path:?}"), range));
+                let expected = "an absolute path without `..`".to_owned();
+                return Err(refused("read_dirs", format!("{path:?}"), expected));
             }
         }
     }
     for (key, count) in [("env", variables.count()), ("read_dirs", dirs.count())] {
         if count > GRANTS_MAX {
-            let range = format!("a list of at most {GRANTS_MAX}");
-            return Err(refused(key, format!("{count} entries"), range));
+            let expected = format!("at most {GRANTS_MAX}");
+            return Err(refused(key, format!("{count} entries"), expected));
         }
     }
     Ok(())

@@ -92,11 +92,11 @@ impl<P: CellPort> Pool<P> {
         match message {
             FromCell::Ready { slots } => self.is_ready(id, slots),
             FromCell::LoadFailed { component, message } => {
-                let cell = self.cells.get_mut(&id).ok_or("it is not known")?;
+                let cell = self.cells.get_mut(&id).ok_or("it is unknown")?;
                 if !cell.loaded.remove(&component) {
-                    return Err(format!("{component:?} was never given to it"));
+                    return Err(format!("it was never given {component:?}"));
                 }
-                tracing::error!(cell = cell.name, message, "a component cannot be loaded");
+                tracing::error!(cell = cell.name, message, "cannot load a component");
                 for run in self.runs.values_mut() {
                     run.unloaded |= run.cell == id && run.component == component;
                 }
@@ -145,7 +145,9 @@ impl<P: CellPort> Pool<P> {
                 events.extend(self.handle_ended(now, run, outcome, meter));
                 Ok(())
             }
-            FromCell::Described { .. } => Err("it described what nobody asked for".to_owned()),
+            FromCell::Described { .. } => {
+                Err("it sent a description that was not requested".to_owned())
+            }
         }
     }
 
@@ -162,10 +164,10 @@ impl<P: CellPort> Pool<P> {
         }
         // The pool ended this cell itself: its only run has ended, or the host stops.
         if self.closing && cell.runs.is_empty() {
-            tracing::debug!(cell = cell.name, how, "a cell is gone");
+            tracing::debug!(cell = cell.name, how, "a cell has ended");
         } else if matches!(cell.kind, Kind::Shared { .. }) || !cell.runs.is_empty() {
             let runs = cell.runs.len();
-            tracing::warn!(cell = cell.name, how, runs, "a cell is gone");
+            tracing::warn!(cell = cell.name, how, runs, "a cell has ended");
         }
         let death = death(&cell, self.closing);
         let mut events = Vec::with_capacity(cell.runs.len());
@@ -190,12 +192,12 @@ impl<P: CellPort> Pool<P> {
     }
 
     fn is_ready(&mut self, id: CellId, slots: u32) -> Result<(), String> {
-        let cell = self.cells.get_mut(&id).ok_or("it is not known")?;
+        let cell = self.cells.get_mut(&id).ok_or("it is unknown")?;
         if cell.ready {
-            return Err("it got ready twice".to_owned());
+            return Err("it reported ready twice".to_owned());
         }
         if slots == 0 {
-            return Err("it has no room for a run".to_owned());
+            return Err("it has no free slot for a run".to_owned());
         }
         cell.slots = cell.slots.min(slots);
         cell.ready = true;
@@ -221,9 +223,9 @@ impl<P: CellPort> Pool<P> {
         self.settle(now, id, outcome, meter)
     }
 
-    /// Goes on with a run whose steps are planned.
+    /// Continues a run whose steps are planned.
     fn handle_planned(&mut self, now: Time, id: RunId, planned: Planned) -> Option<PoolEvent> {
-        // A run that is gone is settled already.
+        // A run that is gone has been settled.
         let run = self.runs.get_mut(&id)?;
         run.planning = false;
         let left = run.left(now);
@@ -256,7 +258,7 @@ impl<P: CellPort> Pool<P> {
             return None;
         }
         tracing::debug!(job = %run.job, ran_ms = run.ran_ms(now), "a run has ended");
-        // A later step of a chain fails, because the steps before it have run.
+        // A later step of a chain fails rather than being lost, because the steps before it have run.
         if run.unloaded && run.step_started_at == run.started_at {
             let loss = Loss::Unloaded;
             return Some(PoolEvent::Lost { run, loss });
@@ -289,7 +291,7 @@ impl<P: CellPort> Pool<P> {
         self.proceed(now, id, next)
     }
 
-    /// Does what a chain asks for. Returns how the run ended if it has.
+    /// Executes a chain's command. Returns the outcome if the run has ended.
     fn proceed(&mut self, now: Time, id: RunId, next: Next) -> Option<(Outcome, Meter)> {
         let run = self.runs.get_mut(&id)?;
         let used = run.chain.as_ref()?.used();
@@ -321,8 +323,7 @@ impl<P: CellPort> Pool<P> {
         None
     }
 
-    /// Returns the cell for the next step of a chain: the one that the chain is in, unless cells are of
-    /// one component.
+    /// Returns the cell for the next step of a chain: the current one, unless each cell is for one component.
     fn cell_of_step(&mut self, now: Time, id: RunId, component: ComponentKey) -> Option<CellId> {
         let run = self.runs.get(&id)?;
         let (here, same) = (run.cell, run.component == component);
@@ -337,7 +338,7 @@ impl<P: CellPort> Pool<P> {
             .then(|| self.cell_of(now, component))
     }
 
-    /// Takes a step that has ended out of its cell. The next is in the cell `next`.
+    /// Removes a step that has ended from its cell. The next one runs in the cell `next`.
     fn leave(&mut self, now: Time, id: CellId, run: RunId, next: CellId) {
         let Some(cell) = self.cells.get_mut(&id) else {
             return;
@@ -377,7 +378,8 @@ impl Run {
         if bytes <= limit {
             return outcome;
         }
-        let message = format!("the result has {bytes} bytes, the handler's limit is {limit}");
+        let message =
+            format!("the result has {bytes} bytes, more than the handler's limit of {limit}");
         Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
     }
 
@@ -400,12 +402,13 @@ fn overran(overrun: Overrun, run: &Run) -> Failure {
     match overrun {
         Overrun::Untimed => {
             let limit = run.limits.timeout_ms;
-            let message =
-                format!("the handler ran longer than its {limit} ms and was ended with its cell");
+            let message = format!(
+                "the handler exceeded its limit of {limit} ms and was killed with its cell"
+            );
             Failure::new(FailureKind::TimedOut, message)
         }
         Overrun::Unstopped => {
-            let message = "the handler did not stop and was ended with its cell";
+            let message = "the handler did not stop and was killed with its cell";
             Failure::new(FailureKind::Cancelled, message)
         }
     }

@@ -31,7 +31,7 @@ pub struct CellExecutor<P> {
 }
 
 impl<P: CellPort> CellExecutor<P> {
-    /// Makes a feed that starts the runs that `runs` builds in `pool`.
+    /// Makes an executor that starts the runs that `runs` builds in `pool`.
     pub fn new(pool: Pool<P>, runs: RunBuilder) -> Self {
         Self {
             pool,

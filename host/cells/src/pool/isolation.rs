@@ -1,5 +1,5 @@
-//! Cells of one component each. Such a cell gets its component with its first run, never another, and
-//! ends when it has had nothing to do for a while. One more cell is started ahead of its component.
+//! Cells of one component each. Such a cell gets its component with its first run, never gets another, and
+//! ends after a while without runs. One more cell is started ahead of its component.
 
 use host_core::cell::ComponentKey;
 use host_core::time::Time;
@@ -8,13 +8,13 @@ use super::cell::{Cell, Kind};
 use super::{Pool, Shape};
 use crate::port::{CellId, CellPort};
 
-/// How many cells of components there may be for each configured cell.
+/// How many component cells there may be for each configured cell.
 const CELLS_FACTOR: usize = 4;
 
-/// How many cells of components there may be at least.
+/// The lower bound for the maximum number of component cells.
 const CELLS_MIN: usize = 16;
 
-/// After how long without a run the cell of a component ends, in milliseconds.
+/// How long a component cell may be idle before it ends, in milliseconds.
 const IDLE_MS: u64 = 60_000;
 
 /// Which runs share a cell.
@@ -71,7 +71,7 @@ impl Shape {
 }
 
 impl<P: CellPort> Pool<P> {
-    /// Tells the pool how many components are deployed.
+    /// Sets how many components are deployed.
     pub fn set_components(&mut self, components: usize) {
         self.components = components;
     }
@@ -89,8 +89,7 @@ impl<P: CellPort> Pool<P> {
         let slots = self.shape.cells * self.shape.slots as usize;
         let free = slots.saturating_sub(bound().map(|cell| cell.runs.len()).sum());
         let cells_max = self.shape.cells_max();
-        // Full cells of the same component need others beside them, as many as there are shared
-        // cells.
+        // A component whose cells are full may get more, up to the number of shared cells.
         if self.components + self.shape.cells <= cells_max {
             return free;
         }
@@ -142,7 +141,7 @@ impl<P: CellPort> Pool<P> {
         self.bound() < self.shape.cells_max() || bound.any(is_free)
     }
 
-    /// Ends the cells that have been idle for long, and those whose component nobody needs.
+    /// Ends cells that have been idle for long, and cells whose component is no longer needed.
     pub(super) fn retire_idle(&mut self, is_due: impl Fn(&Cell) -> bool) {
         let idle = self.cells.iter();
         let idle = idle.filter(|(_, cell)| cell.is_bound() && cell.runs.is_empty());
@@ -157,7 +156,7 @@ impl<P: CellPort> Pool<P> {
 
     fn retire(&mut self, id: CellId) {
         if let Some(cell) = self.cells.get_mut(&id) {
-            tracing::debug!(cell = cell.name, "the cell has no more runs and ends");
+            tracing::debug!(cell = cell.name, "the cell is idle");
             cell.doomed = true;
             self.port.kill(id);
         }
@@ -205,7 +204,7 @@ impl Cell {
         matches!(self.kind, Kind::Bound { .. }) && !self.doomed
     }
 
-    /// Returns when a cell without runs ends. `None` if it has runs or is not of one component.
+    /// Returns when an idle cell ends. `None` if it has runs or is not a component cell.
     pub(super) fn retires_at(&self) -> Option<Time> {
         (self.is_bound() && self.runs.is_empty()).then(|| self.idle_since.plus_ms(IDLE_MS))
     }

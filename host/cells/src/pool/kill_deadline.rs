@@ -13,7 +13,7 @@ pub const TIMEOUT_MARGIN_MS: u64 = 2_000;
 /// Why a cell is killed because of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overrun {
-    /// The run was asked to stop and did not.
+    /// The run ignored a stop.
     Unstopped,
     /// The run exceeded its time limit.
     Untimed,
@@ -27,7 +27,7 @@ pub struct KillDeadline {
 }
 
 impl KillDeadline {
-    /// Starts with a run that is sent to its cell at `now`.
+    /// Starts for a run that is sent to its cell at `now`.
     pub fn begin(now: Time, timeout_ms: u64) -> Self {
         Self {
             limit_at: now.plus_ms(timeout_ms).plus_ms(TIMEOUT_MARGIN_MS),

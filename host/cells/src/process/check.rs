@@ -102,18 +102,18 @@ fn explained(failure: &mut Failure) {
 fn json(text: &JsonText) -> Result<(), Failure> {
     let bytes = text.as_str().len();
     if bytes > RESULT_BYTES_MAX {
-        let message = format!("JSON of {bytes} bytes, at most {RESULT_BYTES_MAX} are taken");
+        let message = format!("JSON of {bytes} bytes, more than {RESULT_BYTES_MAX}");
         return Err(Failure::new(FailureKind::ResultTooLarge, message));
     }
     serde_json::from_str::<IgnoredAny>(text.as_str())
         .map(|_| ())
         .map_err(|error| {
-            let message = format!("what the handler gave as JSON is none: {error}");
+            let message = format!("the handler returned invalid JSON: {error}");
             Failure::new(FailureKind::Trapped, message)
         })
 }
 
-/// Limits the numbers to what a store can hold.
+/// Clamps numbers to what a store can hold.
 fn bound(meter: &mut Meter) {
     for value in [
         &mut meter.fuel,

@@ -1,5 +1,5 @@
-//! Hands open descriptors over to a cell, on a socket beside that of the messages: the file of a component,
-//! or the directories of a run. The cell opens no path itself.
+//! Passes open descriptors to a cell, on a socket of their own: the file of a component, or the directories
+//! of a run. The cell opens no path itself.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -14,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::sandbox::roots::ReadRoots;
 
-/// Returns whether something is handed over with the message.
+/// Returns whether descriptors go with the message.
 pub(super) fn hands_over(message: &ToCell) -> bool {
     match message {
         ToCell::Load { .. } => true,
@@ -30,17 +30,17 @@ pub(super) struct FdSender {
 }
 
 impl FdSender {
-    /// Hands the other end of a new socket to the cell at the other end of `messages`.
+    /// Passes one end of a new socket to the cell behind `messages`.
     pub(super) fn new(messages: &UnixStream, roots: ReadRoots) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        // A cell that takes nothing must not hold up the host.
+        // A cell that reads nothing must not block the host.
         socket.set_nonblocking(true)?;
         send(messages, &[theirs.into()])?;
         Ok(Self { socket, roots })
     }
 
-    /// Opens and hands over what belongs to a message, which must be sent after this, and notes in the
-    /// message what the cell does not get. Blocks.
+    /// Opens and passes the descriptors of a message, and notes in the message which are missing. Send the
+    /// message afterwards. Blocks.
     pub(super) fn send_with(&self, message: &mut ToCell) {
         let mut opened = Vec::new();
         let mut note = |result: io::Result<OwnedFd>| match result {
@@ -62,7 +62,7 @@ impl FdSender {
         if !opened.is_empty()
             && let Err(error) = send(&self.socket, &opened)
         {
-            mark_failed(message, &format!("the cell cannot be given it: {error}"));
+            mark_failed(message, &format!("cannot pass it to the cell: {error}"));
         }
     }
 }
@@ -83,13 +83,13 @@ fn mark_failed(message: &mut ToCell, cause: &str) {
     }
 }
 
-/// Sends descriptors with a byte, so that each group is read by itself.
+/// Sends descriptors with one byte, so that each group is read separately.
 fn send(socket: &UnixStream, group: &[OwnedFd]) -> io::Result<()> {
     let fds: Vec<BorrowedFd<'_>> = group.iter().map(OwnedFd::as_fd).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
-        let message = format!("{} descriptors at once are too many", fds.len());
+        let message = format!("cannot send {} descriptors at once", fds.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let bytes = [IoSlice::new(&[0])];

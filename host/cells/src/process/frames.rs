@@ -27,7 +27,7 @@ pub enum FrameError {
         bytes: usize,
     },
     /// The bytes are not a message.
-    #[error("byte {position} of a frame of {bytes} bytes begins no message: {message}")]
+    #[error("no valid message at byte {position} of a frame of {bytes} bytes: {message}")]
     Malformed {
         /// The position of the first invalid message.
         position: usize,

@@ -13,10 +13,10 @@ use crate::port::{CellEvent, CellId};
 use crate::process::check::checked;
 use crate::process::frames::{self, FrameError};
 
-/// How much a cell may send before it is handled, in KiB. The largest frame fits.
+/// The most unhandled data from a cell, in KiB. The largest frame fits.
 const PENDING_KIB_MAX: usize = (2 * FRAME_BYTES_MAX) >> 10;
 
-/// How many lines of a cell's standard error are logged. It writes there only what has gone wrong with it.
+/// How many lines of a cell's standard error are logged. It writes only its own errors there.
 const STDERR_LINES_MAX: usize = 1_000;
 
 /// The longest line of a cell's standard error, in bytes.
@@ -40,7 +40,7 @@ pub(super) async fn listen(
             Some(Ok(frame)) => frame,
         };
         let kib = u32::try_from(frame.len() >> 10).unwrap_or(u32::MAX);
-        // Fails only if it is closed, which nobody does.
+        // Fails only if it is closed, which never happens.
         let room = Arc::clone(&pending).acquire_many_owned(kib + 1).await.ok();
         let messages = match read(frame.freeze()).await {
             Ok(messages) => messages,
@@ -68,7 +68,7 @@ async fn read(frame: Bytes) -> Result<Vec<FromCell>, FrameError> {
     }
     let copy = frame.clone();
     let reading = tokio::task::spawn_blocking(move || read(&frame));
-    // The task fails only if decoding panics. It then panics here too.
+    // The task fails only if decoding panics; the panic continues here.
     reading.await.unwrap_or_else(|_| read(&copy))
 }
 
@@ -77,22 +77,20 @@ pub(super) async fn log(name: &str, errors: impl AsyncRead + Unpin) {
     each_line(errors, |line| tracing::warn!(cell = name, "{line}")).await;
 }
 
-/// Reads lines until they end, and passes on the first.
+/// Reads all lines, and passes on the first ones.
 async fn each_line(errors: impl AsyncRead + Unpin, mut log: impl FnMut(&str)) {
     let codec = LinesCodec::new_with_max_length(STDERR_LINE_BYTES_MAX);
     let mut lines = FramedRead::new(errors, codec);
     let mut count = 0;
     loop {
         match lines.next().await {
-            // The rest is read, so that the cell never waits for it.
+            // The rest is read too, so that the cell never blocks.
             Some(Ok(_)) if count == STDERR_LINES_MAX => {}
             Some(Ok(line)) => {
                 log(&line);
                 count += 1;
                 if count == STDERR_LINES_MAX {
-                    log(
-                        "the cell writes more than this to its standard error; the rest is left out",
-                    );
+                    log("the cell writes more to its standard error; the rest is not logged");
                 }
             }
             // After an error the stream reports its end, but continues with the next line if polled
@@ -130,7 +128,10 @@ mod tests {
         each_line(&mut errors, |line| logged.push(line.to_owned())).await;
         assert!(errors.is_empty(), "{} bytes are not read", errors.len());
         assert_eq!(logged.len(), STDERR_LINES_MAX + 1);
-        assert!(logged[STDERR_LINES_MAX].contains("left out"), "{logged:?}");
+        assert!(
+            logged[STDERR_LINES_MAX].contains("not logged"),
+            "{logged:?}"
+        );
     }
 
     #[tokio::test]
@@ -147,7 +148,7 @@ mod tests {
         }
         let (events, mut received) = mpsc::channel(frames);
         let mut listening = pin!(listen(CellId(1), &stream[..], &events));
-        // Each look may give up only because it has done enough for once.
+        // A poll may return early because it has used up its cooperative budget.
         for _ in 0..frames {
             assert!(futures_util::poll!(&mut listening).is_pending());
             tokio::task::yield_now().await;

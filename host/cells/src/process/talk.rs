@@ -1,4 +1,4 @@
-//! Sends messages to a cell in frames, and hands over what they need.
+//! Sends messages to a cell in frames, with their descriptors.
 
 use std::sync::Arc;
 
@@ -31,21 +31,21 @@ pub(super) async fn talk(
             });
             batch = match opening.await {
                 Ok(batch) => batch,
-                Err(_panicked) => return "what it needs cannot be opened".to_owned(),
+                Err(_panicked) => return "cannot open what it needs".to_owned(),
             };
         }
         let frames = match frames::encode(&batch) {
             Ok(frames) => frames,
-            Err(error) => return format!("it cannot be told: {error}"),
+            Err(error) => return format!("cannot encode a message to it: {error}"),
         };
         for frame in frames {
             if let Err(error) = sink.feed(frame).await {
-                return format!("it takes nothing: {error}");
+                return format!("cannot send to it: {error}");
             }
         }
         if let Err(error) = SinkExt::<Bytes>::flush(&mut sink).await {
-            return format!("it takes nothing: {error}");
+            return format!("cannot send to it: {error}");
         }
     }
-    "nobody needs it any more".to_owned()
+    "it is no longer needed".to_owned()
 }

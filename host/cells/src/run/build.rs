@@ -28,7 +28,7 @@ pub struct RunRequest {
     pub job: JobId,
     /// The lease that the attempt holds.
     pub lease: LeaseId,
-    /// The context that the guest receives. It names the handler.
+    /// The context for the guest, with the handler's name.
     pub context: Context,
     pub params: JsonText,
     /// Whether the params still have to be checked against the handler's schema.
@@ -88,7 +88,7 @@ impl RunBuilder {
     ) -> Result<(Order, Arc<Program>), Box<Refused>> {
         let refused = |failure, revision| Box::new(Refused { failure, revision });
         let name: Name = request.context.handler.parse().map_err(|_| {
-            let message = format!("{:?} cannot be a handler's name", request.context.handler);
+            let message = format!("{:?} is not a valid handler name", request.context.handler);
             refused(Failure::new(FailureKind::HandlerNotFound, message), None)
         })?;
         let (handler, program) = self.handlers().executable(&name).map_err(|failure| {

@@ -1,6 +1,6 @@
-//! Chains: the first handler has others run in its attempt, which share its fuel, time, memory and
-//! log. Its result is a list of steps, or it is a script that calls them (`calls`). This module does
-//! no input or output: the pool starts each handler and reports how it ended.
+//! Chains: the first handler has others run in its attempt, which share its fuel, time, memory and log. Its
+//! result is a list of steps, or it is a script that calls them (`calls`). This module does no I/O: the pool
+//! starts each handler and reports how it ended.
 
 mod calls;
 mod planning;
@@ -45,7 +45,7 @@ pub struct Chain {
     used: Meter,
 }
 
-/// One handler to run, as it was when that was planned.
+/// One handler to run, as it was when the step was planned.
 #[derive(Clone)]
 pub(crate) struct Step {
     handler: Arc<Handler>,
@@ -68,7 +68,7 @@ pub struct Left {
 /// What to do when a step has ended.
 #[derive(Debug)]
 pub enum Next {
-    /// Plan the steps, which may take long, and give the result to [`Chain::planned`].
+    /// Plan the steps, which may take long, and pass the result to [`Chain::planned`].
     Plan(Planning),
     /// Run another step.
     Run(Arc<Program>, Box<Start>),
@@ -133,7 +133,7 @@ impl Chain {
         followed.unwrap_or_else(Next::End)
     }
 
-    /// Takes the planned steps and returns what to do next.
+    /// Accepts the planned steps and returns what to do next.
     pub fn planned(&mut self, planned: Planned, left: Left) -> Next {
         if self.calls.is_some() {
             return self.call_planned(planned, left);
@@ -170,21 +170,20 @@ impl Chain {
             .map_err(|failure| Outcome::Failed(self.blame(failure)))
     }
 
-    /// Makes the start of a step. A handler gets at most its own limits and at most what is left of
-    /// the attempt.
+    /// Makes the start of a step. A handler gets no more than its own limits and what is left of the attempt.
     fn begin(&self, step: Step, left: Left) -> Result<Next, Failure> {
         let all = &self.limits;
         if left.timeout_ms == 0 {
             let limit_ms = all.timeout_ms;
             let message = format!(
-                "{} took longer than their limit of {limit_ms} ms together",
+                "{} exceeded their common limit of {limit_ms} ms",
                 self.all()
             );
             return Err(Failure::new(FailureKind::TimedOut, message));
         }
         let fuel = self.fuel().saturating_sub(self.used.fuel);
         if fuel == 0 {
-            let message = format!("{} used up their CPU budget together", self.all());
+            let message = format!("{} used up their common CPU budget", self.all());
             return Err(Failure::new(FailureKind::FuelExhausted, message));
         }
         let own = &step.handler.limits;
@@ -210,7 +209,7 @@ impl Chain {
         Ok(Next::Run(step.program, Box::new(start)))
     }
 
-    /// Names what shares the limits, for people.
+    /// Names what shares the limits, for messages.
     const fn all(&self) -> &'static str {
         match self.calls {
             None => "the actions",
@@ -241,7 +240,7 @@ impl Chain {
             ))
         } else if result.depth() >= DEPTH_MAX {
             Some(format!(
-                "its result is nested deeper than {} levels",
+                "the result is nested deeper than {} levels",
                 DEPTH_MAX - 1
             ))
         } else {

@@ -18,10 +18,10 @@ use tokio::sync::Notify;
 use crate::compile::CompileError;
 use crate::compile::schema::{Budget, Schema};
 
-/// How much of a flaw is shown to whoever looks at the nodes, in characters.
+/// How much of a flaw the list of nodes shows, in characters.
 const FLAW_CHARS: usize = 500;
 
-/// Params of fewer bytes, and checks of at most this many steps, hold up nobody.
+/// Params of fewer bytes, and checks of at most this many steps, may be checked inline.
 const SOON_BYTES: usize = 16 << 10;
 const SOON_STEPS: u64 = 5_000;
 
@@ -62,7 +62,7 @@ impl Handler {
             .map_err(|message| Failure::new(FailureKind::InvalidParams, message))
     }
 
-    /// Checks params if that holds up nobody. `None` if it may take long.
+    /// Checks params if that is quick. `None` if it may take long.
     pub fn check_soon(&self, params: &JsonText) -> Option<Result<(), Failure>> {
         if self.params.is_none() {
             return Some(Ok(()));
@@ -84,7 +84,7 @@ pub struct Program {
     pub path: PathBuf,
     /// The expected hash of the file.
     pub sha256: [u8; 32],
-    /// The interfaces that it imports and is not given.
+    /// The interfaces that it imports and does not get.
     pub stubbed: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub struct Program {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flaw {
     pub message: String,
-    /// Whether that may change while the host runs.
+    /// Whether this may change while the host runs.
     pub may_pass: bool,
 }
 
@@ -118,7 +118,7 @@ pub struct Handlers {
 #[derive(Default)]
 struct Deployed {
     by_name: Arc<BTreeMap<Name, Arc<Handler>>>,
-    /// What runs until the current revision of a component is compiled here.
+    /// What runs until a component's current revision is compiled here.
     earlier: BTreeMap<Name, Arc<Handler>>,
     revisions: Vec<Arc<Revision>>,
 }
@@ -131,7 +131,7 @@ struct Damaged {
 }
 
 impl Handlers {
-    /// Returns the compiled component with this digest, `None` if this host has not compiled it.
+    /// Returns the compiled component with this digest. `None` if this host has not compiled it.
     pub fn program(&self, digest: Digest) -> Option<Arc<Program>> {
         let programs = self.programs.read();
         programs.get(&digest).cloned()
@@ -169,7 +169,7 @@ impl Handlers {
         }
     }
 
-    /// Waits until cells could not load compiled components, and returns those. Each is returned again
+    /// Waits for compiled components that cells could not load, and returns them. Each is returned again
     /// until [`Handlers::is_repaired`]. Cancel safe.
     pub async fn next_damaged(&self) -> BTreeSet<Digest> {
         loop {
@@ -181,7 +181,7 @@ impl Handlers {
         }
     }
 
-    /// Records that a component is compiled again. If it could not be, its handlers cannot run.
+    /// Records the result of compiling a component again. If that failed, its handlers cannot run.
     pub fn is_repaired(&self, digest: Digest, failed: Option<String>) {
         if let Some(message) = failed {
             let mut programs = self.programs.write();
@@ -211,15 +211,15 @@ impl Handlers {
         })
     }
 
-    /// Records that this host has compiled and checked a revision, and what is wrong with it here. It is
-    /// forgotten if another revision is current with the next [`Handlers::replace`].
+    /// Records that this host has compiled and checked a revision, and what is wrong with it here.
+    /// [`Handlers::replace`] forgets revisions that are no longer current.
     pub fn took_in(&self, revision: &Revision, flaw: Option<Flaw>) {
         let key = (revision.component.clone(), revision.revision);
         let mut taken = self.taken.write();
         taken.insert(key, flaw.map_or(Ok(()), Err));
     }
 
-    /// Returns whether this host has compiled and checked a revision, and found no flaw that may pass.
+    /// Returns whether this host has compiled and checked a revision and need not try again.
     pub fn has_taken_in(&self, revision: &Revision) -> bool {
         let taken = self.taken(revision);
         taken.is_some_and(|taken| taken.map_or_else(|flaw| !flaw.may_pass, |()| true))
@@ -231,7 +231,7 @@ impl Handlers {
         taken.get(&key).cloned()
     }
 
-    /// Returns the current revisions that this host has taken in, for those who look at the nodes.
+    /// Returns the current revisions that this host has compiled and checked, for the list of nodes.
     pub fn components(&self) -> Components {
         let deployed = self.deployed();
         let known = deployed.revisions.iter().filter_map(|revision| {
@@ -246,7 +246,7 @@ impl Handlers {
         known.collect()
     }
 
-    /// Returns the handlers that this host cannot run, or not yet.
+    /// Returns the handlers that this host cannot run, or cannot run yet.
     pub fn lacking(&self) -> BTreeSet<Name> {
         let deployed = self.deployed();
         let lacks = |(name, handler): &(&Name, &Arc<Handler>)| {
@@ -296,8 +296,8 @@ impl Handlers {
         Arc::clone(&deployed)
     }
 
-    /// Replaces all handlers by those of the given current revisions. What runs now goes on until this host
-    /// has taken in the current revision. A schema that is already known is not compiled again.
+    /// Replaces all handlers by those of the given current revisions. A handler keeps its previous revision
+    /// until this host has compiled the current one. A schema that is already known is not compiled again.
     pub fn replace(&self, revisions: Vec<Revision>) {
         let former = self.deployed();
         let before = &former.by_name;
@@ -363,7 +363,7 @@ fn schema(before: Option<&Arc<Handler>>, info: &HandlerInfo) -> Option<Arc<Schem
             tracing::warn!(
                 handler,
                 refused,
-                "the schema of a handler is not taken any more: its params are not checked"
+                "this version refuses the schema of a handler; its params are not checked"
             );
             None
         }

@@ -12,9 +12,8 @@ use host_core::name::Name;
 
 use crate::run::handlers::{Handler, Handlers};
 
-/// Why a variable is not granted. Does not say whether it is set.
-pub(crate) const NO_VARIABLE: &str =
-    "which grants.env does not name or the host was started without";
+/// Why a variable is not granted. Does not reveal whether it is set.
+pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -52,8 +51,8 @@ impl Programs {
         self.chain_handlers.get(handler).copied()
     }
 
-    /// Looks up the variables that a handler is granted, first among those of the job, then among
-    /// the host's own. The error is the name of the first variable that is in neither.
+    /// Looks up the variables that a handler is granted, first in the job, then in the host's environment.
+    /// The error is the name of the first variable that is in neither.
     pub(crate) fn granted(
         &self,
         handler: &Handler,
@@ -68,7 +67,7 @@ impl Programs {
     }
 }
 
-/// Returns the directories that a run is given.
+/// Returns the directories that a run gets.
 pub(crate) fn read_dirs(grants: &Grants) -> Vec<GivenDir> {
     grants
         .read_dirs

@@ -1,5 +1,5 @@
-//! Control groups of version 2 for cells, where one is delegated to this process: limits on memory, processes
-//! and CPU that the kernel keeps, and one stroke that kills all of a cell. Without one, cells run as they are.
+//! Control groups (v2) for cells, if one is delegated to this process: the kernel limits memory, processes
+//! and CPU, and kills a cell as a whole. Cells also run without them.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -18,10 +18,10 @@ use crate::sandbox::room::Room;
 /// The controllers that limit cells.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
 
-/// The group of this process below the delegated one: a group with groups below it holds no process.
+/// This process's own group below the delegated one: a group with subgroups cannot hold processes.
 const HOST: &str = "host";
 
-/// How the names of the groups of cells begin.
+/// The prefix of the names of cells' groups.
 const CELL: &str = "cell-";
 
 /// The memory of a cell beyond that of its guests: its code, its tables and what it reads, in MiB.
@@ -33,7 +33,7 @@ const SPARE_THREADS: u32 = 64;
 /// The share of CPU of one cell. The host itself has 100, the default.
 const WEIGHT: u32 = 20;
 
-/// What systemd notes at a group that it has delegated.
+/// The attribute that systemd sets on a delegated group.
 const DELEGATED: [&str; 2] = ["user.delegate", "trusted.delegate"];
 
 /// Why cells have no groups.
@@ -41,7 +41,7 @@ const DELEGATED: [&str; 2] = ["user.delegate", "trusted.delegate"];
 #[error("{0}")]
 pub struct NotDelegated(pub String);
 
-/// A group that this process may divide, and has not divided yet.
+/// A delegated group that this process has not divided yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delegated {
     folder: PathBuf,
@@ -57,7 +57,7 @@ pub fn find() -> Result<Delegated, NotDelegated> {
     };
     let folder = locate(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)?;
     let process = getpid().as_raw_nonzero().get();
-    // Root may write everywhere, so that alone says nothing.
+    // Root may write everywhere, so write access proves nothing.
     look(&folder, process, geteuid().is_root())
 }
 
@@ -77,13 +77,13 @@ fn locate(groups: &str, mounts: &str) -> Result<PathBuf, NotDelegated> {
     let mount = mount.ok_or_else(|| NotDelegated("cgroup v2 is not mounted".to_owned()))?;
     if own.is_empty() || own.split('/').any(|part| part == "..") {
         return Err(NotDelegated(
-            "this process is in no group of its own; with systemd, set Delegate=yes".to_owned(),
+            "this process has no group of its own; with systemd, set Delegate=yes".to_owned(),
         ));
     }
     Ok(Path::new(mount).join(own))
 }
 
-/// Judges a group by its files.
+/// Checks whether the group can be used.
 fn look(folder: &Path, process: i32, needs_note: bool) -> Result<Delegated, NotDelegated> {
     let refused = |what: &str| {
         let folder = folder.display();
@@ -124,7 +124,7 @@ fn is_set(folder: &Path, name: &str) -> bool {
 }
 
 impl Delegated {
-    /// Moves this process into a group below, so that those of cells can stand beside it.
+    /// Moves this process into a subgroup, beside those of the cells.
     pub fn divide(self) -> Result<Groups, NotDelegated> {
         let Self {
             folder,
@@ -144,7 +144,7 @@ impl Delegated {
         };
         divided().map_err(|error| {
             let folder = folder.display();
-            NotDelegated(format!("{folder} cannot be divided: {error}"))
+            NotDelegated(format!("cannot divide {folder}: {error}"))
         })?;
         Ok(Groups {
             folder: Arc::new(folder),
@@ -154,7 +154,7 @@ impl Delegated {
     }
 }
 
-/// Where cells get their groups. Clones share it.
+/// The parent of cells' groups. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Groups {
     folder: Arc<PathBuf>,
@@ -164,7 +164,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Returns what limits cells: names of controllers.
+    /// Returns the names of the controllers that limit cells.
     pub fn controllers(&self) -> &[&'static str] {
         &self.controllers
     }
@@ -189,7 +189,7 @@ impl Groups {
             .try_for_each(|(file, value)| write(&folder.join(file), &value))
     }
 
-    /// Returns what is written to which file.
+    /// Returns the files and their contents.
     fn limits(&self, room: Room) -> Vec<(&'static str, String)> {
         let limit = |name: &&str| match *name {
             "memory" => {
@@ -218,7 +218,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Takes any folder for a group without limits.
+    /// Treats any folder as a group without limits.
     #[cfg(test)]
     pub(crate) fn of_folder(folder: PathBuf) -> Self {
         let groups = Groups {
@@ -250,7 +250,7 @@ impl Drop for Group {
     }
 }
 
-/// Removes the groups of cells of a host that was killed. Those in which a process still ends remain.
+/// Removes cells' groups that a killed host left behind, except those with a process that is still ending.
 fn remove_empty(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -272,7 +272,7 @@ fn make(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes to a file of the kernel, which takes a value in one piece.
+/// Writes to a kernel file, which accepts a value only in one write.
 fn write(path: &Path, value: &str) -> io::Result<()> {
     let named = |error: io::Error| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

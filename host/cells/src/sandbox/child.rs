@@ -1,5 +1,5 @@
-//! Child processes of a host: `host cell …`, with descriptors handed over and confined as the
-//! configuration says. Where the kernel allows it, each has namespaces of its own.
+//! Child processes of a host: `host cell …`, with inherited descriptors and the configured sandbox. Where the
+//! kernel allows it, each has namespaces of its own.
 
 mod clone;
 
@@ -25,7 +25,7 @@ use crate::sandbox::roots::ReadRoots;
 /// The user that the children of root become.
 const USER: u32 = 65_534;
 
-/// The executable of the children, and how they are confined.
+/// The executable of the children, and their sandbox.
 #[derive(Clone, Debug)]
 pub struct CellProgram {
     /// The executable, which is started with `cell run …` or `cell compile …`.
@@ -36,14 +36,14 @@ pub struct CellProgram {
     pub confinement: Confinement,
 }
 
-/// How children are confined.
+/// The sandbox of children.
 #[derive(Clone, Debug)]
 pub struct Confinement {
     /// The user that children of root become.
     pub user: u32,
-    /// Whether children go on without protection that is needed.
+    /// Whether children run even without required protection.
     pub allow_weak: bool,
-    /// The directories below which cells may read what is granted.
+    /// The directories below which cells may be granted directories.
     pub read_roots: ReadRoots,
 }
 
@@ -59,15 +59,15 @@ impl Default for Confinement {
 
 /// What to start.
 pub(crate) struct Order<'a> {
-    /// The words after `host cell`.
+    /// The arguments after `host cell`.
     pub(crate) words: &'a [String],
-    /// What the child has open as 3, 4 and so on.
+    /// The child's descriptors from 3 on.
     pub(crate) handed: Vec<OwnedFd>,
     /// Whether the child may read below the roots.
     pub(crate) reads: bool,
-    /// Whether standard input and output are pipes. Else they lead nowhere.
+    /// Whether standard input and output are pipes; otherwise they are `/dev/null`.
     pub(crate) has_pipes: bool,
-    /// The control group that the child has for itself.
+    /// The child's own control group.
     pub(crate) group: Option<Group>,
 }
 
@@ -160,7 +160,7 @@ impl Drop for Child {
             return;
         }
         let _ended_already = self.start_kill();
-        // A killed process ends soon, and nobody else waits for it.
+        // A killed process ends soon, and nothing else reaps it.
         let process = WaitId::PidFd(self.process.get_ref().as_fd());
         let _reaped = waitid(process, WaitIdOptions::EXITED);
     }
@@ -197,8 +197,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Writes a program. Another process does so: one that this process has open to write, and with it
-    /// each process that another test is just starting, cannot be started.
+    /// Writes a program, in another process: a file that this process, or a child that another test is just
+    /// forking, has open for writing cannot be executed.
     pub(crate) fn write_script(exe: &Path, script: &str) {
         let mut shell = Command::new("sh")
             .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
@@ -246,22 +246,22 @@ pub(crate) mod tests {
             .await
             .unwrap();
         drop(stdin);
-        let mut said = String::new();
+        let mut output = String::new();
         let mut stdout = child.stdout.take().unwrap();
-        stdout.read_to_string(&mut said).await.unwrap();
-        assert!(said.starts_with("handed\ntold\n"), "{said}");
-        assert!(said.contains("cell"), "{said}");
-        // The first process of a namespace has the number 1, and is told that it has one.
-        let last = said.lines().last().unwrap();
+        stdout.read_to_string(&mut output).await.unwrap();
+        assert!(output.starts_with("handed\ntold\n"), "{output}");
+        assert!(output.contains("cell"), "{output}");
+        // The first process of a namespace has pid 1, and an argument says that it has a namespace.
+        let last = output.lines().last().unwrap();
         assert_eq!(
             last.starts_with("1 "),
             last.contains("--isolated"),
-            "{said}"
+            "{output}"
         );
         assert_eq!(child.wait().await.unwrap().code(), Some(7));
     }
 
-    /// Whoever starts the host may leave descriptors open in it.
+    /// The host may inherit descriptors.
     #[tokio::test]
     async fn a_child_has_nothing_that_the_host_inherited() {
         let folder = tempfile::TempDir::new().unwrap();
@@ -272,10 +272,10 @@ pub(crate) mod tests {
         let number = inherited.as_raw_fd();
         let script = format!("(echo >&{number}) 2>/dev/null && echo open || echo closed");
         let mut child = Child::start(&program(&folder, &script), order(Vec::new())).unwrap();
-        let mut said = String::new();
+        let mut output = String::new();
         let mut stdout = child.stdout.take().unwrap();
-        stdout.read_to_string(&mut said).await.unwrap();
-        assert_eq!(said, "closed\n");
+        stdout.read_to_string(&mut output).await.unwrap();
+        assert_eq!(output, "closed\n");
         child.wait().await.unwrap();
     }
 

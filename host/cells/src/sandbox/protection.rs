@@ -1,5 +1,4 @@
-//! What this system gives children to protect the host from them. A child that is confined as a cell
-//! tells it.
+//! Finds out which protection this system offers, by asking a child in the sandbox of a cell.
 
 use std::io;
 use std::time::Duration;
@@ -16,44 +15,47 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
-/// Why it is not known, or not enough.
+/// Why the protection is unknown or insufficient.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProtectionError {
-    #[error("cannot find out how this system confines cells: {0}")]
+    #[error("cannot find out how this system sandboxes cells: {0}")]
     Unknown(String),
     #[error(
-        "this system confines cells too little: {0}; use Linux 5.13 or later with Landlock, or allow user \
-         namespaces, or accept the risk with cells.allow_weak = true (--allow-weak true)"
+        "cells are not fully sandboxed on this system: {0}; use Linux 5.13 or later with Landlock, allow \
+         user namespaces, or accept the risk with cells.allow_weak = true (--allow-weak true)"
     )]
     Weak(String),
 }
 
-/// Asks a child. Refuses a system without the protection that is needed, unless that is allowed.
+/// Asks a child. Refuses a system without the required protection, unless weak sandboxes are allowed.
 pub async fn probe(program: &CellProgram) -> Result<Protection, ProtectionError> {
     let answer = tokio::time::timeout(TIMEOUT, ask(program));
     let protection = answer
         .await
-        .unwrap_or_else(|_| Err(format!("it takes longer than {} s", TIMEOUT.as_secs())))
+        .unwrap_or_else(|_| Err(format!("it took longer than {} s", TIMEOUT.as_secs())))
         .map_err(ProtectionError::Unknown)?;
     if !protection.missing.is_empty() {
         let missing = protection.missing.join(", ");
         if !program.confinement.allow_weak {
             return Err(ProtectionError::Weak(missing));
         }
-        tracing::warn!(missing, "cells.allow_weak: cells are confined too little");
+        tracing::warn!(
+            missing,
+            "cells are not fully sandboxed (allowed by cells.allow_weak)"
+        );
     }
     if !protection.reduced.is_empty() {
         let reduced = protection.reduced.join(", ");
         tracing::info!(
             reduced,
-            "this system confines cells less than others, but enough"
+            "cells have all required protection, but not all that exists"
         );
     }
     Ok(protection)
 }
 
 async fn ask(program: &CellProgram) -> Result<Protection, String> {
-    let failed = |error: io::Error| format!("its process failed: {error}");
+    let failed = |error: io::Error| format!("the child failed: {error}");
     let order = Order {
         words: &["probe".to_owned()],
         handed: Vec::new(),
@@ -64,7 +66,7 @@ async fn ask(program: &CellProgram) -> Result<Protection, String> {
     let mut child = Child::start(program, order).map_err(failed)?;
     drop(child.stdin.take());
     let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-        return Err("its process has no pipes".to_owned());
+        return Err("the child has no pipes".to_owned());
     };
     let (mut answer, mut errors) = (Vec::new(), String::new());
     let (mut stdout, mut stderr) = (stdout.take(ANSWER_BYTES_MAX), stderr.take(ANSWER_BYTES_MAX));
@@ -75,7 +77,7 @@ async fn ask(program: &CellProgram) -> Result<Protection, String> {
     read.map_err(failed)?;
     let status = child.wait().await.map_err(failed)?;
     serde_json::from_slice(&answer)
-        .map_err(|_| format!("its process ended with {status}: {}", errors.trim()))
+        .map_err(|_| format!("the child ended with {status}: {}", errors.trim()))
 }
 
 #[cfg(test)]
@@ -86,8 +88,8 @@ mod tests {
     use crate::sandbox::child::Confinement;
     use crate::sandbox::child::tests::write_script;
 
-    /// A program that says this and no more.
-    fn saying(folder: &TempDir, answer: &str, allow_weak: bool) -> CellProgram {
+    /// A program that prints this and ends.
+    fn printing(folder: &TempDir, answer: &str, allow_weak: bool) -> CellProgram {
         let exe = folder.path().join("program");
         write_script(&exe, &format!("echo '{answer}'"));
         CellProgram {
@@ -105,13 +107,13 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let weak = r#"{"missing":["x"],"reduced":[]}"#;
         let less = r#"{"missing":[],"reduced":["y"]}"#;
-        let refused = probe(&saying(&folder, weak, false)).await;
+        let refused = probe(&printing(&folder, weak, false)).await;
         assert_eq!(refused, Err(ProtectionError::Weak("x".to_owned())));
-        let allowed = probe(&saying(&folder, weak, true)).await.unwrap();
+        let allowed = probe(&printing(&folder, weak, true)).await.unwrap();
         assert_eq!(allowed.missing, ["x"]);
-        let reduced = probe(&saying(&folder, less, false)).await.unwrap();
+        let reduced = probe(&printing(&folder, less, false)).await.unwrap();
         assert_eq!(reduced.reduced, ["y"]);
-        let unknown = probe(&saying(&folder, "x", true)).await;
+        let unknown = probe(&printing(&folder, "x", true)).await;
         assert!(
             matches!(unknown, Err(ProtectionError::Unknown(_))),
             "{unknown:?}"

@@ -1,5 +1,5 @@
-//! The directories below which manifests may grant others. A path outside of them is never looked at, so
-//! nobody learns whether it exists.
+//! The directories below which manifests may grant others. A path outside of them is never touched, so that
+//! no answer reveals whether it exists.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ impl ReadRoots {
         Self(roots.into())
     }
 
-    /// Checks that all roots are there, and that none of `never` is in one of them or around it.
+    /// Checks that all roots exist, and that none overlaps a path in `never`.
     pub fn check<'a>(&self, never: impl Iterator<Item = &'a Path>) -> Result<(), String> {
         let never: Vec<PathBuf> = never.map(real).collect();
         for root in &*self.0 {
@@ -31,7 +31,7 @@ impl ReadRoots {
                 .find(|never| never.starts_with(&found) || found.starts_with(never));
             if let Some(clash) = clash {
                 return Err(format!(
-                    "{} of grants.read_roots would grant {}, which is never granted; name other directories",
+                    "{} in grants.read_roots would grant {}, which is never granted; choose other directories",
                     root.display(),
                     clash.display()
                 ));
@@ -40,7 +40,7 @@ impl ReadRoots {
         Ok(())
     }
 
-    /// Returns the root that `path` is below, and the rest of the path. Looks at no file.
+    /// Returns the root above `path`, and the rest of the path. Does no I/O.
     fn find<'a>(&self, path: &'a Path) -> Option<(&Path, &'a Path)> {
         if path.components().any(|part| part == Component::ParentDir) {
             return None;
@@ -70,7 +70,7 @@ impl ReadRoots {
 }
 
 /// Why a path is refused.
-const OUTSIDE: &str = "it is not below a directory of grants.read_roots";
+const OUTSIDE: &str = "not below a directory in grants.read_roots";
 
 /// Returns the path without links, as far as it exists.
 fn real(path: &Path) -> PathBuf {
@@ -82,7 +82,7 @@ fn real(path: &Path) -> PathBuf {
 fn open_root(root: &Path) -> io::Result<Dir> {
     folder::open(root).map_err(|error| {
         let message = format!(
-            "cannot open {} of grants.read_roots: {error}",
+            "cannot open {} in grants.read_roots: {error}",
             root.display()
         );
         io::Error::new(error.kind(), message)
@@ -134,7 +134,7 @@ mod tests {
             assert!(roots.open(&at(name)).is_ok(), "{name}");
         }
         let refused = |name: &str| roots.open(&at(name)).unwrap_err().to_string();
-        // The answer is the same whether or not something is there.
+        // The answer is the same whether or not the path exists.
         for name in [
             "other",
             "gone",

@@ -1,6 +1,6 @@
-//! Starts the processes of cells. One thread starts them all, because the kernel kills a cell when
-//! the thread that started it ends. A cell inherits only its end of a socket pair, the lock that shows a
-//! later host that the cell is still alive, and the time until which it may run guests.
+//! Starts the processes of cells. One thread starts them all, because the kernel kills a cell when the thread
+//! that started it ends. A cell inherits only its end of a socket pair, a lock that shows that it is alive,
+//! and the timer that ends its right to run guests.
 
 use std::fs::File;
 use std::io;
@@ -47,8 +47,8 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Starts the thread. The runtime in which this is called waits for the processes. Each cell has one
-    /// of the `groups`, if there are any.
+    /// Starts the thread. The runtime in which this is called waits for the processes. Each cell gets one of
+    /// the `groups`, if there are any.
     pub fn start(program: CellProgram, lock: File, groups: Option<Groups>) -> io::Result<Self> {
         let (jobs, waiting) = sync_channel::<Job>(WAITING_MAX);
         let runtime = Handle::current();
@@ -59,7 +59,7 @@ impl Spawner {
                 while let Ok(job) = waiting.recv() {
                     let lifeline = job.lifeline.as_deref();
                     let spawned = spawn(&program, &lock, groups.as_ref(), job.room, lifeline);
-                    // If the caller has gone, the child is dropped and thereby killed.
+                    // If the caller is gone, the child is dropped and thus killed.
                     let _gone = job.reply.send(spawned);
                 }
             })?;
@@ -76,10 +76,10 @@ impl Spawner {
         };
         self.jobs
             .try_send(job)
-            .map_err(|_| io::Error::other("too many cells wait to be started"))?;
+            .map_err(|_| io::Error::other("too many cells are waiting to start"))?;
         answer
             .await
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts cells is gone")))
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts cells has ended")))
     }
 }
 
@@ -97,7 +97,7 @@ fn spawn(
         format!("--slots={}", room.slots),
         format!("--memory-mib={}", room.memory_mib),
     ];
-    // The lock stays open as long as the cell lives.
+    // The lock stays held while the cell lives.
     let mut handed = vec![theirs.into(), OwnedFd::from(lock.try_clone()?)];
     if let Some(lifeline) = lifeline {
         words.push("--lifeline".to_owned());

@@ -1,4 +1,4 @@
-//! Cells of one component each: none ever has two, and they are few.
+//! Cells of one component each: none ever gets two, and their number is limited.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -107,7 +107,7 @@ impl Bench {
             stubbed: Vec::new(),
         };
         let started = self.pool.start(Time(now), place, &program, order);
-        assert!(started.is_ok(), "the cell is there");
+        assert!(started.is_ok(), "the cell exists");
         lease
     }
 
@@ -267,7 +267,7 @@ fn all_in_a_cell_that_crashes_are_suspects() {
     assert_eq!(short(&events), texts(&[(1, died), (2, died)]));
     bench.pool.tick(Time(1));
     bench.handle_events(1);
-    assert_eq!(bench.pool.free(), 8, "another cell follows at once");
+    assert_eq!(bench.pool.free(), 8, "a replacement starts at once");
 }
 
 #[test]

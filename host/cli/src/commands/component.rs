@@ -1,5 +1,4 @@
-//! `host component`: what its verbs share: the component as the API shows it and the error for an
-//! unknown one.
+//! `host component`: what its verbs share: what a deploy has changed.
 
 mod ls;
 mod rm;
@@ -7,16 +6,13 @@ mod rollback;
 mod show;
 pub(super) mod waiting;
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
-use host_console::client::{Answer, Client, segment};
-use host_console::error::{CliError, Exit};
+use host_api::client::{Answer, Client};
+use host_api::component::{ComponentView, LimitChangeView, RemovedHandlerView};
+use host_console::error::{CliError, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_section};
 use host_console::{human, plain};
-use host_core::handler::Manifest;
-use serde::Deserialize;
 
 /// List, show, roll back and remove deployed components.
 #[derive(Debug, Args)]
@@ -51,6 +47,9 @@ struct Named {
     remote: Remote,
 }
 
+/// What helps if the host does not know a component.
+const LISTED: &str = "`host component ls` lists the components";
+
 impl Component {
     /// Runs the verb.
     pub(crate) fn run(self) -> Result<(), CliError> {
@@ -61,42 +60,6 @@ impl Component {
             Verb::Rm(named) => rm::run(&named),
         }
     }
-}
-
-/// A component with its history, as the API shows it.
-#[derive(Debug, Deserialize)]
-struct View {
-    component: String,
-    current: u32,
-    #[serde(default)]
-    revisions: Vec<RevisionView>,
-    #[serde(default)]
-    nodes: Vec<NodeView>,
-}
-
-/// Whether a node can run the current revision.
-#[derive(Debug, Deserialize)]
-struct NodeView {
-    id: String,
-    name: Option<String>,
-    #[serde(default)]
-    state: String,
-    /// ready, compiling or failed.
-    #[serde(default)]
-    component: String,
-    reason: Option<String>,
-}
-
-/// One revision of a component.
-#[derive(Debug, Deserialize)]
-struct RevisionView {
-    revision: u32,
-    #[serde(default)]
-    digest: String,
-    deployed_at: Option<String>,
-    #[serde(default)]
-    handlers: Vec<String>,
-    manifest: Option<Manifest>,
 }
 
 /// How many characters of a digest a list shows.
@@ -114,33 +77,13 @@ fn names(names: &[String]) -> String {
     names.join(" ")
 }
 
-/// Returns the path of a component.
-fn path(name: &str) -> String {
-    format!("/api/v1/components/{}", segment(name))
-}
-
 /// Asks for one component.
-fn fetch(client: &Client, doing: &str, name: &str) -> Result<Answer, CliError> {
-    let answer = client.get(doing, &path(name), Duration::ZERO);
-    answer.map_err(unknown)
-}
-
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host component ls` lists the components"),
-        _ => error,
-    }
-}
-
-/// A handler that a component had before a deploy or a rollback, and has no more.
-#[derive(Deserialize)]
-pub(super) struct RemovedHandler {
-    handler: String,
-    jobs: u64,
+fn fetch(client: &Client, doing: &str, name: &str) -> Result<Answer<ComponentView>, CliError> {
+    client.component(name).map_err(cannot_find(doing, LISTED))
 }
 
 /// Prints which handlers are no longer deployed, and what their jobs come to.
-pub(super) fn put_removed(removed: &[RemovedHandler]) -> Result<(), CliError> {
+pub(super) fn put_removed(removed: &[RemovedHandlerView]) -> Result<(), CliError> {
     let lines = removed.iter().map(|it| {
         let handler = plain::line(&it.handler);
         match it.jobs {
@@ -153,7 +96,7 @@ pub(super) fn put_removed(removed: &[RemovedHandler]) -> Result<(), CliError> {
 }
 
 /// Tells how to keep the jobs of handlers that are no longer deployed.
-pub(super) fn hint_removed(output: Output, removed: &[RemovedHandler]) {
+pub(super) fn hint_removed(output: Output, removed: &[RemovedHandlerView]) {
     if removed.iter().any(|it| it.jobs > 0) {
         output.hint(
             "jobs fail when they start without a handler: deploy a component that has it; `host job retry ID` \
@@ -168,21 +111,14 @@ pub(super) fn put_new_grants(grants: &[String]) -> Result<(), CliError> {
     put_list("new grants", lines)
 }
 
-/// A limit of a handler that a deploy or a rollback has changed.
-#[derive(Deserialize)]
-pub(super) struct LimitChange {
-    handler: String,
-    /// With its unit: `memory_bytes`, `timeout_ms`.
-    limit: String,
-    before: Option<u64>,
-    after: Option<u64>,
-}
-
 /// Prints which limits are not what they were: one line for all handlers with the same change.
-pub(super) fn put_changed_limits(changes: &[LimitChange]) -> Result<(), CliError> {
+pub(super) fn put_changed_limits(changes: &[LimitChangeView]) -> Result<(), CliError> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
     for change in changes {
-        let (what, handler) = (change.what(), plain::line(&change.handler).into_owned());
+        let (what, handler) = (
+            changed_limit(change),
+            plain::line(&change.handler).into_owned(),
+        );
         match lines.iter_mut().find(|(known, _)| *known == what) {
             Some((_, handlers)) => handlers.push(handler),
             None => lines.push((what, vec![handler])),
@@ -193,22 +129,19 @@ pub(super) fn put_changed_limits(changes: &[LimitChange]) -> Result<(), CliError
     put_list("changed limits", lines)
 }
 
-impl LimitChange {
-    /// Returns the limit with both values: `memory 128.0 MiB → 64.0 MiB`.
-    fn what(&self) -> String {
-        let limit = self.limit.trim_end_matches("_max");
-        let (name, show): (_, fn(u64) -> String) = if let Some(name) = limit.strip_suffix("_bytes")
-        {
-            (name, human::bytes)
-        } else if let Some(name) = limit.strip_suffix("_ms") {
-            (name, human::took)
-        } else {
-            (limit, human::count)
-        };
-        let value = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), show);
-        let name = plain::line(name).replace('_', " ");
-        format!("{name} {} → {}", value(self.before), value(self.after))
-    }
+/// Returns a limit with both values: `memory 128.0 MiB → 64.0 MiB`.
+fn changed_limit(change: &LimitChangeView) -> String {
+    let limit = change.limit.trim_end_matches("_max");
+    let (name, show): (_, fn(u64) -> String) = if let Some(name) = limit.strip_suffix("_bytes") {
+        (name, human::bytes)
+    } else if let Some(name) = limit.strip_suffix("_ms") {
+        (name, human::took)
+    } else {
+        (limit, human::count)
+    };
+    let value = |value: Option<u64>| value.map_or_else(|| "default".to_owned(), show);
+    let name = plain::line(name).replace('_', " ");
+    format!("{name} {} → {}", value(change.before), value(change.after))
 }
 
 /// Prints the interfaces that a component imports and is not given.

@@ -1,11 +1,10 @@
 //! `host deploy`: sends a component and its manifest to a host and prints what changed there.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
-use host_console::client::{Answer, Client, segment};
-use host_console::error::{CliError, Exit};
+use host_api::component::{DeployForm, DeployQuery, DeployedView};
+use host_console::error::{CliError, Exit, cannot};
 use host_console::options::Remote;
 use host_console::output::Output;
 use host_console::progress::Spinner;
@@ -13,17 +12,11 @@ use host_console::table::Rows;
 use host_console::{human, plain};
 use host_core::name::Name;
 use host_core::seconds::Seconds;
-use serde::Deserialize;
 
 use super::component::{
-    LimitChange, RemovedHandler, hint_removed, put_changed_limits, put_new_grants, put_removed,
-    put_stubbed, waiting,
+    hint_removed, put_changed_limits, put_new_grants, put_removed, put_stubbed, waiting,
 };
 use crate::manifest::{Manifest, Overrides};
-use crate::multipart::Multipart;
-
-/// How long a host may take to compile a component, including those that it compiles first.
-const COMPILE_PATIENCE: Duration = Duration::from_mins(10);
 
 /// Deploy a component's handlers to a host.
 #[derive(Debug, Args)]
@@ -68,30 +61,6 @@ pub(crate) struct Deploy {
     remote: Remote,
 }
 
-/// What a host answers to a deploy.
-#[derive(Deserialize)]
-struct Deployed {
-    component: String,
-    revision: u32,
-    #[serde(default)]
-    digest: String,
-    #[serde(default)]
-    handlers: Vec<String>,
-    #[serde(default)]
-    handlers_removed: Vec<RemovedHandler>,
-    /// One line each, for people.
-    #[serde(default)]
-    grants_added: Vec<String>,
-    #[serde(default)]
-    limits_changed: Vec<LimitChange>,
-    #[serde(default)]
-    stubbed: Vec<String>,
-    #[serde(default)]
-    nodes_ready: usize,
-    #[serde(default)]
-    nodes_all: usize,
-}
-
 impl Deploy {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
@@ -116,18 +85,18 @@ impl Deploy {
         let doing = format!("deploy {file} as {name}");
         let text = manifest.text(&doing)?;
         let waiting = Spinner::new(output, &format!("deploying {name}"));
-        let sent = Sent {
-            name: &name,
+        let form = DeployForm {
             component: &component,
             manifest: text.as_deref(),
-            accept_grants: self.accept_grants,
         };
-        let answer = send(&client, &doing, &sent);
+        let accept_grants = self.accept_grants;
+        let answer = client.deploy(name.as_str(), &form, &DeployQuery { accept_grants });
         drop(waiting);
-        let answer = answer?;
-        let deployed: Deployed = answer.read(&doing)?;
-        output.one(&answer.body, &plain::line(&deployed.component), || {
-            print(output, &deployed, answer.status == 200)
+        let answer = answer.map_err(cannot(&doing))?;
+        let deployed = &answer.view;
+        let component = plain::line(&deployed.revision.component);
+        output.one(&answer.json, &component, || {
+            print(output, deployed, answer.status == 200)
         })?;
         hint_removed(output, &deployed.handlers_removed);
         if text.is_none() && !deployed.limits_changed.is_empty() {
@@ -136,12 +105,12 @@ impl Deploy {
             );
         }
         if let Some(timeout) = self.wait_nodes {
-            let revision = (deployed.component.as_str(), deployed.revision);
+            let revision = &deployed.revision;
+            let revision = (revision.component.as_str(), revision.revision);
             waiting::all_ready(&client, output, revision, timeout)?;
         } else if deployed.nodes_ready < deployed.nodes_all {
-            let name = plain::line(&deployed.component);
             output.hint(&format!(
-                "`host component show {name}` shows which nodes are ready, --wait-nodes waits for them"
+                "`host component show {component}` shows which nodes are ready, --wait-nodes waits for them"
             ));
             return Ok(());
         }
@@ -165,32 +134,6 @@ impl Deploy {
     }
 }
 
-/// A component on its way to a host.
-pub(crate) struct Sent<'a> {
-    pub(crate) name: &'a Name,
-    pub(crate) component: &'a [u8],
-    pub(crate) manifest: Option<&'a str>,
-    pub(crate) accept_grants: bool,
-}
-
-/// Sends a component to a host.
-pub(crate) fn send(client: &Client, doing: &str, sent: &Sent<'_>) -> Result<Answer, CliError> {
-    let mut parts = vec![("component", sent.component)];
-    parts.extend(sent.manifest.map(|text| ("manifest", text.as_bytes())));
-    let form = Multipart::new(&parts);
-    let mut path = format!("/api/v1/components/{}", segment(sent.name.as_str()));
-    if sent.accept_grants {
-        path.push_str("?accept_grants=true");
-    }
-    let kind = form.kind();
-    client.send(doing, "PUT", &path, (&kind, form.body()), COMPILE_PATIENCE)
-}
-
-/// Returns the handlers of a component that was deployed.
-pub(crate) fn handlers(answer: &Answer, doing: &str) -> Result<Vec<String>, CliError> {
-    Ok(answer.read::<Deployed>(doing)?.handlers)
-}
-
 /// Reads a component from a file.
 pub(crate) fn component(path: &Path) -> Result<Vec<u8>, CliError> {
     // Reading a pipe or a device may never end.
@@ -209,13 +152,14 @@ pub(crate) fn component(path: &Path) -> Result<Vec<u8>, CliError> {
     })
 }
 
-fn print(output: Output, deployed: &Deployed, unchanged: bool) -> Result<(), CliError> {
+fn print(output: Output, deployed: &DeployedView, unchanged: bool) -> Result<(), CliError> {
+    let revision = &deployed.revision;
     let mut rows = Rows::pairs();
-    rows.pair("component", &plain::line(&deployed.component));
+    rows.pair("component", &plain::line(&revision.component));
     let unchanged = if unchanged { " (unchanged)" } else { "" };
-    rows.pair("revision", &format!("{}{unchanged}", deployed.revision));
-    rows.pair("digest", &plain::line(&deployed.digest));
-    let handlers: Vec<_> = deployed.handlers.iter().map(|it| plain::line(it)).collect();
+    rows.pair("revision", &format!("{}{unchanged}", revision.revision));
+    rows.pair("digest", &plain::line(&revision.digest));
+    let handlers: Vec<_> = revision.handlers.iter().map(|it| plain::line(it)).collect();
     rows.pair("handlers", &handlers.join(" "));
     if deployed.nodes_all > 1 {
         let ready = format!("{} of {} ready", deployed.nodes_ready, deployed.nodes_all);

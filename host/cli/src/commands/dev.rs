@@ -9,9 +9,10 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use clap::Args;
-use host_console::client::Client;
-use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_api::client::Client;
+use host_api::component::{DeployForm, DeployQuery};
+use host_console::error::{CliError, Exit, cannot};
+use host_console::options::{Shown, connect};
 use host_console::output::{Output, say};
 use host_console::{json, plain};
 use host_server::config::{Config, Flags};
@@ -22,7 +23,6 @@ use serde_json::value::RawValue;
 use self::compare::Cost;
 use self::watch::Watch;
 use super::build::project::{Built, Project};
-use super::deploy::Sent;
 use super::{deploy, serve};
 use crate::commands::job::trial;
 use crate::manifest::Manifest;
@@ -110,7 +110,7 @@ impl Dev {
     /// Repeats until something is wrong with this machine or, with `--once`, until the first end.
     fn session(self, project: Project, address: Option<String>) -> Result<(), CliError> {
         let address = address.unwrap_or_default();
-        let client = Client::new(&format!("http://{address}"))?;
+        let client = connect(&format!("http://{address}"))?;
         let output = self.shown.open();
         let watch = Watch::open(&project.dir, &project.target);
         let mut watch = watch.map_err(|error| {
@@ -180,14 +180,15 @@ impl Session {
         let doing = format!("deploy {name}");
         let component = deploy::component(&built.component)?;
         let text = manifest.text(&doing)?;
-        let sent = Sent {
-            name: &name,
+        let form = DeployForm {
             component: &component,
             manifest: text.as_deref(),
+        };
+        let query = DeployQuery {
             accept_grants: true,
         };
-        let answer = deploy::send(&self.client, &doing, &sent)?;
-        deploy::handlers(&answer, &doing)
+        let deployed = self.client.deploy(name.as_str(), &form, &query);
+        Ok(deployed.map_err(cannot(&doing))?.view.revision.handlers)
     }
 
     fn params(&self) -> Result<Option<Box<RawValue>>, CliError> {

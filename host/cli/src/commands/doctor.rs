@@ -8,6 +8,7 @@ mod network;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use host_api::client::Item;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::output::Output;
@@ -83,39 +84,42 @@ fn configured(config: Result<Config, ConfigError>) -> Vec<Check> {
 }
 
 fn print(output: Output, checks: &[Check]) -> Result<(), CliError> {
-    let documents: Vec<_> = checks
+    let items: Vec<_> = checks
         .iter()
-        .map(serde_json::value::to_raw_value)
+        .map(Item::of)
         .collect::<Result<_, _>>()
         .map_err(|error| CliError::new(Exit::Failed, "write the checks as JSON", error))?;
-    let name = |index: usize| checks.get(index).map_or("", |check| check.name).to_owned();
-    output.list(&documents, name, || {
-        let mut rows = Rows::new(&[
-            Column::Left("CHECK"),
-            Column::Left("STATUS"),
-            Column::Left("FOUND"),
-        ]);
-        for check in checks {
-            let (word, color) = match check.status {
-                Status::Ok => ("ok", Color::Green),
-                Status::Warn => ("warn", Color::Yellow),
-                Status::Fail => ("fail", Color::Red),
-            };
-            // Servers that were asked may have worded it.
-            let found = Cell::new(plain::block(&check.found));
-            rows.row(vec![
-                Cell::new(check.name),
-                Cell::new(word).fg(color),
-                found,
+    output.list(
+        &items,
+        |check| check.name,
+        || {
+            let mut rows = Rows::new(&[
+                Column::Left("CHECK"),
+                Column::Left("STATUS"),
+                Column::Left("FOUND"),
             ]);
-            if let Some(next) = &check.next {
+            for check in checks {
+                let (word, color) = match check.status {
+                    Status::Ok => ("ok", Color::Green),
+                    Status::Warn => ("warn", Color::Yellow),
+                    Status::Fail => ("fail", Color::Red),
+                };
+                // Servers that were asked may have worded it.
+                let found = Cell::new(plain::block(&check.found));
                 rows.row(vec![
-                    Cell::new(""),
-                    Cell::new(""),
-                    Cell::new(plain::block(&format!("→ {next}"))),
+                    Cell::new(check.name),
+                    Cell::new(word).fg(color),
+                    found,
                 ]);
+                if let Some(next) = &check.next {
+                    rows.row(vec![
+                        Cell::new(""),
+                        Cell::new(""),
+                        Cell::new(plain::block(&format!("→ {next}"))),
+                    ]);
+                }
             }
-        }
-        rows
-    })
+            rows
+        },
+    )
 }

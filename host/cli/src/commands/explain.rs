@@ -1,6 +1,7 @@
 //! `host explain`: says what an error code means and what to do next.
 
 use clap::Args;
+use host_api::client::Item;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::output::{Output, put_line};
@@ -8,7 +9,6 @@ use host_console::plain;
 use host_console::table::Rows;
 use host_server::api::problem::{self, Explanation, wires, wires::WireCode};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 /// Say what an error code means and what to do next.
 #[derive(Debug, Args)]
@@ -88,23 +88,26 @@ fn json(view: &View) -> Result<String, CliError> {
 fn list(output: Output) -> Result<(), CliError> {
     let mut views: Vec<View> = problem::all().map(View::from).collect();
     views.extend(wires::all().map(View::from));
-    let raw = |view| {
-        RawValue::from_string(json(view)?)
-            .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))
-    };
-    let documents: Vec<_> = views.iter().map(raw).collect::<Result<_, _>>()?;
-    let name = |index: usize| views.get(index).map_or("", |view| view.code).to_owned();
-    output.list(&documents, name, || {
-        let mut rows = Rows::pairs();
-        for view in &views {
-            let title = match view.wires.as_slice() {
-                [] => view.title.to_owned(),
-                wires => format!("{}: {}", view.title, wires.join(", ")),
-            };
-            rows.pair(view.code, &title);
-        }
-        rows
-    })
+    let items: Vec<_> = views
+        .into_iter()
+        .map(Item::of)
+        .collect::<Result<_, _>>()
+        .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))?;
+    output.list(
+        &items,
+        |view| view.code,
+        || {
+            let mut rows = Rows::pairs();
+            for Item { view, .. } in &items {
+                let title = match view.wires.as_slice() {
+                    [] => view.title.to_owned(),
+                    wires => format!("{}: {}", view.title, wires.join(", ")),
+                };
+                rows.pair(view.code, &title);
+            }
+            rows
+        },
+    )
 }
 
 impl From<&Explanation> for View {

@@ -1,16 +1,13 @@
-//! `host handler`: what its verbs share: the handler as the API shows it, its limits and grants in
-//! words.
+//! `host handler`: what its verbs share: limits and grants in words.
 
 mod ls;
 mod show;
 
 use clap::{Args, Subcommand};
+use host_api::handler::{GrantsView, LimitsView};
 use host_console::error::CliError;
 use host_console::{human, plain};
-use host_core::handler::{FUEL_PER_SECOND, Grants, Limits};
-use host_core::seconds::Seconds;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use host_core::handler::FUEL_PER_SECOND;
 
 /// List and show the handlers that jobs can run.
 #[derive(Debug, Args)]
@@ -37,53 +34,8 @@ impl Handler {
     }
 }
 
-/// A handler as the API shows it.
-#[derive(Debug, Deserialize)]
-struct View {
-    name: String,
-    #[serde(default)]
-    component: String,
-    #[serde(default)]
-    revision: u32,
-    description: Option<String>,
-    limits: Limits,
-    #[serde(default)]
-    grants: Grants,
-    retention_seconds: Option<Seconds>,
-    retention_discarded_seconds: Option<Seconds>,
-    #[serde(default)]
-    cost: Vec<RevisionCost>,
-    params_schema: Option<Box<RawValue>>,
-    result_schema: Option<Box<RawValue>>,
-}
-
-/// What the attempts of one revision have cost.
-#[derive(Debug, Deserialize)]
-struct RevisionCost {
-    component: String,
-    revision: u32,
-    last_hour: Option<Cost>,
-    last_day: Cost,
-}
-
-#[derive(Debug, Deserialize)]
-struct Cost {
-    runs: u64,
-    failures: u64,
-    ran_ms: Spread,
-    fuel: Spread,
-    cpu_us: Spread,
-    peak_memory_bytes: Spread,
-}
-
-#[derive(Debug, Deserialize)]
-struct Spread {
-    p50: u64,
-    p99: u64,
-}
-
 /// Describes what a handler may access, one line each.
-fn grant_lines(grants: &Grants) -> Vec<String> {
+fn grant_lines(grants: &GrantsView) -> Vec<String> {
     let variables = grants
         .env
         .iter()
@@ -96,7 +48,7 @@ fn grant_lines(grants: &Grants) -> Vec<String> {
 }
 
 /// Describes how much CPU a handler may use.
-fn fuel(limits: &Limits) -> String {
+fn fuel(limits: &LimitsView) -> String {
     match limits.fuel {
         Some(fuel) => human::count(fuel),
         None => format!(

@@ -20,13 +20,12 @@ use std::ops::Deref;
 
 use clap::{Args, Subcommand};
 use host_api::attempt::FailureView;
+use host_api::client::{Answer, Client};
 use host_api::job::{JobView, ProgressView};
-use host_console::client::{Answer, Client, segment};
-use host_console::error::{CliError, Exit};
+use host_console::error::{CliError, cannot_find};
 use host_console::{human, plain};
 use host_core::job::State;
 use host_core::time::Time;
-use serde::Deserialize;
 
 /// Enqueue, show, cancel and retry jobs.
 #[derive(Debug, Args)]
@@ -78,8 +77,7 @@ impl Job {
 }
 
 /// A job as the API shows it, with what commands tell of it.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
+#[derive(Debug)]
 struct View(JobView);
 
 impl Deref for View {
@@ -94,16 +92,6 @@ impl View {
     /// Tells whether the job has ended.
     fn is_terminal(&self) -> bool {
         has_ended(&self.state)
-    }
-
-    /// Returns what the process exits with when this job was waited for.
-    fn exit(&self) -> Exit {
-        match self.state.as_str() {
-            "completed" => Exit::Ok,
-            "cancelled" => Exit::Cancelled,
-            "discarded" => Exit::JobFailed,
-            _ => Exit::WaitRanOut,
-        }
     }
 
     /// Returns how many attempts count, how many may, and what became of the others: `1/5 (+1 lost)`.
@@ -215,16 +203,10 @@ fn short_id(id: &str) -> Cow<'_, str> {
 }
 
 /// Asks for one job.
-fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
-    let path = format!("/api/v1/jobs/{}", segment(id));
-    client
-        .get(doing, &path, std::time::Duration::ZERO)
-        .map_err(|error| match error.exit() {
-            Exit::NotFound => {
-                error.next("`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days")
-            }
-            _ => error,
-        })
+fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer<View>, CliError> {
+    let next = "`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days";
+    let answer = client.job(id).map_err(cannot_find(doing, next))?;
+    Ok(answer.map(View))
 }
 
 /// Formats how long it took from one instant to another, empty if either is not known.

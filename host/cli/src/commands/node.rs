@@ -2,17 +2,15 @@
 
 mod drain;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use host_api::node::NamedNode;
-use host_console::client::segment;
-use host_console::error::{CliError, Exit};
+use host_api::client::Item;
+use host_api::node::{NamedNode, NodeView, RunningView};
+use host_console::error::{CliError, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::table::{Cell, Column, Rows};
-use host_console::{human, pages, plain};
-use serde::Deserialize;
+use host_console::{human, plain};
 
 /// List, show, drain and resume the nodes that share a store.
 #[derive(Debug, Args)]
@@ -44,31 +42,6 @@ struct Named {
     remote: Remote,
 }
 
-/// A node as the API shows it.
-#[derive(Deserialize)]
-struct View {
-    id: String,
-    name: Option<String>,
-    #[serde(default)]
-    state: String,
-    #[serde(default)]
-    answers: bool,
-    #[serde(default)]
-    version: String,
-    started_at: Option<String>,
-    address: Option<String>,
-    #[serde(default)]
-    heartbeat_age_seconds: f64,
-    cells: Option<u32>,
-    slots: Option<u32>,
-    #[serde(default)]
-    wires: Vec<String>,
-    #[serde(default)]
-    runners: Vec<String>,
-    #[serde(default)]
-    running: Running,
-}
-
 /// Returns the name of a node if no other of `nodes` has it, else its id.
 pub(super) fn name_among(node: &NamedNode, nodes: &[&NamedNode]) -> String {
     let is_other = |other: &&NamedNode| other.name == node.name && other.id != node.id;
@@ -82,13 +55,8 @@ pub(super) fn line(node: &NamedNode) -> String {
     plain::line(&node.to_string()).into_owned()
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Running {
-    all: u64,
-    cells: u64,
-    runners: BTreeMap<String, u64>,
-}
+/// What helps if the host does not know a node.
+const LISTED: &str = "`host node ls` lists the nodes";
 
 impl Node {
     /// Runs the verb.
@@ -104,15 +72,10 @@ impl Node {
 
 fn ls(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
-    let list = pages::all::<View>(&client, "list nodes", "/api/v1/nodes")?;
-    let nodes = &list.views;
-    let id = |index: usize| {
-        let id = nodes.get(index).map(|node| plain::line(&node.id));
-        id.unwrap_or_default().into_owned()
-    };
-    output.list(&list.items, id, || table(nodes))?;
-    let stuck = |node: &&View| node.state == "silent";
-    output.hint(&match nodes.iter().find(stuck) {
+    let nodes = client.nodes().map_err(cannot("list nodes"))?.items;
+    output.list(&nodes, |node| &node.id, || table(&nodes))?;
+    let stuck = |node: &&NodeView| node.state == "silent";
+    output.hint(&match nodes.iter().map(|node| &node.view).find(stuck) {
         Some(node) => format!(
             "{} has stopped sending heartbeats; after 10 s other nodes take over its jobs",
             shown(node)
@@ -122,7 +85,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     Ok(())
 }
 
-fn table(nodes: &[View]) -> Rows {
+fn table(nodes: &[Item<NodeView>]) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("ID"),
         Column::Left("NAME"),
@@ -133,7 +96,7 @@ fn table(nodes: &[View]) -> Rows {
         Column::Left("ADDRESS"),
         Column::Right("HEARTBEAT"),
     ]);
-    for node in nodes {
+    for Item { view: node, .. } in nodes {
         let or_none = |text: Option<&str>| plain::line(text.unwrap_or("-")).into_owned();
         let here = if node.answers { " (answers)" } else { "" };
         rows.row(vec![
@@ -151,14 +114,14 @@ fn table(nodes: &[View]) -> Rows {
 }
 
 /// Says how long ago a node said that it lives.
-fn age(node: &View) -> String {
+fn age(node: &NodeView) -> String {
     let age = Duration::try_from_secs_f64(node.heartbeat_age_seconds).unwrap_or_default();
     let ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
     format!("{} ago", human::took(ms))
 }
 
 /// Returns what people call a node.
-fn shown(node: &View) -> String {
+fn shown(node: &NodeView) -> String {
     let name = node.name.as_deref().unwrap_or(&node.id);
     plain::line(name).into_owned()
 }
@@ -166,11 +129,12 @@ fn shown(node: &View) -> String {
 fn show(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("show node {}", plain::line(&named.id));
-    let path = path(&named.id);
-    let answer = client.get(&doing, &path, Duration::ZERO).map_err(unknown)?;
-    let node: View = answer.read(&doing)?;
-    output.one(&answer.body, &plain::line(&node.id), || {
-        output.rows(facts(&node, answer.now))
+    let answer = client
+        .node(&named.id)
+        .map_err(cannot_find(&doing, LISTED))?;
+    let node = &answer.view;
+    output.one(&answer.json, &plain::line(&node.id), || {
+        output.rows(facts(node, answer.now))
     })?;
     let id = plain::line(&node.id);
     match node.state.as_str() {
@@ -185,7 +149,7 @@ fn show(named: &Named) -> Result<(), CliError> {
     Ok(())
 }
 
-fn facts(node: &View, now: Option<host_core::time::Time>) -> Rows {
+fn facts(node: &NodeView, now: Option<host_core::time::Time>) -> Rows {
     let mut rows = Rows::pairs();
     let mut pair = |key: &str, value: &str| rows.pair(key, &plain::line(value));
     pair("id", &node.id);
@@ -218,7 +182,7 @@ fn facts(node: &View, now: Option<host_core::time::Time>) -> Rows {
 }
 
 /// Says how many attempts run, and where.
-fn running(running: &Running) -> String {
+fn running(running: &RunningView) -> String {
     let mut parts = Vec::new();
     if running.cells > 0 {
         parts.push(format!("{} in cells", human::count(running.cells)));
@@ -228,16 +192,5 @@ fn running(running: &Running) -> String {
     match parts.len() {
         0 => "0".to_owned(),
         _ => parts.join(", "),
-    }
-}
-
-fn path(id: &str) -> String {
-    format!("/api/v1/nodes/{}", segment(id))
-}
-
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host node ls` lists the nodes"),
-        _ => error,
     }
 }

@@ -1,16 +1,14 @@
 //! `host queue`: how many jobs each queue has in each state; pausing and resuming.
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
-use host_console::client::segment;
-use host_console::error::{CliError, Exit};
+use host_api::client::Item;
+use host_api::queue::QueueView;
+use host_console::error::{CliError, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows, state_cell};
-use host_console::{human, pages, plain};
-use host_core::job::{STATES, State};
-use serde::Deserialize;
+use host_console::{human, plain};
+use host_core::job::STATES;
 
 /// List, show, pause and resume queues.
 #[derive(Debug, Args)]
@@ -43,15 +41,8 @@ struct Named {
     remote: Remote,
 }
 
-/// A queue as the API shows it.
-#[derive(Deserialize)]
-struct View {
-    name: String,
-    #[serde(default)]
-    paused: bool,
-    #[serde(default)]
-    counts: std::collections::BTreeMap<String, u64>,
-}
+/// What helps if the host does not know a queue.
+const LISTED: &str = "`host queue ls` lists the queues";
 
 impl Queue {
     /// Runs the verb.
@@ -59,22 +50,17 @@ impl Queue {
         match self.verb {
             Verb::Ls(remote) => ls(&remote),
             Verb::Show(named) => show(&named),
-            Verb::Pause(named) => switch(&named, "pause"),
-            Verb::Resume(named) => switch(&named, "resume"),
+            Verb::Pause(named) => pause(&named),
+            Verb::Resume(named) => resume(&named),
         }
     }
 }
 
 fn ls(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
-    let list = pages::all::<View>(&client, "list queues", "/api/v1/queues")?;
-    let views = &list.views;
-    let name = |index: usize| {
-        let name = views.get(index).map(|view| plain::line(&view.name));
-        name.unwrap_or_default().into_owned()
-    };
-    output.list(&list.items, name, || table(views))?;
-    output.hint(if views.is_empty() {
+    let queues = client.queues().map_err(cannot("list queues"))?.items;
+    output.list(&queues, |queue| &queue.name, || table(&queues))?;
+    output.hint(if queues.is_empty() {
         "no queues; the first job of a queue creates it"
     } else {
         "`host queue pause NAME` pauses a queue"
@@ -82,16 +68,16 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     Ok(())
 }
 
-fn table(views: &[View]) -> Rows {
+fn table(queues: &[Item<QueueView>]) -> Rows {
     let mut columns = vec![Column::Left("QUEUE"), Column::Left("CLAIMS")];
     columns.extend(TITLES.map(Column::Right));
     let mut rows = Rows::new(&columns);
-    for view in views {
+    for Item { view, .. } in queues {
         let mut cells = vec![
             Cell::new(plain::line(&view.name)),
             Cell::new(if view.paused { "paused" } else { "open" }),
         ];
-        cells.extend(STATES.map(|state| Cell::new(human::count(count(view, state)))));
+        cells.extend(STATES.map(|state| Cell::new(human::count(view.count(state)))));
         rows.row(cells);
     }
     rows
@@ -109,21 +95,18 @@ const TITLES: [&str; STATES.len()] = [
     "DISCARDED",
 ];
 
-fn count(view: &View, state: State) -> u64 {
-    view.counts.get(state.as_str()).copied().unwrap_or_default()
-}
-
 fn show(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show queue {name}");
-    let path = format!("/api/v1/queues/{}", segment(&named.name));
-    let answer = client.get(&doing, &path, Duration::ZERO).map_err(unknown)?;
-    let view: View = answer.read(&doing)?;
-    output.one(&answer.body, &plain::line(&view.name), || {
+    let answer = client
+        .queue(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
+    let view = &answer.view;
+    output.one(&answer.json, &plain::line(&view.name), || {
         let mut rows = Rows::new(&[Column::Left("STATE"), Column::Right("JOBS")]);
         for state in STATES {
-            let jobs = human::count(count(&view, state));
+            let jobs = human::count(view.count(state));
             rows.row(vec![state_cell(state.as_str()), Cell::new(jobs)]);
         }
         output.rows(rows)?;
@@ -137,31 +120,27 @@ fn show(named: &Named) -> Result<(), CliError> {
     Ok(())
 }
 
-fn switch(named: &Named, verb: &str) -> Result<(), CliError> {
+fn pause(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
-    let doing = format!("{verb} queue {name}");
-    let path = format!("/api/v1/queues/{}/{verb}", segment(&named.name));
-    let answer = client.post(&doing, &path, "{}").map_err(unknown)?;
-    output.one(&answer.body, &name, || {
-        if verb == "pause" {
-            put_line(&format!("{name} is paused"))?;
-            let view: View = answer.read(&doing)?;
-            if view.counts.values().all(|jobs| *jobs == 0) {
-                output.note("no job has come to this queue yet; `host queue ls` lists the others");
-            }
-            output.hint(&format!(
-                "running jobs go on; `host queue resume {name}` resumes the queue"
-            ));
-            return Ok(());
+    let answer = client.pause_queue(&named.name);
+    let answer = answer.map_err(cannot_find(&format!("pause queue {name}"), LISTED))?;
+    output.one(&answer.json, &name, || {
+        put_line(&format!("{name} is paused"))?;
+        if answer.view.counts.values().all(|jobs| *jobs == 0) {
+            output.note("no job has come to this queue yet; `host queue ls` lists the others");
         }
-        put_line(&format!("{name} is open"))
+        output.hint(&format!(
+            "running jobs go on; `host queue resume {name}` resumes the queue"
+        ));
+        Ok(())
     })
 }
 
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host queue ls` lists the queues"),
-        _ => error,
-    }
+fn resume(named: &Named) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let name = plain::line(&named.name);
+    let answer = client.resume_queue(&named.name);
+    let answer = answer.map_err(cannot_find(&format!("resume queue {name}"), LISTED))?;
+    output.one(&answer.json, &name, || put_line(&format!("{name} is open")))
 }

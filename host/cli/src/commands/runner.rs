@@ -1,17 +1,13 @@
 //! `host runner`: the foreign runners that execute jobs of a host; how they are, restarting them.
 
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
 use host_api::node::NamedNode;
-use host_console::client::segment;
-use host_console::error::{CliError, Exit};
+use host_api::runner::{NodeQuery, PoolView, RestartBody};
+use host_console::error::{CliError, Exit, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows};
-use host_console::{human, pages, plain};
-use serde::Deserialize;
-use serde_json::json;
+use host_console::{human, plain};
 
 use super::node;
 
@@ -60,47 +56,6 @@ struct Show {
     named: Named,
 }
 
-/// A pool as the API shows it.
-#[derive(Deserialize)]
-struct Pool {
-    name: String,
-    node: Option<NamedNode>,
-    #[serde(default)]
-    wire: String,
-    #[serde(default)]
-    queues: Vec<String>,
-    #[serde(default)]
-    default: bool,
-    #[serde(default)]
-    external: bool,
-    #[serde(default)]
-    restartable: bool,
-    #[serde(default)]
-    up: u64,
-    #[serde(default)]
-    in_flight: u64,
-    #[serde(default)]
-    runners: Vec<One>,
-    #[serde(default)]
-    runners_untold: u64,
-}
-
-/// A runner as the API shows it.
-#[derive(Deserialize)]
-struct One {
-    executor: String,
-    #[serde(default)]
-    state: String,
-    address: Option<String>,
-    pid: Option<u32>,
-    #[serde(default)]
-    in_flight: u64,
-    #[serde(default)]
-    failures: u64,
-    reason: Option<String>,
-    doing: Option<String>,
-}
-
 impl Named {
     /// Splits `python/2` into the pool and the number of its runner.
     fn split(&self) -> (&str, Option<usize>) {
@@ -110,12 +65,15 @@ impl Named {
     }
 }
 
+/// What helps if the host does not know a runner.
+const LISTED: &str = "`host runner ls` lists the runners";
+
 impl Runner {
     /// Runs the verb.
     pub(crate) fn run(self) -> Result<(), CliError> {
         match self.verb {
             Verb::Ls(remote) => ls(&remote),
-            Verb::Show(show) => show.run(),
+            Verb::Show(show) => self::show(&show.named, show.node),
             Verb::Restart(named) => restart(&named),
         }
     }
@@ -123,14 +81,10 @@ impl Runner {
 
 fn ls(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
-    let list = pages::all::<Pool>(&client, "list runners", "/api/v1/runners")?;
-    let pools = &list.views;
-    let name = |index: usize| {
-        let name = pools.get(index).map(|pool| plain::line(&pool.name));
-        name.unwrap_or_default().into_owned()
-    };
-    output.list(&list.items, name, || table(pools))?;
-    let is_short = |pool: &&Pool| pool.up < pool.size();
+    let items = client.runners().map_err(cannot("list runners"))?.items;
+    let pools: Vec<&PoolView> = items.iter().map(|item| &item.view).collect();
+    output.list(&items, |pool| &pool.name, || table(&pools))?;
+    let is_short = |pool: &&&PoolView| pool.up < pool.size();
     output.hint(&match pools.iter().find(is_short) {
         None if pools.is_empty() => {
             "no runners are configured; docs/config.md says how to add some".to_owned()
@@ -147,14 +101,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     Ok(())
 }
 
-impl Pool {
-    /// Returns how many runners it has.
-    fn size(&self) -> u64 {
-        self.runners.len() as u64 + self.runners_untold
-    }
-}
-
-fn table(pools: &[Pool]) -> Rows {
+fn table(pools: &[&PoolView]) -> Rows {
     let nodes: Vec<&NamedNode> = pools.iter().filter_map(|pool| pool.node.as_ref()).collect();
     let are_many = !nodes.is_empty();
     let mut columns = vec![
@@ -191,7 +138,7 @@ fn table(pools: &[Pool]) -> Rows {
 }
 
 /// Says which jobs go to a pool.
-fn jobs(pool: &Pool) -> String {
+fn jobs(pool: &PoolView) -> String {
     let mut jobs = vec![format!("{}#…", pool.name)];
     jobs.extend(pool.queues.iter().map(|queue| format!("queue {queue}")));
     if pool.default {
@@ -200,22 +147,14 @@ fn jobs(pool: &Pool) -> String {
     jobs.join(", ")
 }
 
-impl Show {
-    fn run(&self) -> Result<(), CliError> {
-        let node = self.node.as_ref();
-        let query = node.map(|node| format!("?node={}", segment(node)));
-        show(&self.named, &query.unwrap_or_default())
-    }
-}
-
-fn show(named: &Named, query: &str) -> Result<(), CliError> {
+fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show runner {name}");
     let (of, number) = named.split();
-    let path = format!("/api/v1/runners/{}{query}", segment(of));
-    let answer = client.get(&doing, &path, Duration::ZERO).map_err(unknown)?;
-    let mut pool: Pool = answer.read(&doing)?;
+    let answer = client.runner(of, &NodeQuery { node });
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let mut pool = answer.view;
     if number.is_some() {
         pool.runners.retain(|runner| runner.executor == named.name);
         if pool.runners.is_empty() {
@@ -223,7 +162,7 @@ fn show(named: &Named, query: &str) -> Result<(), CliError> {
             return Err(error.next(format!("`host runner show {}` lists them", plain::line(of))));
         }
     }
-    output.one(&answer.body, &plain::line(&pool.name), || {
+    output.one(&answer.json, &plain::line(&pool.name), || {
         output.rows(seats(&pool))?;
         for runner in &pool.runners {
             for text in [&runner.reason, &runner.doing].into_iter().flatten() {
@@ -250,7 +189,7 @@ fn show(named: &Named, query: &str) -> Result<(), CliError> {
     Ok(())
 }
 
-fn seats(pool: &Pool) -> Rows {
+fn seats(pool: &PoolView) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("RUNNER"),
         Column::Left("STATE"),
@@ -267,7 +206,7 @@ fn seats(pool: &Pool) -> Rows {
             Cell::new(plain::line(runner.address.as_deref().unwrap_or("-"))),
             Cell::new(pid.unwrap_or_else(|| "-".to_owned())),
             Cell::new(human::count(runner.in_flight)),
-            Cell::new(human::count(runner.failures)),
+            Cell::new(human::count(runner.failures.into())),
         ]);
     }
     rows
@@ -277,15 +216,11 @@ fn restart(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let whole = plain::line(&named.name);
     let (pool, number) = named.split();
-    let body = number.map_or_else(|| json!({}), |number| json!({ "runner": number }));
     let doing = format!("restart runner {whole}");
-    let path = format!("/api/v1/runners/{}/restart", segment(pool));
-    let answer = client
-        .post(&doing, &path, &body.to_string())
-        .map_err(unknown)?;
-    let pool: Pool = answer.read(&doing)?;
-    output.one(&answer.body, &whole, || {
-        if pool.external {
+    let answer = client.restart_runner(pool, &RestartBody { runner: number });
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    output.one(&answer.json, &whole, || {
+        if answer.view.external {
             put_line(&format!("reconnecting to {whole}"))?;
             output.hint("it is not started by this host: restart it where it runs");
         } else {
@@ -294,11 +229,4 @@ fn restart(named: &Named) -> Result<(), CliError> {
         }
         Ok(())
     })
-}
-
-fn unknown(error: CliError) -> CliError {
-    match error.exit() {
-        Exit::NotFound => error.next("`host runner ls` lists the runners"),
-        _ => error,
-    }
 }

@@ -20,8 +20,8 @@ impl Args for SettingFlags {
             command.arg(
                 Arg::new(setting.key)
                     .long(flag)
-                    .value_name(setting.value_name)
-                    .help(format!("{} [default: {}]", setting.about, setting.default)),
+                    .value_name(setting.value_name())
+                    .help(setting.help(setting.about)),
             )
         })
     }

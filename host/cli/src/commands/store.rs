@@ -7,6 +7,7 @@ pub(crate) mod database;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use host_api::client::Item;
 use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::output::Output;
@@ -143,22 +144,24 @@ fn report(
 fn print(output: Output, findings: &[Finding], doing: &str) -> Result<(), CliError> {
     let documents: Vec<_> = findings
         .iter()
-        .map(|finding| json!({"what": finding.what, "message": finding.message}))
-        .map(|finding| serde_json::value::to_raw_value(&finding))
-        .collect::<Result<_, _>>()
+        .map(|finding| {
+            let document = json!({"what": finding.what, "message": finding.message});
+            Ok(Item::of(document)?.map(|_| finding))
+        })
+        .collect::<serde_json::Result<_>>()
         .map_err(|error| CliError::new(Exit::Failed, doing, error))?;
-    let name = |index: usize| {
-        let what = findings.get(index).map_or("", |it| &*it.what);
-        plain::line(what).into_owned()
-    };
-    output.list(&documents, name, || {
-        let mut rows = Rows::new(&[Column::Left("WHAT"), Column::Left("FOUND")]);
-        for finding in findings {
-            rows.row(vec![
-                Cell::new(plain::line(&finding.what)),
-                Cell::new(plain::line(&finding.message)),
-            ]);
-        }
-        rows
-    })
+    output.list(
+        &documents,
+        |finding| &finding.what,
+        || {
+            let mut rows = Rows::new(&[Column::Left("WHAT"), Column::Left("FOUND")]);
+            for finding in findings {
+                rows.row(vec![
+                    Cell::new(plain::line(&finding.what)),
+                    Cell::new(plain::line(&finding.message)),
+                ]);
+            }
+            rows
+        },
+    )
 }

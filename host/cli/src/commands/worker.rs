@@ -12,7 +12,7 @@ use host_server::config::{self, Config, Flags};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
 use host_wires::WIRES;
 use host_wires::wire::Wire;
-use host_wires::wire::settings::{WorkerFlag, WorkerRole};
+use host_wires::wire::settings::{Kind, WorkerFlag, WorkerRole};
 
 use super::serve;
 
@@ -91,15 +91,15 @@ pub(crate) fn two_dashes(line: impl Iterator<Item = OsString>) -> Vec<OsString> 
 
 /// Returns whether an option has no value.
 fn is_switch(flag: &WorkerFlag) -> bool {
-    flag.value_name.is_empty()
+    flag.setting.kind == Kind::Switch
 }
 
 fn option(flag: &'static WorkerFlag) -> Arg {
-    let option = Arg::new(flag.flag)
+    let option = Arg::new(flag.setting.key)
         .long(flag.flag)
-        .value_name(flag.value_name)
+        .value_name(flag.setting.value_name())
         .required(flag.is_required)
-        .help(flag.help)
+        .help(flag.help())
         .hide_env_values(true);
     let option = match flag.env {
         Some(variable) => option.env(variable),
@@ -187,16 +187,16 @@ impl Worker {
 /// Returns what the wire's own options say, by key.
 fn given(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, String> {
     let given = role.flags.iter().filter_map(|flag| {
-        let key = flag.key?.to_owned();
+        let key = flag.setting.key;
         if is_switch(flag) {
-            let is_set = matches.get_flag(flag.flag);
-            return is_set.then(|| (key, "true".to_owned()));
+            let is_set = matches.get_flag(key);
+            return is_set.then(|| (key.to_owned(), "true".to_owned()));
         }
         let texts: Vec<&str> = matches
-            .get_many::<String>(flag.flag)?
+            .get_many::<String>(key)?
             .map(String::as_str)
             .collect();
-        Some((key, texts.join(",")))
+        Some((key.to_owned(), texts.join(",")))
     });
     given.collect()
 }

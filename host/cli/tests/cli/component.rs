@@ -116,7 +116,15 @@ fn rollback() {
 fn rm() {
     let mut seen = Transcript::new("component_rm");
     let live = r#"{"status":409,"detail":"component basics has 3 jobs that have not ended","code":"component_in_use","next":"cancel them or wait for their end"}"#;
-    let host = CannedHost::start(&[(204, ""), (204, ""), (204, ""), (409, live), (404, UNKNOWN)]);
+    let [removed, other] =
+        ["basics", "a/b"].map(|name| format!(r#"{{"component":"{name}","removed":true}}"#));
+    let host = CannedHost::start(&[
+        (200, &removed),
+        (200, &other),
+        (200, &removed),
+        (409, live),
+        (404, UNKNOWN),
+    ]);
     seen.add(&host.run(&["component", "rm", "basics"]));
     seen.add(&host.run(&["component", "rm", "a/b", "-o", "json"]));
     seen.add(&host.run(&["component", "rm", "basics", "-o", "name"]));

@@ -92,7 +92,7 @@ fn nothing_that_a_server_or_a_name_says_acts_on_a_terminal() {
     for (name, value, said) in [
         ("HOST_HERO_URL", url.as_str(), "rude"),
         ("HOST_CONFIG", odd, "/nowhere/"),
-        ("HOST_CELLS", "\u{1b}[31m", "HOST_CELLS"),
+        ("HOST_CELLS_COUNT", "\u{1b}[31m", "HOST_CELLS_COUNT"),
     ] {
         let ran = run(&["doctor", "--data", odd], "", &[(name, value)]);
         let (_command, ran) = ran.split_once('\n').unwrap();

@@ -227,6 +227,17 @@ fn a_list_of_several_pages_and_an_empty_one() {
 }
 
 #[test]
+fn a_list_of_jobs_at_several_nodes() {
+    let mut seen = Transcript::new("job_a_list_of_jobs_at_several_nodes");
+    let node = r#","node":{"id":"0199a0b0-0000-7000-8000-00000000000a","name":"db-1"}"#;
+    let (running, waiting) = (job("running", node), job("available", ""));
+    let page = format!(r#"{{"items":[{running},{waiting}],"next_cursor":null}}"#);
+    let host = CannedHost::start(&[(200, &page)]);
+    seen.add(&host.run(&["job", "ls"]));
+    seen.check();
+}
+
+#[test]
 fn show() {
     let mut seen = Transcript::new("job_show");
     let attempts = r#"{"items":[{"number":1,"executor":"cell-0","started_at":"2026-05-17T18:25:00.100Z","finished_at":"2026-05-17T18:25:01.250Z","outcome":"failed","failure":{"kind":"user_error","message":"x"},"fuel":25277,"cpu_ms":0.75,"peak_memory_bytes":1153434}]}"#;
@@ -320,7 +331,7 @@ fn a_wait_begins_before_its_host() {
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let mut note = String::new();
     said.read_line(&mut note).unwrap();
-    let expected = format!("no host answers at {server}; asking again until one does\n");
+    let expected = format!("no host answers at {server}; retrying\n");
     assert_eq!(note, expected);
     let listener = UnixListener::bind(&socket).unwrap();
     let done = job("completed", COMPLETED);

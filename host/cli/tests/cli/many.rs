@@ -4,6 +4,8 @@ use crate::canned::{CannedHost, Transcript, run_alone};
 
 const A: &str = "01990f3c-1a2b-7000-8000-000000000001";
 
+const HEALTH: &str =
+    r#"{"status":"ok","version":"0.9.0","uptime_seconds":60,"isolation":"shared"}"#;
 const COUNT: &str = r#"{"jobs":1500,"complete":true,"oldest":"2026-05-17T18:00:00.000Z","newest":"2026-05-17T18:25:00.000Z"}"#;
 const NONE: &str = r#"{"jobs":0,"complete":true,"oldest":null,"newest":null}"#;
 const FIRST: &str =
@@ -22,7 +24,7 @@ fn help() {
 #[test]
 fn a_preview_changes_nothing() {
     let mut seen = Transcript::new("many_a_preview");
-    let host = CannedHost::start(&[(200, COUNT), (200, "{}"), (200, COUNT), (200, NONE)]);
+    let host = CannedHost::start(&[(200, COUNT), (200, HEALTH), (200, COUNT), (200, NONE)]);
     seen.add(&host.run(&["job", "retry", "--all", "--queue", "nightly", "--dry-run"]));
     let since = [
         "job",

@@ -95,7 +95,7 @@ fn workers_that_tell_what_they_do() {
 fn restarting() {
     let mut seen = Transcript::new("runner_restarting");
     let missing = r#"{"status":404,"title":"No such runner","detail":"no runner is named perl","code":"runner_not_found"}"#;
-    let wrong = r#"{"status":422,"title":"Not a request this path takes","detail":"runner: must be 1–2","code":"invalid_request"}"#;
+    let wrong = r#"{"status":422,"title":"Invalid request","detail":"runner: must be 1–2","code":"invalid_request"}"#;
     let host = CannedHost::start(&[
         (200, PYTHON),
         (200, PYTHON),

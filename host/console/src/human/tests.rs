@@ -20,7 +20,7 @@ fn whole_numbers_have_a_range() {
     let priority = whole::<u8>(0, 9);
     assert_eq!(priority("9"), Ok(9));
     for text in ["", "10", "-1", "1.5", "x", "99999999999999999999999"] {
-        let expected = "write a whole number from 0 to 9";
+        let expected = "expected a whole number, 0–9";
         assert_eq!(priority(text), Err(expected.to_owned()), "{text}");
     }
 }

@@ -1,5 +1,6 @@
 //! The value of an option that takes JSON: the text itself, a file or standard input.
 
+use host_core::json::words;
 use serde_json::value::RawValue;
 
 use crate::error::{CliError, Exit};
@@ -18,8 +19,9 @@ pub fn argument(option: &str, given: &str) -> Result<Box<RawValue>, CliError> {
     } else {
         (String::new(), given.to_owned())
     };
-    serde_json::from_str(&text).map_err(|error| {
-        CliError::new(Exit::Usage, format!("read {option}{from} as JSON"), error).next(format!(
+    serde_json::from_str(&text).map_err(|error: serde_json::Error| {
+        let cause = words::syntax(&error.to_string());
+        CliError::new(Exit::Usage, format!("read {option}{from} as JSON"), cause).next(format!(
             "quote it for the shell: {option} '{{\"key\": \"value\"}}'"
         ))
     })

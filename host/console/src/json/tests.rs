@@ -54,7 +54,7 @@ fn arguments_come_from_the_text_or_a_file() {
 fn bad_arguments_are_usage_errors_that_say_where() {
     let error = argument("--params", "{a: 1}").unwrap_err();
     assert_eq!(error.exit(), Exit::Usage);
-    assert!(error.to_string().contains("line 1 column 2"), "{error}");
+    assert!(error.to_string().contains("line 1, column 2"), "{error}");
     let error = argument("--params", "@/dev/zero").unwrap_err();
     assert_eq!(error.exit(), Exit::Usage);
     assert!(error.to_string().contains("16 MiB"), "{error}");

@@ -21,10 +21,10 @@ const EXPECTED: [(&str, &str); 14] = [
 
 /// Other messages, and what they mean.
 const MEANINGS: [(&str, &str); 8] = [
-    ("invalid digit found in string", "it is a whole number"),
+    ("invalid digit found in string", "must be a whole number"),
     (
         "cannot parse integer from empty string",
-        "it is a whole number, not empty",
+        "must be a whole number, not empty",
     ),
     (
         "number too large to fit in target type",
@@ -34,7 +34,7 @@ const MEANINGS: [(&str, &str); 8] = [
         "number too small to fit in target type",
         "the number is too small",
     ),
-    ("invalid float literal", "it is a number"),
+    ("invalid float literal", "must be a number"),
     ("unknown variant `", "unknown value `"),
     ("invalid type: map,", "invalid type: object,"),
     ("invalid type: sequence,", "invalid type: array,"),
@@ -58,6 +58,21 @@ pub fn plain(message: &str) -> String {
     }
 }
 
+/// Returns what is wrong with a text that is not JSON, and where, from the parser's message.
+pub fn syntax(message: &str) -> String {
+    let cause = without_place(message);
+    let plain = match cause {
+        "recursion limit exceeded" => "nested too deeply",
+        "number out of range" => "number too large",
+        "trailing characters" => "not valid JSON: more text after its end",
+        _ if cause.starts_with("duplicate key") => cause,
+        _ if cause.starts_with("EOF ") => "not valid JSON: ends too early",
+        _ => "not valid JSON",
+    };
+    let place = message[cause.len()..].replace(" column", ", column");
+    format!("{plain}{place}")
+}
+
 /// Cuts ` at line 1 column 2` off.
 fn without_place(message: &str) -> &str {
     match message.rsplit_once(" at line ") {
@@ -70,7 +85,7 @@ fn without_place(message: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{plain, syntax};
 
     #[test]
     fn no_type_of_rust_is_named() {
@@ -89,7 +104,7 @@ mod tests {
             ),
             (
                 "limit: invalid digit found in string",
-                "limit: it is a whole number",
+                "limit: must be a whole number",
             ),
             (
                 "unknown variant `a`, expected `b` or `c`",
@@ -106,6 +121,27 @@ mod tests {
             ("found at line ends", "found at line ends"),
         ] {
             assert_eq!(plain(message), expected);
+        }
+    }
+
+    #[test]
+    fn no_word_of_a_parser_is_in_a_message() {
+        for (message, expected) in [
+            (
+                "expected ident at line 1 column 2",
+                "not valid JSON at line 1, column 2",
+            ),
+            (
+                "EOF while parsing an object at line 1 column 1",
+                "not valid JSON: ends too early at line 1, column 1",
+            ),
+            (
+                "duplicate key `a b` at line 2 column 9",
+                "duplicate key `a b` at line 2, column 9",
+            ),
+            ("recursion limit exceeded", "nested too deeply"),
+        ] {
+            assert_eq!(syntax(message), expected);
         }
     }
 }

@@ -33,7 +33,11 @@ async fn bodies_are_charged_until_they_are_dropped() {
 
     let refused = read(&budget, &[FREE_BYTES, FREE_BYTES], limit_bytes).await;
     assert_eq!(refused.unwrap_err(), Refusal::Busy);
-    assert_eq!(budget.units.available_permits(), 1, "it has given all back");
+    assert_eq!(
+        budget.units.available_permits(),
+        1,
+        "it has returned everything"
+    );
 
     let small = read(&budget, &[FREE_BYTES - 1], limit_bytes).await.unwrap();
     assert_eq!(budget.units.available_permits(), 1, "small ones are free");
@@ -54,7 +58,7 @@ async fn a_body_has_a_limit_whether_it_is_announced_or_not() {
     headers.insert(CONTENT_LENGTH, 11.into());
     let unread = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
     let found = budget.read(&headers, unread, 10).await.unwrap_err();
-    assert_eq!(found, too_large, "known without reading any of it");
+    assert_eq!(found, too_large, "known without reading it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,14 +87,14 @@ async fn large_answers_are_charged_until_they_are_taken() {
     let answer = || budget.charge_answer(Response::new(Body::from(text.clone())));
     let first = answer().await.unwrap();
     assert_eq!(first.headers()[CONTENT_LENGTH], text.len().to_string());
-    assert!(answer().await.is_err(), "the budget is for one");
+    assert!(answer().await.is_err(), "the budget has room for one");
     let small = Response::new(Body::from("x".repeat(FREE_BYTES)));
     budget.charge_answer(small).await.unwrap();
 
     let mut body = first.into_body();
     let chunk = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert_eq!(chunk.len(), CHUNK_BYTES);
-    assert!(answer().await.is_err(), "the rest of the first waits still");
+    assert!(answer().await.is_err(), "the rest of the first still waits");
     let rest = body.collect().await.unwrap().to_bytes();
     assert_eq!(chunk.len() + rest.len(), text.len());
     answer().await.unwrap();

@@ -1,11 +1,11 @@
-//! Which requests have a clear length, however their bytes arrive.
+//! Which requests have a clear length, in whatever parts their bytes arrive.
 
 use super::*;
 
 /// The longest head in these tests, in bytes.
 const MAX: usize = 200;
 
-/// Returns the number of the request that is refused, if the bytes arrive in parts of this length.
+/// Returns the number of the refused request if the bytes arrive in parts of this length.
 fn refused(bytes: &[u8], part: usize) -> Option<u64> {
     let mut heads = Heads::new(MAX);
     for part in bytes.chunks(part) {

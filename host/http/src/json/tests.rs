@@ -1,8 +1,9 @@
 //! Which documents strict reading accepts, and how it reports errors in the others.
 
+use host_core::json::Pairs;
 use serde::Deserialize;
 
-use super::{AtMost, JsonError, Pairs, check, read, with_nearest};
+use super::{AtMost, JsonError, check, read, with_nearest};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -62,12 +63,12 @@ fn a_value_that_is_no_variant_is_data() {
     assert!(read::<Words>(br#"{"_word":"A"}"#).is_ok());
     for text in [r#"{"_word":5}"#, r#"{"_word":null}"#, r#"{"_word":"B"}"#] {
         let error = read::<Words>(text.as_bytes()).unwrap_err();
-        let JsonError::Data(said) = &error else {
+        let JsonError::Data(message) = &error else {
             panic!("{text}: {error:?}");
         };
         assert!(
-            said.starts_with("_word: ") && !said.contains(" at line "),
-            "{said}"
+            message.starts_with("_word: ") && !message.contains(" at line "),
+            "{message}"
         );
     }
     let broken = read::<Words>(br#"{"_word":}"#).unwrap_err();
@@ -97,17 +98,17 @@ fn wrong_fields_are_named() {
         (
             r#"{"name":"a","name":"b"}"#,
             syntax,
-            "duplicate key `name` at line 1 column 18",
+            "body: duplicate key `name` at line 1, column 18",
         ),
         (
             r#"{"pairs":{"a":"1","a":"2"}}"#,
             syntax,
-            "duplicate key `a` at line 1 column 21",
+            "body: duplicate key `a` at line 1, column 21",
         ),
         (
             "{",
             syntax,
-            "EOF while parsing an object at line 1 column 1",
+            "body: not valid JSON: ends too early at line 1, column 1",
         ),
         ("3", data, "invalid type: integer `3`, expected an object"),
     ] {
@@ -146,7 +147,7 @@ fn a_bounded_array_stops_at_its_bound() {
 fn messages_without_a_known_field() {
     assert_eq!(
         with_nearest("unknown field `x`, there are no fields"),
-        "unknown field `x`; no field is known here"
+        "unknown field `x`; no fields are allowed here"
     );
     assert_eq!(
         with_nearest("unknown field `x`, expected `name` or `number`"),

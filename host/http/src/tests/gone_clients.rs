@@ -14,7 +14,7 @@ use crate::route::{Group, Route};
 use crate::router::router;
 use crate::serve::connection;
 
-/// A handler that has begun goes on once it may, and is over when it has ended or is dropped.
+/// A handler that waits for a signal, and reports whether it was completed or dropped.
 #[derive(Default)]
 struct Work {
     begun: Notify,
@@ -39,7 +39,7 @@ async fn work(State(work): State<Arc<Work>>) -> &'static str {
     "done"
 }
 
-/// Sends a request, goes away once its handler has begun, and returns whether that came to its end.
+/// Sends a request, disconnects once its handler has begun, and returns whether the handler completed.
 async fn ends(method: &str, route: Route<Arc<Work>>) -> bool {
     let (tasks, metrics) = (Tasks::default(), Arc::<Counted>::default());
     let at_work = Arc::<Work>::default();

@@ -183,8 +183,8 @@ async fn a_route_takes_the_media_types_that_it_names() {
     }
     let answer = send(&app, "PUT", "/api/file", &[HOST, JSON], "x").await;
     let detail = answer.refused(415, "unsupported_media_type");
-    let expected = "the body has the type \"application/json\"; \
-        this path takes application/wasm or text/plain";
+    let expected = "unsupported body type \"application/json\"; this path accepts application/wasm or \
+                    text/plain";
     assert_eq!(detail, expected);
     let answer = send(&app, "POST", "/api/other/any", &[HOST], "x").await;
     assert_eq!((answer.status, answer.text.as_str()), (200, "taken"));
@@ -231,7 +231,7 @@ async fn unknown_paths_and_methods_have_the_format_of_their_group() {
     for path in ["/api/other", "/api/other/x"] {
         let answer = send(&app, "GET", path, &[HOST], "").await;
         assert_eq!(answer.status, 404);
-        assert_eq!(answer.text, "plain: the API has no such path");
+        assert_eq!(answer.text, "plain: no such path");
     }
     for (method, path) in [("DELETE", "/api/ping"), ("OPTIONS", "/api/echo")] {
         let answer = send(&app, method, path, &[HOST], "").await;
@@ -240,10 +240,16 @@ async fn unknown_paths_and_methods_have_the_format_of_their_group() {
     }
     let answer = send(&app, "GET", "/api/other/any", &[HOST], "").await;
     assert_eq!(answer.status, 405);
-    assert_eq!(answer.text, "plain: this path does not take the method GET");
+    assert_eq!(
+        answer.text,
+        "plain: this path does not support the method GET"
+    );
     let answer = send(&app, "POST", "/api/other/any", &[], "").await;
     assert_eq!(answer.status, 403);
-    assert_eq!(answer.text, "plain: a request has exactly one Host header");
+    assert_eq!(
+        answer.text,
+        "plain: a request must have exactly one Host header"
+    );
     let head = send(&app, "HEAD", "/api/ping", &[HOST], "").await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
 }

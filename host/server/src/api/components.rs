@@ -6,20 +6,22 @@ use axum::extract::multipart::Field;
 use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use host_api::component::{
+    ComponentView, DeployForm, DeployQuery, DeployedView, KeptView, LimitChangeView, ReadinessView,
+    RemovedHandlerView, RemovedView, RevisionView, RollbackBody,
+};
+use host_api::page::PageView;
+use host_api::path;
 use host_cells::deploy::examine::COMPONENT_BYTES_MAX;
 use host_cells::deploy::manifest::{self, MANIFEST_BYTES_MAX};
-use host_core::handler::{Manifest, Revision};
+use host_core::handler::Manifest;
 use host_core::name::Name;
-use host_core::node::Readiness;
 use host_core::rejection::Rejection;
 use host_http::budget::ByteBudget;
 use host_http::extract::{InPath, InQuery, small_body};
 use host_http::guard::media_type;
 use host_http::json::with_nearest;
-use host_http::query::PageView;
-use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::error::ApiError;
@@ -38,191 +40,31 @@ pub(super) const DEPLOY_MEDIA_TYPES: &[&str] = &[FORM, COMPONENT];
 const FORM: &str = "multipart/form-data";
 const COMPONENT: &str = "application/wasm";
 
-/// One revision of a component.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Revision)]
-pub(super) struct RevisionView {
-    /// The component's name.
-    component: String,
-    /// 1 for the first.
-    revision: u32,
-    /// SHA-256 of its bytes, in hex.
-    digest: String,
-    /// The names of its handlers.
-    handlers: Vec<String>,
-    /// When it was deployed (RFC 3339).
-    deployed_at: String,
-}
-
-/// A component with all its revisions.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Component)]
-pub(super) struct ComponentView {
-    /// Its name.
-    component: String,
-    /// The revision that new attempts are executed with.
-    current: u32,
-    /// All revisions, the newest first.
-    revisions: Vec<KeptView>,
-    /// Whether each node can run the current revision. Nodes that have gone are left out.
-    nodes: Vec<ReadinessView>,
-}
-
-/// Whether a node can run a component.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = NodeReadiness)]
-pub(super) struct ReadinessView {
-    /// The node's id.
-    id: String,
-    /// The name of its machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    /// live, draining, drained or silent.
-    state: &'static str,
-    /// ready, compiling or failed.
-    component: &'static str,
-    /// Why it cannot run the component.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
-/// One revision that is kept.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct KeptView {
-    #[serde(flatten)]
-    revision: RevisionView,
-    /// Whether new attempts are executed with it.
-    current: bool,
-    /// Its limits and grants, as they were deployed.
-    #[schema(value_type = serde_json::Value)]
-    manifest: Manifest,
-}
-
-/// What a deploy or a rollback did.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct DeployedView {
-    #[serde(flatten)]
-    revision: RevisionView,
-    /// Whether it was current before.
-    unchanged: bool,
-    /// The handlers of the revision before that it lacks.
-    handlers_removed: Vec<RemovedHandlerView>,
-    /// What its handlers may reach that the revision before did not.
-    grants_added: Vec<String>,
-    /// The limits of its handlers that are not those of the revision before.
-    limits_changed: Vec<LimitChangeView>,
-    /// The interfaces that it imports and is not given: their functions fail when they are called.
-    stubbed: Vec<String>,
-    /// How many nodes can run it already: at least the one that answers.
-    nodes_ready: usize,
-    /// How many nodes there are that have not gone.
-    nodes_all: usize,
-}
-
-/// A handler that is no longer deployed.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RemovedHandler)]
-pub(super) struct RemovedHandlerView {
-    /// Its name.
-    handler: String,
-    /// How many jobs for it have not ended. They fail when they start, unless it is deployed again.
-    jobs: u64,
-}
-
-/// A limit of a handler that is not what it was.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = LimitChange)]
-pub(super) struct LimitChangeView {
-    /// The handler.
-    handler: String,
-    /// Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-    /// `log_bytes_max`, `retention_ms` or `retention_discarded_ms`.
-    limit: &'static str,
-    /// The value before; null if it was not set.
-    before: Option<u64>,
-    /// The value now; null if it is not set.
-    after: Option<u64>,
-}
-
-/// A component that is no more.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct RemovedView {
-    /// Its name.
-    component: String,
-    /// Always true.
-    removed: bool,
-}
-
-/// How to deploy.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeployQuery {
-    /// Whether handlers may get grants that they did not have before; `false` if absent.
-    #[serde(default)]
-    #[param(value_type = Option<bool>)]
-    accept_grants: bool,
-}
-
-/// Which revision to go back to.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RollbackBody {
-    /// Its number.
-    revision: u32,
-}
-
-/// The parts of a deploy; the body may also be the component alone, as `application/wasm`.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "describes the parts, which are read one by one")]
-pub(super) struct DeployForm {
-    /// The component's bytes.
-    #[schema(value_type = String, format = Binary)]
-    component: Vec<u8>,
-    /// The manifest: TOML with limits and grants.
-    manifest: Option<String>,
-}
-
-impl From<&Revision> for RevisionView {
-    fn from(revision: &Revision) -> Self {
-        let handlers = revision.handlers.iter();
-        Self {
-            component: revision.component.to_string(),
-            revision: revision.revision,
-            digest: revision.digest.to_string(),
-            handlers: handlers.map(|handler| handler.name.to_string()).collect(),
-            deployed_at: revision.deployed_at.to_rfc3339(),
-        }
-    }
-}
-
-impl DeployedView {
-    async fn new(shared: &Shared, deployed: Deployed) -> Result<Self, ApiError> {
-        let revision = &deployed.revision;
-        let nodes = readiness(shared, &revision.component, revision.revision).await?;
-        let ready = nodes.iter().filter(|node| node.component == "ready");
-        let removed = deployed.removed.into_iter().map(|it| RemovedHandlerView {
-            handler: it.handler.into(),
-            jobs: it.jobs,
-        });
-        let changed = deployed.limits_changed.into_iter();
-        let changed = changed.map(|it| LimitChangeView {
-            handler: it.handler.into(),
-            limit: it.limit,
-            before: it.before,
-            after: it.after,
-        });
-        Ok(Self {
-            nodes_ready: ready.count(),
-            nodes_all: nodes.len(),
-            revision: revision.into(),
-            unchanged: deployed.unchanged,
-            handlers_removed: removed.collect(),
-            grants_added: deployed.grants_added,
-            limits_changed: changed.collect(),
-            stubbed: deployed.stubbed,
-        })
-    }
+async fn deployed_view(shared: &Shared, deployed: Deployed) -> Result<DeployedView, ApiError> {
+    let revision = &deployed.revision;
+    let nodes = readiness(shared, &revision.component, revision.revision).await?;
+    let ready = nodes.iter().filter(|node| node.component == "ready");
+    let removed = deployed.removed.into_iter().map(|it| RemovedHandlerView {
+        handler: it.handler.into(),
+        jobs: it.jobs,
+    });
+    let changed = deployed.limits_changed.into_iter();
+    let changed = changed.map(|it| LimitChangeView {
+        handler: it.handler.into(),
+        limit: it.limit.to_owned(),
+        before: it.before,
+        after: it.after,
+    });
+    Ok(DeployedView {
+        nodes_ready: ready.count(),
+        nodes_all: nodes.len(),
+        revision: revision.into(),
+        unchanged: deployed.unchanged,
+        handlers_removed: removed.collect(),
+        grants_added: deployed.grants_added,
+        limits_changed: changed.collect(),
+        stubbed: deployed.stubbed,
+    })
 }
 
 /// Returns whether each node that has not gone can run a revision of a component.
@@ -231,28 +73,16 @@ async fn readiness(
     component: &Name,
     revision: u32,
 ) -> Result<Vec<ReadinessView>, ApiError> {
-    let nodes = shared.api.nodes.list().await?.into_iter();
-    let nodes = nodes.filter(|node| !node.is_lost()).map(|node| {
-        let readiness = node.readiness(component, revision);
-        let reason = match readiness {
-            Readiness::Failed(reason) => Some(reason.to_owned()),
-            Readiness::Ready | Readiness::Compiling => None,
-        };
-        let info = node.info.as_ref();
-        ReadinessView {
-            id: node.id.to_string(),
-            name: info.map(|info| info.name.clone()),
-            state: node.standing().as_str(),
-            component: readiness.as_str(),
-            reason,
-        }
-    });
-    Ok(nodes.collect())
+    let nodes = shared.api.nodes.list().await?;
+    let nodes = nodes.iter().filter(|node| !node.is_lost());
+    Ok(nodes
+        .map(|node| ReadinessView::of(node, component, revision))
+        .collect())
 }
 
 /// Lists the current revisions of all components.
 #[utoipa::path(
-    get, path = "/api/v1/components", tag = "components",
+    get, path = path::COMPONENTS, tag = "components",
     responses((status = 200, body = PageView<RevisionView>))
 )]
 pub(super) async fn list(
@@ -269,7 +99,7 @@ pub(super) async fn list(
 
 /// Shows all revisions of a component.
 #[utoipa::path(
-    get, path = "/api/v1/components/{name}", tag = "components",
+    get, path = path::COMPONENT, tag = "components",
     params(("name" = String, Path, description = "The component's name")),
     responses((status = 200, body = ComponentView))
 )]
@@ -316,9 +146,9 @@ impl Default for Deploys {
 
 /// Deploys a component as the current revision.
 #[utoipa::path(
-    put, path = "/api/v1/components/{name}", tag = "components",
+    put, path = path::COMPONENT, tag = "components",
     params(("name" = String, Path, description = "The component's name"), DeployQuery),
-    request_body(content = DeployForm, content_type = "multipart/form-data"),
+    request_body(content = DeployForm<'static>, content_type = "multipart/form-data"),
     responses(
         (status = 201, body = DeployedView, description = "A new revision"),
         (status = 200, body = DeployedView, description = "This revision was current already"),
@@ -364,13 +194,13 @@ pub(super) async fn deploy(
     } else {
         StatusCode::CREATED
     };
-    let view = DeployedView::new(&shared, deployed).await?;
+    let view = deployed_view(&shared, deployed).await?;
     Ok((status, Json(view)).into_response())
 }
 
 /// Goes back to an earlier revision.
 #[utoipa::path(
-    post, path = "/api/v1/components/{name}/rollback", tag = "components",
+    post, path = path::COMPONENT_ROLLBACK, tag = "components",
     params(("name" = String, Path, description = "The component's name")),
     request_body = RollbackBody,
     responses((status = 200, body = DeployedView))
@@ -382,12 +212,12 @@ pub(super) async fn rollback(
 ) -> Result<Json<DeployedView>, ApiError> {
     let RollbackBody { revision } = small_body(&shared.api.bodies, request).await?;
     let deployed = shared.api.deployer.rollback(name, revision).await?;
-    DeployedView::new(&shared, deployed).await.map(Json)
+    deployed_view(&shared, deployed).await.map(Json)
 }
 
 /// Forgets a component that no job needs.
 #[utoipa::path(
-    delete, path = "/api/v1/components/{name}", tag = "components",
+    delete, path = path::COMPONENT, tag = "components",
     params(("name" = String, Path, description = "The component's name")),
     responses((status = 200, body = RemovedView))
 )]

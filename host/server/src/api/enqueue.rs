@@ -1,5 +1,6 @@
-//! `POST /api/v1/jobs`: one job or an array, all or none. This path must be cheap: a document is
-//! read once, and params are parsed only if the handler states a schema.
+//! `POST /api/v1/jobs`: one job or an array, all or none. This path must be cheap: the body is parsed once.
+//! Params stay text: they are checked, and parsed only if the handler states a schema. All of this is done
+//! again if checking them takes long, or if another node may have the handler.
 
 mod checking;
 mod entry;
@@ -10,20 +11,19 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use host_api::new_job::{AcceptedJobsView, AcceptedView, NewJobBody, NewJobsBody};
+use host_api::path;
 use host_cells::compile::schema::Budget;
-use host_core::command::{Command, Enqueued, NewJob, Reply};
+use host_core::command::{Command, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::rejection::Rejection;
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
-use host_http::json::{AtMost, JsonError, read, read_object};
+use host_http::json::{AtMost, Object};
 use host_runtime::ids;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use serde::Serialize;
 
 pub(super) use self::checking::LongChecks;
-use self::entry::Entry;
 pub(super) use self::entry::priority as checked_priority;
 use self::route::Asked;
 use super::error::ApiError;
@@ -39,75 +39,21 @@ const JOBS_MAX: usize = 1_000;
 /// The longest `tracestate` that is kept, in bytes.
 const TRACE_STATE_BYTES_MAX: usize = 512;
 
-/// What became of one job of a request.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Accepted {
-    /// The job that stands for the request: the new one, or the one that has its unique key.
-    #[schema(value_type = String)]
-    id: JobId,
-    /// That job's state.
-    state: &'static str,
-    /// Whether it was there before.
-    existing: bool,
-    /// Present and true if it was there before with other params than these.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(value_type = Option<bool>)]
-    existing_params_differ: bool,
-}
-
-impl From<Enqueued> for Accepted {
-    fn from(enqueued: Enqueued) -> Self {
-        Self {
-            id: enqueued.id,
-            state: enqueued.state.as_str(),
-            existing: enqueued.existing,
-            existing_params_differ: enqueued.params_differ,
-        }
-    }
-}
-
-/// The body of an enqueue: one job, or an array of jobs.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewJobs)]
-#[serde(untagged)]
-#[expect(
-    dead_code,
-    clippy::large_enum_variant,
-    reason = "only described: the body is read as one of these"
-)]
-enum Entries<'a> {
-    #[serde(borrow)]
-    One(Entry<'a>),
-    Several(Vec<Entry<'a>>),
-}
-
-/// The answer to an enqueue: that for one job, or an array for an array.
-#[derive(Serialize, ToSchema)]
-#[serde(untagged)]
-#[expect(
-    dead_code,
-    reason = "only described: the answer is written as one of these"
-)]
-enum AcceptedJobs {
-    One(Accepted),
-    Several(Vec<Accepted>),
-}
-
 /// Enqueues one job or an array of jobs, all or none.
 #[utoipa::path(
     post,
-    path = "/api/v1/jobs",
+    path = path::JOBS,
     tag = "jobs",
     request_body(
-        content = Entries,
+        content = NewJobsBody<'static>,
         description = "One job, or an array of at most 1,000 jobs and 8 MiB. \
                        `\"#n\"` in `depends_on` is entry n (from 0) of the same array. \
                        The request's `traceparent` and `tracestate` are those of jobs without a \
                        `traceparent` in their `trace_context`."
     ),
     responses(
-        (status = 201, body = AcceptedJobs, description = "Accepted; an array of these for an array"),
-        (status = 200, body = Accepted, description = "A job with this unique key was there already"),
+        (status = 201, body = AcceptedJobsView, description = "Accepted; an array of these for an array"),
+        (status = 200, body = AcceptedView, description = "A job with this unique key was there already"),
     )
 )]
 pub(super) async fn enqueue(
@@ -138,7 +84,7 @@ pub(super) async fn enqueue(
     let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
         return Err(ApiError::unexpected_reply("an enqueue"));
     };
-    let accepted: Vec<Accepted> = replies.into_iter().map(Accepted::from).collect();
+    let accepted: Vec<AcceptedView> = replies.into_iter().map(AcceptedView::from).collect();
     Ok(match accepted.as_slice() {
         [one] if !is_array => respond(!one.existing, one),
         all => respond(true, all),
@@ -188,10 +134,10 @@ fn respond<T: Serialize + ?Sized>(is_new: bool, body: &T) -> Response {
     response
 }
 
-fn one(api: &Api, entry: Entry<'_>, budget: &mut Budget) -> Result<Vec<NewJob>, ApiError> {
+fn one(api: &Api, body: NewJobBody<'_>, budget: &mut Budget) -> Result<Vec<NewJob>, ApiError> {
     let now = api.clock.now();
     let id = ids::job(now);
-    if let Some(reference) = entry.references().next() {
+    if let Some(reference) = entry::references(&body).next() {
         let n = reference?;
         let detail = if n == 0 {
             "#0 → #0: the job depends on itself".to_owned()
@@ -200,45 +146,42 @@ fn one(api: &Api, entry: Entry<'_>, budget: &mut Budget) -> Result<Vec<NewJob>, 
         };
         return Err(ApiError::new(&kinds::DEPENDENCY_CYCLE, detail));
     }
-    Ok(vec![accept(api, entry, (id, &[]), budget)?])
+    Ok(vec![accept(api, body, (id, &[]), budget)?])
 }
 
-fn several(api: &Api, text: &[u8], budget: &mut Budget) -> Result<Vec<NewJob>, ApiError> {
+fn several(
+    api: &Api,
+    array: AtMost<JOBS_MAX, Object<NewJobBody<'_>>>,
+    budget: &mut Budget,
+) -> Result<Vec<NewJob>, ApiError> {
     let now = api.clock.now();
-    let array: AtMost<JOBS_MAX, &RawValue> = read(text)?;
-    let raw = array.elements;
+    let bodies = array.elements;
     if array.more {
         let detail = format!("the array has more than {JOBS_MAX} jobs");
         return Err(ApiError::new(&kinds::TOO_MANY_JOBS, detail));
     }
-    if raw.is_empty() {
+    if bodies.is_empty() {
         let detail = "the array has no jobs";
         return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
     }
-    let mut entries = Vec::with_capacity(raw.len());
     let mut graph = Vec::new();
-    for (n, text) in raw.iter().enumerate() {
+    for (n, Object(body)) in bodies.iter().enumerate() {
         let place = |error: ApiError| error.at(&format!("#{n}"));
-        let unread = |error: JsonError| place(error.into());
-        let entry: Entry<'_> = read_object(text.get().as_bytes()).map_err(unread)?;
-        let references: Vec<usize> = entry
-            .references()
-            .collect::<Result<_, _>>()
-            .map_err(place)?;
-        if let Some(outside) = references.iter().find(|index| **index >= raw.len()) {
-            return Err(place(no_entry(*outside, raw.len())));
+        let references = entry::references(body).collect::<Result<Vec<_>, _>>();
+        let references = references.map_err(place)?;
+        if let Some(outside) = references.iter().find(|index| **index >= bodies.len()) {
+            return Err(place(no_entry(*outside, bodies.len())));
         }
         graph.push(references);
-        entries.push(entry);
     }
     if let Some(cycle) = find_cycle(&graph) {
         return Err(Rejection::DependencyCycle(cycle).into());
     }
-    let ids: Vec<JobId> = entries.iter().map(|_| ids::job(now)).collect();
-    let accepted = entries.into_iter().zip(&ids).enumerate();
+    let ids: Vec<JobId> = bodies.iter().map(|_| ids::job(now)).collect();
+    let accepted = bodies.into_iter().zip(&ids).enumerate();
     accepted
-        .map(|(n, (entry, id))| {
-            accept(api, entry, (*id, &ids), budget).map_err(|error| error.at(&format!("#{n}")))
+        .map(|(n, (Object(body), id))| {
+            accept(api, body, (*id, &ids), budget).map_err(|error| error.at(&format!("#{n}")))
         })
         .collect()
 }
@@ -251,18 +194,18 @@ fn no_entry(n: usize, entries: usize) -> ApiError {
 /// Routes one entry and makes the job that is asked for.
 fn accept(
     api: &Api,
-    entry: Entry<'_>,
+    body: NewJobBody<'_>,
     (id, siblings): (JobId, &[JobId]),
     budget: &mut Budget,
 ) -> Result<NewJob, ApiError> {
     let asked = Asked {
-        handler: entry.handler.as_ref(),
-        queue: entry.queue()?,
-        params: entry.params_text(),
-        has_params: entry.has_params(),
+        handler: body.handler.as_ref(),
+        queue: entry::queue(&body)?,
+        params: entry::params_text(&body),
+        has_params: body.params.is_some(),
     };
     let route = route::find(api, asked, budget)?;
-    let mut job = entry.into_job(id, route, siblings, api.clock)?;
+    let mut job = entry::into_job(body, id, route, siblings, api.clock)?;
     if let Some(runner) = &job.runner {
         let placed = api.executors.place(runner, &job.payload.attributes);
         let invalid =

@@ -3,7 +3,6 @@
 
 mod listener;
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -15,66 +14,17 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use host_core::id::JobId;
-use host_core::job;
-use host_core::name::{Name, address};
+use host_api::event::{ChangeView, EventsQuery, ProgressEventView};
+use host_api::path;
+use host_core::name::address;
 use host_dispatch::events::{Event, Happened};
 use host_http::extract::InQuery;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
 
 use self::listener::Listener;
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
-
-/// Which events to hear. All that is given must hold.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EventsQuery {
-    /// Only about this job.
-    #[param(value_type = Option<String>)]
-    job: Option<JobId>,
-    /// Only changes of jobs of this queue; leaves out progress.
-    #[param(value_type = Option<String>)]
-    queue: Option<Name>,
-}
-
-/// The data of an event `change`: a job entered, changed or left its state.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ChangeView<'a> {
-    #[schema(value_type = String)]
-    job: JobId,
-    #[schema(value_type = String)]
-    handler: Cow<'a, str>,
-    queue: &'a str,
-    /// `null` for a new job.
-    from: Option<&'static str>,
-    /// `null` for one that was purged.
-    to: Option<&'static str>,
-    attempt: u32,
-    at: &'a str,
-}
-
-/// The data of an event `progress`: a running job told how far it is.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ProgressEventView<'a> {
-    #[schema(value_type = String)]
-    job: JobId,
-    attempt: u32,
-    percent: Option<f32>,
-    message: &'a str,
-    at: &'a str,
-}
-
-/// The data of an event `gap`: changes of any job were missed, and are no longer kept.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct GapView {
-    /// How many; absent if that is not known, because the id is not one of this host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lost: Option<u64>,
-}
 
 /// Tells what happens from now on, or after the change with the id in the header `Last-Event-ID`, as
 /// server-sent events `change`, `progress` and `gap`.
@@ -82,7 +32,7 @@ pub(super) struct GapView {
 /// Only changes have an id. The last 100,000 are kept, through restarts too. The stream of one job
 /// ends when the job has ended.
 #[utoipa::path(
-    get, path = "/api/v1/events", tag = "events",
+    get, path = path::EVENTS, tag = "events",
     params(EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last change that was heard")),
     responses((status = 200, body = ChangeView<'static>, content_type = "text/event-stream"))
 )]
@@ -119,18 +69,16 @@ fn last_event_id(value: &HeaderValue) -> Result<u64, ApiError> {
     })
 }
 
-impl EventsQuery {
-    fn wants(&self, happened: &Happened) -> bool {
-        let (job, queue) = match happened {
-            Happened::Changed(change) => (change.job, Some(&change.queue)),
-            Happened::Progressed { job, .. } => (*job, None),
-        };
-        self.job.is_none_or(|wanted| wanted == job)
-            && self
-                .queue
-                .as_ref()
-                .is_none_or(|wanted| Some(wanted) == queue)
-    }
+fn is_wanted(query: &EventsQuery, happened: &Happened) -> bool {
+    let (job, queue) = match happened {
+        Happened::Changed(change) => (change.job, Some(&change.queue)),
+        Happened::Progressed { job, .. } => (*job, None),
+    };
+    query.job.is_none_or(|wanted| wanted == job)
+        && query
+            .queue
+            .as_ref()
+            .is_none_or(|wanted| Some(wanted) == queue)
 }
 
 fn write(out: &mut String, event: &Event, at: &str) {
@@ -139,11 +87,11 @@ fn write(out: &mut String, event: &Event, at: &str) {
             let data = ChangeView {
                 job: change.job,
                 handler: address(change.runner.as_ref(), &change.handler),
-                queue: change.queue.as_str(),
-                from: change.from.map(job::State::as_str),
-                to: change.to.map(job::State::as_str),
+                queue: change.queue.as_str().into(),
+                from: change.from,
+                to: change.to,
                 attempt: change.attempt,
-                at,
+                at: at.into(),
             };
             put(out, event.number, "change", &data);
         }
@@ -156,8 +104,8 @@ fn write(out: &mut String, event: &Event, at: &str) {
                 job: *job,
                 attempt: *attempt,
                 percent: progress.percent,
-                message: &progress.message,
-                at,
+                message: progress.message.as_str().into(),
+                at: at.into(),
             };
             put(out, event.number, "progress", &data);
         }

@@ -6,40 +6,24 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use host_api::health::Health;
+use host_api::path;
 use host_dispatch::SubmitError;
 use host_store::StoreError;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
 
-/// How the host is.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Health {
-    /// Always `ok`.
-    status: &'static str,
-    /// The host's version.
-    version: &'static str,
-    /// How long it has been running.
-    uptime_seconds: u64,
-    /// Which jobs share a cell: `shared`, all of them, or `component`, those of the same component.
-    isolation: &'static str,
-    /// What this system does not give to confine cells, and `cells.allow_weak` goes without.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    weak: Vec<String>,
-}
-
 /// Tells that the host lives.
-#[utoipa::path(get, path = "/healthz", tag = "host", responses((status = 200, body = Health)))]
+#[utoipa::path(get, path = path::HEALTH, tag = "host", responses((status = 200, body = Health)))]
 pub(super) async fn alive(State(shared): State<Shared>) -> Json<Health> {
     Json(health(&shared))
 }
 
 /// Tells whether the host takes work: its store answers, has room and is where it was, and it has not been
 /// asked to stop or to drain.
-#[utoipa::path(get, path = "/readyz", tag = "host", responses((status = 200, body = Health)))]
+#[utoipa::path(get, path = path::READY, tag = "host", responses((status = 200, body = Health)))]
 pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, ApiError> {
     if shared.api.draining.is_cancelled() {
         return Err(ApiError::new(&kinds::STOPPING, "the host is stopping"));
@@ -61,7 +45,7 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
 
 /// Shows the host's numbers in the text format of Prometheus.
 #[utoipa::path(
-    get, path = "/metrics", tag = "host",
+    get, path = path::METRICS, tag = "host",
     responses((status = 200, body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, ApiError> {
@@ -84,10 +68,10 @@ fn or_none<T>(read: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
 
 fn health(shared: &Shared) -> Health {
     Health {
-        status: "ok",
-        version: env!("CARGO_PKG_VERSION"),
+        status: "ok".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: shared.api.clock.uptime().as_secs(),
-        isolation: shared.api.isolation.as_str(),
+        isolation: shared.api.isolation.as_str().to_owned(),
         weak: shared.api.protection.missing.clone(),
     }
 }

@@ -5,25 +5,26 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Request, State};
 use host_api::attempt::AttemptView;
+use host_api::change::{CancelBody, CancelView, PriorityBody, RescheduleBody, RetryBody};
+use host_api::filter::FilterQuery;
 use host_api::job::JobView;
 use host_api::node::NamedNode;
+use host_api::page::{PageView, WaitQuery};
+use host_api::path;
 use host_core::command::{Command, Reply};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State as JobState};
 use host_core::lease::Hold;
-use host_core::node::Reported;
-use host_core::seconds::Seconds;
+use host_core::node::{NodeRecord, Reported};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_http::extract::{InQuery, small_body, small_body_or_default};
-use host_http::query::{PageView, WaitQuery, page_limit};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use host_http::query::{page_limit, wait_timeout};
 
 use super::Shared;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
-use super::filter::FilterQuery;
+use super::filter::{after, filter};
 use super::job_id::IdInPath;
 use super::problem::kinds;
 use super::waiting;
@@ -31,80 +32,28 @@ use super::waiting;
 /// The longest reason of a cancel, in bytes.
 const REASON_BYTES_MAX: usize = 1_024;
 
-/// How to stop a job.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct CancelBody {
-    /// Why; it is shown with the job.
-    reason: Option<String>,
-    /// How long a running handler may take to stop by itself.
-    #[schema(value_type = Option<f64>)]
-    grace_seconds: Option<Seconds>,
-}
-
-/// How to run a job again.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RetryBody {
-    /// Whether it starts although jobs that it depends on have not completed.
-    pub(super) force: bool,
-}
-
-/// Another priority.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PriorityBody {
-    /// 0 (first) to 9.
-    #[schema(value_type = u8)]
-    priority: i64,
-}
-
-/// Another start. One of both is given.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RescheduleBody {
-    /// At this instant (RFC 3339), or at once if it has passed.
-    run_at: Option<String>,
-    /// This many seconds from now.
-    #[schema(value_type = Option<f64>)]
-    delay_seconds: Option<Seconds>,
-}
-
-/// What became of a cancel.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct CancelView {
-    /// The job.
-    #[schema(value_type = String)]
-    id: JobId,
-    /// `running` until it has stopped, else `cancelled`.
-    state: &'static str,
-    /// When the first cancel of the job was accepted.
-    cancel_requested_at: Option<String>,
-}
-
-impl CancelBody {
-    /// Checks what the types do not.
-    pub(super) fn check(&self) -> Result<(), ApiError> {
-        let reason = self.reason.as_ref();
-        if reason.is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
-            let detail = format!("reason: must have at most {REASON_BYTES_MAX} bytes");
-            return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
-        }
-        Ok(())
+/// Checks what the types do not.
+pub(super) fn check(body: &CancelBody) -> Result<(), ApiError> {
+    let reason = body.reason.as_ref();
+    if reason.is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
+        let detail = format!("reason: must have at most {REASON_BYTES_MAX} bytes");
+        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
     }
+    Ok(())
+}
 
-    pub(super) fn command(&self, job: JobId) -> Command {
-        Command::Cancel {
-            job,
-            reason: self.reason.clone(),
-            grace_ms: self.grace_seconds.map(|grace| grace.ms),
-        }
+/// Makes the command that stops a job.
+pub(super) fn cancel_command(job: JobId, body: &CancelBody) -> Command {
+    Command::Cancel {
+        job,
+        reason: body.reason.clone(),
+        grace_ms: body.grace_seconds.map(|grace| grace.ms),
     }
 }
 
 /// Lists jobs that match, the newest first if `sort` does not say otherwise.
 #[utoipa::path(
-    get, path = "/api/v1/jobs", tag = "jobs", params(FilterQuery),
+    get, path = path::JOBS, tag = "jobs", params(FilterQuery),
     responses((status = 200, body = PageView<JobView>))
 )]
 pub(super) async fn list(
@@ -112,17 +61,21 @@ pub(super) async fn list(
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<PageView<JobView>>, ApiError> {
     let limit = page_limit(query.limit)?;
-    let (filter, after) = (query.filter()?, query.after());
+    let (filter, after) = (filter(&query)?, after(&query)?);
     let dispatch = &shared.api.dispatch;
     let page = dispatch
         .read(move |reader| reader.jobs(&filter, after, limit))
         .await?;
     let (live, now) = (&dispatch.shared().live, shared.api.clock.now());
-    let told = told(dispatch, page.items.iter().map(|job| &job.lifecycle)).await?;
+    let lifecycles = || page.items.iter().map(|job| &job.lifecycle);
+    let told = told(dispatch, lifecycles()).await?;
+    let places = Places::of(&shared, lifecycles()).await;
     let items = page.items.into_iter().map(|job| {
-        let id = job.lifecycle.id;
+        let (id, node) = (job.lifecycle.id, places.of_job(&job.lifecycle));
         let elsewhere = told.iter().find(|it| it.job == id);
-        JobView::summary(job, live.latest_of(id, elsewhere), now)
+        let mut view = JobView::summary(job, live.latest_of(id, elsewhere), now);
+        view.node = node;
+        view
     });
     Ok(Json(PageView {
         items: items.collect(),
@@ -132,7 +85,7 @@ pub(super) async fn list(
 
 /// Shows all of a job.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}", tag = "jobs",
+    get, path = path::JOB, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
     responses((status = 200, body = JobView))
 )]
@@ -151,24 +104,40 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let told = told(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, told.first());
     let waits_because = waiting::reason(shared, &job.lifecycle).await?;
-    let node = runs_at(shared, &job.lifecycle).await;
+    let node = Places::of(shared, [&job.lifecycle])
+        .await
+        .of_job(&job.lifecycle);
     let mut view = JobView::detail(job, progress, shared.api.clock.now());
     view.waits_because = waits_because;
     view.node = node;
     Ok(view)
 }
 
-/// Returns the node that runs a job, if others may share the store. Workers that hold jobs by heartbeats may
-/// go on at any node.
-async fn runs_at(shared: &Shared, job: &Lifecycle) -> Option<NamedNode> {
-    let lease = job.lease.as_ref()?;
-    let is_among_nodes = shared.api.dispatch.shared().live.is_among_nodes();
-    if !is_among_nodes || lease.hold != Hold::Connection || lease.node == NodeId::NIL {
-        return None;
+/// The nodes that run jobs; `None` if no other node shares the store.
+struct Places(Option<Vec<NodeRecord>>);
+
+impl Places {
+    /// Finds the nodes of these jobs.
+    async fn of(shared: &Shared, jobs: impl IntoIterator<Item = &Lifecycle>) -> Self {
+        let is_among_nodes = shared.api.dispatch.shared().live.is_among_nodes();
+        if !is_among_nodes || jobs.into_iter().all(|job| runs_at(job).is_none()) {
+            return Self(None);
+        }
+        // Without the list, their ids are still known.
+        Self(Some(shared.api.nodes.list().await.unwrap_or_default()))
     }
-    // Without the list, its id is still known.
-    let nodes = shared.api.nodes.list().await.unwrap_or_default();
-    Some(NamedNode::of(&nodes, lease.node))
+
+    /// Returns the node that runs a job.
+    fn of_job(&self, job: &Lifecycle) -> Option<NamedNode> {
+        Some(NamedNode::of(self.0.as_ref()?, runs_at(job)?))
+    }
+}
+
+/// Returns the node that runs a job. Workers that hold jobs by heartbeats may go on at any node.
+fn runs_at(job: &Lifecycle) -> Option<NodeId> {
+    let lease = job.lease.as_ref()?;
+    let is_held = lease.hold == Hold::Connection && lease.node != NodeId::NIL;
+    is_held.then_some(lease.node)
 }
 
 /// Reads how far those of these jobs are that run, as their nodes have told the others.
@@ -197,7 +166,7 @@ fn unknown(id: JobId) -> ApiError {
 
 /// Asks for a job to be stopped.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{id}/cancel", tag = "jobs",
+    post, path = path::JOB_CANCEL, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
     request_body = CancelBody,
     responses((status = 200, body = CancelView))
@@ -208,15 +177,15 @@ pub(super) async fn cancel(
     request: Request,
 ) -> Result<Json<CancelView>, ApiError> {
     let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
-    body.check()?;
-    let command = body.command(id.find(&shared).await?);
+    check(&body)?;
+    let command = cancel_command(id.find(&shared).await?, &body);
     let Reply::Moved(job) = shared.api.dispatch.submit(command).await? else {
         return Err(ApiError::unexpected_reply("a cancel"));
     };
     let requested_at = job.cancel.map(|cancel| cancel.requested_at);
     Ok(Json(CancelView {
-        id: job.id,
-        state: job.state.as_str(),
+        id: job.id.to_string(),
+        state: job.state.as_str().to_owned(),
         cancel_requested_at: requested_at.map(Time::to_rfc3339),
     }))
 }
@@ -224,7 +193,7 @@ pub(super) async fn cancel(
 /// Runs a discarded or cancelled job again. It is pending while jobs that it depends on have not
 /// completed. With `force` it waits for none of them, and neither does a job that is pending already.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{id}/retry", tag = "jobs",
+    post, path = path::JOB_RETRY, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
     request_body = RetryBody,
     responses((status = 200, body = JobView))
@@ -243,7 +212,7 @@ pub(super) async fn retry(
 
 /// Gives a job that has not ended another priority, which holds from its next attempt.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{id}/priority", tag = "jobs",
+    post, path = path::JOB_PRIORITY, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
     request_body = PriorityBody,
     responses((status = 200, body = JobView))
@@ -263,7 +232,7 @@ pub(super) async fn set_priority(
 
 /// Moves the start of a job that waits.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{id}/reschedule", tag = "jobs",
+    post, path = path::JOB_RESCHEDULE, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
     request_body = RescheduleBody,
     responses((status = 200, body = JobView))
@@ -291,7 +260,7 @@ pub(super) async fn reschedule(
 
 /// Forgets a job that has ended, with its result and attempts, and shows what it was.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/{id}/purge", tag = "jobs",
+    post, path = path::JOB_PURGE, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
     responses((status = 200, body = JobView))
 )]
@@ -307,7 +276,7 @@ pub(super) async fn purge(
 
 /// Waits until a job ends, at most as long as asked for, and shows it.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}/wait", tag = "jobs",
+    get, path = path::JOB_WAIT, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it"), WaitQuery),
     responses((status = 200, body = JobView, description = "The job as it is then, ended or not"))
 )]
@@ -316,7 +285,7 @@ pub(super) async fn wait(
     id: IdInPath,
     InQuery(query): InQuery<WaitQuery>,
 ) -> Result<Json<JobView>, ApiError> {
-    let timeout = tokio::time::sleep(query.timeout()?);
+    let timeout = tokio::time::sleep(wait_timeout(query.timeout_seconds)?);
     let id = id.find(&shared).await?;
     let (dispatch, stopping) = (&shared.api.dispatch, &shared.api.stopping);
     tokio::pin!(timeout);
@@ -338,7 +307,7 @@ pub(super) async fn wait(
 
 /// Shows the attempts of a job, first to last, and the one that runs.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}/attempts", tag = "jobs",
+    get, path = path::JOB_ATTEMPTS, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
     responses((status = 200, body = PageView<AttemptView>))
 )]
@@ -354,7 +323,7 @@ pub(super) async fn attempts(
     let job = job.ok_or_else(|| unknown(id))?.lifecycle;
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
     let latest = dispatch.shared().live.latest(id).unwrap_or_default();
-    let node = runs_at(&shared, &job).await;
+    let node = Places::of(&shared, [&job]).await.of_job(&job);
     let running = AttemptView::running(&job, latest.meter, node).filter(|_| !recorded);
     let items = attempts.into_iter().map(AttemptView::from).chain(running);
     Ok(Json(PageView::all(items.collect())))

@@ -4,33 +4,23 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
+use host_api::filter::LogsQuery;
 use host_api::log::LineView;
+use host_api::page::PageView;
+use host_api::path;
 use host_core::time::Time;
 use host_http::extract::InQuery;
-use host_http::query::{PageView, page_limit};
+use host_http::query::{cursor, page_limit};
 use host_store::logs::LogEntry;
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::Shared;
 use super::error::ApiError;
 use super::job_id::IdInPath;
 use super::problem::kinds;
 
-/// Which lines.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LogsQuery {
-    /// At most this many, 1 to 1,000; 100 if absent.
-    limit: Option<u32>,
-    /// Lines behind the one with this `seq`: a `next_cursor`, or the last line seen to follow a log.
-    cursor: Option<u64>,
-}
-
 /// Shows what a job has logged, oldest first.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/{id}/logs", tag = "jobs",
+    get, path = path::JOB_LOGS, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it"), LogsQuery),
     responses((status = 200, body = PageView<LineView>))
 )]
@@ -40,8 +30,9 @@ pub(super) async fn logs(
     InQuery(query): InQuery<LogsQuery>,
 ) -> Result<Json<PageView<LineView>>, ApiError> {
     let limit = page_limit(query.limit)?;
+    let after = cursor(query.cursor.as_deref())?;
     let id = id.find(&shared).await?;
-    let page = shared.api.logs.page(id, query.cursor, limit).await?;
+    let page = shared.api.logs.page(id, after, limit).await?;
     let read = shared.api.dispatch.read(move |reader| {
         let Some(job) = reader.job(id)? else {
             return Ok(None);

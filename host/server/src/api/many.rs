@@ -4,19 +4,20 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use futures_util::future::join_all;
+use host_api::change::{CancelBody, CountView, ManyView, RefusalView, RetryBody};
+use host_api::filter::FilterQuery;
+use host_api::path;
 use host_core::command::Command;
 use host_core::id::JobId;
 use host_core::time::Time;
 use host_dispatch::SubmitError;
 use host_http::extract::{InQuery, small_body_or_default};
 use host_http::query::page_limit;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Shared;
 use super::error::ApiError;
-use super::filter::FilterQuery;
-use super::jobs::{CancelBody, RetryBody};
+use super::filter::{after, filter};
+use super::jobs;
 use super::problem::kinds;
 
 /// How many jobs a count examines.
@@ -29,56 +30,20 @@ const AT_ONCE: usize = 32;
 /// How many refusals an answer shows.
 const REFUSALS_MAX: usize = 10;
 
-/// How many jobs match.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct CountView {
-    jobs: u64,
-    /// Whether all jobs were examined; there may be more than counted if not.
-    complete: bool,
-    /// When the first of them was enqueued.
-    oldest: Option<String>,
-    /// When the last of them was enqueued.
-    newest: Option<String>,
-}
-
-/// What became of one page of jobs.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ManyView {
-    /// How many jobs of this page match.
-    matched: usize,
-    /// How many of them were changed.
-    changed: usize,
-    /// How many of them were not, because their state no longer allows it, for instance.
-    refused: usize,
-    /// The first refusals, at most ten.
-    refusals: Vec<RefusalView>,
-    /// What to give as `cursor` for the next page, `null` at the end.
-    next_cursor: Option<String>,
-}
-
-/// Why a job was not changed.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct RefusalView {
-    #[schema(value_type = String)]
-    id: JobId,
-    code: &'static str,
-    detail: String,
-}
-
 /// Counts the jobs that match. `limit` and `cursor` are not for counts.
 #[utoipa::path(
-    get, path = "/api/v1/jobs/count", tag = "jobs", params(FilterQuery),
+    get, path = path::JOBS_COUNT, tag = "jobs", params(FilterQuery),
     responses((status = 200, body = CountView))
 )]
 pub(super) async fn count(
     State(shared): State<Shared>,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<CountView>, ApiError> {
-    if query.limit.is_some() || query.after().is_some() {
+    if query.limit.is_some() || query.cursor.is_some() {
         let detail = "limit, cursor: not supported with a count";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
-    let filter = query.filter()?;
+    let filter = filter(&query)?;
     let dispatch = &shared.api.dispatch;
     let count = dispatch
         .read(move |reader| reader.count(&filter, COUNT_JOBS_MAX))
@@ -93,7 +58,7 @@ pub(super) async fn count(
 
 /// Runs discarded or cancelled jobs again: one page of those that match. `state` is required.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/retry", tag = "jobs", operation_id = "retry_all", params(FilterQuery),
+    post, path = path::JOBS_RETRY, tag = "jobs", operation_id = "retry_all", params(FilterQuery),
     request_body = RetryBody,
     responses((status = 200, body = ManyView))
 )]
@@ -108,7 +73,7 @@ pub(super) async fn retry(
 
 /// Asks for jobs to be stopped: one page of those that match. `state` is required.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/cancel", tag = "jobs", operation_id = "cancel_all", params(FilterQuery),
+    post, path = path::JOBS_CANCEL, tag = "jobs", operation_id = "cancel_all", params(FilterQuery),
     request_body = CancelBody,
     responses((status = 200, body = ManyView))
 )]
@@ -118,13 +83,13 @@ pub(super) async fn cancel(
     request: Request,
 ) -> Result<Json<ManyView>, ApiError> {
     let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
-    body.check()?;
-    change(&shared, &query, |job| body.command(job)).await
+    jobs::check(&body)?;
+    change(&shared, &query, |job| jobs::cancel_command(job, &body)).await
 }
 
 /// Forgets jobs that have ended: one page of those that match. `state` is required.
 #[utoipa::path(
-    post, path = "/api/v1/jobs/purge", tag = "jobs", operation_id = "purge_all", params(FilterQuery),
+    post, path = path::JOBS_PURGE, tag = "jobs", operation_id = "purge_all", params(FilterQuery),
     responses((status = 200, body = ManyView))
 )]
 pub(super) async fn purge(
@@ -144,7 +109,7 @@ async fn change(
         let detail = "state: missing; specify which jobs to change";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
-    let (filter, limit, after) = (query.filter()?, page_limit(query.limit)?, query.after());
+    let (filter, limit, after) = (filter(query)?, page_limit(query.limit)?, after(query)?);
     let dispatch = &shared.api.dispatch;
     let page = dispatch
         .read(move |reader| reader.matching(&filter, after, limit))
@@ -159,18 +124,15 @@ async fn change(
             Ok(_) => {}
             Err(SubmitError::Rejected(rejection)) => {
                 let detail = rejection.to_string();
-                let code = ApiError::from(rejection).kind().code;
-                refused.push(RefusalView {
-                    id: *id,
-                    code,
-                    detail,
-                });
+                let code = ApiError::from(rejection).kind().code.to_owned();
+                let id = id.to_string();
+                refused.push(RefusalView { id, code, detail });
             }
             // The request can be repeated: jobs that were changed no longer match.
             Err(error) => return Err(error.into()),
         }
     }
-    let (matched, refusals) = (page.items.len(), refused.len());
+    let (matched, refusals) = (page.items.len() as u64, refused.len() as u64);
     refused.truncate(REFUSALS_MAX);
     Ok(Json(ManyView {
         matched,

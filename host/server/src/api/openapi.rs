@@ -6,6 +6,8 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use host_api::event::{GapView, ProgressEventView};
+use host_api::path;
 use host_http::problem::ProblemView;
 use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
@@ -63,7 +65,7 @@ use super::{
         health::ready,
         health::metrics,
     ),
-    components(schemas(ProblemView<'static>, events::ProgressEventView<'static>, events::GapView))
+    components(schemas(ProblemView<'static>, ProgressEventView<'static>, GapView))
 )]
 struct Document;
 
@@ -116,7 +118,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
 
 /// Shows this document.
 #[utoipa::path(
-    get, path = "/api/v1/openapi.json", tag = "host",
+    get, path = path::OPENAPI, tag = "host",
     responses((status = 200, description = "OpenAPI"))
 )]
 pub(super) async fn document() -> Response {

@@ -1,49 +1,21 @@
 //! Queues: how many jobs they have in each state, pausing and resuming.
 
-use std::collections::BTreeMap;
-
 use axum::Json;
 use axum::extract::{Request, State};
+use host_api::page::PageView;
+use host_api::path;
+use host_api::queue::QueueView;
 use host_core::command::Command;
-use host_core::job::STATES;
 use host_core::name::Name;
-use host_core::query::QueueStatus;
 use host_core::rejection::Rejection;
 use host_http::extract::{EmptyBody, InPath, small_body_or_default};
-use host_http::query::PageView;
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::Shared;
 use super::error::ApiError;
 
-/// A queue.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Queue)]
-pub(super) struct QueueView {
-    /// Its name.
-    name: String,
-    /// Whether its jobs are kept from starting.
-    paused: bool,
-    /// How many jobs it has in each state.
-    #[schema(value_type = BTreeMap<String, u64>)]
-    counts: BTreeMap<&'static str, u64>,
-}
-
-impl From<QueueStatus> for QueueView {
-    fn from(queue: QueueStatus) -> Self {
-        let states = STATES.into_iter().map(host_core::job::State::as_str);
-        Self {
-            name: queue.name.into(),
-            paused: queue.paused,
-            counts: states.zip(queue.counts).collect(),
-        }
-    }
-}
-
 /// Lists all queues that have or had jobs or are paused.
 #[utoipa::path(
-    get, path = "/api/v1/queues", tag = "queues",
+    get, path = path::QUEUES, tag = "queues",
     responses((status = 200, body = PageView<QueueView>))
 )]
 pub(super) async fn list(
@@ -56,7 +28,7 @@ pub(super) async fn list(
 
 /// Shows one queue.
 #[utoipa::path(
-    get, path = "/api/v1/queues/{name}", tag = "queues",
+    get, path = path::QUEUE, tag = "queues",
     params(("name" = String, Path, description = "The queue's name")),
     responses((status = 200, body = QueueView))
 )]
@@ -69,7 +41,7 @@ pub(super) async fn show(
 
 /// Starts no more jobs of a queue; running ones go on.
 #[utoipa::path(
-    post, path = "/api/v1/queues/{name}/pause", tag = "queues",
+    post, path = path::QUEUE_PAUSE, tag = "queues",
     params(("name" = String, Path, description = "The queue's name")),
     request_body = EmptyBody,
     responses((status = 200, body = QueueView))
@@ -84,7 +56,7 @@ pub(super) async fn pause(
 
 /// Starts jobs of a queue again.
 #[utoipa::path(
-    post, path = "/api/v1/queues/{name}/resume", tag = "queues",
+    post, path = path::QUEUE_RESUME, tag = "queues",
     params(("name" = String, Path, description = "The queue's name")),
     request_body = EmptyBody,
     responses((status = 200, body = QueueView))

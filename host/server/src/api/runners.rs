@@ -3,131 +3,19 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use host_api::node::NamedNode;
+use host_api::page::PageView;
+use host_api::path;
+use host_api::runner::{NodeQuery, PoolView, RestartBody};
 use host_core::id::NodeId;
 use host_core::name::Name;
-use host_core::node::{NodeRecord, Pool, PoolRunner};
+use host_core::node::{NodeRecord, Pool};
 use host_http::extract::{InPath, InQuery, small_body_or_default};
-use host_http::query::PageView;
 use host_wires::wire::executors::RestartError;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
 
 use super::Shared;
 use super::error::ApiError;
 use super::nodes;
 use super::problem::kinds;
-
-/// A pool of foreign runners.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RunnerPool)]
-pub(super) struct PoolView {
-    /// Its name: what stands before `#` in a handler's name.
-    name: String,
-    /// The node that has it, if others live.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node: Option<NamedNode>,
-    /// The protocol it speaks.
-    wire: String,
-    /// Whether its runners are started by another program; a restart then connects anew.
-    external: bool,
-    /// Whether its runners can be restarted, or connected to anew, by the host that has it.
-    restartable: bool,
-    /// The queues whose jobs all go to it.
-    queues: Vec<String>,
-    /// Whether it gets the jobs whose handler no component has.
-    default: bool,
-    /// How many of its runners take work.
-    up: u64,
-    /// Attempts in flight at all of them.
-    in_flight: u64,
-    /// Its runners.
-    runners: Vec<RunnerView>,
-    /// How many more it has at another node, which tells only of the first 128.
-    #[serde(skip_serializing_if = "is_zero")]
-    #[schema(required = false)]
-    runners_untold: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-/// One foreign runner.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Runner)]
-pub(super) struct RunnerView {
-    /// Its name in attempts: `python/1`.
-    executor: String,
-    /// down, starting, up, draining or ending.
-    state: String,
-    /// Where it listens, or the Redis from which it takes its jobs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<String>,
-    /// Its process, if we started it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<u32>,
-    /// Attempts in flight.
-    in_flight: u64,
-    /// How often in a row it ended without having answered anything, or could not be reached.
-    failures: u32,
-    /// Why it takes no work, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    /// What it does, if its protocol tells.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    doing: Option<String>,
-}
-
-/// Whose pool is meant.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct NodeQuery {
-    /// The node's id, the start of it, or the name of its machine.
-    node: Option<String>,
-}
-
-/// Which runners to restart.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RestartBody {
-    /// The number of one runner, from 1; all of the pool if absent.
-    runner: Option<usize>,
-}
-
-impl PoolView {
-    fn new(pool: Pool, node: Option<NamedNode>) -> Self {
-        Self {
-            name: pool.name.into(),
-            node,
-            wire: pool.wire,
-            external: pool.is_external,
-            restartable: pool.is_restartable,
-            queues: pool.queues.into_iter().map(String::from).collect(),
-            default: pool.is_default,
-            up: pool.up,
-            in_flight: pool.in_flight,
-            runners: pool.runners.into_iter().map(RunnerView::from).collect(),
-            runners_untold: pool.untold,
-        }
-    }
-}
-
-impl From<PoolRunner> for RunnerView {
-    fn from(runner: PoolRunner) -> Self {
-        Self {
-            executor: runner.name,
-            state: runner.state,
-            address: runner.address,
-            pid: runner.pid,
-            in_flight: runner.in_flight,
-            failures: runner.failures,
-            reason: runner.reason,
-            doing: runner.doing,
-        }
-    }
-}
 
 /// The pools of a node.
 struct NodePools {
@@ -176,7 +64,7 @@ fn all(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
 /// Lists the pools of foreign runners, those of all nodes that live. What other nodes have is as they said it
 /// with their last heartbeat.
 #[utoipa::path(
-    get, path = "/api/v1/runners", tag = "runners",
+    get, path = path::RUNNERS, tag = "runners",
     responses((status = 200, body = PageView<PoolView>))
 )]
 pub(super) async fn list(
@@ -196,7 +84,7 @@ pub(super) async fn list(
 
 /// Shows one pool of foreign runners: that of this host if it has one of the name, else that of another node.
 #[utoipa::path(
-    get, path = "/api/v1/runners/{name}", tag = "runners",
+    get, path = path::RUNNER, tag = "runners",
     params(("name" = String, Path, description = "The pool's name"), NodeQuery),
     responses((status = 200, body = PoolView))
 )]
@@ -222,7 +110,7 @@ pub(super) async fn show(
 /// Restarts the runners of a pool of this host, each once its attempts have ended; until then it takes no
 /// others.
 #[utoipa::path(
-    post, path = "/api/v1/runners/{name}/restart", tag = "runners",
+    post, path = path::RUNNER_RESTART, tag = "runners",
     params(("name" = String, Path, description = "The pool's name")),
     request_body = RestartBody,
     responses((status = 200, body = PoolView))

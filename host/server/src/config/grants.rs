@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use host_cells::run::build::Environment;
 use host_cells::sandbox::roots::{ROOTS_MAX, ReadRoots};
 use host_cells::sandbox::spawn::Confinement;
-use host_wires::wire::section::{ConfigError, Section, Sources, refused};
+use host_wires::wire::section::{ConfigError, Section, Sources};
 
-use super::SETTINGS;
+use super::{CELLS_ALLOW_WEAK, CELLS_USER, GRANTS_ENV, GRANTS_READ_ROOTS};
 
 /// The beginning of the names of the host's own variables.
 const OWN: &str = "HOST_";
@@ -18,23 +18,16 @@ const VARIABLES_MAX: usize = 256;
 /// Reads how cells are confined.
 pub(super) fn confinement(values: &Section<'_>) -> Result<Confinement, ConfigError> {
     let mut confinement = Confinement::default();
-    if let Some(user) = values.number("cells.user", 1, u64::from(u32::MAX) - 1)? {
-        confinement.user = u32::try_from(user).unwrap_or(confinement.user);
+    let user = values.number(&CELLS_USER)?;
+    confinement.user = u32::try_from(user).unwrap_or(confinement.user);
+    confinement.allow_weak = values.switch(&CELLS_ALLOW_WEAK)?;
+    let roots = values.list(&GRANTS_READ_ROOTS).into_iter();
+    let roots: Vec<PathBuf> = roots.map(PathBuf::from).collect();
+    if roots.len() > ROOTS_MAX || !roots.iter().all(|root| root.is_absolute()) {
+        let wanted = format!("expected at most {ROOTS_MAX} absolute paths");
+        return Err(values.refuse(&GRANTS_READ_ROOTS, wanted));
     }
-    if let Some((origin, text)) = values.find("cells.allow_weak") {
-        confinement.allow_weak = text
-            .parse()
-            .map_err(|_| refused(origin, text, "expected true or false"))?;
-    }
-    if let Some((origin, text)) = values.find("grants.read_roots") {
-        let roots: Vec<PathBuf> = items(text).map(PathBuf::from).collect();
-        let is_taken = |root: &PathBuf| root.is_absolute();
-        if roots.len() > ROOTS_MAX || !roots.iter().all(is_taken) {
-            let wanted = format!("expected at most {ROOTS_MAX} absolute paths");
-            return Err(refused(origin, text, wanted));
-        }
-        confinement.read_roots = ReadRoots::new(roots);
-    }
+    confinement.read_roots = ReadRoots::new(roots);
     Ok(confinement)
 }
 
@@ -43,18 +36,16 @@ pub(super) fn grantable(
     values: &Section<'_>,
     environment: &Environment,
 ) -> Result<Environment, ConfigError> {
-    let Some((origin, text)) = values.find("grants.env") else {
-        return Ok(Environment::new());
-    };
-    if items(text).any(|name| name.starts_with(OWN)) {
+    let names = values.list(&GRANTS_ENV);
+    if names.iter().any(|name| name.starts_with(OWN)) {
         let wanted = format!("the host's own variables ({OWN}…) cannot be granted");
-        return Err(refused(origin, text, wanted));
+        return Err(values.refuse(&GRANTS_ENV, wanted));
     }
-    if items(text).count() > VARIABLES_MAX {
+    if names.len() > VARIABLES_MAX {
         let wanted = format!("expected at most {VARIABLES_MAX} names");
-        return Err(refused(origin, text, wanted));
+        return Err(values.refuse(&GRANTS_ENV, wanted));
     }
-    let granted = items(text).filter_map(|name| {
+    let granted = names.into_iter().filter_map(|name| {
         let value = environment.get(name)?;
         Some((name.to_owned(), value.clone()))
     });
@@ -74,7 +65,7 @@ pub fn for_one_run(
         tables: &std::collections::BTreeMap::new(),
         read: &super::file::bytes,
     };
-    let values = Section::new(SETTINGS, sources);
+    let values = Section::new(sources);
     Ok((confinement(&values)?, grantable(&values, environment)?))
 }
 
@@ -84,10 +75,4 @@ pub fn check_roots(confinement: &Confinement, private: &Path) -> Result<(), Stri
     confinement
         .read_roots
         .check(kernel.into_iter().chain([private]))
-}
-
-fn items(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
 }

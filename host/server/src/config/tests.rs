@@ -35,13 +35,13 @@ fn resolve(
 #[test]
 fn the_first_source_that_has_a_value_wins() {
     let flag = [("cells.slots", "1")];
-    let env = [("HOST_CELL_SLOTS", "2")];
+    let env = [("HOST_CELLS_SLOTS", "2")];
     let file = "[cells]\nslots = 3";
     #[rustfmt::skip]
     let table: &[(&[_], &[_], &str, u32)] = &[
         (&flag, &env,                       file, 1),
         (&[],   &env,                       file, 2),
-        (&[],   &[("HOST_CELL_SLOTS", "")], file, 3),
+        (&[],   &[("HOST_CELLS_SLOTS", "")], file, 3),
         (&[],   &[],                        file, 3),
         (&[],   &[],                        "",   64),
         (&flag, &[],                        "",   1),
@@ -56,16 +56,13 @@ fn the_first_source_that_has_a_value_wins() {
 fn a_table_without_keys_is_seen() {
     let file = file::parse(Path::new("host.toml"), "[cells]\n[logs]\nmax_mib = 7").unwrap();
     let nothing = BTreeMap::new();
-    let section = Section::new(
-        SETTINGS,
-        Sources {
-            flags: &nothing,
-            environment: &nothing,
-            values: &file.values,
-            tables: &file.tables,
-            read: &|_| Err(std::io::ErrorKind::NotFound.into()),
-        },
-    );
+    let section = Section::new(Sources {
+        flags: &nothing,
+        environment: &nothing,
+        values: &file.values,
+        tables: &file.tables,
+        read: &|_| Err(std::io::ErrorKind::NotFound.into()),
+    });
     let seen = ["cells", "logs", "http"].map(|table| section.has_table(table));
     assert_eq!(seen, [true, true, false]);
 }
@@ -144,7 +141,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     let hints = store.hints.map(|target| target.to_string());
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
-        SETTINGS.len(),
+        OWN_SETTINGS.len() + store::SETTINGS.len(),
         24,
         "all of them but store.url_file are above"
     );
@@ -255,17 +252,20 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("cells.isolation",  "handler",  "shared or component"),
         ("grants.read_roots", "/a,b",    "absolute paths"),
         ("grants.env", "LANG, HOST_DATA", "own variables"),
-        ("shutdown.grace_seconds", "-1", "a number of seconds"),
-        ("shutdown.grace_seconds", "NaN", "a number of seconds"),
+        ("shutdown.grace_seconds", "-1", "expected 0–31536000 seconds"),
+        ("shutdown.grace_seconds", "NaN", "expected 0–31536000 seconds"),
     ];
     for (key, text, says) in table {
         let said = resolve(&[(key, text)], &[], "").unwrap_err().to_string();
         assert!(said.contains(key) && said.contains(says), "{said}");
     }
-    let said = resolve(&[], &[("HOST_CELLS", "x")], "")
+    let said = resolve(&[], &[("HOST_CELLS_COUNT", "x")], "")
         .unwrap_err()
         .to_string();
-    assert!(said.starts_with("HOST_CELLS: invalid value `x`"), "{said}");
+    assert!(
+        said.starts_with("HOST_CELLS_COUNT: invalid value `x`"),
+        "{said}"
+    );
     let said = resolve(&[], &[], "[cells]\ncount = [1]")
         .unwrap_err()
         .to_string();
@@ -327,8 +327,8 @@ grace_seconds = 30
 max_mib = 1024
 ```
 
-| key | variable | default | what it is |
-|---|---|---|---|
+| key | variable | values | default | what it is |
+|---|---|---|---|---|
 ";
 
 const NAMED: &str = "
@@ -352,12 +352,16 @@ fn the_published_keys_are_those_of_the_code() {
     for setting in settings() {
         let Setting {
             key,
-            env,
             default,
             about,
             ..
         } = setting;
-        writeln!(doc, "| `{key}` | `{env}` | {default} | {about} |").unwrap();
+        let (env, values) = (setting.env(), setting.values());
+        writeln!(
+            doc,
+            "| `{key}` | `{env}` | {values} | {default} | {about} |"
+        )
+        .unwrap();
     }
     doc.push_str(NAMED);
     for setting in table_settings() {

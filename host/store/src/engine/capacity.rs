@@ -1,4 +1,4 @@
-//! Rejects what exceeds the limits of a store.
+//! Rejects commands that exceed the limits of a store.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use host_core::rejection::Rejection;
 use super::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
-    /// Checks that the queues exist or may be made.
+    /// Checks that the queues exist or may be created.
     pub(super) fn check_queues<'n>(
         &mut self,
         queues: impl IntoIterator<Item = &'n Name>,
@@ -27,7 +27,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    /// Checks that so many more jobs may wait.
+    /// Checks that this many more jobs may wait.
     pub(super) fn check_live(&mut self, new: usize) -> Result<(), Stop> {
         let (jobs, limit) = (self.rows.counts().live, self.capacity.jobs_max);
         if new > 0 && jobs.saturating_add(new as u64) > limit {

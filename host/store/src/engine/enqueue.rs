@@ -28,7 +28,7 @@ impl<R: Rows> Batch<'_, R> {
                 let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
                 let job = Lifecycle::accept(self.now, &accepted, open);
                 self.rows.insert(&job, &accepted)?;
-                self.tell(None, Some(&job));
+                self.record_change(None, Some(&job));
             }
         }
         self.settle_new(jobs, &stands_for)?;
@@ -48,8 +48,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Enqueued(replies))
     }
 
-    /// Finds the job that stands for each new job because of its unique key: an existing job in
-    /// scope, an earlier one of the same command, or the new job itself.
+    /// Resolves the unique key of each new job: to an existing job in scope, an earlier one of the same
+    /// command, or the new job itself.
     fn existing(&mut self, jobs: &[NewJob]) -> Result<BTreeMap<JobId, JobId>, Stop> {
         let mut keys = BTreeMap::new();
         let mut stands_for = BTreeMap::new();
@@ -75,7 +75,7 @@ impl<R: Rows> Batch<'_, R> {
         jobs: &[NewJob],
         stands_for: &BTreeMap<JobId, JobId>,
     ) -> Result<(), Stop> {
-        // Each prerequisite is counted once, however many of these jobs wait for it.
+        // Each prerequisite counts once, however many of these jobs wait for it.
         let mut dependents: BTreeMap<JobId, u32> = BTreeMap::new();
         for new in jobs {
             for id in prerequisites(new, stands_for) {
@@ -124,8 +124,8 @@ impl<R: Rows> Batch<'_, R> {
     }
 }
 
-/// Refuses jobs that wait for each other because one stands for another of the same command. Who enqueues has
-/// refused other cycles, and no job that exists waits for a new one.
+/// Refuses jobs that wait for each other because unique keys merge jobs of the same command. The API has
+/// refused other cycles, and no existing job waits for a new one.
 fn check_cycles(jobs: &[NewJob], stands_for: &BTreeMap<JobId, JobId>) -> Result<(), Stop> {
     let places = jobs.iter().enumerate().map(|(place, new)| (new.id, place));
     let places: BTreeMap<JobId, usize> = places.collect();

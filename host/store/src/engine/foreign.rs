@@ -1,4 +1,4 @@
-//! Records jobs that were executed for other orchestrators like jobs of this host.
+//! Records jobs that were executed for other orchestrators, in the form of this host's own jobs.
 
 use host_core::command::{Foreign, Reply};
 use host_core::id::NodeId;
@@ -26,7 +26,7 @@ impl<R: Rows> Batch<'_, R> {
         self.now = started_at;
         let job = Lifecycle::accept(started_at, &new, 0);
         self.rows.insert(&job, &new)?;
-        self.tell(None, Some(&job));
+        self.record_change(None, Some(&job));
         // The job ends below, in the same batch, so its lease is never visible.
         let claim = Input::Claim {
             node: NodeId::NIL,
@@ -46,8 +46,8 @@ impl<R: Rows> Batch<'_, R> {
         ended
     }
 
-    /// Records that the job's orchestrator asked to stop it. Its effects are dropped, because the
-    /// run has already ended.
+    /// Records that the job's orchestrator cancelled it. Drops the effects, because the run has already
+    /// ended.
     fn asked_to_stop(&mut self, running: &Lifecycle) -> Result<(), Stop> {
         let cancel = Input::Cancel {
             reason: None,

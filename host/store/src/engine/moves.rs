@@ -52,8 +52,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(after)))
     }
 
-    /// Adds the attempt that a worker has reported. `stopped` is how it stopped because of a cancel, in
-    /// the worker's words.
+    /// Adds the attempt that a worker has reported. `stopped` is the worker's message if it stopped because
+    /// of a cancel.
     fn attempt_reported(
         &mut self,
         before: &Lifecycle,
@@ -73,8 +73,8 @@ impl<R: Rows> Batch<'_, R> {
                 (None, Some(Failure::new(FailureKind::UserError, reason)))
             }
             Outcome::Cancelled { partial } => {
-                let message = stopped
-                    .unwrap_or_else(|| "the handler stopped because it was asked to".to_owned());
+                let message =
+                    stopped.unwrap_or_else(|| "the handler stopped on request".to_owned());
                 (partial, Some(Failure::new(FailureKind::Cancelled, message)))
             }
         };
@@ -96,7 +96,7 @@ impl<R: Rows> Batch<'_, R> {
         self.rows.add_attempt(after.id, &ended)
     }
 
-    /// Gives up a lease for the worker that holds it.
+    /// Releases a lease for the worker that holds it.
     pub(super) fn lose(
         &mut self,
         id: JobId,

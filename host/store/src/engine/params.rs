@@ -1,12 +1,12 @@
-//! Compares params. The order of keys, the way texts are escaped and white space do not matter; a
-//! number is the same if its digits are.
+//! Compares params. The order of keys, escapes and white space do not matter; numbers are equal if their
+//! digits are.
 
 use std::collections::BTreeMap;
 
 use host_core::json::JsonText;
 use serde_json::value::RawValue;
 
-/// Returns whether two documents say the same.
+/// Returns whether two documents are equal.
 pub(super) fn same(a: &JsonText, b: &JsonText) -> bool {
     a == b || same_texts(a.as_str(), b.as_str())
 }

@@ -9,8 +9,8 @@ use host_core::transition::Input;
 use super::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
-    /// Runs a job again for an operator. With `force` it does not wait for its prerequisites, and neither
-    /// does one that has not run at all.
+    /// Runs a job again for an operator. With `force` it does not wait for its prerequisites, even if it has
+    /// never run.
     pub(super) fn retry(&mut self, id: JobId, force: bool) -> Result<Reply, Stop> {
         let job = self.get(id)?;
         let mut prerequisites_open = if force { 0 } else { job.prerequisites_open };
@@ -31,8 +31,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(job)))
     }
 
-    /// Counts the jobs that have not completed. Those that ended while the job that depends on them
-    /// had itself ended were not counted then.
+    /// Counts the jobs that have not completed. A prerequisite that ended after its dependent had ended was
+    /// not counted then.
     fn open_prerequisites(&mut self, prerequisites: &[JobId]) -> Result<u32, Stop> {
         let mut open = 0;
         for id in prerequisites {
@@ -44,7 +44,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(open)
     }
 
-    /// Gives a job its unique key back, unless a job that has not ended has the key.
+    /// Gives a job its unique key back, unless another job that has not ended holds the key.
     fn take_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), Stop> {
         match self.rows.by_unique_key(&job.queue, key)? {
             Some(other) if other == job.id => Ok(()),
@@ -55,8 +55,8 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    /// Discards the jobs that wait for one that is about to be removed without having completed.
-    /// They were run again, and it was not.
+    /// Discards the jobs that wait for one that is about to be purged without having completed: they were
+    /// retried, and it was not.
     pub(super) fn give_up_waiting(&mut self, removed: &Lifecycle) -> Result<(), Stop> {
         if removed.state == State::Completed {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What operators do with a database without a host: show its status and migrate its schema.
+//! Operations on a database without a host: show its status and migrate its schema.
 
 use super::client::{Client, Connector, rows};
 use super::schema;
@@ -21,11 +21,11 @@ pub struct Status {
     /// How many jobs have not ended, and how many have, as the server estimates.
     pub live_jobs: i64,
     pub ended_jobs: i64,
-    /// How much the tables of the schema take, in bytes.
+    /// The size of the schema's tables, in bytes.
     pub bytes: i64,
 }
 
-/// Asks a question over a connection of its own.
+/// Runs a query on a connection of its own.
 pub(super) fn ask<T>(
     target: &Target,
     question: impl AsyncFnOnce(&Client) -> Result<T, StoreError>,
@@ -41,7 +41,7 @@ pub(super) fn ask<T>(
 /// Returns the status of a database.
 pub fn status(target: &Target) -> Result<Status, StoreError> {
     ask(target, async |client| {
-        let reading = "read what the database is";
+        let reading = "read the status of the database";
         let sql = "SELECT current_setting('server_version'), current_setting('fsync'), \
                    current_setting('synchronous_commit'), \
                    COALESCE((SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class AS c \
@@ -74,7 +74,7 @@ pub fn status(target: &Target) -> Result<Status, StoreError> {
 /// Migrates the schema to the latest version. Returns the versions before and after.
 pub fn migrate(target: &Target) -> Result<(i64, i64), StoreError> {
     ask(target, async |client| {
-        // Whether the server may lose data is for the hosts that write to it.
+        // Only hosts, which write data, check whether the server may lose it.
         schema::check_server(client, true).await?;
         schema::migrate(client).await
     })

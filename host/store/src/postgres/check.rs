@@ -1,6 +1,5 @@
-//! Checks a store: that every job obeys the rules, and that the tables agree. It changes nothing, and
-//! hosts may use the store at the same time. Whether the files of the server are intact is the server's
-//! own business (`pg_amcheck`).
+//! Checks a store: that every job obeys the rules, and that the tables agree. It changes nothing, and hosts
+//! may use the store at the same time. To check the server's files, use its own tools (`pg_amcheck`).
 
 use std::pin::pin;
 
@@ -45,7 +44,7 @@ const ORPHANS: [(&str, &str); 8] = [
     (
         "SELECT 'a unique key of queue ' || queue FROM host_unique_keys \
          WHERE job IS NULL OR job NOT IN (SELECT id FROM both_jobs)",
-        "it stands for no job",
+        "it refers to no job",
     ),
     (
         "SELECT 'job ' || id FROM host_live WHERE state = 0 AND NOT EXISTS \
@@ -62,7 +61,7 @@ const ORPHANS: [(&str, &str); 8] = [
     (
         "SELECT 'queue ' || queue FROM both_jobs WHERE queue NOT IN (SELECT name FROM host_queues) \
          GROUP BY queue",
-        "it has jobs and is not known",
+        "it has jobs but is not registered",
     ),
 ];
 
@@ -133,7 +132,7 @@ async fn jobs(findings: &mut Findings, client: &Client, table: &str) -> Result<(
             findings.add(what.as_str(), format!("it is in the wrong table, {table}"));
         }
         if let Some(column) = differing(row, &job) {
-            findings.add(what, format!("its {column} is not what its record says"));
+            findings.add(what, format!("its {column} differs from its record"));
         }
     })
     .await
@@ -169,7 +168,7 @@ async fn attempts(findings: &mut Findings, client: &Client) -> Result<(), StoreE
         match decode::<Attempt>(row.get(2), || "its record".to_owned()) {
             Err(error) => findings.add(what, error.to_string()),
             Ok(attempt) if i64::from(attempt.number) != number => {
-                findings.add(what, "its number is not what its record says");
+                findings.add(what, "its number differs from its record");
             }
             Ok(_) => {}
         }
@@ -193,7 +192,7 @@ async fn counts(findings: &mut Findings, client: &Client) -> Result<(), StoreErr
         let (counted, there): (i64, i64) = (row.get(2), row.get(3));
         findings.add(
             format!("queue {}", row.get::<_, &str>(0)),
-            format!("its number of {state} jobs says {counted}, there are {there}"),
+            format!("its number of {state} jobs is {counted}, but there are {there}"),
         );
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! Finds jobs that are claimable or due, and locks them. Hosts that look at the same time find
-//! different jobs, because each skips what another has locked.
+//! Finds jobs that are claimable or due, and locks them. Hosts that search at the same time find different
+//! jobs, because each skips what another has locked.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! Connections to the database: the writer's, and a pool for readers. Behind a pooler, two transactions of a
-//! connection may run on different connections of the server, so nothing is kept there between them.
+//! connection may run on different server connections, so nothing is kept there between them.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::ops::Deref;
@@ -34,13 +34,13 @@ type Dialled = (tokio_postgres::Client, JoinHandle<()>);
 type Messages =
     Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
 
-/// A setting that only a connection has which is the server's own.
+/// A setting that exists only on direct connections to the server.
 const MARK: &str = "host.connection";
 
 /// A connection.
 pub(super) struct Client {
     held: Held,
-    /// Whether the server's side stays the same, so that it knows statements that it was told before.
+    /// Whether the server's side stays the same, so that it keeps prepared statements.
     keeps_statements: bool,
 }
 
@@ -70,7 +70,7 @@ impl Client {
         self.query(&statement, &as_sent(values)).await
     }
 
-    /// Makes sure that the next use of a statement takes one message each way.
+    /// Prepares a statement, so that its next use takes one round trip.
     pub(super) async fn ready(&self, sql: &str) -> Result<(), Error> {
         if self.keeps_statements {
             self.prepare_cached(sql).await?;
@@ -118,7 +118,7 @@ pub(super) struct Listening {
 pub(super) struct Connector {
     target: Target,
     tls: Tls,
-    /// Whether connections are the server's own, and not those of a pooler. Found out by the first.
+    /// Whether connections go directly to the server, not through a pooler. The first connection finds out.
     is_direct: Arc<OnceCell<bool>>,
 }
 
@@ -148,18 +148,18 @@ impl Connector {
         let mut config = config.clone();
         config.ssl_mode(mode);
         let (client, connection) = config.connect(self.tls.clone()).await?;
-        // Whoever uses the client learns how the connection ended.
+        // The client's users see how the connection ended.
         Ok((client, tokio::spawn(connection.map(drop))))
     }
 
-    /// Makes a connection, unless the server takes the call and says nothing.
+    /// Makes a connection. Fails if the server accepts it but does not answer.
     pub(super) async fn connect(&self) -> Result<Client, Trouble> {
         let connected = tokio::time::timeout(ANSWER_TIMEOUT, self.introduce()).await;
         connected.unwrap_or_else(|_| {
             let seconds = ANSWER_TIMEOUT.as_secs();
             let target = self.target.with_origin();
             Err(Trouble::Lost(format!(
-                "{target}: the server has not answered within {seconds} s"
+                "{target}: the server did not answer within {seconds} s"
             )))
         })
     }
@@ -173,8 +173,8 @@ impl Connector {
         if !self.is_direct() && self.target.config.get_options().is_some() {
             return Err(Trouble::Fatal(StoreError::Broken {
                 operation: CONNECT,
-                message: "what is before it does not pass options on to the server: leave them out of \
-                          the address, and give the role its schema with ALTER ROLE … SET search_path"
+                message: "the pooler does not pass options on to the server: remove them from the \
+                          address, and set the schema on the role with ALTER ROLE … SET search_path"
                     .to_owned(),
             }));
         }
@@ -185,8 +185,8 @@ impl Connector {
         Ok(self.client(Held::Own(ClientWrapper::new(client, driven))))
     }
 
-    /// Finds out whether connections are the server's own: whether a setting that was asked for with the
-    /// connection is there. Returns the connection, or nothing if that is not taken.
+    /// Finds out whether connections go directly to the server: whether a setting that was requested with the
+    /// connection exists. Returns the connection, or `None` if the request was refused.
     async fn dial_marked(&self) -> Result<Option<Dialled>, Error> {
         let mark = format!("{:016x}", RandomState::new().build_hasher().finish());
         let mut config = self.target.config.clone();
@@ -205,12 +205,12 @@ impl Connector {
                 }
             }
         }
-        // Another connection may have found the same out.
+        // Another connection may have found out the same.
         let _known = self.is_direct.set(is_direct);
         Ok(dialled)
     }
 
-    /// Returns whether connections are known to be the server's own.
+    /// Returns whether connections are known to go directly to the server.
     pub(super) fn is_direct(&self) -> bool {
         self.is_direct.get().copied().unwrap_or(false)
     }
@@ -222,7 +222,7 @@ impl Connector {
         }
     }
 
-    /// Makes a connection whose messages the caller takes. They drive it.
+    /// Makes a connection whose messages the caller receives, which drives it.
     pub(super) async fn listen(&self) -> Result<Listening, Trouble> {
         let connecting = |error| connecting(&self.target, &error);
         let mut config = self.target.config.clone();

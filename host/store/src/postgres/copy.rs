@@ -1,4 +1,4 @@
-//! The rows of a store in a database, as they are moved to and from a file.
+//! Reads and writes the rows of a store in a database, for a copy to or from a file.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::error::StoreError;
 use crate::parts::{LOGS, PARTS, Row, Value};
 use crate::record::decode;
 
-/// How the rows of a part are read in their order, and into which columns they are written.
+/// The query that reads the rows of a part in order, and the columns they are written to.
 struct Part {
     read: &'static str,
     table: &'static str,
@@ -32,7 +32,7 @@ struct Part {
 /// The columns of a job.
 const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body";
 
-/// The part whose rows also say which node wrote them.
+/// The part whose rows also name the node that wrote them.
 const CHANGES: usize = LOGS - 1;
 
 /// The parts, in the order of [`PARTS`].
@@ -189,7 +189,7 @@ struct Open {
 }
 
 impl Open {
-    /// Connects as the only user of the store, and begins.
+    /// Connects as the only user of the store, and begins a transaction.
     fn begin(target: &Target, allow_unsafe: bool, begin: &str) -> Result<Self, StoreError> {
         let driver = Arc::new(Driver::start()?);
         let client = driver.wait(async {
@@ -197,7 +197,7 @@ impl Open {
             let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
             schema::check_server(&client, allow_unsafe).await?;
             schema::migrate(&client).await?;
-            // The other side may take its time between two rows.
+            // The other side may be slow between two rows.
             let patient = "SET LOCAL idle_in_transaction_session_timeout = 0";
             let ready = client.batch_execute(&format!("{begin}; {patient}")).await;
             ready.map_err(doing("use the database"))?;
@@ -258,8 +258,8 @@ impl Source {
                 return Err(StoreError::Broken {
                     operation: "copy the store",
                     message: format!(
-                        "job {} is still held by a host that has gone, which one with a file could \
-                         not take back; start a host on the database and stop it again",
+                        "a host that is gone still holds job {}, and a store in a file could not take it \
+                         back; start a host on the database and stop it again",
                         job.id
                     ),
                 });
@@ -308,7 +308,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Refuses a database in which anything is kept.
+    /// Refuses a database that holds any data.
     pub(crate) fn open(
         target: &Target,
         allow_unsafe: bool,
@@ -316,7 +316,7 @@ impl Sink {
     ) -> Result<Self, StoreError> {
         let open = Open::begin(target, allow_unsafe, "BEGIN")?;
         let (looking, tables) = (
-            "look whether the database is empty",
+            "check that the database is empty",
             SQL.map(|part| part.table),
         );
         for table in tables.into_iter().chain(["host_nodes"]) {
@@ -325,13 +325,12 @@ impl Sink {
                 return Err(StoreError::Broken {
                     operation: "copy into the database",
                     message: format!(
-                        "a host has used it: its table {table} has rows; give it a database or a \
-                         schema of its own"
+                        "a host has used it: its table {table} has rows; use a new database or schema"
                     ),
                 });
             }
         }
-        // It has left: the first node that starts takes back what it ran.
+        // The host counts as gone: the first node that starts takes back what it ran.
         let sql = "WITH entered AS (\
                      INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
                      VALUES (nextval('host_node_numbers'), $1, 0, 0, $2, now()) RETURNING number), \
@@ -403,7 +402,7 @@ impl Sink {
         finished.map(drop).map_err(doing("write the copy"))
     }
 
-    /// Writes the numbers of queues, and where those of jobs and changes go on.
+    /// Writes the numbers of queues, and the next numbers of jobs and changes.
     pub(crate) fn number(&self, next_seq: i64, next_change: u64) -> Result<(), StoreError> {
         let node = self.node;
         let sql = format!(
@@ -423,16 +422,16 @@ impl Sink {
         self.open.run("write the counters of queues", &sql)
     }
 
-    /// Reads a part that was written.
+    /// Reads back a part that was written.
     pub(crate) fn rows(&self, part: usize) -> Result<Rows, StoreError> {
         self.open.rows(part)
     }
 
-    /// Makes all of it durable, and lets the server look at it, so that it plans well at once.
+    /// Makes the copy durable, and has the server analyze it, so that it plans well at once.
     pub(crate) fn commit(self) -> Result<(), StoreError> {
         self.open.run("commit the copy", "COMMIT")?;
         let tables = SQL.map(|part| part.table).join(", ");
-        // The server does so on its own later.
+        // Otherwise the server does this later.
         let _best_effort = self.open.run("analyze", &format!("ANALYZE {tables}"));
         Ok(())
     }

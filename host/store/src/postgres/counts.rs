@@ -1,6 +1,6 @@
-//! How many jobs each queue has in each state, and which queues are paused: read once, and again when
-//! another host has written. A batch changes the numbers of its own node alone, so hosts do not wait
-//! for each other. What is wrong here for a moment makes a claim early or late, and nothing else.
+//! How many jobs each queue has in each state, and which queues are paused: read once, and again when another
+//! host has written. A batch changes only the numbers of its own node, so hosts do not wait for each other. A
+//! number that is briefly wrong only makes a claim early or late.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::engine::Counts as Limited;
 use super::client::Client;
 use super::trouble::{Trouble, damaged};
 
-/// The number under which available jobs of foreign runners are counted.
+/// The pseudo state under which available jobs of foreign runners are counted.
 const FOR_RUNNERS: i16 = 8;
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) struct Counts {
     queues: HashMap<Name, Queue>,
     /// What the open batch has changed, by queue and state.
     changed: BTreeMap<(Name, i16), i64>,
-    /// Queues that the open batch has made.
+    /// Queues that the open batch has created.
     made: HashSet<Name>,
     /// How many jobs cells may claim in queues that are not paused.
     claimable: i64,
@@ -99,7 +99,7 @@ impl Counts {
         *self.changed.entry((queue.clone(), state)).or_default() += step;
     }
 
-    /// Counts what the capacity limits.
+    /// Counts what has a capacity limit.
     pub(super) fn limited(&self) -> Limited {
         Limited {
             queues: self.queues.len() as u64,
@@ -146,7 +146,7 @@ impl Counts {
         queues.filter(|(_, jobs)| *jobs > 0).collect()
     }
 
-    /// Returns whether a claim of the batch wants more than is known to be there and than the batch brings.
+    /// Returns whether a claim of the batch wants more jobs than are known and than the batch adds.
     pub(super) fn starve(&self, batch: &[Command]) -> bool {
         let (mut brought, mut for_runners, mut starves) = (self.available(), 0_u64, false);
         for command in batch {
@@ -178,14 +178,14 @@ impl Counts {
         u64::try_from(self.claimable).unwrap_or(0)
     }
 
-    /// Returns the queues that the batch has made, and forgets them.
+    /// Takes the queues that the batch has created.
     pub(super) fn take_made(&mut self) -> Vec<String> {
         let mut made: Vec<String> = self.made.drain().map(|name| name.to_string()).collect();
         made.sort();
         made
     }
 
-    /// Returns what the batch has changed, and forgets it.
+    /// Takes what the batch has changed.
     pub(super) fn take_changed(&mut self) -> Vec<(Name, i16, i64)> {
         let changed = std::mem::take(&mut self.changed).into_iter();
         let changed = changed.filter(|(_, step)| *step != 0);

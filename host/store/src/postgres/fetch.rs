@@ -16,15 +16,15 @@ use super::trouble::{Trouble, damaged};
 use crate::error::StoreError;
 use crate::record::decode;
 
-/// How often a job is looked for that is there and is moved between tables all the time.
+/// How often to look for a job that keeps moving between tables.
 const LOOKS_MAX: u32 = 8;
 
-/// What the commands of a batch name.
+/// The rows that the commands of a batch name.
 #[derive(Default)]
 pub(super) struct Named {
     jobs: BTreeSet<JobId>,
     keys: BTreeSet<Key>,
-    /// Jobs that are not there yet.
+    /// Jobs that do not exist yet.
     new: Vec<JobId>,
     /// Whether the registry of components is read or changed.
     registry: bool,
@@ -79,10 +79,10 @@ impl Named {
     }
 }
 
-/// What a batch begins with.
+/// The start of a batch.
 pub(super) struct Begun {
     pub(super) overlay: Overlay,
-    /// Places for the new jobs.
+    /// Numbers in the order for the new jobs.
     pub(super) seqs: VecDeque<i64>,
     pub(super) next_change: i64,
     pub(super) pauses: i64,
@@ -96,14 +96,14 @@ pub(super) struct Writer {
     pub(super) batch: i64,
 }
 
-/// Begins a batch. What is set ends with it. A batch whose host has gone ends by itself, and none waits for
-/// a lock for long. The planner must take an index: it makes a plan when a table has few rows, and keeps it
-/// while thousands die there until the next vacuum. A scan that has no index would look dear to it, and is
-/// not worth compiling.
+/// Begins a batch, with settings that end with it. A batch whose host is gone ends by itself, and none waits
+/// long for a lock. The planner must use an index: it makes a plan when a table has few rows, and keeps it
+/// while thousands of dead rows collect until the next vacuum. A scan without an index would look expensive
+/// to it and trigger JIT compilation, which does not pay.
 pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; \
     SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/// Writes the number of a batch, takes places for jobs and reads the number of the next change. No row if
+/// Writes the number of a batch, reserves numbers for jobs and reads the number of the next change. No row if
 /// the node has a later epoch.
 const ENTER: &str = "WITH mine AS (\
       UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
@@ -118,14 +118,14 @@ pub(super) async fn begin(
     named: &Named,
 ) -> Result<Begun, Trouble> {
     let mut pipeline = Pipeline::new(client);
-    pipeline.say("begin a batch", BEGIN);
+    pipeline.simple("begin a batch", BEGIN);
     let new_jobs = i32::try_from(named.new.len()).unwrap_or(i32::MAX);
     let values = values![writer.node, writer.epoch, writer.batch, new_jobs];
     let operation = "write the number of a batch";
     pipeline.add(operation, ENTER, values).await?;
     if named.registry {
         let lock = "LOCK TABLE host_components IN SHARE ROW EXCLUSIVE MODE";
-        pipeline.say("lock the components", lock);
+        pipeline.simple("lock the components", lock);
     }
     let first_keys = 2 + usize::from(named.registry);
     if !named.keys.is_empty() {
@@ -154,7 +154,7 @@ pub(super) async fn begin(
     let mut others = BTreeSet::new();
     let rest = answers.split_off(first_keys);
     begun.take(named, rest, &mut others)?;
-    // What keys and dependencies name, and what has ended.
+    // Jobs that keys and dependencies name, and jobs that have ended.
     let missing: Vec<JobId> = others
         .into_iter()
         .filter(|id| begun.overlay.get(*id).is_none())
@@ -164,8 +164,7 @@ pub(super) async fn begin(
 }
 
 impl Begun {
-    /// Takes the rows of keys, jobs and dependencies. Adds to `others` the jobs that are still to be
-    /// read.
+    /// Stores the rows of keys, jobs and dependencies. Adds the jobs that are still to be read to `others`.
     fn take(
         &mut self,
         named: &Named,
@@ -174,7 +173,7 @@ impl Begun {
     ) -> Result<(), Trouble> {
         let mut answers = answers.into_iter();
         if !named.keys.is_empty() {
-            // The first answer is that of the placeholders.
+            // The first answer is for the placeholders.
             for row in answers.nth(1).unwrap_or_default() {
                 let (key, held) = key_of(&row).map_err(Trouble::Fatal)?;
                 others.extend(held.job);
@@ -198,8 +197,7 @@ impl Begun {
     }
 }
 
-/// Locks keys. A key that nobody has gets a row without a job, so that hosts that want the same new
-/// key take turns.
+/// Locks keys. A free key gets a row without a job, so that hosts that want the same new key take turns.
 async fn add_keys(pipeline: &mut Pipeline<'_>, keys: &BTreeSet<Key>) -> Result<(), Trouble> {
     let queues: Vec<String> = keys.iter().map(|(queue, _)| queue.to_string()).collect();
     let names: Vec<Vec<u8>> = keys
@@ -227,8 +225,8 @@ async fn add_keys(pipeline: &mut Pipeline<'_>, keys: &BTreeSet<Key>) -> Result<(
 const LOCK_LIVE: &str =
     "SELECT seq, id, body FROM host_live WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
-/// Locks jobs that have not ended, and then reads who waits for them. A lock on a job is what keeps
-/// others from waiting for it at the same time.
+/// Locks jobs that have not ended, and then reads their dependents. The lock keeps other hosts from adding
+/// dependents at the same time.
 async fn add_jobs(pipeline: &mut Pipeline<'_>, jobs: &BTreeSet<JobId>) -> Result<(), Trouble> {
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
     pipeline
@@ -239,7 +237,7 @@ async fn add_jobs(pipeline: &mut Pipeline<'_>, jobs: &BTreeSet<JobId>) -> Result
         .await
 }
 
-/// Locks jobs wherever they are, and notes those that are not there.
+/// Locks jobs in either table, and notes those that do not exist.
 pub(super) async fn lock(
     client: &Client,
     overlay: &mut Overlay,
@@ -262,7 +260,7 @@ pub(super) async fn lock(
                 values![ids()],
             )
             .await?;
-        // A job may have moved from the second table to the first meanwhile. One look at both tells.
+        // A job may have moved from the second table to the first meanwhile. One query of both shows it.
         pipeline
             .add(
                 "look for jobs",
@@ -288,16 +286,16 @@ pub(super) async fn lock(
 const DEPENDENTS: &str = "SELECT prerequisite, dependent, seq FROM host_dependencies \
                           WHERE prerequisite = ANY($1) ORDER BY seq";
 
-/// Takes rows of dependencies, and returns the jobs that wait.
+/// Stores rows of dependencies, and returns the jobs that wait.
 fn take_dependents(overlay: &mut Overlay, rows: &[Row]) -> Vec<JobId> {
     let mut found = Vec::new();
     for row in rows {
         let dependent = JobId(row.get(1));
-        // A job that the batch has removed has its rows until the batch is written.
+        // A job that the batch has removed keeps its rows until the batch is written.
         if overlay.is_absent(dependent) {
             continue;
         }
-        // Who waits for a job that is not locked is read again when the job is.
+        // Dependents of a job that is not locked are read again when it is locked.
         if let Some(waiting) = overlay.dependents.get_mut(&JobId(row.get(0))) {
             waiting.push((row.get(2), dependent));
             found.push(dependent);
@@ -306,7 +304,7 @@ fn take_dependents(overlay: &mut Overlay, rows: &[Row]) -> Vec<JobId> {
     found
 }
 
-/// Reads who waits for jobs that are locked, and locks those too.
+/// Reads the dependents of locked jobs, and locks them too.
 pub(super) async fn dependents(
     client: &Client,
     overlay: &mut Overlay,
@@ -332,7 +330,7 @@ pub(super) async fn dependents(
     lock(client, overlay, &waiting).await
 }
 
-/// Reads place, id and body of a job.
+/// Reads the number, id and body of a job.
 pub(super) fn load(overlay: &mut Overlay, row: &Row) -> Result<JobId, StoreError> {
     let id = JobId(row.get(1));
     let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
@@ -340,7 +338,7 @@ pub(super) fn load(overlay: &mut Overlay, row: &Row) -> Result<JobId, StoreError
     Ok(id)
 }
 
-/// Reads a unique key and who has it.
+/// Reads a unique key and its holder.
 pub(super) fn key_of(row: &Row) -> Result<(Key, Held), StoreError> {
     let queue = super::counts::parse_name(row.get(0))?;
     let key = String::from_utf8(row.get(1))

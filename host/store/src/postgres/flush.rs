@@ -1,5 +1,4 @@
-//! Writes what a batch has changed: one statement for all rows of a kind, all statements in one round
-//! trip.
+//! Writes the changes of a batch: one statement for all rows of a kind, all statements in one round trip.
 
 use host_core::id::JobId;
 use host_core::json::JsonText;
@@ -15,7 +14,7 @@ use crate::error::StoreError;
 use crate::record::{Extra, encode};
 use crate::store::CHANGES_KEPT;
 
-/// After how many batches of a node old changes are forgotten.
+/// How often old changes are forgotten, in batches of a node.
 const FORGET_EVERY: i64 = 256;
 
 /// The columns of rows of jobs.
@@ -64,7 +63,7 @@ impl Columns {
         ]
     }
 
-    /// Returns the place and what may change.
+    /// Returns a row's number and the columns that may change.
     fn changing(self) -> Vec<Value> {
         values![
             self.seq,
@@ -100,7 +99,7 @@ const UPDATE_ENDED: &str = "UPDATE host_ended AS old SET state = new.state, \
 const DELETE_LIVE: &str = "DELETE FROM host_live WHERE id = ANY($1)";
 const DELETE_ENDED: &str = "DELETE FROM host_ended WHERE id = ANY($1)";
 
-/// Everything that is kept for a job beside its row.
+/// All data of a job outside its row.
 const DELETE_REST: &[&str] = &[
     "DELETE FROM host_payloads WHERE job = ANY($1)",
     "DELETE FROM host_attempts WHERE job = ANY($1)",
@@ -278,7 +277,9 @@ async fn mail(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), 
                FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS new (to_node, job, body) \
                JOIN host_nodes ON host_nodes.id = to_node";
     let values = values![nodes, jobs, bodies];
-    pipeline.add("tell other nodes", sql, values).await
+    pipeline
+        .add("send messages to other nodes", sql, values)
+        .await
 }
 
 async fn attempts(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
@@ -313,7 +314,7 @@ async fn attempts(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<
 }
 
 /// The changes of a batch, and the node that made them.
-pub(super) struct Told {
+pub(super) struct BatchRecord {
     pub(super) node: i32,
     pub(super) batch: i64,
     pub(super) now: Time,
@@ -321,23 +322,23 @@ pub(super) struct Told {
     pub(super) body: Vec<u8>,
 }
 
-/// How a batch was committed.
+/// The result of a commit.
 pub(super) struct Landing {
     /// The number of the first change, if there is any.
     pub(super) first_change: Option<i64>,
     pub(super) next_wakeup: Option<Time>,
 }
 
-/// Writes the changed rows, the numbers of queues and the changes, and commits. From the first change to the
-/// commit other hosts wait: this gives batches their order.
+/// Writes the changed rows, the numbers of queues and the changes, and commits. Other hosts wait from the
+/// first change to the commit: this orders batches.
 pub(super) async fn commit(
     client: &Client,
     overlay: &mut Overlay,
     queues_made: Vec<String>,
     counts: Vec<(Name, i16, i64)>,
-    told: Told,
+    record: BatchRecord,
 ) -> Result<Landing, Trouble> {
-    let Told { node, batch, .. } = told;
+    let BatchRecord { node, batch, .. } = record;
     let mut pipeline = Pipeline::new(client);
     add(&mut pipeline, overlay, queues_made).await?;
     let wakeup = pipeline.len();
@@ -364,17 +365,17 @@ pub(super) async fn commit(
             .add("delete old changes", sql, values![kept])
             .await?;
     }
-    let changed = told.count > 0;
+    let changed = record.count > 0;
     if changed {
         let sql = "WITH log AS (UPDATE host_log SET next_change = next_change + $1 \
                    WHERE id = 1 RETURNING next_change - $1 AS first) \
                    INSERT INTO host_changes (first, node, batch, at, body) \
                    SELECT first, $2, $3, $4, $5 FROM log RETURNING first";
-        let count = i64::try_from(told.count).unwrap_or(i64::MAX);
-        let values = values![count, node, batch, told.now.0, told.body];
+        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
+        let values = values![count, node, batch, record.now.0, record.body];
         pipeline.add("keep changes", sql, values).await?;
     }
-    pipeline.say("commit a batch", "COMMIT");
+    pipeline.simple("commit a batch", "COMMIT");
     let mut answers = pipeline.run().await?;
     let next_wakeup = answers.get(wakeup).and_then(|rows| rows.first()?.get(0));
     let _committed = answers.pop();

@@ -1,5 +1,5 @@
-//! Lists and counts the jobs that match a filter. Columns are compared by the database; what has to be
-//! decoded is compared here, in chunks, so that a page looks at a bounded number of jobs.
+//! Lists and counts the jobs that match a filter. The database compares columns; encoded fields are compared
+//! here, in chunks, so that a page examines a bounded number of jobs.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -79,7 +79,7 @@ pub(super) async fn count(
     Ok(count)
 }
 
-/// Returns the wire that each job came by.
+/// Returns the wire of each job.
 pub(super) async fn wires(
     client: &Client,
     jobs: &[JobId],
@@ -109,7 +109,7 @@ pub(super) async fn attempts_of(
     Ok(attempts)
 }
 
-/// Returns whether columns alone tell what matches.
+/// Returns whether columns alone decide what matches.
 fn is_by_columns(filter: &JobFilter) -> bool {
     let decoded = [
         filter.since.is_some(),
@@ -119,8 +119,8 @@ fn is_by_columns(filter: &JobFilter) -> bool {
     !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempts()
 }
 
-/// The rows of one table that match by columns. Conditions that the filter does not have are left out,
-/// so that the planner sees which index fits.
+/// A query for the rows of one table that match by columns. Conditions that the filter lacks are left out, so
+/// that the planner sees which index fits.
 fn select(table: &str, filter: &JobFilter) -> String {
     let (place, order) = match filter.order {
         Order::Newest => ("seq < $1", "DESC"),
@@ -159,8 +159,8 @@ fn select(table: &str, filter: &JobFilter) -> String {
     sql
 }
 
-/// Calls `see` for each job that matches by columns, with the job if it matches in all. Returns whether
-/// `see` has ended it.
+/// Calls `see` for each job that matches by columns, with the job if it matches completely. Returns whether
+/// `see` stopped the search.
 async fn examine(
     client: &Client,
     filter: &JobFilter,

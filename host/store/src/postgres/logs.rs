@@ -1,6 +1,6 @@
 //! The logs of guests in the database, for every host to read. They are written over a connection of their
-//! own, in transactions that do not wait for the disk: a crash of the server may lose the last second.
-//! The oldest lines make room when there are too many.
+//! own, in transactions that do not wait for the disk, so a crash of the server may lose the last second. The
+//! oldest lines are dropped when there are too many.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,15 +21,15 @@ use super::wait::Driver;
 use crate::error::StoreError;
 use crate::logs::{DROP_LINES, LEVELS, LogEntry, LogPage, LogReader, LogWriter, SOURCES};
 
-/// How often lines are written again after the connection broke, and the pause before each time. A line
-/// whose commit was not answered may then be there twice.
+/// How often lines are written again after the connection broke, and the pause before each retry. A line
+/// whose commit was not answered may then be stored twice.
 const TRIES_MAX: u32 = 20;
 const TRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// What a line takes beyond its text, in bytes: its columns, and its places in two indexes.
+/// The size of a line beyond its text, in bytes: its columns and two index entries.
 pub(super) const LINE_BYTES: i64 = 160;
 
-/// Numbers and adds lines. Hosts take turns from here to the commit. Returns how many bytes there are.
+/// Numbers and adds lines. Hosts take turns from here to the commit. Returns the total bytes.
 const APPEND: &str = "WITH numbered AS (\
       UPDATE host_logs_end SET next = next + $1, bytes = bytes + $2 \
       RETURNING next - $1 AS first, bytes), \
@@ -41,7 +41,8 @@ const APPEND: &str = "WITH numbered AS (\
         AS line (job, attempt, at, level, source, message, fields, ordinality)) \
     SELECT bytes FROM numbered";
 
-/// Drops the oldest lines if there are too many. Returns how many bytes are left, and how many lines went.
+/// Drops the oldest lines if there are too many. Returns how many bytes are left and how many lines were
+/// dropped.
 const DROP: &str = "WITH gone AS (\
       DELETE FROM host_logs WHERE (SELECT bytes FROM host_logs_end) > $1 \
       AND n IN (SELECT n FROM host_logs ORDER BY n LIMIT $2::bigint) \
@@ -59,7 +60,7 @@ const FORGET: &str = "WITH gone AS (\
 /// A statement of a transaction.
 type Step = (&'static str, Vec<Value>);
 
-/// The logs of guests in a database, and one of their writers.
+/// A writer of the logs of guests in a database.
 pub struct PostgresLogs {
     driver: Arc<Driver>,
     connector: Connector,
@@ -69,7 +70,7 @@ pub struct PostgresLogs {
 }
 
 impl PostgresLogs {
-    /// Opens the logs with a limit of `bytes_max`. Makes the tables or raises their version.
+    /// Opens the logs with a limit of `bytes_max`. Creates or migrates the tables.
     pub fn open(target: &Target, bytes_max: u64) -> Result<Self, StoreError> {
         let driver = Arc::new(Driver::start()?);
         let connector = Connector::new(target)?;
@@ -141,19 +142,19 @@ impl PostgresLogs {
     }
 }
 
-/// Runs statements in one transaction, sent together. It may be lost if the server crashes, and so may
-/// that of nobody else on the same connection.
+/// Runs statements in one transaction, sent together. A crash of the server may lose this transaction, but no
+/// other on the same connection.
 async fn transact(
     client: &Client,
     operation: &'static str,
     steps: Vec<Step>,
 ) -> Result<Vec<Row>, Trouble> {
     let mut pipeline = Pipeline::new(client);
-    pipeline.say(operation, "BEGIN; SET LOCAL synchronous_commit = off");
+    pipeline.simple(operation, "BEGIN; SET LOCAL synchronous_commit = off");
     for (sql, values) in steps {
         pipeline.add(operation, sql, values).await?;
     }
-    pipeline.say(operation, "COMMIT");
+    pipeline.simple(operation, "COMMIT");
     let mut answers = pipeline.run().await?;
     let _committed = answers.pop();
     Ok(answers.pop().unwrap_or_default())

@@ -1,5 +1,5 @@
-//! The nodes that share the database: taking a place among them, heartbeats on a connection of its own,
-//! and fencing one that is dead.
+//! The nodes that share the database: joining them, heartbeats on a connection of their own, and fencing a
+//! dead node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use super::wait::Driver;
 use crate::error::StoreError;
 use crate::store::Heartbeat;
 
-/// How long a heartbeat may take. Then its connection is given up.
+/// How long a heartbeat may take before its connection is given up.
 const BEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Takes the row of this host, so that its earlier processes write no more.
+/// Takes over the row of this host, so that its earlier processes can no longer write.
 pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, StoreError> {
     let sql = "WITH entered AS (\
                  INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
@@ -54,7 +54,7 @@ pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, Store
     })
 }
 
-/// Keeps all hosts from entering until the open transaction ends, and refuses if one lives.
+/// Keeps all hosts from joining until the open transaction ends, and fails if one is alive.
 pub(super) async fn be_alone(client: &Client) -> Result<(), StoreError> {
     let locking = doing("lock out other hosts");
     let lock = "LOCK TABLE host_nodes IN SHARE MODE";
@@ -76,7 +76,7 @@ pub(super) async fn be_alone(client: &Client) -> Result<(), StoreError> {
     })
 }
 
-/// Returns the host that has had the database first.
+/// Returns the first host that used the database.
 pub(super) async fn first(client: &Client) -> Result<Option<NodeId>, StoreError> {
     let sql = "SELECT id FROM host_nodes ORDER BY number LIMIT 1";
     let found = rows(client, "find the host that owns the database", sql, &[]).await?;
@@ -86,8 +86,8 @@ pub(super) async fn first(client: &Client) -> Result<Option<NodeId>, StoreError>
 /// Raises the epoch of a dead node, in the open transaction. Returns false if it is not dead.
 pub(super) async fn fence(client: &Client, dead: &Dead) -> Result<bool, Trouble> {
     let failed = |error| Trouble::of("fence a node", &error);
-    // In the order in which a node that enters takes both rows. The first waits for a batch of the node
-    // that is under way.
+    // In the order in which a node that joins takes both rows. The first waits for an ongoing batch of the
+    // node.
     let sql = "UPDATE host_nodes SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 \
                RETURNING number";
     let fenced = client.ask(sql, &[&dead.node.0, &dead.epoch]).await;
@@ -115,16 +115,16 @@ pub struct Beats {
     pub(super) client: Option<Client>,
     pub(super) writer: Writer,
     /// What this host last reported about itself.
-    pub(super) said: Option<(NodeInfo, Arc<Components>)>,
+    pub(super) reported: Option<(NodeInfo, Arc<Components>)>,
 }
 
-/// Says that node `$1` lives, and what it says of itself and of components if that has changed. The setting holds for this
-/// statement, which waits no longer for a lock.
+/// Reports that node `$1` lives, and its info and components if they have changed. The lock timeout is for
+/// this statement only.
 const BEAT: &str = "WITH mine AS (\
       UPDATE host_beats SET beat = beat + 1, seen_at = now(), ahead = $3 \
       WHERE node = $1 AND epoch = $2 AND life = 0 \
       AND set_config('lock_timeout', '1s', TRUE) <> '' RETURNING node), \
-    said AS (\
+    info AS (\
       INSERT INTO host_node_info AS old (node, epoch, info, components) \
       SELECT node, $2, coalesce($4::text, ''), coalesce($5::text, '') FROM mine \
       WHERE $4::text IS NOT NULL OR $5::text IS NOT NULL \
@@ -135,7 +135,7 @@ const BEAT: &str = "WITH mine AS (\
 const BEATS: &str =
     " FROM host_beats AS beats JOIN host_nodes ON number = beats.node ORDER BY number";
 
-/// Returns the question of a heartbeat.
+/// Returns the statement of a heartbeat.
 fn beat() -> String {
     let (lease_s, kept_s) = (LEASE.as_secs(), GONE_KEPT.as_secs());
     format!(
@@ -149,9 +149,9 @@ fn beat() -> String {
 const LEAVE: &str = "UPDATE host_beats SET beat = beat + 1, life = 1, seen_at = now() \
                      WHERE node = $1 AND epoch = $2 AND life = 0 RETURNING node";
 
-/// Forgets nodes that have gone and that nothing refers to any more: those that went before `$1` seconds, and
-/// all but the last `$2`. One that comes back at this moment has another epoch, and stays. What it has counted
-/// moves to node `$3`.
+/// Forgets nodes that are gone and that nothing refers to: those that left more than `$1` seconds ago, and
+/// all but the last `$2`. A node that comes back at this moment has another epoch and stays. The counts of a
+/// forgotten node move to node `$3`.
 const FORGET: &str = "WITH old AS (\
       SELECT node, epoch FROM host_beats WHERE life = 2 AND (seen_at < now() - $1::bigint * interval '1 s' \
       OR node IN (SELECT node FROM host_beats WHERE life = 2 ORDER BY seen_at DESC, node OFFSET $2))), \
@@ -177,7 +177,7 @@ const KNOWN: &str = "SELECT id, version, life, \
     AND (infos.epoch = beats.epoch OR life = 2) \
     ORDER BY number";
 
-/// Returns all nodes, the first that entered first.
+/// Returns all nodes, in the order in which they joined.
 pub(super) async fn known(client: &Client) -> Result<Vec<NodeRecord>, StoreError> {
     let found = rows(client, "read the nodes", KNOWN, &[]).await?;
     let known = |row: &tokio_postgres::Row| {
@@ -190,7 +190,7 @@ pub(super) async fn known(client: &Client) -> Result<Vec<NodeRecord>, StoreError
             .get::<_, Option<&str>>(6)
             .and_then(|components| serde_json::from_str(components).ok());
         let (info, components) = match life {
-            // Only whose it was outlives it.
+            // Of a dead node, only the name and the runners are kept.
             Life::Taken => (info.map(left), None),
             Life::Lives | Life::Left => (info, components),
         };
@@ -208,7 +208,7 @@ pub(super) async fn known(client: &Client) -> Result<Vec<NodeRecord>, StoreError
     Ok(found.iter().map(known).collect())
 }
 
-/// Returns what is left of a node's info: its name, and for which runners jobs were given to it.
+/// Returns the part of a node's info that is kept: its name and its runners.
 fn left(info: NodeInfo) -> NodeInfo {
     NodeInfo {
         name: info.name,
@@ -217,8 +217,8 @@ fn left(info: NodeInfo) -> NodeInfo {
     }
 }
 
-fn json(said: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(said).map_err(|error| damaged("what a node says", error.to_string()))
+fn json(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| damaged("the info of a node", error.to_string()))
 }
 
 fn life(kept: i16) -> Life {
@@ -267,20 +267,27 @@ impl Heartbeat for Beats {
         components: &Arc<Components>,
     ) -> Result<ClusterView, StoreError> {
         let Writer { node, epoch, .. } = self.writer;
-        let said = self.said.as_ref();
-        let text = (said.map(|(info, _)| info) != Some(info)).then(|| json(info));
-        let told = (said.map(|(_, told)| told) != Some(components)).then(|| json(&**components));
-        let (text, told) = (text.transpose()?, told.transpose()?);
+        let reported = self.reported.as_ref();
+        let text = (reported.map(|(info, _)| info) != Some(info)).then(|| json(info));
+        let loaded =
+            (reported.map(|(_, loaded)| loaded) != Some(components)).then(|| json(&**components));
+        let (text, loaded) = (text.transpose()?, loaded.transpose()?);
         let rows = self.ask(
             "send a heartbeat",
             &beat(),
-            &[&node, &epoch, &ahead_ms, &text.as_deref(), &told.as_deref()],
+            &[
+                &node,
+                &epoch,
+                &ahead_ms,
+                &text.as_deref(),
+                &loaded.as_deref(),
+            ],
         )?;
         let Some(first) = rows.first().filter(|row| row.get(6)) else {
             return Err(StoreError::Fenced);
         };
-        if text.is_some() || told.is_some() {
-            self.said = Some((info.clone(), Arc::clone(components)));
+        if text.is_some() || loaded.is_some() {
+            self.reported = Some((info.clone(), Arc::clone(components)));
         }
         let at = Time(first.get(7));
         let seen = |row: &tokio_postgres::Row| Seen {

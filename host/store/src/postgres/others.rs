@@ -1,5 +1,5 @@
-//! What a node must learn soon about the others: hints over a connection that listens, what has changed in
-//! one small question, and messages for the node.
+//! What a node must learn soon about the others: hints over a listening connection, change counters in one
+//! small query, and messages for the node.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -22,13 +22,13 @@ use crate::error::StoreError;
 use crate::record::decode;
 use crate::store::Others;
 
-/// The pause before a lost connection is made again.
+/// The pause before reconnecting.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The name of the channel: the schema tells stores of one database apart.
+/// The name of the channel. The schema distinguishes stores in one database.
 const CHANNEL: &str = "SELECT 'host_' || md5(current_schema())";
 
-/// What [`ChangeCounters`] is read from: columns of a question about node `$1`.
+/// The columns of [`ChangeCounters`], in a query about node `$1`.
 pub(super) const PULSE: &str = "(SELECT next_change FROM host_log), (SELECT pauses FROM host_log), \
     (SELECT md5(string_agg(name || ' ' || current, ',' ORDER BY name)) FROM host_components), \
     EXISTS (SELECT FROM host_mail WHERE host_mail.node = $1)";
@@ -43,15 +43,15 @@ pub(super) fn pulse(row: &Row, first: usize) -> ChangeCounters {
     }
 }
 
-/// The other nodes, for one.
+/// The other nodes, as seen by one.
 pub struct PostgresOthers {
-    /// Connections that the server can give hints on, if there are any.
+    /// Connections that can listen for hints, if there are any.
     pub(super) listener: Option<Connector>,
     pub(super) pool: Readers,
     pub(super) node: i32,
     pub(super) hinted: Arc<Notify>,
     /// The number of the last report read from each other node.
-    pub(super) heard: Mutex<BTreeMap<i32, i64>>,
+    pub(super) seen: Mutex<BTreeMap<i32, i64>>,
 }
 
 impl PostgresOthers {
@@ -82,7 +82,7 @@ impl PostgresOthers {
             self.hinted.notify_one();
             std::future::pending::<Result<(), Trouble>>().await
         };
-        let hearing = async {
+        let listening = async {
             while let Some(message) = poll_fn(|context| messages(context)).await {
                 match message {
                     Ok(AsyncMessage::Notification(_)) => self.hinted.notify_one(),
@@ -94,7 +94,7 @@ impl PostgresOthers {
         };
         tokio::select! {
             ended = asking => ended,
-            ended = hearing => ended,
+            ended = listening => ended,
         }
     }
 }
@@ -141,7 +141,7 @@ impl Others for PostgresOthers {
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>> {
         async {
             let sql = "DELETE FROM host_mail WHERE node = $1 RETURNING id, job, body";
-            let operation = "take messages for this node";
+            let operation = "read messages for this node";
             let mut found = self.ask(operation, sql, &[&self.node]).await?;
             found.sort_by_key(|row| row.get::<_, i64>(0));
             let message = |row: &Row| {
@@ -161,16 +161,16 @@ impl Others for PostgresOthers {
     ) -> BoxFuture<'a, Result<(), StoreError>> {
         async move {
             let client = self.pool.get().await?;
-            reports::tell(&client, self.node, reported, over).await
+            reports::publish(&client, self.node, reported, over).await
         }
         .boxed()
     }
 
     fn reported(&self) -> BoxFuture<'_, Result<Vec<Reported>, StoreError>> {
         async {
-            let mut heard = self.heard.lock().await;
+            let mut seen = self.seen.lock().await;
             let client = self.pool.get().await?;
-            reports::hear(&client, self.node, &mut heard).await
+            reports::read_new(&client, self.node, &mut seen).await
         }
         .boxed()
     }

@@ -34,7 +34,7 @@ pub(super) struct Entry {
     dirty: bool,
 }
 
-/// What a job was enqueued with.
+/// The payload of a job.
 pub(super) struct New {
     pub(super) payload: Payload,
     pub(super) unique_key: Option<String>,
@@ -65,25 +65,25 @@ pub(super) struct Overlay {
     jobs: HashMap<JobId, Entry>,
     /// The jobs whose rows must be written, in the order of their first change.
     dirty: Vec<JobId>,
-    /// Jobs that are not there, or were deleted by this batch.
+    /// Jobs that do not exist, or were deleted by this batch.
     absent: HashSet<JobId>,
-    /// What the jobs of this batch were enqueued with.
+    /// The payloads of jobs that are new in this batch.
     pub(super) new: HashMap<JobId, New>,
     /// Payloads that came with a claim.
     pub(super) claimed: HashMap<JobId, Payload>,
     pub(super) keys: BTreeMap<Key, Held>,
     /// The jobs that wait for a job, in their order.
     pub(super) dependents: HashMap<JobId, Vec<(i64, JobId)>>,
-    // Rows that are only written.
+    // Write-only rows.
     /// The new jobs whose payloads have no row.
     pub(super) payloads: Vec<JobId>,
     pub(super) attempts: Vec<AttemptRow>,
     pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
-    /// What other nodes must do about jobs.
+    /// Effects for other nodes.
     pub(super) mail: Vec<(NodeId, JobId, Vec<u8>)>,
-    /// Who waits, for whom.
+    /// New dependencies.
     pub(super) dependencies: Vec<(JobId, JobId, i64)>,
-    /// Jobs to remove with everything that is kept of them.
+    /// Jobs to remove with all of their data.
     pub(super) deleted: Vec<(JobId, Table)>,
 }
 
@@ -108,7 +108,7 @@ impl Overlay {
         self.absent.insert(id);
     }
 
-    /// Adds a job as it is in its row, unless the batch has it already.
+    /// Adds a job from its row, unless the batch has it already.
     pub(super) fn load(&mut self, seq: i64, job: Lifecycle) {
         if self.absent.contains(&job.id) {
             return;
@@ -151,7 +151,7 @@ impl Overlay {
         true
     }
 
-    /// Removes a job and everything that this batch was to write of it.
+    /// Removes a job and everything of it that this batch was going to write.
     pub(super) fn delete(&mut self, id: JobId) {
         let Some(entry) = self.jobs.remove(&id) else {
             return;

@@ -35,7 +35,7 @@ impl<'a> Pipeline<'a> {
         self.steps.len()
     }
 
-    /// Adds a statement. The first time it is used on a connection that keeps it, it is prepared here.
+    /// Adds a statement. Prepares it here when it is first used on a connection that keeps statements.
     pub(super) async fn add(
         &mut self,
         operation: &'static str,
@@ -54,11 +54,11 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Adds a statement without values and rows, such as `BEGIN`.
-    pub(super) fn say(&mut self, operation: &'static str, sql: &'static str) {
+    pub(super) fn simple(&mut self, operation: &'static str, sql: &'static str) {
         let client = self.client;
         let step = async move {
-            let said = client.batch_execute(sql).await;
-            said.map_err(|error| Trouble::of(operation, &error))?;
+            let done = client.batch_execute(sql).await;
+            done.map_err(|error| Trouble::of(operation, &error))?;
             Ok(Vec::new())
         };
         self.steps.push(maybe_done(step.boxed_local()));
@@ -67,7 +67,7 @@ impl<'a> Pipeline<'a> {
     /// Sends all statements and returns their rows, or the first error.
     pub(super) async fn run(mut self) -> Result<Vec<Vec<Row>>, Trouble> {
         let steps = &mut self.steps;
-        // A statement is sent when it is polled first.
+        // A statement is sent when it is first polled.
         poll_fn(|context| {
             let mut done = true;
             for step in steps.iter_mut() {

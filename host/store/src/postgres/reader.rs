@@ -1,5 +1,5 @@
-//! The queries of the store. Each runs on a connection of the readers' pool; those that read several
-//! tables see one moment.
+//! The queries of the store. Each runs on a connection of the readers' pool; those that read several tables
+//! see one snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) struct PostgresReader {
 type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);
 
 impl PostgresReader {
-    /// Runs a question on a connection of the pool. One that turns out to be dead is replaced once.
+    /// Runs a query on a connection of the pool. Replaces a dead connection once.
     pub(super) fn ask<T>(
         &self,
         question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
@@ -59,7 +59,7 @@ impl PostgresReader {
         })
     }
 
-    /// Runs a question whose statements all see one moment.
+    /// Runs a query whose statements all see one snapshot.
     fn ask_moment<T>(
         &self,
         question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
@@ -69,14 +69,14 @@ impl PostgresReader {
             let reading = doing("read the store");
             client.batch_execute(begin).await.map_err(reading)?;
             let answer = question(client).await;
-            // If this fails, so does the next question on this connection, which then is replaced.
+            // If this fails, so does the next query on this connection, which is then replaced.
             let _ended = client.batch_execute("COMMIT").await;
             answer
         })
     }
 }
 
-/// Returns what a job's latest attempt left, or why the job failed after it.
+/// Returns the result of a job's latest attempt, or why the job failed after it.
 async fn ending(client: &Client, id: JobId) -> Result<Ending, StoreError> {
     let sql = "SELECT number, body, progress, result FROM host_attempts WHERE job = $1 \
                ORDER BY number DESC LIMIT 1";
@@ -231,17 +231,17 @@ impl Reader for PostgresReader {
     }
 
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
-        // The database's numbers end here, and so do the numbers of changes.
+        // The largest number in the database, and thus of a change.
         let after_row = i64::try_from(after).unwrap_or(i64::MAX);
         let limit_rows = i64::from(limit);
-        // Nodes ask this all the time. One statement sees one moment.
+        // Nodes run this all the time. One statement sees one snapshot.
         let sql = "SELECT next_change, (SELECT min(first) FROM host_changes), first, at, body \
                    FROM host_log LEFT JOIN LATERAL (\
                      SELECT first, at, body FROM host_changes WHERE first >= COALESCE(\
                      (SELECT max(first) FROM host_changes WHERE first <= $1), 0) \
                      ORDER BY first LIMIT $2) AS kept ON TRUE WHERE id = 1 ORDER BY first";
         self.ask(&async |client| {
-            // A row has at least one change, and the first may have none that is asked for.
+            // A row has at least one change, but the first may have none that is wanted.
             let found = rows(
                 client,
                 "read changes",

@@ -125,7 +125,7 @@ async fn forget_blobs(client: &Client) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Converts the failure of a question that nobody else can be in the way of.
+/// Converts the failure of a query that cannot conflict with others.
 pub(super) fn read_failed(trouble: Trouble) -> StoreError {
     trouble.into_error("read components")
 }

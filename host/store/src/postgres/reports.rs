@@ -15,9 +15,9 @@ use crate::record::{decode, encode};
 /// How many reports are read at once.
 const READ_MAX: i64 = 1_000;
 
-/// Takes away what node `$1` has told of the jobs `$2`, and tells something of others. Does not wait for the
-/// disk. A later report of another node stays.
-const TELL: &str = "WITH over AS (\
+/// Deletes the reports of node `$1` about the jobs `$2`, and writes others. Does not wait for the disk. A
+/// later report of another node stays.
+const PUBLISH: &str = "WITH over AS (\
       DELETE FROM host_progress WHERE node = $1 AND job = ANY($2::uuid[])) \
     INSERT INTO host_progress AS old (job, node, n, attempt, at, body) \
     SELECT job, $1, nextval('host_progress_numbers'), attempt, at, body \
@@ -27,18 +27,18 @@ const TELL: &str = "WITH over AS (\
       attempt = EXCLUDED.attempt, at = EXCLUDED.at, body = EXCLUDED.body \
     WHERE (old.attempt, old.at) <= (EXCLUDED.attempt, EXCLUDED.at)";
 
-/// Reads what nodes other than `$1` have told of running jobs since the numbers `$3` of the nodes `$2`. The
-/// reports of one node become visible in the order of their numbers.
+/// Reads the reports of nodes other than `$1` about running jobs, after the numbers `$3` of the nodes `$2`.
+/// The reports of one node become visible in the order of their numbers.
 const HEAR: &str = "SELECT job, attempt, at, progress.body, progress.node, n \
     FROM host_progress AS progress JOIN host_live AS live ON live.id = job AND live.state = 3 \
-    LEFT JOIN unnest($2::bigint[], $3::bigint[]) AS heard (node, last) \
-      ON heard.node = progress.node \
+    LEFT JOIN unnest($2::bigint[], $3::bigint[]) AS seen (node, last) \
+      ON seen.node = progress.node \
     WHERE progress.node <> $1 AND n > coalesce(last, 0) ORDER BY n LIMIT $4";
 
 const OF: &str = "SELECT job, attempt, at, body FROM host_progress WHERE job = ANY($1::uuid[])";
 
-/// Tells how far jobs of a node are, and takes away what was told of others.
-pub(super) async fn tell(
+/// Publishes the progress of a node's jobs, and deletes that of others.
+pub(super) async fn publish(
     client: &Client,
     node: i32,
     reported: &[Reported],
@@ -54,25 +54,25 @@ pub(super) async fn tell(
     rows(
         client,
         operation,
-        TELL,
+        PUBLISH,
         &[&node, &over, &jobs, &attempts, &times, &bodies],
     )
     .await
     .map(drop)
 }
 
-/// Reads what other nodes have told since `heard`, the last number of each.
-pub(super) async fn hear(
+/// Reads the reports of other nodes after `seen`, the last number of each.
+pub(super) async fn read_new(
     client: &Client,
     node: i32,
-    heard: &mut BTreeMap<i32, i64>,
+    seen: &mut BTreeMap<i32, i64>,
 ) -> Result<Vec<Reported>, StoreError> {
-    let heard_of = heard.iter().map(|(node, n)| (i64::from(*node), *n));
-    let (nodes, last): (Vec<i64>, Vec<i64>) = heard_of.unzip();
+    let last_of = seen.iter().map(|(node, n)| (i64::from(*node), *n));
+    let (nodes, last): (Vec<i64>, Vec<i64>) = last_of.unzip();
     let operation = "read the progress of jobs of other nodes";
     let found = rows(client, operation, HEAR, &[&node, &nodes, &last, &READ_MAX]).await?;
     for row in &found {
-        heard.insert(row.get(4), row.get(5));
+        seen.insert(row.get(4), row.get(5));
     }
     found.iter().map(read).collect()
 }

@@ -1,6 +1,6 @@
-//! The rows of one open transaction, for the engine. What the batch names is there already; the rest
-//! is read when it is asked for. Changes stay in the overlay until the end, or until a question needs
-//! them in the tables.
+//! The rows of one open transaction, for the engine. The rows that the batch names are loaded already; the
+//! rest is read on demand. Changes stay in the overlay until the end, or until a query needs them in the
+//! tables.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -42,7 +42,7 @@ pub(super) struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    /// Waits for something asked of the database. Keeps why it failed.
+    /// Waits for the database. Keeps the reason of a failure.
     fn wait<T>(
         &mut self,
         asked: impl AsyncFnOnce(&Client, &mut Overlay) -> Result<T, Trouble>,
@@ -70,7 +70,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Writes all changed rows. Then answers a question, in the same round trip.
+    /// Writes all changed rows, then runs a query, in the same round trip.
     fn flush_and_ask(
         &mut self,
         operation: &'static str,
@@ -86,7 +86,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Reads what a job was enqueued with.
+    /// Reads the payload of a job.
     fn enqueued(&mut self, id: JobId) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
         let sql = "SELECT params, wire, unique_key, extra FROM host_payloads WHERE job = $1";
         let rows = self.query("read a job's params", sql, values![id.0])?;
@@ -100,7 +100,7 @@ impl Transaction<'_> {
 }
 
 fn missing(id: JobId) -> StoreError {
-    damaged(format!("job {id}"), "it is not there any more")
+    damaged(format!("job {id}"), "it no longer exists")
 }
 
 /// Reads params, wire, key and the rare parts of a payload.
@@ -142,10 +142,12 @@ impl Rows for Transaction<'_> {
     }
 
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
-        let seq = self
-            .seqs
-            .pop_front()
-            .ok_or_else(|| damaged("the places of new jobs", "fewer than the jobs in the batch"))?;
+        let seq = self.seqs.pop_front().ok_or_else(|| {
+            damaged(
+                "the numbers of new jobs",
+                "fewer than the jobs in the batch",
+            )
+        })?;
         self.counts.make(&job.queue);
         let key = new.unique_key.as_ref().map(|unique| unique.key.clone());
         let kept = New {
@@ -158,7 +160,7 @@ impl Rows for Transaction<'_> {
             self.set_unique_key(job, &key)?;
         }
         for prerequisite in &new.depends_on {
-            // Who waits for it must be known before this job is added to them.
+            // Its dependents must be known before this job is added to them.
             self.dependents(*prerequisite)?;
             let waiting = self.overlay.dependents.entry(*prerequisite).or_default();
             waiting.push((seq, job.id));
@@ -277,7 +279,7 @@ impl Rows for Transaction<'_> {
                 *stored -= 1;
             }
         }
-        // Most of the time all that may be claimed was enqueued in this batch.
+        // Usually everything claimable was enqueued in this batch.
         let queues = queues.into_iter().filter(|(_, stored)| *stored > 0);
         let queues: Vec<String> = queues.map(|(name, _)| name.to_owned()).collect();
         let stored = self.driver.wait(claim::claimable(
@@ -335,7 +337,7 @@ impl Rows for Transaction<'_> {
         Ok(rows.first().and_then(|row| row.get(0)).map(Time))
     }
 
-    /// The commit tells.
+    /// The commit returns it.
     fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
         Ok(None)
     }
@@ -345,7 +347,7 @@ impl Rows for Transaction<'_> {
         self.wait(async move |client, _| nodes::fence(client, &dead).await)
     }
 
-    fn tell(&mut self, node: NodeId, job: JobId, effect: &Effect) -> Result<(), StoreError> {
+    fn notify(&mut self, node: NodeId, job: JobId, effect: &Effect) -> Result<(), StoreError> {
         if node != self.node {
             let body = encode(effect)?;
             self.overlay.mail.push((node, job, body));
@@ -376,7 +378,7 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
-    /// The store numbers changes when it commits: until then nobody else may.
+    /// The store numbers changes when it commits, with a lock that keeps others from doing so.
     fn keep_changes(&mut self, _now: Time, _changes: &[Change]) -> Result<u64, StoreError> {
         Ok(0)
     }

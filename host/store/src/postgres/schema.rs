@@ -47,7 +47,7 @@ pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
         run("CREATE TABLE IF NOT EXISTS host_schema \
              (version bigint PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())")
         .await?;
-        // Another host may have done it while this one waited.
+        // Another host may have migrated while this one waited.
         let from = kept_version(client).await?;
         refuse_newer(from)?;
         for (number, sql) in (1..).zip(MIGRATIONS) {
@@ -62,7 +62,7 @@ pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
         run("COMMIT").await
     };
     if let Err(error) = migrated.await {
-        // The connection may be what failed; the server then rolls back by itself.
+        // If the connection failed, the server rolls back by itself.
         let _best_effort = client.batch_execute("ROLLBACK").await;
         return Err(error);
     }
@@ -72,12 +72,12 @@ pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
 fn migrating(error: tokio_postgres::Error) -> StoreError {
     let next = match error.code() {
         Some(&SqlState::INVALID_SCHEMA_NAME) => {
-            "; make the schema with CREATE SCHEMA, or name another one in the address \
+            "; create the schema with CREATE SCHEMA, or name another one in the address \
              (?options=-csearch_path%3DNAME)"
         }
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
-            "; GRANT the user of the host USAGE and CREATE on the schema, or let the owner of the tables \
-             run `host store migrate`"
+            "; GRANT the host's user USAGE and CREATE on the schema, or have the owner of the tables run \
+             `host store migrate`"
         }
         _ => "",
     };
@@ -90,7 +90,7 @@ fn migrating(error: tokio_postgres::Error) -> StoreError {
     }
 }
 
-/// Refuses a schema that a later version of the host has made.
+/// Refuses a schema of a later version of the host.
 pub(super) fn refuse_newer(version: i64) -> Result<(), StoreError> {
     if version <= VERSION {
         return Ok(());
@@ -103,7 +103,7 @@ pub(super) fn refuse_newer(version: i64) -> Result<(), StoreError> {
     })
 }
 
-/// Refuses a server that would lose what a host has acknowledged, unless `allow_unsafe`.
+/// Refuses a server that could lose acknowledged jobs, unless `allow_unsafe`.
 pub(super) async fn check_server(client: &Client, allow_unsafe: bool) -> Result<(), StoreError> {
     let reading = doing("read the settings of the database");
     let settings = "SELECT current_setting('server_version_num')::int, \
@@ -124,7 +124,7 @@ pub(super) async fn check_server(client: &Client, allow_unsafe: bool) -> Result<
         return refuse("it is older than PostgreSQL 14".to_owned());
     }
     if encoding != "UTF8" {
-        return refuse(format!("its encoding is {encoding}; make one with UTF8"));
+        return refuse(format!("its encoding is {encoding}; create one with UTF8"));
     }
     for (name, value) in [
         ("fsync", row.get::<_, String>(2)),
@@ -132,8 +132,8 @@ pub(super) async fn check_server(client: &Client, allow_unsafe: bool) -> Result<
     ] {
         if value == "off" && !allow_unsafe {
             return refuse(format!(
-                "its setting {name} is off, so acknowledged jobs could be lost; turn it on, or \
-                 allow it with [store] allow_unsafe = true"
+                "its setting {name} is off, so acknowledged jobs could be lost; turn it on, or set \
+                 [store] allow_unsafe = true"
             ));
         }
     }

@@ -16,7 +16,7 @@ use super::target::Target;
 use super::trouble::{CONNECT, Trouble};
 use crate::error::StoreError;
 
-/// How often a lost connection is made again, and the pause before each time.
+/// How often to reconnect, and the pause before each time.
 const CONNECTS_MAX: u32 = 120;
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 
@@ -36,7 +36,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Connects, prepares the schema, and takes the place of this host's earlier processes.
+    /// Connects, prepares the schema, and replaces this host's earlier processes.
     pub(super) async fn open(
         target: &Target,
         node: NodeId,
@@ -81,12 +81,12 @@ impl Session {
 
     /// Ends a transaction that failed.
     pub(super) async fn roll_back(&self) {
-        // If the connection is gone, the server rolls back and the next statement tells.
+        // If the connection is gone, the server rolls back and the next statement fails.
         let _rolled_back = self.client.batch_execute("ROLLBACK").await;
     }
 
-    /// Connects again after a connection broke. Returns how the batch landed that was sent last, if it
-    /// did.
+    /// Reconnects after a connection broke. Returns the result of the last batch that was sent, if it was
+    /// committed.
     pub(super) async fn connect_again(
         &mut self,
         message: &str,
@@ -108,7 +108,7 @@ impl Session {
         let client = self.connector.connect().await?;
         let reading = |error| Trouble::of("read the number of the last batch", &error);
         client.batch_execute(BEGIN).await.map_err(reading)?;
-        // The lock waits for an earlier connection that may still be about to commit.
+        // The lock waits for an earlier connection that may be about to commit.
         let Writer { node, epoch, batch } = self.writer;
         let sql = "SELECT epoch, batch FROM host_nodes WHERE number = $1 FOR UPDATE";
         let rows = client.ask(sql, &[&node]).await.map_err(reading)?;

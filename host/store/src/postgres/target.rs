@@ -1,5 +1,4 @@
-//! Where a database is and how a host proves who it is. Passwords are never shown. Makes no
-//! connections.
+//! The address of a database and the credentials for it. Passwords are never shown. Makes no connections.
 
 mod passfile;
 #[cfg(test)]
@@ -21,13 +20,13 @@ pub(super) enum Security {
     Disable,
     /// With TLS only if the server refuses otherwise.
     Allow,
-    /// With TLS if the server has it. Its certificate is not checked.
+    /// With TLS if the server supports it. Its certificate is not checked.
     Prefer,
-    /// With TLS. The certificate is checked only if authorities are named.
+    /// With TLS. The certificate is checked only if authorities are given.
     Require,
     /// With TLS. The certificate must be signed by an authority.
     VerifyCa,
-    /// With TLS. The certificate must also have the server's name.
+    /// With TLS. The certificate must also be for the server's name.
     VerifyFull,
 }
 
@@ -62,9 +61,9 @@ impl FromStr for Security {
 pub struct Target {
     pub(super) config: Config,
     pub(super) security: Security,
-    /// The file of authorities for the server's certificate; those the system trusts if `None`.
+    /// The file of authorities for the server's certificate. `None` for the system's.
     pub(super) authorities: Option<PathBuf>,
-    /// Where the address stands: a flag, a variable or a key.
+    /// Where the address comes from: a flag, a variable or a key.
     origin: Option<String>,
 }
 
@@ -78,7 +77,7 @@ pub enum TargetError {
     )]
     Unreadable,
     /// The mode of TLS is unknown.
-    #[error("sslmode is disable, allow, prefer, require, verify-ca or verify-full")]
+    #[error("sslmode: expected disable, allow, prefer, require, verify-ca or verify-full")]
     SslMode,
     /// The file with the address cannot be used.
     #[error("the file {}: {problem}", path.display())]
@@ -88,8 +87,8 @@ pub enum TargetError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// The file of passwords cannot be used.
-    #[error("the file of passwords {}: {problem}", path.display())]
+    /// The password file cannot be used.
+    #[error("the password file {}: {problem}", path.display())]
     PassFile {
         /// The file.
         path: PathBuf,
@@ -99,20 +98,20 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Returns whether a text looks like the address of a database, so that it is no folder.
+    /// Returns whether a text looks like the address of a database rather than a folder.
     pub fn is_url(text: &str) -> bool {
         text.starts_with("postgres://") || text.starts_with("postgresql://")
     }
 
-    /// Returns whether an address has a password. One that cannot be read has none.
+    /// Returns whether an address has a password. An invalid one has none.
     pub fn has_password(url: &str) -> bool {
         let read = Self::parse(url, None);
         read.is_ok_and(|target| target.config.get_password().is_some())
     }
 
-    /// Refuses a file with an address that others may read. Of a link, judges what it leads to.
+    /// Refuses a file with an address that others may read. A link is judged by its target.
     pub fn check_file(path: &Path) -> Result<(), TargetError> {
-        let metadata = std::fs::metadata(path).map_err(|_| "it cannot be read");
+        let metadata = std::fs::metadata(path).map_err(|_| "cannot be read");
         let checked = metadata.and_then(|metadata| passfile::private(&metadata));
         checked.map_err(|problem| TargetError::UrlFile {
             path: path.to_owned(),
@@ -167,14 +166,14 @@ impl Target {
         Ok(target)
     }
 
-    /// Notes where the address stands, so that errors can name it.
+    /// Records where the address comes from, so that errors can name it.
     #[must_use]
     pub fn named_by(mut self, origin: &str) -> Self {
         self.origin = Some(origin.to_owned());
         self
     }
 
-    /// Returns the address with where it stands.
+    /// Returns the address and where it comes from.
     pub(super) fn with_origin(&self) -> String {
         match &self.origin {
             Some(origin) => format!("{self} (from {origin})"),
@@ -188,7 +187,7 @@ impl Target {
         name.unwrap_or_default()
     }
 
-    /// Returns what a file of passwords is asked for, each server in turn.
+    /// Returns what to look up in a password file, for each server in turn.
     fn asked(&self) -> Vec<Asked> {
         let user = self.config.get_user().unwrap_or_default();
         let servers = self.servers().into_iter();
@@ -218,7 +217,7 @@ impl Target {
     }
 }
 
-/// The port of a server that is given without one.
+/// The default port.
 const DEFAULT_PORT: u16 = 5_432;
 
 impl fmt::Display for Target {

@@ -1,4 +1,4 @@
-//! TLS to a server with rustls. Which certificates are accepted is that of libpq's modes.
+//! TLS to a server with rustls, accepting the same certificates as libpq's modes.
 
 use std::future::Future;
 use std::io;
@@ -57,7 +57,7 @@ fn checked(target: &Target) -> Option<bool> {
     match target.security {
         Security::VerifyFull => Some(true),
         Security::VerifyCa => Some(false),
-        // As in libpq: who names authorities wants them asked.
+        // As in libpq, naming authorities implies a check.
         Security::Require if target.authorities.is_some() => Some(false),
         _ => None,
     }
@@ -93,7 +93,7 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
 #[derive(Debug)]
 struct Unchecked(Arc<CryptoProvider>);
 
-/// Accepts a certificate for any name that an authority has signed.
+/// Accepts any certificate that an authority has signed, whatever its name.
 #[derive(Debug)]
 struct AnyName(Arc<WebPkiServerVerifier>);
 

@@ -8,16 +8,16 @@ use crate::error::StoreError;
 /// A failure of the database.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// Another host was in the way. The batch may run again.
+    /// A conflict with another host. The batch may run again.
     Conflict,
-    /// The connection is gone, or the server is not the one that writes. Connect again.
+    /// The connection is gone, or the server is read-only. Reconnect.
     Lost(String),
-    /// It will not get better.
+    /// Permanent.
     Fatal(StoreError),
 }
 
 impl Trouble {
-    /// Returns what an error means that came while `operation` was done.
+    /// Classifies an error during `operation`.
     pub(super) fn of(operation: &'static str, error: &tokio_postgres::Error) -> Self {
         let Some(code) = error.code() else {
             return Self::Lost(explain(error));
@@ -70,8 +70,8 @@ fn is_passing(code: &SqlState) -> bool {
 
 /// Returns an error as users see it: without the values that a server may quote.
 pub(super) fn explain(error: &tokio_postgres::Error) -> String {
-    if let Some(told) = error.as_db_error() {
-        return format!("{} ({})", told.message(), told.code().code());
+    if let Some(reported) = error.as_db_error() {
+        return format!("{} ({})", reported.message(), reported.code().code());
     }
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -88,7 +88,7 @@ pub(super) fn explain(error: &tokio_postgres::Error) -> String {
 /// The operation that an error names while connecting.
 pub(super) const CONNECT: &str = "connect to the database";
 
-/// Returns what an error means that came while a connection to `target` was made.
+/// Classifies an error while connecting to `target`.
 pub(super) fn connecting(target: &Target, error: &tokio_postgres::Error) -> Trouble {
     let message = format!("{}: {}", target.with_origin(), refusal(target, error));
     match Trouble::of(CONNECT, error) {
@@ -100,33 +100,34 @@ pub(super) fn connecting(target: &Target, error: &tokio_postgres::Error) -> Trou
     }
 }
 
-/// Says why there is no connection and what to do next. The server's own words may name the user, so they are
-/// left out then.
+/// Explains why there is no connection and what to do next. Leaves out the server's own text where it may
+/// name the user.
 fn refusal(target: &Target, error: &tokio_postgres::Error) -> String {
     let text = explain(error);
     match error.code() {
         Some(&SqlState::INVALID_PASSWORD) => {
-            "the server does not take the user with this password (28P01); correct it in the address, in \
-             store.url_file or in the file of PGPASSFILE"
+            "the server refused the password (28P01); correct it in the address, in store.url_file or in \
+             the file of PGPASSFILE"
                 .to_owned()
         }
         Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            "the server does not let the user in (28000); look whether there is such a user, and whether \
-             the server's pg_hba.conf lets it in from here, with TLS or without"
+            "the server refused the user (28000); check that the user exists, and that the server's \
+             pg_hba.conf admits it from here, with or without TLS"
                 .to_owned()
         }
         Some(&SqlState::INVALID_CATALOG_NAME) => {
             let name = target.database();
-            format!("{text}; make it with `createdb {name}`, or correct the address")
+            format!("{text}; create it with `createdb {name}`, or correct the address")
         }
         Some(_) => text,
         None if text.contains("password missing") => {
-            "the server wants a password and there is none; put the address with it into \
-             store.url_file, or a line for it into the file of PGPASSFILE"
+            "the server requires a password; put the address with the password into store.url_file, or \
+             add a line to the file of PGPASSFILE"
                 .to_owned()
         }
         None => match text.strip_prefix("error connecting to server: ") {
-            Some(cause) => format!("{cause}; is the server up, and are host and port right?"),
+            Some(cause) => format!("{cause}; check that the server is running and that host and port are \
+                right"),
             None => text,
         },
     }

@@ -1,5 +1,4 @@
-//! Values of statements, with the types that they are sent as: a statement that the server does not keep is
-//! told them each time.
+//! Values of statements with their types: a statement that the server does not keep needs them each time.
 
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;

@@ -1,5 +1,5 @@
-//! Lets a thread wait for what a connection does. One thread of its own drives all connections of a
-//! store, so callers may be threads that run tasks themselves.
+//! Lets a thread wait for a connection. A dedicated thread drives all connections of a store, so callers may
+//! be threads that run tasks themselves.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::task::coop::unconstrained;
 
 use crate::error::StoreError;
 
-/// The thread that drives connections. It ends with this value.
+/// The thread that drives connections. It ends when this is dropped.
 pub(super) struct Driver(Option<Runtime>);
 
 impl Driver {

@@ -1,4 +1,4 @@
-//! Records that exist only in stores: what else a job was enqueued with, and the changes of a batch.
+//! Records that exist only in stores: the rare parts of a payload, and the changes of a batch.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! A decoded record equals the one that was written, whichever fields it has.
+//! A decoded record equals the encoded one, whichever fields it has.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId, NodeId};

@@ -1,5 +1,5 @@
-//! Copies a file of SQLite as it is at one moment, while others write to it. Works for any file of this
-//! crate: it knows no table.
+//! Copies a SQLite file as of one moment, while others write to it. It knows no tables, so it works for every
+//! file of this crate.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use rusqlite::{Connection, OpenFlags};
 use super::{connect, doing, name_of, wal};
 use crate::error::StoreError;
 
-/// How many pages of 4 KiB are copied in one step. The copy is synced after each, so that the host's
-/// own syncs never wait for much of it.
+/// How many pages of 4 KiB are copied in one step. The copy is synced after each step, so that the host's own
+/// syncs never wait long for it.
 const STEP_PAGES: i32 = 128;
 
-/// What SQLite keeps beside a file while it is open.
+/// The suffixes of SQLite's files beside an open file.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// How far a copy is, in pages.
+/// The progress of a copy, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     pub pages: u64,
@@ -26,18 +26,18 @@ pub struct Copied {
 }
 
 /// Copies a store as [`copy`] does, if its log is intact.
-pub fn copy_store(from: &Path, to: &Path, told: impl FnMut(Copied)) -> Result<(), StoreError> {
+pub fn copy_store(from: &Path, to: &Path, on_step: impl FnMut(Copied)) -> Result<(), StoreError> {
     wal::check(from)?;
-    copy(from, to, told)
+    copy(from, to, on_step)
 }
 
-/// Copies the file at `from`, which must be no link, to `to`, which must not exist. The copy is one file and
-/// on disk when this returns. It holds all that was committed before the call, and no part of a later
+/// Copies the file at `from`, which must not be a link, to `to`, which must not exist. The copy is one file
+/// and on disk when this returns. It holds all that was committed before the call, and no part of a later
 /// batch.
 ///
-/// Calls `told` after each step, which may rest there. Writers of `from` go on, but its log grows until the
-/// copy is made.
-pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), StoreError> {
+/// Calls `on_step` after each step, which may pause there. Writers of `from` continue, but its log grows
+/// until the copy is done.
+pub fn copy(from: &Path, to: &Path, mut on_step: impl FnMut(Copied)) -> Result<(), StoreError> {
     let failed = |error: std::io::Error| StoreError::Broken {
         operation: "write the copy",
         message: format!("{}: {error}", to.display()),
@@ -49,7 +49,7 @@ pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), 
         for suffix in ["", BESIDE[0], BESIDE[1], BESIDE[2]] {
             let mut path = partial.as_os_str().to_owned();
             path.push(suffix);
-            // Most of them were never there.
+            // Most of them never existed.
             let _best_effort = fs::remove_file(path);
         }
     };
@@ -59,15 +59,15 @@ pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), 
     {
         return Err(StoreError::Broken {
             operation: "copy the file",
-            message: format!("{}: it is a link", from.display()),
+            message: format!("{} is a link", from.display()),
         });
     }
-    // A link that leads nowhere is there, too.
+    // A dangling link exists, too.
     if to.symlink_metadata().is_ok() {
         return Err(failed(std::io::ErrorKind::AlreadyExists.into()));
     }
     remove();
-    let copied = pages(from, &partial, &mut told).and_then(|()| {
+    let copied = pages(from, &partial, &mut on_step).and_then(|()| {
         File::open(&partial)
             .and_then(|file| file.sync_all())
             .map_err(failed)?;
@@ -88,11 +88,11 @@ pub fn copy(from: &Path, to: &Path, mut told: impl FnMut(Copied)) -> Result<(), 
     })
 }
 
-fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), StoreError> {
+fn pages(from: &Path, to: &Path, on_step: &mut impl FnMut(Copied)) -> Result<(), StoreError> {
     let failed = doing("copy the file");
     let source = connect(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    // While a transaction reads, all steps see the same moment. Without it, SQLite would begin again
-    // after each commit of another process.
+    // Within a read transaction all steps see the same moment. Without it, SQLite would start over after each
+    // commit of another process.
     let moment = source.unchecked_transaction().map_err(&failed)?;
     moment
         .query_row("SELECT COUNT(*) FROM sqlite_schema", [], |_| Ok(()))
@@ -114,7 +114,7 @@ fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), St
             let progress = backup.progress();
             let number = |pages: i32| u64::try_from(pages).unwrap_or_default();
             let total = number(progress.pagecount);
-            told(Copied {
+            on_step(Copied {
                 pages: total.saturating_sub(number(progress.remaining)),
                 pages_total: total,
             });
@@ -133,17 +133,17 @@ fn pages(from: &Path, to: &Path, told: &mut impl FnMut(Copied)) -> Result<(), St
     alone(&copy).map_err(&failed)
 }
 
-/// Lets the copy be one file, without a log beside it.
+/// Makes the copy a single file, without a log beside it.
 fn alone(copy: &Connection) -> rusqlite::Result<()> {
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
 }
 
-/// Lets only the owner read the copy: it holds params, results and logs.
+/// Makes the copy readable only by its owner: it holds params, results and logs.
 pub(super) fn private(path: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::PermissionsExt as _;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(|error| {
         StoreError::Broken {
-            operation: "let only its owner read the copy",
+            operation: "make the copy private",
             message: format!("{}: {error}", path.display()),
         }
     })

@@ -64,7 +64,7 @@ pub(super) fn next(connection: &Connection) -> Result<u64, StoreError> {
 /// Returns at most `limit` changes after the one with the number `after`.
 pub(super) fn read(connection: &Connection, after: u64, limit: u32) -> Result<Changes, StoreError> {
     let reading = doing("read changes");
-    // SQLite's numbers end here, and so do the numbers of changes.
+    // The largest number in SQLite, and thus of a change.
     let after = after.min(i64::MAX.unsigned_abs());
     // One transaction, so that all reads see the same state.
     let transaction = connection.unchecked_transaction().map_err(&reading)?;

@@ -33,7 +33,7 @@ const ORPHANS: [(&str, &str); 6] = [
     ),
     (
         "SELECT 'unique key ' || key FROM unique_keys WHERE job NOT IN (SELECT id FROM jobs)",
-        "it stands for no job",
+        "it refers to no job",
     ),
     (
         "SELECT 'job ' || seq FROM jobs WHERE state = 0 AND NOT EXISTS \
@@ -97,7 +97,7 @@ impl Findings {
         })
     }
 
-    /// Goes on after an error, so that one damage does not hide the others.
+    /// Continues after an error, so that one does not hide the others.
     fn part(
         &mut self,
         connection: &Connection,
@@ -131,7 +131,7 @@ impl Findings {
                     self.add(what()?, format!("violates the rule: {}", broken.0));
                 }
                 if let Some(column) = differing(row, &job)? {
-                    self.add(what()?, format!("its {column} is not what its record says"));
+                    self.add(what()?, format!("its {column} differs from its record"));
                 }
                 Ok(())
             },
@@ -149,7 +149,7 @@ impl Findings {
                 match decode::<Attempt>(&body, record) {
                     Err(error) => self.add(what, error.to_string()),
                     Ok(attempt) if attempt.number != number => {
-                        self.add(what, "its number is not what its record says");
+                        self.add(what, "its number differs from its record");
                     }
                     Ok(_) => {}
                 }
@@ -178,7 +178,7 @@ impl Findings {
                 let state = STATES.get(state).map_or("unknown", |state| state.as_str());
                 self.add(
                     format!("queue {queue}"),
-                    format!("its counter of {state} jobs says {counted}, there are {there}"),
+                    format!("its counter of {state} jobs is {counted}, but there are {there}"),
                 );
             }
         }
@@ -204,7 +204,7 @@ pub(super) fn quick(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// Names the damaged table in an error that says that the store is damaged.
+/// Adds the damaged table to an error about a damaged store.
 pub(super) fn name(connection: &Connection, error: StoreError) -> StoreError {
     let StoreError::Damaged { message, .. } = error else {
         return error;
@@ -225,7 +225,7 @@ pub(super) fn name(connection: &Connection, error: StoreError) -> StoreError {
 
 fn tables(connection: &Connection) -> Vec<String> {
     let mut tables = Vec::new();
-    // A damaged list of tables has fewer names.
+    // A damaged list of tables may lack names.
     let _damaged = each(
         connection,
         "SELECT name FROM sqlite_schema WHERE type = 'table'",

@@ -53,7 +53,7 @@ impl Checkpointer {
                 seen.store(pages, Ordering::Relaxed);
                 Ok(())
             }))
-            .map_err(doing("take the store's checkpoints over"))?;
+            .map_err(doing("take over the store's checkpoints"))?;
         let failure = Arc::new(OnceLock::new());
         let failed = Arc::clone(&failure);
         let turn = Arc::new(Mutex::new(()));
@@ -125,7 +125,7 @@ fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: 
     }
 }
 
-/// Moves all pages and cuts the log to nothing, unless a reader or another program is busy for long.
+/// Moves all pages and truncates the log, unless a reader or another program is busy for too long.
 pub(super) fn empty_log(connection: &Connection) -> Result<(), StoreError> {
     let wait = |time| {
         let set = connection.busy_timeout(time);

@@ -1,5 +1,5 @@
-//! The rows of a store in a file, as they are moved to and from a database. A job is named by its id
-//! there and by its place here.
+//! Reads and writes the rows of a store in a file, for a copy to or from a database. There a job is named by
+//! its id, here by its number.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::{SqliteStore, backup, changes, connect, counters, doing};
 use crate::error::StoreError;
 use crate::parts::{LOGS, PARTS, Row, See, Value};
 
-/// How the rows of a part are read in their order, and how one is written.
+/// The query that reads the rows of a part in order, and the statement that writes one.
 struct Part {
     read: &'static str,
     write: &'static str,
@@ -22,7 +22,7 @@ struct Part {
 /// The first of the states of jobs that have ended.
 const _ENDED_ARE_FROM_5: () = assert!(State::Completed as u8 == 5 && State::Discarded as u8 == 7);
 
-/// Writes a job, whichever state it is in.
+/// Writes a job in any state.
 const WRITE_JOB: &str = "INSERT INTO jobs \
     (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body) VALUES \
     (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10)";
@@ -32,7 +32,7 @@ const READ_LOGS: &str = "SELECT n, job, attempt, at, level, source, CAST(message
                          FROM logs.lines ORDER BY n";
 const LOGS_FILE: &str = "logs.db";
 
-/// What stands for logs that are not there.
+/// An empty stand-in for missing logs.
 const NO_LOGS: &str = "ATTACH ':memory:' AS logs; \
     CREATE TABLE logs.lines (n, job, attempt, at, level, source, message, fields)";
 
@@ -146,7 +146,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Opens the store as a host does, which raises its version and empties its log.
+    /// Opens the store as a host does, which upgrades it and empties its log.
     pub(crate) fn open(path: &Path, fresh: NodeId) -> Result<Self, StoreError> {
         let node = SqliteStore::open(path)?.node(fresh)?;
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -206,7 +206,7 @@ impl Writer {
         SqliteStore::open(path)?.node(node)?;
         backup::private(path)?;
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // A file that is not whole is removed, so it needs no journal. It is synced when it is.
+        // An incomplete file is removed, so it needs no journal. A complete one is synced.
         let begin = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; BEGIN";
         let ready = connection.execute_batch(begin);
         ready.map_err(doing("write the copy"))?;

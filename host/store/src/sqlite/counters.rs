@@ -162,14 +162,14 @@ impl Counters {
         self.next_seq - 1
     }
 
-    /// Returns the number of the first of so many new changes.
+    /// Returns the number of the first of this many new changes.
     pub(super) fn take_changes(&mut self, count: usize) -> u64 {
         let first = self.next_change;
         self.next_change += count as u64;
         first
     }
 
-    /// Records that the newest job may be removed, so that its place is not used again.
+    /// Records that the newest job may be removed, so that its place is not reused.
     pub(super) fn note_purge(&mut self) {
         self.has_purged = true;
     }
@@ -283,7 +283,7 @@ impl Counters {
         self.paused.contains(&id)
     }
 
-    /// Returns how much there is of what is limited.
+    /// Returns how much of each limit is used.
     pub(super) fn all(&self) -> Counts {
         Counts {
             queues: self.queues.len() as u64,

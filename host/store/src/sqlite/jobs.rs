@@ -122,7 +122,7 @@ impl<'a> Transaction<'a> {
         }
         seq_of(self.connection, id)?.ok_or_else(|| StoreError::Damaged {
             what: format!("job {id}"),
-            message: "it is not there any more".to_owned(),
+            message: "it no longer exists".to_owned(),
         })
     }
 }
@@ -302,7 +302,7 @@ impl Rows for Transaction<'_> {
             .and_then(|mut statement| {
                 statement.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)))
             })
-            .map_err(doing("read what a job was enqueued with"))?;
+            .map_err(doing("read a job's unique key"))?;
         let extra = Extra::read(extra, || seq.to_string())?;
         Ok(Terms {
             unique_key,
@@ -327,7 +327,7 @@ impl Rows for Transaction<'_> {
         self.connection
             .prepare_cached("SELECT job FROM unique_keys WHERE queue = ?1 AND key = ?2")
             .and_then(|mut statement| statement.query_row(params![queue, key], job_id).optional())
-            .map_err(doing("look a unique key up"))
+            .map_err(doing("look up a unique key"))
     }
 
     fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {
@@ -367,7 +367,7 @@ impl Rows for Transaction<'_> {
             .collect();
         if *lane == Lane::Alone {
             let stored = self.stored_suspects(except, limit);
-            found.extend(stored.map_err(doing("look for suspects to claim"))?);
+            found.extend(stored.map_err(doing("find suspects to claim"))?);
         } else {
             for queue in self.counters.claimable(lane) {
                 let stored = self.stored_available(lane, queue, except, limit);
@@ -525,8 +525,8 @@ impl Transaction<'_> {
         except: &BTreeSet<Name>,
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
-        // The unary plus keeps SQLite from planning the query again for each value, as it does for
-        // partial indexes.
+        // The unary plus keeps SQLite from replanning the query for each value, as it does for partial
+        // indexes.
         let runner = match lane {
             Lane::Runner(name) => Some(name.as_str()),
             Lane::Shared | Lane::Alone => None,
@@ -558,8 +558,7 @@ impl Transaction<'_> {
         Ok(found)
     }
 
-    /// Returns the first suspects in queues that are not paused, of those whose rows are up to
-    /// date. Suspects are few.
+    /// Returns the first suspects with current rows in queues that are not paused. Suspects are few.
     fn stored_suspects(
         &self,
         except: &BTreeSet<Name>,
@@ -584,7 +583,7 @@ impl Transaction<'_> {
     }
 }
 
-/// Returns whether the handler in a column is one of these. Most of the time there are none.
+/// Returns whether the handler in a column is one of these, usually none.
 fn is_in(names: &BTreeSet<Name>, row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
     if names.is_empty() {
         return Ok(false);

@@ -1,5 +1,5 @@
 //! Lists and counts the jobs that match a filter. The narrowest filter decides which index is read; the
-//! others are checked row by row, columns first and what has to be decoded last.
+//! others are checked row by row, columns first and encoded fields last.
 
 use std::ops::ControlFlow;
 
@@ -18,11 +18,11 @@ use crate::start;
 /// How many jobs a page examines at most if few of them match the filter.
 const SCAN_JOBS_MAX: u64 = 20_000;
 
-/// From how many digits on the start of an id is looked up in the index of ids. A shorter one has too
-/// many jobs: a host gives the ids of one minute the same first eight digits.
+/// The shortest prefix of an id, in digits, that is looked up in the index of ids. A shorter one matches too
+/// many jobs: the ids of one minute share their first eight digits.
 const ID_DIGITS_MIN: usize = 8;
 
-/// An index and what it is asked for.
+/// An index and its key.
 struct Source {
     /// The queue that the filter names.
     queue: Option<i64>,
@@ -79,8 +79,8 @@ pub(super) fn count(
     Ok(count)
 }
 
-/// Calls `see` for each job of the narrowest index, with the job if it matches. Returns whether `see`
-/// has ended it.
+/// Calls `see` for each job of the narrowest index, with the job if it matches. Returns whether `see` stopped
+/// the search.
 fn examine(
     moment: &Transaction<'_>,
     filter: &JobFilter,
@@ -181,8 +181,7 @@ pub(super) fn attempts_of(connection: &Connection, seq: i64) -> Result<Vec<Attem
         .collect()
 }
 
-/// Chooses the index in which the fewest jobs have to be examined. `None` if the counters say that no
-/// job matches.
+/// Chooses the index with the fewest jobs to examine. `None` if the counters show that no job matches.
 fn narrowest(connection: &Connection, filter: &JobFilter) -> rusqlite::Result<Option<Source>> {
     let queue: Option<i64> = match &filter.queue {
         None => None,
@@ -217,7 +216,7 @@ fn narrowest(connection: &Connection, filter: &JobFilter) -> rusqlite::Result<Op
     };
     let digits = filter.id.as_deref().unwrap_or_default();
     let digits = digits.chars().filter(char::is_ascii_hexdigit).count();
-    // How many jobs a handler has is not counted.
+    // Jobs are not counted by handler.
     let index = if digits >= ID_DIGITS_MIN {
         "WHERE seq IN (SELECT seq FROM jobs WHERE id BETWEEN ?6 AND ?7)"
     } else if filter.handler.is_some() && by_state.min(by_queue) > SCAN_JOBS_MAX {

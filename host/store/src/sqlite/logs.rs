@@ -111,7 +111,7 @@ impl LogStore {
     }
 }
 
-/// Checks the pages of the logs at `path`, which may be in use, and need not be there.
+/// Checks the pages of the logs at `path`, which may be in use or missing.
 pub fn check(path: &Path) -> Option<Finding> {
     if matches!(path.try_exists(), Ok(false)) {
         return None;
@@ -121,7 +121,7 @@ pub fn check(path: &Path) -> Option<Finding> {
         message,
     };
     let checked = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|connection| {
-        // What a host reads first when it opens the file.
+        // A host reads this first when it opens the file.
         let opens = connection.query_row("PRAGMA journal_mode", [], |_| Ok(()));
         opens.map_err(doing("read the logs"))?;
         Ok(check::quick(&connection))
@@ -129,12 +129,12 @@ pub fn check(path: &Path) -> Option<Finding> {
     match checked {
         Ok(Ok(())) => None,
         Err(StoreError::Damaged { message, .. }) => Some(finding(format!(
-            "{message}; no job needs the lines of logs in it: a host that starts sets the file aside as \
-             logs.db.damaged-1 and goes on with a new one"
+            "{message}; no job needs the log lines in it: at its next start, a host sets the file aside \
+             as logs.db.damaged-1 and creates a new one"
         ))),
         Ok(Err(StoreError::Damaged { message, .. })) => Some(finding(format!(
-            "{message}; no job needs the lines of logs in it: a host that starts goes on with the file, \
-             but lines can be lost; stop the host and move the file away, and it makes a new one"
+            "{message}; no job needs the log lines in it: a host keeps using the file, but lines can be \
+             lost; stop the host and move the file away, and the next start creates a new one"
         ))),
         Err(error) | Ok(Err(error)) => Some(finding(error.to_string())),
     }

@@ -51,7 +51,7 @@ impl SqliteReader {
         decode(&body, || format!("job {seq}"))
     }
 
-    /// Returns what a job's latest attempt left, or why the job failed after it.
+    /// Returns the result of a job's latest attempt, or why the job failed after it.
     fn ending(&self, seq: i64) -> Result<Ending, StoreError> {
         let attempt = self
             .connection
@@ -97,7 +97,7 @@ impl SqliteReader {
         self.connection
             .prepare_cached("SELECT wire FROM payloads WHERE seq = ?1")
             .and_then(|mut statement| statement.query_row([seq], |row| row.get(0)))
-            .map_err(doing("read how a job came"))
+            .map_err(doing("read a job's wire"))
     }
 
     fn ran_ms(&self, seq: i64) -> Result<u64, StoreError> {

@@ -13,20 +13,20 @@ use rustix::io::Errno;
 /// How much space is reserved, in bytes.
 const RESERVE_BYTES: u64 = 64 << 20;
 
-/// How much the log of a store may need that has room inside, in bytes.
+/// How much the log of a store with room inside may need, in bytes.
 const LOG_BYTES: u64 = 16 << 20;
 
-/// What a store has already, in bytes.
+/// The space that a store has already, in bytes.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Room {
     /// The free space inside it, from removed jobs.
     pub(super) inside: u64,
-    /// The length of its log, which is written from its start again and again.
+    /// The length of its log, which is reused from its start.
     pub(super) log: u64,
 }
 
 impl Room {
-    /// Returns how much must be reserved beside it.
+    /// Returns how much to reserve beside it.
     fn lacks(self) -> u64 {
         let log = LOG_BYTES.saturating_sub(self.log);
         RESERVE_BYTES.saturating_sub(self.inside).max(log)
@@ -40,8 +40,8 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// Reserves space next to the store at `store`, if the disk has enough. `room` is what
-    /// the store has.
+    /// Reserves space next to the store at `store`, if the disk has enough. `room` is the space that the
+    /// store has already.
     pub(super) fn beside(store: &Path, room: Room) -> Self {
         let mut name = store.as_os_str().to_owned();
         name.push("-reserve");
@@ -54,7 +54,7 @@ impl Reserve {
     }
 
     /// Reserves the space if as much again stays free. Returns whether the space is reserved now. New jobs
-    /// take the room inside the store first, so with it the disk needs less.
+    /// use the room inside the store first, so the disk needs less.
     ///
     /// If the file system cannot reserve space, this returns true. A full disk then also stops
     /// accepted jobs.

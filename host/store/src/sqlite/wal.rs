@@ -1,9 +1,9 @@
-//! Reads the log of a store (`host.db-wal`) before SQLite replays it. The replay ends without a word at the
-//! first frame that is not what was written, and gives up what lies behind.
+//! Reads the log of a store (`host.db-wal`) before SQLite replays it. The replay ends silently at the first
+//! damaged frame, and loses everything after it.
 //!
 //! A power failure leaves such a frame too, but only in the last transaction: with `synchronous = FULL` a
-//! transaction is on disk before the next one is begun. So a frame with two ends of transactions behind it is
-//! damage. The format is <https://www.sqlite.org/walformat.html>.
+//! transaction is on disk before the next one begins. So a bad frame with two ends of transactions after it
+//! is damage. The format is <https://www.sqlite.org/walformat.html>.
 
 #[cfg(test)]
 mod tests;
@@ -18,35 +18,35 @@ use crate::error::StoreError;
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
-/// The first word of a log; one more if its checksums read words in big-endian order.
+/// The first word of a log, plus one if its checksums read words in big-endian order.
 const MAGIC: u32 = 0x377f_0682;
 
-/// The sizes that a page can have.
+/// The possible page sizes.
 const PAGE_BYTES: [usize; 8] = [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536];
 
-/// How many ends of transactions behind a frame show that it is not the torn end of the log.
+/// How many ends of transactions after a bad frame prove that it is not the torn end of the log.
 const ENDS_MIN: u64 = 2;
 
-/// How often a log that changes is read.
+/// How often to read a log that keeps changing.
 const LOOKS_MAX: u32 = 8;
 
 type Header = [u8; HEADER_BYTES];
 type Sum = [u32; 2];
 
-/// A damaged place in a log, with transactions behind it.
+/// A damaged place in a log, with transactions after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Break {
     header: Header,
     /// The number of the frame, from 1; 0 is the header.
     frame: u64,
-    /// How many transactions end behind it.
+    /// How many transactions end after it.
     ends: u64,
 }
 
-/// Checks the log of the store at `store`, which may be in use and may have no log.
+/// Checks the log, if any, of the store at `store`, which may be in use.
 ///
-/// A frame in front of the end of a transaction does not change any more, unless the log begins anew. So what is
-/// found twice, with the same header before and after, was not being written.
+/// A frame before the end of a transaction no longer changes, unless the log restarts. So damage that is
+/// found twice, with the same header before and after, was not a write in progress.
 pub(super) fn check(store: &Path) -> Result<(), StoreError> {
     let log = log_of(store);
     let look = || {
@@ -78,12 +78,12 @@ impl std::fmt::Display for Break {
         let ends = self.ends;
         write!(
             f,
-            " is not what was written, and {ends} transactions behind it, which were committed, would be lost"
+            " is corrupt; {ends} transactions committed after it would be lost"
         )
     }
 }
 
-/// Reads a log once. One that began anew meanwhile has nothing to lose: all of it was in the store.
+/// Reads a log once. A log that restarted meanwhile has nothing to lose: all of it was in the store.
 fn look_at(path: &Path) -> io::Result<Option<Break>> {
     let mut log = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -96,7 +96,7 @@ fn look_at(path: &Path) -> io::Result<Option<Break>> {
     Ok(found.filter(|broken| is_there && broken.header == header))
 }
 
-/// Returns the first place that is not what was written, if at least [`ENDS_MIN`] transactions end behind it.
+/// Returns the first damaged place, if at least [`ENDS_MIN`] transactions end after it.
 fn find(log: &mut impl Read) -> io::Result<Option<Break>> {
     let mut header = [0; HEADER_BYTES];
     if !fill(log, &mut header)? {
@@ -105,7 +105,7 @@ fn find(log: &mut impl Read) -> io::Result<Option<Break>> {
     if let Some(start) = Start::of(&header) {
         return walk(header, &start, log);
     }
-    // The header was on disk before the first frame was written. If that frame goes on from it, it was whole.
+    // The header was on disk before the first frame was written. If that frame continues it, it was whole.
     let mut first = Vec::new();
     let most = FRAME_HEADER_BYTES + PAGE_BYTES[PAGE_BYTES.len() - 1];
     log.take(most as u64).read_to_end(&mut first)?;
@@ -115,7 +115,7 @@ fn find(log: &mut impl Read) -> io::Result<Option<Break>> {
     }
 }
 
-/// What the frames of a log go on from.
+/// The state that a log's frames continue from.
 struct Start {
     page_bytes: usize,
     words: Words,
@@ -125,7 +125,7 @@ struct Start {
 }
 
 impl Start {
-    /// Reads a header; `None` if it is not what was written.
+    /// Reads a header. `None` if it is damaged.
     fn of(header: &Header) -> Option<Self> {
         let words = Words {
             is_big: word(header, 0) & 1 == 1,
@@ -142,7 +142,7 @@ impl Start {
         })
     }
 
-    /// Finds out what the header was that the first frame was written behind.
+    /// Reconstructs the header before the first frame.
     fn before(header: &Header, first: &[u8]) -> Option<Self> {
         PAGE_BYTES.into_iter().find_map(|page_bytes| {
             let frame = first.get(..FRAME_HEADER_BYTES + page_bytes)?;
@@ -167,20 +167,21 @@ impl Start {
 fn walk(header: Header, start: &Start, log: &mut impl Read) -> io::Result<Option<Break>> {
     let mut frame = vec![0; FRAME_HEADER_BYTES + start.page_bytes];
     let mut broken = (!start.is_whole).then_some(0);
-    // What the frame before says that the sum is, and what it is. Behind the first bad frame, a frame is good
-    // if it goes on from one of them.
+    // The checksum that the previous frame states, and the computed one. After the first bad frame, a frame
+    // is good if it continues either.
     let mut before = [start.sum; 2];
     let (mut number, mut ends) = (0, 0);
     while fill(log, &mut frame)? {
         number += 1;
-        let said = stored(&frame, 16);
+        let stored_sum = stored(&frame, 16);
         let mut is_good = false;
-        let mut sum = said;
+        let mut sum = stored_sum;
         if salts(&frame, 8) == start.salts {
-            let [by_said, by_content] = before;
-            sum = start.words.of_frame(by_said, &frame);
-            is_good = sum == said
-                || by_said != by_content && start.words.of_frame(by_content, &frame) == said;
+            let [by_stored, by_content] = before;
+            sum = start.words.of_frame(by_stored, &frame);
+            is_good = sum == stored_sum
+                || by_stored != by_content
+                    && start.words.of_frame(by_content, &frame) == stored_sum;
             is_good &= word(&frame, 0) != 0;
         }
         match broken {
@@ -188,7 +189,7 @@ fn walk(header: Header, start: &Start, log: &mut impl Read) -> io::Result<Option
             Some(_) if is_good && word(&frame, 4) != 0 => ends += 1,
             _ => {}
         }
-        before = [said, sum];
+        before = [stored_sum, sum];
     }
     Ok(broken.filter(|_| ends >= ENDS_MIN).map(|frame| Break {
         header,
@@ -197,7 +198,7 @@ fn walk(header: Header, start: &Start, log: &mut impl Read) -> io::Result<Option
     }))
 }
 
-/// In which order the bytes of a word are added.
+/// The byte order of a word in checksums.
 #[derive(Clone, Copy)]
 struct Words {
     is_big: bool,
@@ -219,7 +220,7 @@ impl Words {
         sum
     }
 
-    /// Adds what the checksum of a frame is about: its first two words and its page.
+    /// Adds the checksummed part of a frame: its first two words and its page.
     fn of_frame(self, sum: Sum, frame: &[u8]) -> Sum {
         let sum = self.add(sum, &frame[..8]);
         self.add(sum, &frame[FRAME_HEADER_BYTES..])
@@ -238,7 +239,7 @@ fn salts(bytes: &[u8], at: usize) -> [u8; 8] {
     bytes[at..at + 8].try_into().unwrap_or_default()
 }
 
-/// Fills the buffer; returns whether there was so much.
+/// Fills the buffer. Returns whether there was enough data.
 fn fill(log: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match log.read_exact(buffer) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

@@ -95,11 +95,7 @@ fn a_unique_key_holds_as_long_as_its_scope_says() {
         ask(store, NOW, complete(4, 2, returned())).unwrap();
         ask(store, NOW, retry(1)).unwrap();
         let stands = enqueue(store, vec![keyed(5, UniqueScope::Active, "[]")]);
-        assert_eq!(
-            stands[0].id,
-            id(1),
-            "the job that runs again has its key again"
-        );
+        assert_eq!(stands[0].id, id(1), "the retried job has its key back");
         claimed(store, NOW, claim([3], false));
         ask(store, NOW, complete(1, 3, returned())).unwrap();
         let late = Command::Enqueue(vec![keyed(6, within, "[]")]);

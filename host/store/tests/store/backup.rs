@@ -1,4 +1,4 @@
-//! A copy of a store is what was committed at one moment, whoever writes meanwhile.
+//! A copy of a store is what was committed at one moment, whatever is written meanwhile.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::jobs::{NOW, ask, enqueue, id, job, read, revision};
 
-/// How many jobs one batch of the load has.
+/// How many jobs a batch of the load has.
 const BATCH_JOBS: u128 = 50;
 
 fn jobs_in(path: &Path) -> u64 {
@@ -25,12 +25,12 @@ fn a_copy_is_the_store_in_one_file() {
     let mut store = SqliteStore::open(&path).unwrap();
     enqueue(&mut store, (1..=9).map(job).collect());
     ask(&mut store, NOW, revision("basics", &["noop"], 7)).unwrap();
-    let mut told = Vec::new();
-    backup::copy(&path, &copy, |copied| told.push(copied)).unwrap();
-    let last = told.last().unwrap();
+    let mut steps = Vec::new();
+    backup::copy(&path, &copy, |copied| steps.push(copied)).unwrap();
+    let last = steps.last().unwrap();
     assert!(
         last.pages > 10 && last.pages == last.pages_total,
-        "{told:?}"
+        "{steps:?}"
     );
     assert_eq!(check(&copy), []);
     let whole = read(&*store.reader().unwrap());
@@ -68,7 +68,7 @@ fn a_copy_made_under_load_is_of_one_moment() {
             backup::copy(&path, &copy, |_| {}).unwrap();
             let jobs = jobs_in(&copy);
             assert!(jobs >= before, "{jobs} of the {before} that were committed");
-            assert_eq!(u128::from(jobs) % BATCH_JOBS, 0, "no batch is in half");
+            assert_eq!(u128::from(jobs) % BATCH_JOBS, 0, "no batch is partial");
             assert_eq!(check(&copy), []);
             let newest = open_reader(&copy)
                 .unwrap()

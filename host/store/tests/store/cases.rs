@@ -44,7 +44,7 @@ fn a_job_is_enqueued_claimed_and_completed_in_single_batches() {
         let Ok(Reply::Claimed(jobs)) = &first.replies[1] else {
             panic!("{first:?}")
         };
-        assert_eq!(jobs.len(), 1, "the job of the same batch, and only it");
+        assert_eq!(jobs.len(), 1, "only the job of the same batch");
         assert_eq!(jobs[0].payload, job(1).payload);
         assert_eq!(first.available, 0);
         ask(store, NOW.plus_ms(7), complete(1, 1, returned())).unwrap();
@@ -112,7 +112,7 @@ fn dependents_wait_for_all_and_fall_with_one() {
         assert_eq!(
             state(store, 5),
             State::Available,
-            "what has completed is not waited for"
+            "nothing waits for a completed job"
         );
         let cancel = Command::Cancel {
             job: id(3),
@@ -518,7 +518,7 @@ fn components_have_revisions_and_owners() {
             Some(vec![3; 10])
         );
         let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
-        assert_eq!(again, (3, false), "its numbers go on");
+        assert_eq!(again, (3, false), "its numbers continue");
         ask(store, NOW, remove()).unwrap();
         let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
         assert_eq!(again, (4, false));

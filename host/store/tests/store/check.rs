@@ -1,4 +1,4 @@
-//! A store is looked over: nothing is found in a good one, and each damage by its name.
+//! The check finds nothing in an intact store, and names each damage.
 
 use host_core::command::Command;
 use host_store::sqlite::SqliteStore;
@@ -60,17 +60,17 @@ fn each_damage_is_named() {
         (
             "UPDATE jobs SET state = 2 WHERE seq = 1",
             "job 1",
-            "its state is not",
+            "its state differs",
         ),
         (
             "UPDATE jobs SET wakeup_at = 5 WHERE seq = 4",
             "job 4",
-            "its wakeup is not",
+            "its wakeup differs",
         ),
         (
             "UPDATE jobs SET runner = 'python' WHERE seq = 4",
             "job 4",
-            "its runner is not",
+            "its runner differs",
         ),
         (
             "UPDATE jobs SET body = x'02ff' WHERE seq = 2",
@@ -80,12 +80,12 @@ fn each_damage_is_named() {
         (
             "UPDATE jobs SET body = (SELECT body FROM jobs WHERE seq = 4) WHERE seq = 3",
             "job 3",
-            "its id is not",
+            "its id differs",
         ),
         (
             "UPDATE counters SET jobs = 7 WHERE state = 3",
             "queue default",
-            "running jobs says 7, there are 1",
+            "running jobs is 7, but there are 1",
         ),
         (
             "DELETE FROM payloads WHERE seq = 3",
@@ -100,7 +100,7 @@ fn each_damage_is_named() {
         (
             "DELETE FROM jobs WHERE seq = 6",
             "unique key k",
-            "stands for no job",
+            "refers to no job",
         ),
         ("DELETE FROM dependencies", "job 5", "have all completed"),
         (
@@ -183,7 +183,7 @@ fn a_damaged_page_is_found_and_its_table_is_named() {
     }
 }
 
-/// A host that was killed leaves its log beside the file.
+/// A killed host leaves its log beside the file.
 #[test]
 fn a_store_that_was_not_closed_is_checked_when_it_is_opened() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! How much one claim hands out.
+//! How many jobs one claim returns.
 
 use host_core::command::{Command, NewJob, Reply};
 use host_core::job::Lane;
@@ -62,7 +62,7 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
             ];
             lanes.map(|(lane, n)| except(claim_in(&lane, n..n + 3)))
         };
-        // With the batch that brings them, and later.
+        // In the batch that adds them, and later.
         let mut batch = vec![Command::Enqueue(jobs(1))];
         batch.extend(claims(1));
         let with_them = commit(store, NOW, batch).replies;

@@ -1,4 +1,4 @@
-//! How many revisions of a component are kept, and what a deploy says of handlers that are gone.
+//! How many revisions of a component are kept, and what a deploy reports about removed handlers.
 
 use host_core::command::{Command, RemovedHandler, Reply};
 use host_core::handler::Digest;

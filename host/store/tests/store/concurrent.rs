@@ -1,5 +1,5 @@
-//! Several writers on one database at once: in the order of their commits, each batch has the answers and the
-//! changes that the model gives.
+//! Several writers on one database at once: in the order of commits, each batch has the answers and changes
+//! of the model.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,10 @@ use crate::jobs::{
 use crate::postgres::{TESTED, target};
 use crate::server::Schema;
 
-/// How many jobs there are at first, which all writers name.
+/// How many jobs there are at first, shared by all writers.
 const JOBS: u128 = 8;
 
-/// What a writer does; numbers are taken modulo what there is.
+/// A step of a writer; numbers are modulo what exists.
 #[derive(Clone, Debug)]
 enum Step {
     Enqueue { key: u8, depends: u8 },
@@ -64,7 +64,7 @@ fn plans() -> impl Strategy<Value = Vec<Vec<Vec<Step>>>> {
     proptest::collection::vec(batches, 2..4)
 }
 
-/// A job that a runner of its own alone can claim, so that a claim names it.
+/// A job for a runner of its own, so that a claim can name it.
 fn own(n: u128) -> NewJob {
     let mut new = job(n);
     new.runner = Some(pool(n).parse().unwrap());
@@ -76,7 +76,7 @@ fn pool(n: u128) -> String {
     format!("pool-{n}")
 }
 
-/// A writer, and what it has made so far.
+/// A writer and what it has created so far.
 struct Writer {
     number: u128,
     jobs: u128,
@@ -170,8 +170,8 @@ impl Writer {
     }
 }
 
-/// Commits the batches of a writer. Each begins with a new job, so that its changes show where it stands in
-/// the order of the commits.
+/// Commits the batches of a writer. Each begins with a new job, so that its changes show its place in the
+/// order of commits.
 fn write(schema: &Schema, number: u128, plan: &[Vec<Step>], done: &Mutex<Done>) {
     let mut writer = Writer {
         number,
@@ -187,22 +187,24 @@ fn write(schema: &Schema, number: u128, plan: &[Vec<Step>], done: &Mutex<Done>) 
         let before = done
             .lock()
             .insert(committed.first_change, (commands, committed));
-        assert!(before.is_none(), "two batches have one place in the order");
+        assert!(
+            before.is_none(),
+            "two batches have the same place in the order"
+        );
     }
 }
 
 type Replied = Result<Reply, Rejection>;
 
-/// Batches and what was answered, by their first change.
+/// Batches and their answers, by their first change.
 type Done = BTreeMap<u64, (Vec<Command>, Committed)>;
 
-/// A claim may find nothing because another writer has locked the job: the model is not asked then.
+/// A claim may find nothing because another writer has locked the job; the model then skips it.
 fn found_nothing(reply: &Replied) -> bool {
     matches!(reply, Ok(Reply::Claimed(jobs)) if jobs.is_empty())
 }
 
-/// What is due next is known of rows that were committed when the batch asked. Who commits later knows of its
-/// own.
+/// The next wakeup considers rows that were committed when the batch asked. A later commit considers its own.
 fn timeless(mut replies: Vec<Replied>) -> Vec<Replied> {
     for reply in &mut replies {
         if let Ok(Reply::Ticked { next_wakeup, .. }) = reply {

@@ -1,4 +1,4 @@
-//! A store that is moved to a database and back is the same each time, and goes on where it stopped.
+//! A store that is moved to a database and back stays the same, and continues where it stopped.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use crate::jobs::{
 use crate::postgres::TESTED;
 use crate::server::Schema;
 
-/// A host that has another id than the one whose store is moved.
+/// A host with another id than the one whose store is moved.
 const OTHER: host_core::id::NodeId = host_core::id::NodeId(uuid::Uuid::from_u128(77));
 
 /// Makes a store with a job in each state, jobs of runners, and a component that was removed.
@@ -79,17 +79,17 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     let (folder, schema) = (TempDir::new().unwrap(), Schema::new());
     let path = original(folder.path());
     let target = Target::parse(&schema.url(), None).unwrap();
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let moved = to_postgres(&path, &target, true, OTHER, &mut |it: Progress| {
-        told.push(it);
+        reports.push(it);
     });
     let moved = moved.unwrap();
     assert_eq!((moved.jobs, moved.components), (9, 2));
     assert_eq!(
-        (told[0].step, told[0].rows_total),
+        (reports[0].step, reports[0].rows_total),
         (Step::Copying, moved.rows)
     );
-    assert_eq!(told.last().unwrap().step, Step::Verifying);
+    assert_eq!(reports.last().unwrap().step, Step::Verifying);
     assert_eq!(check_database(&target).unwrap(), Some(vec![]));
     let mut logs = PostgresLogs::open(&target, 1 << 20).unwrap();
     logs.append(vec![line("three")]).unwrap();
@@ -127,7 +127,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     assert_eq!(order.last(), Some(&id(31)), "it was accepted last");
     let lease = 40 + order.iter().position(|it| *it == id(4)).unwrap() as u128;
     let done = commit(&mut store, NOW, vec![complete(4, lease, returned())]);
-    assert!(done.first_change > changes.next, "numbers go on");
+    assert!(done.first_change > changes.next, "numbers continue");
     assert_eq!(
         store.reader().unwrap().state(id(5)).unwrap(),
         Some(State::Available),
@@ -137,7 +137,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     let Reply::Deployed { revision, .. } = again else {
         panic!("{again:?}")
     };
-    assert_eq!(revision.revision, 2, "numbers of revisions go on");
+    assert_eq!(revision.revision, 2, "revision numbers continue");
     drop(store);
     assert_eq!(check_database(&target).unwrap(), Some(vec![]));
 }

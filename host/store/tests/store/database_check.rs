@@ -1,4 +1,4 @@
-//! A store in a database is looked over: nothing is found in a good one, and each damage by its name.
+//! The check finds nothing in an intact store in a database, and names each damage.
 
 use host_core::command::Command;
 use host_core::job::UniqueScope;
@@ -73,7 +73,7 @@ fn a_database_of_a_later_host_is_refused() {
     for refusal in refusals {
         let refusal = refusal.unwrap_err().to_string();
         assert!(refusal.contains("version 1000"), "{refusal}");
-        assert!(refusal.ends_with("or use another database"), "{refusal}");
+        assert!(refusal.ends_with("or another database"), "{refusal}");
     }
 }
 
@@ -84,17 +84,17 @@ fn each_damage_of_a_database_is_named() {
         (
             "UPDATE host_live SET state = 2 WHERE seq = 3",
             named(3),
-            "its state is not",
+            "its state differs",
         ),
         (
             "UPDATE host_live SET wakeup_at = 5 WHERE seq = 4",
             named(4),
-            "its wakeup is not",
+            "its wakeup differs",
         ),
         (
             "UPDATE host_live SET runner = 'x' WHERE seq = 4",
             named(4),
-            "its runner is not",
+            "its runner differs",
         ),
         (
             "UPDATE host_live SET body = '\\x02ff' WHERE seq = 3",
@@ -109,7 +109,7 @@ fn each_damage_of_a_database_is_named() {
         (
             "UPDATE host_counts SET jobs = 7 WHERE state = 3",
             "queue default".to_owned(),
-            "running jobs says 7, there are 1",
+            "running jobs is 7, but there are 1",
         ),
         ("DELETE FROM host_payloads", named(3), "params are missing"),
         (
@@ -120,7 +120,7 @@ fn each_damage_of_a_database_is_named() {
         (
             "UPDATE host_unique_keys SET job = NULL",
             "a unique key of queue other".to_owned(),
-            "stands for no job",
+            "refers to no job",
         ),
         (
             "DELETE FROM host_dependencies",
@@ -140,7 +140,7 @@ fn each_damage_of_a_database_is_named() {
         (
             "DELETE FROM host_queues",
             "queue default".to_owned(),
-            "is not known",
+            "is not registered",
         ),
     ] {
         let (schema, target) = store();

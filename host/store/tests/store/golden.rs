@@ -1,6 +1,6 @@
-//! A store of each layout, as the host of that time wrote it, opens and goes on. The dumps in `golden/` are
-//! what `story` makes. `UPDATE_GOLDENS=1` writes that of the current version; the dump of an earlier version
-//! never changes.
+//! A store of each version, as the host of that version wrote it, opens and works. `story` makes the dumps in
+//! `golden/`. `UPDATE_GOLDENS=1` writes the dump of the current version; that of an earlier version never
+//! changes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -108,7 +108,7 @@ fn version(connection: &Connection) -> i64 {
     version.unwrap()
 }
 
-/// Writes a file of SQLite as the statements that make it.
+/// Dumps a SQLite file as the statements that create it.
 fn dump(path: &Path) -> String {
     let connection = Connection::open(path).unwrap();
     let mut text = String::new();
@@ -158,7 +158,7 @@ fn values(connection: &Connection, table: &str, text: &mut String) {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "goldens are written when a variable asks for it"
+    reason = "a variable asks for the golden to be written"
 )]
 fn the_current_layout_has_its_golden() {
     let dir = TempDir::new().unwrap();
@@ -176,8 +176,8 @@ fn the_current_layout_has_its_golden() {
     assert_eq!(
         without_manifests(&kept),
         without_manifests(&made),
-        "the layout or its records differ from the golden. Has version {current} been released? Then \
-         raise it and keep the golden. If not, write it with {UPDATE}=1"
+        "the layout or its records differ from the golden. If version {current} has been released, raise \
+         the version and keep the golden. Otherwise rewrite it with {UPDATE}=1"
     );
     let all: BTreeSet<_> = (1..=current).collect();
     assert_eq!(versions(), all, "each version has a golden");
@@ -199,7 +199,7 @@ fn a_store_of_each_layout_opens_and_goes_on() {
             .unwrap()
             .execute_batch(&text)
             .unwrap();
-        assert_eq!(check(&path), [], "version {version}, as it is");
+        assert_eq!(check(&path), [], "version {version}, unchanged");
         let before = read(&*open_reader(&path).unwrap());
 
         let mut store = SqliteStore::open(&path).unwrap();

@@ -1,5 +1,5 @@
-//! Random batches of commands with restarts between them: each engine answers and keeps what the model
-//! does.
+//! Random batches of commands with restarts between them: each engine answers and keeps the same as the
+//! model.
 
 use host_core::command::Command;
 use host_core::id::NodeId;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
 use crate::server::Schema;
 
-/// One step; numbers are taken modulo what there is.
+/// One step; numbers are modulo what exists.
 #[derive(Clone, Debug)]
 enum Step {
     Enqueue {
@@ -67,7 +67,7 @@ enum Step {
     },
 }
 
-/// What the holder of a lease says, or is said of it.
+/// A message from or about the holder of a lease.
 #[derive(Clone, Copy, Debug)]
 enum Message {
     Ack,
@@ -120,7 +120,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a history has made so far, so that steps can name it.
+/// What a history has created so far, so that steps can name it.
 #[derive(Default)]
 struct History {
     jobs: u128,

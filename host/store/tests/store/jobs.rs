@@ -1,4 +1,4 @@
-//! What the tests enqueue and claim with, and one way to look at all that a store holds.
+//! Helpers to enqueue and claim, and a view of everything that a store holds.
 
 use std::collections::BTreeSet;
 
@@ -186,7 +186,7 @@ pub(crate) fn claimed(store: &mut dyn Store, now: Time, command: Command) -> Vec
     }
 }
 
-/// All that a reader can see.
+/// Everything that a reader can see.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Everything {
     pub(crate) jobs: Vec<(JobDetail, Vec<Attempt>)>,

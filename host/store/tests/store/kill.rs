@@ -1,4 +1,4 @@
-//! A real process is killed again and again while it commits: what it had told is kept.
+//! A real process is killed again and again while it commits: everything it acknowledged is kept.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -18,19 +18,19 @@ use crate::jobs::{
 const ROUNDS: u32 = 20;
 const STORE: &str = "HOST_STORE_TEST_KILL";
 
-/// Opens the store that the parent has named; `None` if there is no parent.
+/// Opens the store that the parent names. `None` without a parent.
 #[expect(
     clippy::disallowed_methods,
-    reason = "how the parent tells the child what to do"
+    reason = "how the parent configures the child"
 )]
 fn named_by_the_parent() -> Option<SqliteStore> {
     let path = std::env::var_os(STORE)?;
     Some(SqliteStore::open(path.as_ref()).unwrap())
 }
 
-/// The child: enqueues, claims and completes, and tells each job once its end is committed.
+/// The child: enqueues, claims and completes, and prints each job once its end is committed.
 ///
-/// It is a test like any other to the harness and does nothing when it is run as one.
+/// The harness sees a normal test, which does nothing without a parent.
 #[test]
 fn child_that_is_killed() {
     let Some(mut store) = named_by_the_parent() else {
@@ -53,7 +53,7 @@ fn child_that_is_killed() {
     }
 }
 
-/// Starts this program again as the child that is the test of this name.
+/// Starts this program again as the child of this name.
 fn start(child: &str, store: &Path) -> Child {
     Process::new(std::env::current_exe().unwrap())
         .args([child, "--exact", "--nocapture"])
@@ -68,11 +68,11 @@ fn start(child: &str, store: &Path) -> Child {
 fn what_was_told_before_a_kill_is_kept() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.db");
-    let mut told: Vec<(String, u128)> = Vec::new();
+    let mut acknowledged: Vec<(String, u128)> = Vec::new();
     for round in 0..ROUNDS {
         let mut child = start("kill::child_that_is_killed", &path);
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // It is killed after a different number of acknowledgements each time, wherever it then is.
+        // The child is killed after a different number of acknowledgements each time.
         let mut left = 3 + round * 7 % 23;
         for line in lines {
             let line = line.unwrap();
@@ -81,7 +81,7 @@ fn what_was_told_before_a_kill_is_kept() {
                 continue;
             };
             if what == "enqueued" || what == "completed" {
-                told.push((what.to_owned(), n));
+                acknowledged.push((what.to_owned(), n));
                 left -= 1;
             }
             if left == 0 {
@@ -92,14 +92,14 @@ fn what_was_told_before_a_kill_is_kept() {
         child.wait().unwrap();
     }
     assert!(
-        told.len() > ROUNDS as usize * 3,
-        "the child has worked: {}",
-        told.len()
+        acknowledged.len() > ROUNDS as usize * 3,
+        "the child did too little: {}",
+        acknowledged.len()
     );
     let store = SqliteStore::open(&path).unwrap();
     let reader = host_store::store::Store::reader(&store).unwrap();
     read(&*reader);
-    for (what, n) in told {
+    for (what, n) in acknowledged {
         let state = reader.state(id(n)).unwrap();
         match what.as_str() {
             "enqueued" => assert!(state.is_some(), "job {n} was acknowledged and is lost"),
@@ -108,10 +108,10 @@ fn what_was_told_before_a_kill_is_kept() {
     }
 }
 
-/// The child: leases job 1 by TTL and job 2 by connection, tells it once that is committed, and goes
-/// on committing.
+/// The child: leases job 1 by TTL and job 2 by connection, prints that once it is committed, and keeps
+/// committing.
 ///
-/// It is a test like any other to the harness and does nothing when it is run as one.
+/// The harness sees a normal test, which does nothing without a parent.
 #[test]
 fn child_that_leases() {
     let Some(mut store) = named_by_the_parent() else {
@@ -144,8 +144,8 @@ fn a_lease_by_ttl_survives_a_kill() {
     let path = folder.path().join("host.db");
     let mut child = start("kill::child_that_leases", &path);
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut told = lines.filter(|line| line.as_ref().unwrap().starts_with("leased"));
-    assert!(told.nth(4).is_some());
+    let mut acknowledged = lines.filter(|line| line.as_ref().unwrap().starts_with("leased"));
+    assert!(acknowledged.nth(4).is_some());
     child.kill().unwrap();
     child.wait().unwrap();
 
@@ -165,9 +165,9 @@ fn a_lease_by_ttl_survives_a_kill() {
         job: id(1),
         fence: Fence::Lease(lease(1)),
     };
-    for said in [heartbeat, complete(1, 1, returned())] {
+    for message in [heartbeat, complete(1, 1, returned())] {
         let later = NOW.plus_ms(20_000);
-        let committed = commit(&mut store, later, vec![said]);
+        let committed = commit(&mut store, later, vec![message]);
         assert!(matches!(committed.replies[..], [Ok(Reply::Moved(_))]));
     }
     assert_eq!(reader.state(id(1)).unwrap(), Some(State::Completed));

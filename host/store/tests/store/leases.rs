@@ -1,4 +1,4 @@
-//! Leases by TTL on every engine: what a remote worker may say when, and what time does.
+//! Leases by TTL on every engine: which messages of a remote worker are accepted when, and what expires.
 
 mod remote;
 mod renewals;
@@ -42,7 +42,7 @@ fn ack_window() -> Policy {
     }
 }
 
-/// A claim of `node` for a remote worker, with lease `n` for the job that comes first.
+/// A claim of `node` for a remote worker, with lease `n` for the first job.
 fn claim_by_ttl(node: NodeId, leases: impl IntoIterator<Item = u128>) -> Command {
     let mut command = claim_in(&Lane::Shared, leases);
     let Command::Claim {

@@ -1,4 +1,4 @@
-//! What an engine refuses because there is too much of it already.
+//! Commands that an engine refuses because a limit is reached.
 
 use host_core::capacity::Capacity;
 use host_core::command::Command;

@@ -122,7 +122,7 @@ fn the_oldest_lines_make_room() {
         let reader = logs.reader().unwrap();
         assert!(reader.page(id(0), None, 1).unwrap().items.is_empty());
         assert_eq!(reader.page(id(29), None, 1).unwrap().items.len(), 1);
-        // What is forgotten makes room too.
+        // Removed lines make room, too.
         logs.forget(&(0..29).map(id).collect::<Vec<_>>()).unwrap();
         logs.append(vec![entry(30, &text)]).unwrap();
         assert_eq!(reader.page(id(29), None, 1_000).unwrap().items.len(), 1_000);

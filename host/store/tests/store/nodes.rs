@@ -1,4 +1,4 @@
-//! Hosts that share a database: how they see each other, and how one takes the place of a dead one.
+//! Hosts that share a database: how they see each other, and how one takes over from a dead one.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn enter(schema: &Schema, node: NodeId) -> (PostgresStore, Beats) {
     (store, beats)
 }
 
-/// Returns how `node` looks to another.
+/// Returns how another node sees `node`.
 fn seen(by: &mut Beats, node: NodeId) -> Seen {
     let roll = beat(by).unwrap();
     roll.nodes.into_iter().find(|seen| seen.id == node).unwrap()
@@ -44,7 +44,7 @@ fn dead(seen: &Seen) -> Command {
     })
 }
 
-/// Lets a node take over. Returns how many jobs it took back.
+/// Makes a node take over. Returns how many jobs it took back.
 fn take(store: &mut PostgresStore, dead: Command) -> u32 {
     match ask(store, NOW, dead).unwrap() {
         Reply::Ticked { jobs, .. } => jobs,
@@ -62,7 +62,7 @@ fn a_dead_node_is_fenced_and_what_it_had_is_taken_once() {
     let before = seen(&mut beats, CLAIMS);
     assert_eq!((before.life, before.is_fresh), (Life::Lives, true));
 
-    // It lives after all: it has said so since.
+    // It is alive after all: it has sent a heartbeat since.
     beat(&mut its_beats).unwrap();
     assert_eq!(take(&mut second, dead(&before)), 0);
     enqueue(&mut first, vec![job(2)]);
@@ -84,7 +84,7 @@ fn a_dead_node_is_fenced_and_what_it_had_is_taken_once() {
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
     drop(first);
 
-    // It comes back as itself.
+    // It comes back with its own id.
     let (mut again, mut its_beats) = enter(&schema, CLAIMS);
     beat(&mut its_beats).unwrap();
     assert_eq!(claimed(&mut again, NOW, claim([3, 4], false)).len(), 2);
@@ -132,19 +132,19 @@ fn of_a_node_that_was_taken_the_name_and_its_runners_are_kept() {
     assert_eq!((known().life, known().info), (Life::Left, Some(info)));
     take(&mut second, dead(&seen(&mut beats, CLAIMS)));
     assert_eq!((known().life, known().info), (Life::Taken, Some(named())));
-    // Also of one that came back and ended before it said anything.
+    // Also for one that came back and ended before its first heartbeat.
     drop(enter(&schema, CLAIMS));
     assert_eq!(known().info, None);
     take(&mut second, dead(&seen(&mut beats, CLAIMS)));
     assert_eq!((known().life, known().info), (Life::Taken, Some(named())));
 }
 
-/// Says that a node lives, and nothing else.
+/// Sends a heartbeat and nothing else.
 fn beat(beats: &mut Beats) -> Result<ClusterView, StoreError> {
     beats.beat(0, &NodeInfo::default(), &Arc::default())
 }
 
-/// Lets all nodes but `except` look as if they had gone some hours ago, and nobody had looked since.
+/// Makes all nodes but `except` look as if they had left some hours ago, unnoticed.
 fn age(schema: &Schema, hours: u32, except: NodeId) {
     schema.run(&format!(
         "UPDATE host_beats SET life = 2, seen_at = now() - interval '{hours} h' \
@@ -175,7 +175,7 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
     its_beats.beat(0, &info, &components).unwrap();
     components = Arc::new([component("a", 1), component("b", 2)].into());
     its_beats.beat(0, &info, &components).unwrap();
-    // It says no more, and nothing is forgotten.
+    // It reports nothing new, and nothing is forgotten.
     its_beats.beat(0, &info, &components).unwrap();
     beat(&mut beats).unwrap();
     let ids: Vec<_> = known().iter().map(|node| node.id).collect();
@@ -185,7 +185,7 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
     assert!(known()[1].components.is_empty());
     assert_eq!(known()[0].version, env!("CARGO_PKG_VERSION"));
     assert!(known()[0].silent_ms < 10_000);
-    // A later version says more.
+    // A later version reports more.
     schema.run(
         r#"UPDATE host_node_info SET info = '{"name":"newer","more":[1]}' WHERE info LIKE '%one%'"#,
     );
@@ -208,18 +208,18 @@ fn a_node_hears_that_it_is_drained_also_after_it_has_started_again() {
         .unwrap();
     let (others, _) = second.others(None).unwrap();
     let drain = |drain| runtime.block_on(others.set_drain(CLAIMS, drain)).unwrap();
-    let hears = |beats: &mut Beats| beat(beats).unwrap().drain;
-    assert!(!hears(&mut its_beats));
+    let is_drained = |beats: &mut Beats| beat(beats).unwrap().drain;
+    assert!(!is_drained(&mut its_beats));
     drain(true);
-    assert!(hears(&mut its_beats));
-    assert!(!hears(&mut beats), "it was asked of another");
+    assert!(is_drained(&mut its_beats));
+    assert!(!is_drained(&mut beats), "another node was asked");
     drop(first);
     let (_again, mut its_beats) = enter(&schema, CLAIMS);
-    assert!(hears(&mut its_beats));
+    assert!(is_drained(&mut its_beats));
     let known = second.reader().unwrap().nodes().unwrap();
     assert_eq!([known[0].drain, known[1].drain], [true, false]);
     drain(false);
-    assert!(!hears(&mut its_beats));
+    assert!(!is_drained(&mut its_beats));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn nodes_that_have_gone_are_forgotten_and_what_they_counted_is_not() {
     age(&schema, 25, OTHER);
     beat(&mut beats).unwrap();
     assert_eq!((listed(), jobs()), (1, 3));
-    // Its old process, should it wake up, does nothing, and a new one is like any other.
+    // Its old process, if it wakes up, does nothing, and a new one works as usual.
     let refused = first.commit(NOW, vec![claim([1], false)]).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
     let refused = beat(&mut its_beats).unwrap_err();
@@ -291,30 +291,30 @@ fn nodes_tell_each_other_how_far_their_jobs_are() {
             message: message.to_owned(),
         },
     };
-    let tell = |by: &PostgresOthers, reported: &[Reported], over: &[u128]| {
+    let publish = |by: &PostgresOthers, reported: &[Reported], over: &[u128]| {
         let over: Vec<_> = over.iter().map(|n| id(*n)).collect();
         runtime.block_on(by.report(reported, &over)).unwrap();
     };
-    let hears = |by: &PostgresOthers| runtime.block_on(by.reported()).unwrap();
+    let new = |by: &PostgresOthers| runtime.block_on(by.reported()).unwrap();
     let reader = second.reader().unwrap();
-    let told = || reader.reported(&[id(1), id(2), id(3)]).unwrap();
+    let all = || reader.reported(&[id(1), id(2), id(3)]).unwrap();
 
     let (a, b) = (report(1, 1, 5, "a\0"), report(2, 1, 5, "b"));
     // The third job does not run.
-    tell(&one, &[a.clone(), b.clone(), report(3, 1, 5, "c")], &[]);
-    assert_eq!(hears(&two), [a.clone(), b.clone()]);
-    assert_eq!((hears(&two).len(), hears(&one).len()), (0, 0), "each once");
-    assert_eq!(told().len(), 3);
+    publish(&one, &[a.clone(), b.clone(), report(3, 1, 5, "c")], &[]);
+    assert_eq!(new(&two), [a.clone(), b.clone()]);
+    assert_eq!((new(&two).len(), new(&one).len()), (0, 0), "each once");
+    assert_eq!(all().len(), 3);
     let later = report(2, 1, 7, "later");
-    tell(&one, std::slice::from_ref(&later), &[1, 3]);
-    assert_eq!(hears(&two), std::slice::from_ref(&later));
-    assert_eq!(told(), std::slice::from_ref(&later));
-    // What the other says of it earlier does not count, and it takes away nothing.
-    tell(&two, &[report(2, 1, 6, "earlier")], &[2]);
-    assert_eq!((hears(&one), told()), (vec![], vec![later]));
+    publish(&one, std::slice::from_ref(&later), &[1, 3]);
+    assert_eq!(new(&two), std::slice::from_ref(&later));
+    assert_eq!(all(), std::slice::from_ref(&later));
+    // An earlier report of the other node does not count, and it deletes nothing.
+    publish(&two, &[report(2, 1, 6, "earlier")], &[2]);
+    assert_eq!((new(&one), all()), (vec![], vec![later]));
     let next = report(2, 2, 6, "next");
-    tell(&two, std::slice::from_ref(&next), &[]);
-    assert_eq!((hears(&one), told()), (vec![next.clone()], vec![next]));
+    publish(&two, std::slice::from_ref(&next), &[]);
+    assert_eq!((new(&one), all()), (vec![next.clone()], vec![next]));
     drop(second);
     let (_again, _beats) = enter(&schema, OTHER);
     assert_eq!(first.reader().unwrap().reported(&[id(2)]).unwrap(), []);

@@ -1,5 +1,5 @@
-//! What only the store on PostgreSQL does: versions of the schema, servers that may lose data, several
-//! writers, and connections that break.
+//! Tests of PostgreSQL alone: versions of the schema, servers that may lose data, several writers, and
+//! connections that break.
 
 use host_core::command::Command;
 use host_core::id::NodeId;
@@ -19,10 +19,10 @@ use crate::server::Schema;
 /// The server of the tests may lose data.
 pub(crate) const TESTED: Options = Options { allow_unsafe: true };
 
-/// How often a test looks whether the server has counted what was done.
+/// How often a test polls the server's statistics.
 const LOOKS_MAX: u32 = 1_000;
 
-/// Runs a case of every engine on PostgreSQL, unless only SQLite is tested.
+/// Runs a case of the suite on PostgreSQL, unless only SQLite is tested.
 #[expect(
     clippy::disallowed_methods,
     reason = "a quick run of the tests starts no database"
@@ -68,10 +68,10 @@ fn a_refused_connection_names_the_database_and_what_to_do_and_no_user() {
             "/absent (from KEY): database \"absent\" does not exist (3D000)",
             "`createdb absent`",
         ),
-        (socket, "%2Fnone", "is the server up"),
+        (socket, "%2Fnone", "check that the server is running"),
         (
             good.replace("//postgres@", "//somebody@"),
-            "/postgres (from KEY): the server does not let the user in (28000)",
+            "/postgres (from KEY): the server refused the user (28000)",
             "pg_hba.conf",
         ),
     ] {
@@ -108,7 +108,7 @@ fn a_later_schema_is_refused_by_name() {
     );
 }
 
-/// Whatever the connection does, a batch lands once and its answer is the one of a good connection.
+/// Whatever the connection does, a batch is committed once, with the answer of a healthy connection.
 #[test]
 fn a_batch_whose_connection_breaks_lands_once() {
     for at in [Break::AtBegin, Break::BeforeCommit, Break::AfterCommit] {
@@ -133,7 +133,7 @@ fn a_batch_whose_connection_breaks_lands_once() {
     }
 }
 
-/// Batches find jobs by an index, whatever the planner thought of the table when it was empty.
+/// Batches find jobs by an index, even with a plan from when the table was empty.
 #[test]
 fn no_batch_reads_all_live_jobs() {
     const JOBS: u128 = 40;
@@ -144,7 +144,7 @@ fn no_batch_reads_all_live_jobs() {
         assert_eq!(claimed(&mut store, NOW, claim([n], false)).len(), 1);
         commit(&mut store, NOW, vec![complete(n, n, returned())]);
     }
-    // The server counts what a connection did once that has ended.
+    // The server counts a connection's work when it ends.
     drop(store);
     let counted = |condition: &str| {
         let sql = format!(
@@ -173,8 +173,7 @@ fn an_earlier_process_of_a_host_writes_no_more() {
 const SHARED_JOBS: u128 = 300;
 const SLOTS: u128 = 7;
 
-/// Writers claim and complete at once: each job has one attempt, and all changes have numbers of their
-/// own without a gap.
+/// Concurrent claims and completions: each job has one attempt, and changes have unique numbers without gaps.
 #[test]
 fn several_writers_share_jobs_without_running_any_twice() {
     let schema = Schema::new();
@@ -230,7 +229,7 @@ fn completed(job: &Lifecycle) -> Command {
     )
 }
 
-/// Writers that want the same new key take turns, and those that wait for each other try again.
+/// Writers that want the same new key take turns, and deadlocked writers retry.
 #[test]
 fn writers_that_enqueue_the_same_keys_get_one_job_for_each() {
     let schema = Schema::new();

@@ -1,4 +1,4 @@
-//! A proxy in front of the server that breaks a connection where a test wants it.
+//! A proxy in front of the server that breaks a connection where a test chooses.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,22 +8,22 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-/// The name of a server's socket in its folder.
+/// The name of the server's socket in its folder.
 const SOCKET: &str = ".s.PGSQL.5432";
 
 /// Where a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Break {
-    /// Before the server hears of the commit.
+    /// Before the server receives the commit.
     BeforeCommit,
-    /// After the server has committed, before it says so.
+    /// After the server has committed, before it answers.
     AfterCommit,
     /// While the batch reads.
     AtBegin,
 }
 
 impl Break {
-    /// Returns what the client says when the connection breaks.
+    /// Returns the client's text that triggers the break.
     fn word(self) -> &'static [u8] {
         match self {
             Self::BeforeCommit | Self::AfterCommit => b"COMMIT\0",
@@ -64,7 +64,7 @@ impl Proxy {
     }
 }
 
-/// Carries bytes both ways until one side ends.
+/// Forwards bytes both ways until one side ends.
 fn carry(client: &UnixStream, server: &UnixStream, breaks: &Mutex<Option<Break>>) {
     let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let deaf = Arc::new(AtomicBool::new(false));
@@ -83,16 +83,16 @@ fn carry(client: &UnixStream, server: &UnixStream, breaks: &Mutex<Option<Break>>
     };
     let mut buffer = [0; 8_192];
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
-        let said = &buffer[..bytes];
+        let sent = &buffer[..bytes];
         let mut next = breaks.lock().unwrap();
-        let at = next.take_if(|at| said.windows(at.word().len()).any(|word| word == at.word()));
+        let at = next.take_if(|at| sent.windows(at.word().len()).any(|word| word == at.word()));
         drop(next);
         deaf.store(at.is_some(), Ordering::Relaxed);
-        if matches!(at, Some(Break::BeforeCommit | Break::AtBegin)) || to.write_all(said).is_err() {
+        if matches!(at, Some(Break::BeforeCommit | Break::AtBegin)) || to.write_all(sent).is_err() {
             break;
         }
         if at.is_some() {
-            // The server ends the connection once it has done all that it was told.
+            // The server ends the connection once it has executed everything it received.
             break;
         }
     }

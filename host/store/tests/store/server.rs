@@ -25,7 +25,7 @@ impl Schema {
             let more: Vec<String> = (*made + 1..=*made + AHEAD)
                 .map(|n| format!("CREATE SCHEMA t{n}"))
                 .collect();
-            assert!(database().tell(&more.join(";")));
+            assert!(database().execute(&more.join(";")));
             *made += AHEAD;
         }
         Self {
@@ -38,7 +38,7 @@ impl Schema {
         Database::url(&database().folder, &self.name)
     }
 
-    /// Puts a proxy before the server, and returns it with the address there.
+    /// Starts a proxy in front of the server, and returns it with its address.
     pub(crate) fn proxy(&self) -> (Proxy, String) {
         let proxy = Proxy::before(&database().folder);
         let url = Database::url(proxy.folder.path(), &self.name);
@@ -52,6 +52,6 @@ impl Schema {
 
     /// Runs statements in the schema. Returns whether all succeeded.
     pub(crate) fn accepts(&self, sql: &str) -> bool {
-        database().tell(&format!("SET search_path = {}; {sql}", self.name))
+        database().execute(&format!("SET search_path = {}; {sql}", self.name))
     }
 }

@@ -1,5 +1,4 @@
-//! The log of a store whose host was killed, with a bit changed: nothing that was committed is given up
-//! without a word.
+//! The log of a killed host's store, with a bit changed: nothing that was committed is lost silently.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,7 @@ use crate::jobs::{enqueue, job, read};
 const JOBS: u128 = 6;
 const FRAME_BYTES: usize = 24 + 4096;
 
-/// Makes a store as a host leaves it that is killed after a commit for each job.
+/// Makes a store as a killed host leaves it, after a commit for each job.
 fn killed() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let (path, left) = (folder.path().join("host.db"), folder.path().join("left.db"));
@@ -35,11 +34,11 @@ fn jobs(path: &Path) -> u128 {
     read(&*store.reader().unwrap()).jobs.len() as u128
 }
 
-/// The log that a test has changed, in a place of its own.
+/// A changed copy of the log.
 fn changed(folder: &TempDir, left: &Path, log: &[u8]) -> PathBuf {
     let path = folder.path().join("changed.db");
     let shared = path.with_extension("db-shm");
-    // It is there if SQLite has opened the file before.
+    // It exists if SQLite has opened the file before.
     let _gone = std::fs::remove_file(shared);
     std::fs::copy(left, &path).unwrap();
     std::fs::write(log_of(&path), log).unwrap();
@@ -70,13 +69,13 @@ fn a_store_with_a_changed_bit_in_its_log_is_refused() {
                 let found = check(&path);
                 assert!(found.iter().any(|it| it.what == what), "{found:?}");
                 let kept = std::fs::read(log_of(&path)).unwrap();
-                assert!(kept == log, "byte {place}: the log stays as it is");
+                assert!(kept == log, "byte {place}: the log is unchanged");
                 refused += 1;
             }
             Err(error) => panic!("byte {place}: {error}"),
             Ok(store) => {
                 drop(store);
-                // The last transaction, and the one that it may have been the end of.
+                // The last transaction, and the one before it, which may be torn.
                 assert!(jobs(&path) >= JOBS - 2, "byte {place}");
                 accepted += 1;
             }
@@ -85,7 +84,7 @@ fn a_store_with_a_changed_bit_in_its_log_is_refused() {
     assert!(refused > accepted && accepted > 0, "{refused} {accepted}");
 }
 
-/// As docs/backup.md says.
+/// As described in docs/backup.md.
 #[test]
 fn what_is_in_front_of_the_damage_can_be_kept() {
     let (folder, left) = killed();
@@ -103,7 +102,8 @@ fn what_is_in_front_of_the_damage_can_be_kept() {
     assert!((1..JOBS).contains(&jobs), "{jobs} jobs");
 }
 
-/// A torn end is replayed up to there, and nothing of it stays for the next power failure to add to.
+/// A log with a torn end is replayed up to there, and nothing of it remains for the next power failure to
+/// extend.
 #[test]
 fn the_log_begins_anew_after_each_start() {
     let (folder, left) = killed();

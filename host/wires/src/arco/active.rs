@@ -1,4 +1,4 @@
-//! Arco once it is open: the control plane and the worker in `host serve`, the worker alone in
+//! Arco once it is open: the orchestrator and the worker in `host serve`, the worker alone in
 //! `host worker`.
 
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::NAME;
-use super::orchestrator::{self, Control, Remote};
-use super::section::{ArcoConfig, WorkerConfig};
+use super::orchestrator::{Remote, Role};
+use super::settings::{ArcoConfig, WorkerConfig};
 use super::token::Tokens;
 use super::token::key::Keys;
 use super::worker::{self, Bound};
@@ -22,7 +22,7 @@ const KEY_FILE: &str = "arco.key";
 const WORKER_FOLDER: &str = "arco-worker";
 
 struct Opened {
-    control: Arc<Control>,
+    orchestrator: Arc<Role>,
     /// `None` if no worker is configured for our jobs.
     tokens: Option<Tokens>,
     /// `None` if we are no worker.
@@ -32,12 +32,12 @@ struct Opened {
 /// Makes the key, and binds the socket of the worker.
 pub(super) async fn open(
     config: &ArcoConfig,
-    control: &Arc<Control>,
+    orchestrator: &Arc<Role>,
     mode: &Mode,
 ) -> Result<Box<dyn Active>, OpenError> {
     let (tokens, folder) = match mode {
         Mode::Serve { data } => {
-            let has_workers = !config.control.workers.is_empty();
+            let has_workers = !config.orchestrator.workers.is_empty();
             let keys = has_workers.then(|| keys(config, data)).transpose()?;
             (
                 keys.as_ref().map(Tokens::new),
@@ -55,7 +55,7 @@ pub(super) async fn open(
         None => None,
     };
     Ok(Box::new(Opened {
-        control: Arc::clone(control),
+        orchestrator: Arc::clone(orchestrator),
         tokens,
         worker,
     }))
@@ -79,7 +79,7 @@ async fn bind(
 }
 
 fn keys(config: &ArcoConfig, data: &Path) -> Result<Keys, OpenError> {
-    if let Some(keys) = &config.control.keys {
+    if let Some(keys) = &config.orchestrator.keys {
         return Ok(keys.clone());
     }
     let path = data.join(KEY_FILE);
@@ -101,20 +101,20 @@ impl Active for Opened {
 
     fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         self.tokens.as_ref()?;
-        Some(Arc::new(Remote(Arc::clone(&self.control))))
+        Some(Arc::new(Remote(Arc::clone(&self.orchestrator))))
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             let Self {
-                control,
+                orchestrator,
                 tokens,
                 worker,
             } = *self;
             let dispatching = async {
                 if let (Some(tokens), Some(leases)) = (tokens, ports.leases.clone()) {
-                    control.start(&ports, leases, tokens);
-                    orchestrator::run(control, ports.stopping.clone()).await;
+                    orchestrator.start(&ports, leases, tokens);
+                    orchestrator.run(ports.stopping.clone()).await;
                 }
             };
             let working = async {

@@ -11,7 +11,7 @@ use host_core::name::Name;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::section::{ArcoConfig, ControlConfig, RemoteWorker};
+use super::settings::{ArcoConfig, OrchestratorConfig, RemoteWorker};
 use crate::kit::http_client::{BaseUrl, Origin};
 use crate::wire::check::Check;
 
@@ -31,15 +31,15 @@ struct Peer<'a> {
 
 /// Runs all checks. Blocks for a few seconds at most.
 pub(super) fn all(config: &ArcoConfig) -> Vec<Check> {
-    let control = &config.control;
-    let mut peers: Vec<Peer<'_>> = control.workers.iter().map(of_worker).collect();
+    let orchestrator = &config.orchestrator;
+    let mut peers: Vec<Peer<'_>> = orchestrator.workers.iter().map(of_worker).collect();
     let origins = config.worker.iter().flat_map(|worker| &worker.origins);
     peers.extend(origins.map(of_plane));
     let mut checks = reach(&peers);
     checks.extend(peers.iter().filter_map(clear_text));
-    for (name, worker) in &control.workers {
+    for (name, worker) in &orchestrator.workers {
         checks.extend(secret(name, worker));
-        checks.extend(callbacks(control, name, worker));
+        checks.extend(callbacks(orchestrator, name, worker));
     }
     checks
 }
@@ -126,8 +126,12 @@ fn secret(name: &Name, worker: &RemoteWorker) -> Option<Check> {
 }
 
 /// Looks whether a worker on another machine is told to call back its own.
-fn callbacks(control: &ControlConfig, name: &Name, worker: &RemoteWorker) -> Option<Check> {
-    let back = control.public_url.as_ref().map(BaseUrl::origin);
+fn callbacks(
+    orchestrator: &OrchestratorConfig,
+    name: &Name,
+    worker: &RemoteWorker,
+) -> Option<Check> {
+    let back = orchestrator.public_url.as_ref().map(BaseUrl::origin);
     let is_here = back.is_none_or(Origin::is_loopback);
     if worker.url.origin().is_loopback() || !is_here {
         return None;

@@ -3,20 +3,18 @@
 #![doc = include_str!("SPEC.md")]
 
 mod active;
-mod backoff;
 mod checks;
 mod convert;
 mod messages;
 mod orchestrator;
 mod refusals;
-mod section;
 mod settings;
 mod task_id;
 mod token;
 mod worker;
 
 #[cfg(test)]
-mod pair;
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,8 +22,8 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use host_http::route::{Description, Group, RoutePorts};
 
-use self::orchestrator::Control;
-use self::section::ArcoConfig;
+use self::orchestrator::Role;
+use self::settings::ArcoConfig;
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerRole};
@@ -70,15 +68,18 @@ impl Wire for Arco {
 
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
         let config = ArcoConfig::read(section)?;
-        let control = Arc::new(Control::new(&config.control));
-        Ok(Box::new(ConfiguredArco { config, control }))
+        let orchestrator = Arc::new(Role::new(&config.orchestrator));
+        Ok(Box::new(ConfiguredArco {
+            config,
+            orchestrator,
+        }))
     }
 }
 
 /// Arco with its section read.
 struct ConfiguredArco {
     config: ArcoConfig,
-    control: Arc<Control>,
+    orchestrator: Arc<Role>,
 }
 
 impl fmt::Debug for ConfiguredArco {
@@ -89,16 +90,16 @@ impl fmt::Debug for ConfiguredArco {
 
 impl Configured for ConfiguredArco {
     fn has_executor(&self, name: &str) -> bool {
-        let mut names = self.config.control.workers.keys();
+        let mut names = self.config.orchestrator.workers.keys();
         names.any(|worker| worker.as_str() == name)
     }
 
     fn executor_names(&self) -> Vec<(String, String)> {
-        self.config.control.origins.clone()
+        self.config.orchestrator.origins.clone()
     }
 
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
-        self.control.routes(ports)
+        self.orchestrator.routes(ports)
     }
 
     fn checks(&self) -> Vec<Check> {
@@ -106,6 +107,6 @@ impl Configured for ConfiguredArco {
     }
 
     fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
-        Box::pin(active::open(&self.config, &self.control, mode))
+        Box::pin(active::open(&self.config, &self.orchestrator, mode))
     }
 }

@@ -1,83 +1,77 @@
-//! The control plane: foreign workers execute our jobs. Attempts are leased by TTL, sent to their
-//! workers, and ended by callbacks. This file is what its parts share.
+//! The orchestrator role: foreign workers execute our jobs. Attempts are leased by TTL, sent to their
+//! workers, and ended by callbacks. This file connects the session with HTTP and the host.
 
+mod answers;
 mod attempts;
-mod callbacks;
-mod deliver;
 mod envelope;
 mod executors;
 mod explain;
-mod health;
-mod lanes;
+mod host;
 mod openapi;
+mod read;
+mod routes;
+mod session;
+mod workers;
 
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use host_core::lease::Fence;
-use host_core::name::Name;
-use host_core::port::lease::{LeaseError, LeaseMessage, Leases, Standing};
+use host_core::port::lease::Leases;
 use host_core::port::{Clock, Counters};
-use host_core::time::Time;
 use host_http::route::{Description, Group, RoutePorts};
-use host_runtime::mailbox::respond;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use self::attempts::{Attempt, Attempts};
-use self::health::Health;
+use self::host::{Host, OrchestratorHub};
+use self::session::{Event, Orchestrator};
 use super::refusals::Code;
-use super::section::ControlConfig;
+use super::settings::OrchestratorConfig;
 use super::token::Tokens;
-use crate::kit::http_client::{BaseUrl, HttpClient};
+use crate::kit::driver::Hub;
+use crate::kit::http_client::BaseUrl;
+use crate::kit::session::Session as _;
 use crate::wire::Ports;
 
 pub(super) use self::executors::Remote;
-pub(super) use self::lanes::run;
 
-/// The control plane of one host.
-pub(super) struct Control {
-    config: ControlConfig,
-    /// Where workers call back, once it is known.
+/// The orchestrator role of one host.
+pub(super) struct Role {
+    config: OrchestratorConfig,
+    /// What workers call back, once it is known.
     public_url: watch::Sender<Option<BaseUrl>>,
     /// What the host gives once it runs.
     running: OnceLock<Running>,
-    attempts: Arc<Attempts>,
-    health: BTreeMap<Name, Health>,
-    client: HttpClient,
 }
 
 struct Running {
+    hub: Arc<OrchestratorHub>,
+    tokens: Tokens,
     clock: Arc<dyn Clock>,
     counters: Arc<dyn Counters>,
-    leases: Arc<dyn Leases>,
-    tokens: Tokens,
 }
 
-impl Control {
-    pub(super) fn new(config: &ControlConfig) -> Self {
-        let names = config.workers.keys();
+impl Role {
+    pub(super) fn new(config: &OrchestratorConfig) -> Self {
         Self {
             public_url: watch::Sender::new(config.public_url.clone()),
             running: OnceLock::new(),
-            attempts: Arc::default(),
-            health: names
-                .map(|name| (name.clone(), Health::default()))
-                .collect(),
-            client: HttpClient::default(),
             config: config.clone(),
         }
     }
 
     /// Lets callbacks in.
     pub(super) fn start(&self, ports: &Ports, leases: Arc<dyn Leases>, tokens: Tokens) {
+        let clock = || Arc::clone(&ports.clock);
+        let host = Host::new(&self.config, leases, clock(), tokens.clone());
+        let session = Orchestrator::new(&self.config);
+        let counters = Arc::clone(&ports.counters);
         let running = Running {
-            clock: Arc::clone(&ports.clock),
-            counters: Arc::clone(&ports.counters),
-            leases,
+            hub: Hub::new(session, host, clock(), Arc::clone(&counters)),
             tokens,
+            clock: clock(),
+            counters,
         };
         // It starts once.
         let _started = self.running.set(running);
@@ -91,27 +85,36 @@ impl Control {
             }
             url.is_some()
         });
-        callbacks::routes(self, ports)
+        routes::routes(self, ports)
+    }
+
+    /// Serves all workers until `stopping`, and then gives back what no worker can have.
+    pub(super) async fn run(self: Arc<Self>, stopping: CancellationToken) {
+        let Some(Running { hub, .. }) = self.running.get() else {
+            return;
+        };
+        let serving = async {
+            let mut watched = self.public_url.subscribe();
+            let known = stopping.run_until_cancelled(watched.wait_for(Option::is_some));
+            let base = known.await.and_then(|url| url.ok()?.clone());
+            if let Some(base) = base {
+                hub.report(Event::Start(base));
+                stopping.cancelled().await;
+            }
+            hub.report(Event::Stop);
+            hub.until(Orchestrator::is_idle).await;
+            hub.handler().dispatches.join().await;
+        };
+        tokio::select! {
+            () = serving => {}
+            () = Arc::clone(hub).keep_time() => {}
+        }
     }
 
     fn count(&self, code: Code) {
         if let Some(running) = self.running.get() {
             running.counters.refused(super::NAME, code.as_str());
         }
-    }
-}
-
-impl Running {
-    fn now(&self) -> Time {
-        self.clock.now()
-    }
-
-    /// Sends a message about an attempt and returns the answer, which comes after its commit.
-    async fn tell(&self, attempt: &Attempt, message: LeaseMessage) -> Result<Standing, LeaseError> {
-        let (respond, answer) = respond();
-        let fence = Fence::Lease(attempt.lease);
-        self.leases.send(attempt.job, fence, message, respond);
-        answer.await.unwrap_or(Err(LeaseError::Stopping))
     }
 }
 

@@ -11,35 +11,35 @@ use serde::Serialize;
 use super::messages::CallbackError;
 
 crate::wire::codes! {
-    Attempt = "E_ATTEMPT",
+    Attempt = "E_ATTEMPT", 400, "invalid_request",
         "A callback names no attempt, or one below 1. Send the `attempt` of the dispatch.";
-    Auth = "E_AUTH",
+    Auth = "E_AUTH", 401, "unauthorized",
         "A callback has no token, or one that is forged, expired or of another task or attempt. \
          Send the `taskToken` of the dispatch as `Authorization: Bearer`.";
-    Body = "E_BODY",
+    Body = "E_BODY", 400, "invalid_request",
         "The body of a callback is not a JSON object, is too large, or has another type. Look at \
          the worker.";
-    Busy = "E_BUSY",
+    Busy = "E_BUSY", 503, "busy",
         "The host takes no message now. The peer repeats it later; nothing has to be done.";
-    DispatchAuth = "E_DISPATCH_AUTH",
+    DispatchAuth = "E_DISPATCH_AUTH", 401, "unauthorized",
         "A dispatch to our worker has no secret or a wrong one. Give both sides the same secret.";
-    DispatchRefused = "E_DISPATCH_REFUSED",
+    DispatchRefused = "E_DISPATCH_REFUSED", 400, "dispatch_refused",
         "A worker refused a dispatch of ours for good, so the attempt failed. Its failure has the \
          worker's words.";
-    Envelope = "E_ENVELOPE",
+    Envelope = "E_ENVELOPE", 400, "invalid_envelope",
         "A dispatch to our worker is not a task envelope. Look at the control plane.";
-    Expired = "E_EXPIRED",
+    Expired = "E_EXPIRED", 410, "task_expired",
         "A heartbeat came for a task that has ended or whose worker was given up. The worker must \
          stop.";
-    Field = "E_FIELD",
+    Field = "E_FIELD", 422, "invalid_field",
         "A field of a callback has a value that it cannot have. The answer names the field.";
-    Mismatch = "E_MISMATCH",
+    Mismatch = "E_MISMATCH", 409, "attempt_mismatch",
         "A callback is about an attempt that is not the current one. The worker must stop.";
-    Origin = "E_ORIGIN",
+    Origin = "E_ORIGIN", 400, "origin_not_allowed",
         "A dispatch to our worker names callbacks to a place that is not allowed. Add the origin \
          to `callback_origins` if it is right.";
-    Task = "E_TASK", "A callback names a task that does not exist. It may have been purged.";
-    Terminal = "E_TERMINAL",
+    Task = "E_TASK", 404, "task_not_found", "A callback names a task that does not exist. It may have been purged.";
+    Terminal = "E_TERMINAL", 409, "task_already_terminal",
         "A worker reports the start or end of a task that has ended already. The worker must \
          stop.";
 }
@@ -53,7 +53,12 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub(super) fn new(code: Code, status: u16, error: &str, words: &str) -> Self {
+    pub(super) fn new(code: Code, words: &str) -> Self {
+        Self::named(code, code.status(), code.title(), words)
+    }
+
+    /// Makes a refusal whose status and name are not those of most of its code.
+    fn named(code: Code, status: u16, error: &str, words: &str) -> Self {
         Self {
             code,
             status,
@@ -67,49 +72,49 @@ impl Refused {
     }
 
     pub(super) fn attempt() -> Self {
-        let words = "attempt: a number of at least 1 is needed";
-        Self::new(Code::Attempt, 400, "invalid_request", words)
+        Self::new(Code::Attempt, "attempt: a number of at least 1 is needed")
     }
 
-    pub(super) fn body(status: u16, error: &str, words: &str) -> Self {
-        Self::new(Code::Body, status, error, words)
+    pub(super) fn body(words: &str) -> Self {
+        Self::new(Code::Body, words)
     }
 
     pub(super) fn field(words: &str) -> Self {
-        Self::new(Code::Field, 422, "invalid_field", words)
+        Self::new(Code::Field, words)
+    }
+
+    pub(super) fn no_worker() -> Self {
+        let words = "no worker is configured below [protocol.arco.workers]";
+        Self::new(Code::Task, words)
     }
 
     pub(super) fn task() -> Self {
-        Self::new(Code::Task, 404, "task_not_found", "no task has this id")
+        Self::new(Code::Task, "no task has this id")
     }
 
     pub(super) fn token() -> Self {
         let words = "the token is missing, or not valid for this task and attempt";
-        Self::new(Code::Auth, 401, "unauthorized", words)
+        Self::new(Code::Auth, words)
     }
 
     pub(super) fn busy() -> Self {
-        Self::new(
-            Code::Busy,
-            503,
-            "busy",
-            "the host takes no message now; repeat this later",
-        )
+        let words = "the host takes no message now; repeat this later";
+        Self::new(Code::Busy, words)
     }
 
     pub(super) fn terminal(state: &str) -> Self {
         let words = format!("the task or its attempt is {state}");
-        Self::new(Code::Terminal, 409, "task_already_terminal", &words).with_state(state)
+        Self::new(Code::Terminal, &words).with_state(state)
     }
 
     pub(super) fn expired(state: &str) -> Self {
         let words = format!("the attempt is no longer active: {state}");
-        Self::new(Code::Expired, 410, "task_expired", &words).with_state(state)
+        Self::new(Code::Expired, &words).with_state(state)
     }
 
     pub(super) fn mismatch(expected: u32, received: u32) -> Self {
         let words = format!("the current attempt is {expected}, not {received}");
-        let mut refused = Self::new(Code::Mismatch, 409, "attempt_mismatch", &words);
+        let mut refused = Self::new(Code::Mismatch, &words);
         refused.body.expected_attempt = Some(expected);
         refused.body.received_attempt = Some(received);
         refused
@@ -117,7 +122,8 @@ impl Refused {
 
     pub(super) fn id_mismatch(attempt: u32, expected: &str, received: &str) -> Self {
         let words = "the attempt's id is not that of the current attempt";
-        let mut refused = Self::new(Code::Mismatch, 409, "attempt_id_mismatch", words);
+        let code = Code::Mismatch;
+        let mut refused = Self::named(code, code.status(), "attempt_id_mismatch", words);
         refused.body.state = Some(super::messages::RUNNING.to_owned());
         refused.body.expected_attempt = Some(attempt);
         refused.body.received_attempt = Some(attempt);
@@ -194,5 +200,5 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         Refusal::Busy => Code::Busy,
         _ => Code::Body,
     };
-    Refused::new(code, refusal.status().as_u16(), error, &refusal.to_string())
+    Refused::named(code, refusal.status().as_u16(), error, &refusal.to_string())
 }

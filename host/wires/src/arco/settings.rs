@@ -1,208 +1,251 @@
-//! The keys of `[protocol.arco]` and the options of `host worker arco`, as data.
+//! `[protocol.arco]`: the workers that execute our jobs, and the worker that we are for others.
 
-use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
+mod keys;
 
-pub(super) const PUBLIC_URL: &str = "protocol.arco.public_url";
-pub(super) const TOKEN_KEY_FILE: &str = "protocol.arco.token_key_file";
-pub(super) const TOKEN_KEY_ENV: &str = "protocol.arco.token_key_env";
-pub(super) const PREVIOUS_KEY_FILE: &str = "protocol.arco.previous_token_key_file";
-pub(super) const PREVIOUS_KEY_ENV: &str = "protocol.arco.previous_token_key_env";
-pub(super) const TOKEN_TTL: &str = "protocol.arco.token_ttl_seconds";
-pub(super) const HEARTBEAT_INTERVAL: &str = "protocol.arco.heartbeat_interval_ms";
-pub(super) const HEARTBEAT_TIMEOUT: &str = "protocol.arco.heartbeat_timeout_ms";
-pub(super) const CANCEL_GRACE: &str = "protocol.arco.cancel_grace_period_ms";
-pub(super) const ALLOW_PLAINTEXT: &str = "protocol.arco.allow_plaintext";
-pub(super) const WORKERS: &str = "protocol.arco.workers";
+#[cfg(test)]
+pub(super) mod tests;
 
-pub(super) const LISTEN: &str = "protocol.arco.worker.listen";
-pub(super) const SECRET_FILE: &str = "protocol.arco.worker.secret_file";
-pub(super) const SECRET_ENV: &str = "protocol.arco.worker.secret_env";
-pub(super) const ORIGINS: &str = "protocol.arco.worker.callback_origins";
-pub(super) const CONCURRENCY: &str = "protocol.arco.worker.concurrency";
-pub(super) const LOGS_TOKEN_FILE: &str = "protocol.arco.worker.logs_token_file";
-pub(super) const LOGS_TOKEN_ENV: &str = "protocol.arco.worker.logs_token_env";
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
-/// All keys. `host serve` has no flags for them.
-pub(super) const SETTINGS: &[Setting] = &[
-    setting(
-        PUBLIC_URL,
-        "HOST_ARCO_PUBLIC_URL",
-        "URL",
-        "http:// and the address of the API",
-        "What Arco workers call back: an http:// or https:// URL that reaches this host's API",
-    ),
-    setting(
-        TOKEN_KEY_FILE,
-        "HOST_ARCO_TOKEN_KEY_FILE",
-        "FILE",
-        "made in the data directory at the first start",
-        "The key that signs task tokens: a file of at least 32 bytes; a newline at its end does not count",
-    ),
-    setting(
-        TOKEN_KEY_ENV,
-        "HOST_ARCO_TOKEN_KEY_ENV",
-        "NAME",
-        "none",
-        "The variable with that key, instead of a file",
-    ),
-    setting(
-        PREVIOUS_KEY_FILE,
-        "HOST_ARCO_PREVIOUS_TOKEN_KEY_FILE",
-        "FILE",
-        "none",
-        "The key before: its tokens are still taken. To rotate keys, name the old key here and the new one in `token_key_file`",
-    ),
-    setting(
-        PREVIOUS_KEY_ENV,
-        "HOST_ARCO_PREVIOUS_TOKEN_KEY_ENV",
-        "NAME",
-        "none",
-        "The variable with the key before, instead of a file",
-    ),
-    setting(
-        TOKEN_TTL,
-        "HOST_ARCO_TOKEN_TTL_SECONDS",
-        "SECONDS",
-        "3600",
-        "How long a task token is valid, 60 to 7200; longer if the attempt may take longer, and never more than 7200",
-    ),
-    setting(
-        HEARTBEAT_INTERVAL,
-        "HOST_ARCO_HEARTBEAT_INTERVAL_MS",
-        "MS",
-        "30000",
-        "How often Arco workers say that they are alive, in milliseconds, 100 to 600000",
-    ),
-    setting(
-        HEARTBEAT_TIMEOUT,
-        "HOST_ARCO_HEARTBEAT_TIMEOUT_MS",
-        "MS",
-        "90000",
-        "How long an Arco worker may be silent until its attempt is given up, in milliseconds, 200 to 3600000; at least twice the interval. Arco's own worker takes no dispatch with less than 30000",
-    ),
-    setting(
-        CANCEL_GRACE,
-        "HOST_ARCO_CANCEL_GRACE_PERIOD_MS",
-        "MS",
-        "30000",
-        "How long an Arco worker has to stop after a cancel, in milliseconds, at most 3600000",
-    ),
-    setting(
-        ALLOW_PLAINTEXT,
-        "HOST_ARCO_ALLOW_PLAINTEXT",
-        "BOOL",
-        "false",
-        "Whether `http://` URLs may lead to other machines, so that anybody between can read secrets and task tokens. Else they must be `https://`",
-    ),
-    setting(
-        LISTEN,
-        "HOST_ARCO_WORKER_LISTEN",
-        "ADDR",
-        "off",
-        "Where Arco control planes dispatch tasks to this host: a loopback address and a port (0 takes a free one), or `off`",
-    ),
-    setting(
-        SECRET_FILE,
-        "HOST_ARCO_WORKER_SECRET_FILE",
-        "FILE",
-        "none",
-        "The file with the secret that dispatches must present",
-    ),
-    setting(
-        SECRET_ENV,
-        "HOST_ARCO_WORKER_SECRET_ENV",
-        "NAME",
-        "none",
-        "The variable with that secret, instead of a file",
-    ),
-    setting(
-        ORIGINS,
-        "HOST_ARCO_WORKER_CALLBACK_ORIGINS",
-        "URLS",
-        "none",
-        "Where callbacks may go: https:// URLs without a path, or http:// ones of this machine, an array; in the variable, separated by commas. Nothing is ever sent elsewhere, and redirects are not followed",
-    ),
-    setting(
-        CONCURRENCY,
-        "HOST_ARCO_WORKER_CONCURRENCY",
-        "N",
-        "64",
-        "How many dispatched tasks run at once, 1 to 4096; further ones get 503 with Retry-After",
-    ),
-    setting(
-        LOGS_TOKEN_FILE,
-        "HOST_ARCO_WORKER_LOGS_TOKEN_FILE",
-        "FILE",
-        "none",
-        "The file with the API token for the logs of tasks, which are then sent to `/api/v1/workspaces/ID/runs/ID/logs` of the callback's origin",
-    ),
-    setting(
-        LOGS_TOKEN_ENV,
-        "HOST_ARCO_WORKER_LOGS_TOKEN_ENV",
-        "NAME",
-        "none",
-        "The variable with that token, instead of a file",
-    ),
-];
+use host_core::name::Name;
 
-pub(super) const TABLE_SETTINGS: &[TableSetting] = &[
-    TableSetting {
-        key: "protocol.arco.workers.NAME.url",
-        default: "none",
-        about: "The Arco worker behind this name: an https:// URL, or an http:// one of this machine; attempts go to `URL/dispatch`",
-    },
-    TableSetting {
-        key: "protocol.arco.workers.NAME.secret_file",
-        default: "none",
-        about: "The file with the secret that the worker expects of a dispatch",
-    },
-    TableSetting {
-        key: "protocol.arco.workers.NAME.secret_env",
-        default: "none",
-        about: "The variable with that secret, instead of a file",
-    },
-    TableSetting {
-        key: "protocol.arco.workers.NAME.max_in_flight",
-        default: "16",
-        about: "How many attempts the worker has at once, 1 to 4096",
-    },
-];
+use self::keys::{
+    ALLOW_PLAINTEXT, CANCEL_GRACE, CONCURRENCY, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, LISTEN,
+    LOGS_TOKEN_ENV, LOGS_TOKEN_FILE, ORIGINS, PREVIOUS_KEY_ENV, PREVIOUS_KEY_FILE, PUBLIC_URL,
+    SECRET_ENV, SECRET_FILE, TOKEN_KEY_ENV, TOKEN_KEY_FILE, TOKEN_TTL, WORKERS,
+};
+use super::messages::Secret;
+use super::token::key::{KEY_BYTES_MIN, Keys};
+use crate::kit::http_client::{BaseUrl, Origin};
+use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
-const fn setting(
-    key: &'static str,
-    env: &'static str,
-    value_name: &'static str,
-    default: &'static str,
-    about: &'static str,
-) -> Setting {
-    Setting {
-        key,
-        env,
-        flag: None,
-        value_name,
-        default,
-        about,
+pub(super) use self::keys::{SETTINGS, TABLE_SETTINGS, WORKER_ROLE};
+
+/// The most attempts that one worker may have at once.
+const IN_FLIGHT_MAX: i64 = 4_096;
+
+/// The most places that callbacks may go to.
+const ORIGINS_MAX: usize = 64;
+
+/// The checked section.
+#[derive(Clone, Debug)]
+pub(super) struct ArcoConfig {
+    /// The workers for our jobs.
+    pub(super) orchestrator: OrchestratorConfig,
+    /// The worker that we are; `None` if it is off.
+    pub(super) worker: Option<WorkerConfig>,
+}
+
+/// The workers for our jobs, and the rules for them.
+#[derive(Clone, Debug)]
+pub(super) struct OrchestratorConfig {
+    pub(super) workers: BTreeMap<Name, RemoteWorker>,
+    /// Where each worker is configured, and its name.
+    pub(super) origins: Vec<(String, String)>,
+    /// What workers call back; `None` means where we listen.
+    pub(super) public_url: Option<BaseUrl>,
+    /// `None` if this host makes its own.
+    pub(super) keys: Option<Keys>,
+    pub(super) times: Times,
+}
+
+/// The times that dispatches state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) heartbeat_interval_ms: u64,
+    pub(super) heartbeat_timeout_ms: u64,
+    pub(super) cancel_grace_ms: u64,
+    pub(super) token_ttl_seconds: u64,
+}
+
+/// A worker for our jobs.
+#[derive(Clone, Debug)]
+pub(super) struct RemoteWorker {
+    pub(super) url: BaseUrl,
+    pub(super) secret: Option<Secret>,
+    pub(super) in_flight_max: usize,
+}
+
+/// The worker that we are.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerConfig {
+    pub(super) listen: SocketAddr,
+    pub(super) secret: Secret,
+    /// Where callbacks may go.
+    pub(super) origins: Vec<Origin>,
+    pub(super) concurrency: usize,
+    /// With it, the logs of tasks are sent.
+    pub(super) logs_token: Option<Secret>,
+}
+
+impl ArcoConfig {
+    pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let orchestrator = orchestrator(section)?;
+        let worker = match section.listen(&LISTEN)? {
+            Some(listen) => Some(worker(section, listen)?),
+            None => None,
+        };
+        Ok(Self {
+            orchestrator,
+            worker,
+        })
     }
 }
 
-/// `host worker arco`.
-pub(super) const WORKER_ROLE: WorkerRole = WorkerRole {
-    about: "Be a worker of an Arco control plane: listen for its dispatches",
-    after_help: "\
-Examples:
-  ARCO_SECRET=… host worker arco --listen 127.0.0.1:9000 --secret-env ARCO_SECRET --callback-origin http://127.0.0.1:8080 --handlers ./handlers
+fn orchestrator(section: &Section<'_>) -> Result<OrchestratorConfig, ConfigError> {
+    let mut workers = BTreeMap::new();
+    let mut origins = Vec::new();
+    for (name, table) in section.tables(WORKERS) {
+        if name.as_str().contains('/') {
+            let wanted = "expected a name without `/`, which precedes a worker's number";
+            return Err(refused(table.origin(""), name.as_str(), wanted));
+        }
+        workers.insert(name.clone(), remote_worker(section, table)?);
+        origins.push((table.origin(""), name.to_string()));
+    }
+    Ok(OrchestratorConfig {
+        workers,
+        origins,
+        public_url: match section.find(&PUBLIC_URL) {
+            Some((origin, text)) => Some(url(origin, text)?),
+            None => None,
+        },
+        keys: keys(section)?,
+        times: times(section)?,
+    })
+}
 
-Prints `ready arco=ADDR` when the handlers are loaded. `POST /dispatch` takes a task, `GET /health`
-tells whether there is room. A dispatch is answered when its task has ended. SIGTERM or SIGINT stops
-all guests and reports their tasks as failed, to be tried again. The variables and keys of
-[protocol.arco] in docs/config.md hold here too.",
-    doing: "work for Arco control planes",
-    flags: &[
-        WorkerFlag::new(LISTEN, "listen", "ADDR", "Where dispatches come: a loopback address and a port").required(),
-        WorkerFlag::new(SECRET_ENV, "secret-env", "NAME", "The variable with the secret that dispatches must present"),
-        WorkerFlag::new(SECRET_FILE, "secret-file", "FILE", "The file with that secret, instead of a variable"),
-        WorkerFlag::new(ORIGINS, "callback-origin", "URL", "Where callbacks may go: an https:// URL without a path, or an http:// one of this machine; may be given again").repeated(),
-        WorkerFlag::new(ALLOW_PLAINTEXT, "allow-plaintext", "", "Let callbacks go to other machines without TLS"),
-        WorkerFlag::new(CONCURRENCY, "concurrency", "N", "How many tasks run at once [default: 64]"),
-    ],
-};
+fn remote_worker(section: &Section<'_>, table: &NamedTable) -> Result<RemoteWorker, ConfigError> {
+    let Some(text) = table.text("url")? else {
+        let wanted = "expected a `url`, like http://127.0.0.1:9000";
+        return Err(refused(table.origin(""), "", wanted));
+    };
+    let secret = section.table_secret(table, "secret_file", "secret_env")?;
+    let in_flight = table.number("max_in_flight", IN_FLIGHT_MAX)?;
+    let url = url(table.origin("url"), text)?;
+    unexposed(section, table.origin("url"), &url)?;
+    Ok(RemoteWorker {
+        url,
+        secret: secret.as_ref().map(word).transpose()?,
+        in_flight_max: in_flight.unwrap_or(16),
+    })
+}
+
+fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
+    let times = Times {
+        heartbeat_interval_ms: section.number(&HEARTBEAT_INTERVAL)?,
+        heartbeat_timeout_ms: section.number(&HEARTBEAT_TIMEOUT)?,
+        cancel_grace_ms: section.number(&CANCEL_GRACE)?,
+        token_ttl_seconds: section.number(&TOKEN_TTL)?,
+    };
+    if times.heartbeat_timeout_ms < 2 * times.heartbeat_interval_ms {
+        let stated = section.find(&HEARTBEAT_TIMEOUT);
+        let (origin, text) = stated
+            .or_else(|| section.find(&HEARTBEAT_INTERVAL))
+            .unwrap_or_default();
+        let wanted = format!(
+            "the heartbeat timeout ({} ms) must be at least twice the interval ({} ms)",
+            times.heartbeat_timeout_ms, times.heartbeat_interval_ms
+        );
+        return Err(refused(origin, text, wanted));
+    }
+    Ok(times)
+}
+
+fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
+    let current = section.secret(Some(&TOKEN_KEY_FILE), Some(&TOKEN_KEY_ENV))?;
+    let previous = section.secret(Some(&PREVIOUS_KEY_FILE), Some(&PREVIOUS_KEY_ENV))?;
+    let Some(current) = current else {
+        return match previous {
+            Some(previous) => Err(previous.refused(
+                "there is a key before but no current key; name one with protocol.arco.token_key_file",
+            )),
+            None => Ok(None),
+        };
+    };
+    let short = |key: &SecretText| key.refused(format!("must have at least {KEY_BYTES_MIN} bytes"));
+    if Keys::new(current.bytes(), None).is_none() {
+        return Err(short(&current));
+    }
+    let before = previous.as_ref().map(SecretText::bytes);
+    match Keys::new(current.bytes(), before) {
+        Some(keys) => Ok(Some(keys)),
+        None => Err(short(previous.as_ref().unwrap_or(&current))),
+    }
+}
+
+fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, ConfigError> {
+    let Some(secret) = section.secret(Some(&SECRET_FILE), Some(&SECRET_ENV))? else {
+        let (origin, _) = section.find(&LISTEN).unwrap_or_default();
+        let message = "a worker needs the secret that dispatches present; name it with \
+                       protocol.arco.worker.secret_env (--secret-env) or secret_file";
+        return Err(hidden(origin, message));
+    };
+    let logs_token = section.secret(Some(&LOGS_TOKEN_FILE), Some(&LOGS_TOKEN_ENV))?;
+    Ok(WorkerConfig {
+        listen,
+        secret: word(&secret)?,
+        origins: callback_origins(section)?,
+        concurrency: section.count(&CONCURRENCY)?,
+        logs_token: logs_token.as_ref().map(word).transpose()?,
+    })
+}
+
+fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
+    let Some((origin, text)) = section.find_text(&ORIGINS) else {
+        let (origin, _) = section.find(&LISTEN).unwrap_or_default();
+        let message = "a worker needs the places that callbacks may go to; name them with \
+                       protocol.arco.worker.callback_origins (--callback-origin)";
+        return Err(hidden(origin, message));
+    };
+    let mut origins = Vec::new();
+    let mut seen = BTreeSet::new();
+    for text in text.split(',').map(str::trim) {
+        let base = url(origin.clone(), text)?;
+        if !base.is_origin() {
+            let wanted = "expected an http:// or https:// URL without a path";
+            return Err(refused(origin, text, wanted));
+        }
+        unexposed(section, origin.clone(), &base)?;
+        if seen.insert(base.origin().to_string()) {
+            origins.push(base.origin().clone());
+        }
+    }
+    if origins.len() > ORIGINS_MAX {
+        let wanted = format!("expected at most {ORIGINS_MAX} origins");
+        return Err(refused(origin, text, wanted));
+    }
+    Ok(origins)
+}
+
+/// Reads a URL. One that is refused is not shown: it may have a password.
+fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
+    text.parse()
+        .map_err(|error| hidden(origin, format!("invalid URL: {error}")))
+}
+
+/// Refuses a URL on whose way others can read secrets, if that is not allowed.
+fn unexposed(section: &Section<'_>, origin: String, base: &BaseUrl) -> Result<(), ConfigError> {
+    if !base.origin().is_exposed() || section.switch(&ALLOW_PLAINTEXT)? {
+        return Ok(());
+    }
+    let message = format!(
+        "others could read secrets and task tokens on the way to {}; name an https:// URL, or set \
+         {} = true",
+        base.origin(),
+        ALLOW_PLAINTEXT.key
+    );
+    Err(hidden(origin, message))
+}
+
+fn word(secret: &SecretText) -> Result<Secret, ConfigError> {
+    Ok(Secret(secret.word()?.to_owned()))
+}
+
+fn hidden(origin: String, message: impl Into<String>) -> ConfigError {
+    ConfigError::Hidden {
+        origin,
+        message: message.into(),
+    }
+}

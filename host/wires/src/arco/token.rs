@@ -1,7 +1,6 @@
 //! Task tokens: JSON Web Tokens signed with HMAC-SHA-256 and no other algorithm, whatever a token's
 //! header says. Knows no clock: the caller passes the time.
 
-mod hs256;
 pub(super) mod key;
 mod signed;
 
@@ -10,17 +9,21 @@ mod tests;
 
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use host_core::id::JobId;
 use host_core::time::Time;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 use self::key::Keys;
 use super::messages::Secret;
 
 pub use self::signed::SignedToken;
 
-/// The longest token that is looked at, in bytes.
+/// The longest token that is read, in bytes.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// The longest life of a token, in seconds.
@@ -28,6 +31,12 @@ pub(super) const TTL_SECONDS_MAX: u64 = 7_200;
 
 /// How far the clocks of hosts that share a key may differ, in seconds.
 const LEEWAY_SECONDS: i64 = 30;
+
+/// The one algorithm.
+const ALGORITHM: &str = "HS256";
+
+/// The header of each token that we sign.
+const HEADER: &str = r#"{"typ":"JWT","alg":"HS256"}"#;
 
 /// What a token is about: one attempt of one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +46,15 @@ pub(super) struct Scope {
     pub(super) workspace: String,
     pub(super) run: String,
     pub(super) attempt: u32,
+}
+
+/// What decides in a header. Keys that it names or contains are ignored.
+#[derive(Deserialize)]
+struct Header<'a> {
+    #[serde(borrow)]
+    alg: &'a str,
+    /// Extensions that a reader must know; we know none.
+    crit: Option<IgnoredAny>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,41 +72,21 @@ struct Claims {
 /// Signs and checks tokens. Cloning shares the keys.
 #[derive(Clone)]
 pub(super) struct Tokens {
-    keys: Arc<KeyPair>,
-}
-
-struct KeyPair {
-    signs: EncodingKey,
-    /// The current key, then the one before, whose tokens are still taken.
-    checks: Vec<DecodingKey>,
-    validation: Validation,
+    /// The current key, then the one before, whose tokens are still accepted.
+    keys: Arc<[Hmac<Sha256>]>,
 }
 
 impl Tokens {
     pub(super) fn new(keys: &Keys) -> Self {
-        hs256::install();
-        let mut validation = Validation::new(Algorithm::HS256);
-        // Expiry is checked below, by host time.
-        validation.validate_exp = false;
-        validation.validate_nbf = false;
-        validation.validate_aud = false;
-        validation.required_spec_claims.clear();
+        // HMAC takes keys of any length.
+        let keys = keys.all().flat_map(Hmac::new_from_slice);
         Self {
-            keys: Arc::new(KeyPair {
-                signs: EncodingKey::from_secret(keys.current()),
-                checks: keys.all().map(DecodingKey::from_secret).collect(),
-                validation,
-            }),
+            keys: keys.collect(),
         }
     }
 
     /// Signs a token that is valid for `ttl_seconds`; returns it with its end.
-    pub(super) fn sign(
-        &self,
-        now: Time,
-        scope: &Scope,
-        ttl_seconds: u64,
-    ) -> Option<(Secret, Time)> {
+    pub(super) fn sign(&self, now: Time, scope: &Scope, ttl_seconds: u64) -> (Secret, Time) {
         let iat = now.0.div_euclid(1_000);
         let exp = iat.saturating_add_unsigned(ttl_seconds.min(TTL_SECONDS_MAX));
         let claims = Claims {
@@ -101,20 +99,19 @@ impl Tokens {
             nbf: iat,
             iat,
         };
-        let token = jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.keys.signs);
-        Some((Secret(token.ok()?), Time(exp.saturating_mul(1_000))))
+        let claims = serde_json::to_vec(&claims).unwrap_or_default();
+        let mut token = URL_SAFE_NO_PAD.encode(HEADER);
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(claims, &mut token);
+        let mac = self.keys[0].clone().chain_update(&token);
+        token.push('.');
+        URL_SAFE_NO_PAD.encode_string(mac.finalize().into_bytes(), &mut token);
+        (Secret(token), Time(exp.saturating_mul(1_000)))
     }
 
     /// Returns what a token is about if we signed it and it is valid at `now`.
     pub(super) fn check(&self, now: Time, token: &str) -> Option<Scope> {
-        if token.len() > TOKEN_BYTES_MAX {
-            return None;
-        }
-        let mut keys = self.keys.checks.iter();
-        let claims: Claims = keys.find_map(|key| {
-            let read = jsonwebtoken::decode(token, key, &self.keys.validation);
-            read.ok().map(|read| read.claims)
-        })?;
+        let claims: Claims = serde_json::from_slice(&self.signed_claims(token)?).ok()?;
         let now = now.0.div_euclid(1_000);
         let life = claims.exp.checked_sub(claims.iat)?;
         let is_valid = now < claims.exp.saturating_add(LEEWAY_SECONDS)
@@ -129,5 +126,27 @@ impl Tokens {
             attempt: claims.attempt,
         };
         is_valid.then_some(scope)
+    }
+
+    /// Returns the claims of a token whose algorithm is ours and whose signature is right. The
+    /// signature is compared in constant time, and nothing is read from claims before.
+    fn signed_claims(&self, token: &str) -> Option<Vec<u8>> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let header = URL_SAFE_NO_PAD.decode(header).ok()?;
+        let header: Header<'_> = serde_json::from_slice(&header).ok()?;
+        if header.alg != ALGORITHM || header.crit.is_some() {
+            return None;
+        }
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let is_signed = self.keys.iter().any(|key| {
+            let mac = key.clone().chain_update(signed);
+            mac.verify_slice(&signature).is_ok()
+        });
+        // A third dot is not a character of the encoding.
+        is_signed.then(|| URL_SAFE_NO_PAD.decode(claims).ok())?
     }
 }

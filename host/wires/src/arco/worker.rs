@@ -26,10 +26,14 @@ use self::callbacks::Callbacks;
 use self::memory::Memory;
 use self::outbox::Outbox;
 use super::refusals::Code;
-use super::section::WorkerConfig;
+use super::settings::WorkerConfig;
+use crate::kit::backoff::Backoff;
 use crate::wire::Ports;
 
 pub(super) use self::server::serve;
+
+/// The waits before a callback is sent again, unless its answer asks for a longer one.
+const BACKOFF: Backoff = Backoff::new(200, 10_000);
 
 /// A worker that serves.
 struct Worker {

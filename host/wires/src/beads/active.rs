@@ -16,10 +16,12 @@ use super::connect::work;
 use super::executors::{Pulled, Serving};
 use super::leases::{LeasePort, OrchestratorHub};
 use super::orchestrator::{Event, Orchestrator};
-use super::section::{BeadsConfig, OrchestratorConfig};
+use super::settings::WorkerConfig;
+use super::settings::{BeadsConfig, OrchestratorConfig};
 use super::socket::Bound;
-use super::worker_section::WorkerConfig;
-use crate::kit::stream::{Hub, Moment, Session as _, accept};
+use crate::kit::driver::Hub;
+use crate::kit::session::{Moment, Session as _};
+use crate::kit::stream::accept;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports, STOP_TIME_MAX};
 

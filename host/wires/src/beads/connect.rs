@@ -22,11 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use self::ending::Endings;
 use super::program::{CALL_TIME, Calls, Program};
+use super::settings::WorkerConfig;
 use super::worker::{Effect, Event, GRACE_MS, Worker};
-use super::worker_section::WorkerConfig;
 use crate::kit::backoff::Backoff;
+use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::process::Launcher;
-use crate::kit::stream::{EffectHandler, Hub, Link, Moment, Session as _, serve_connection};
+use crate::kit::session::{Link, Moment, Session as _};
+use crate::kit::stream::serve_connection;
 use crate::kit::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 

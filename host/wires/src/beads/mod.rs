@@ -13,14 +13,13 @@ mod orchestrator;
 mod program;
 mod read;
 mod refusals;
-mod section;
+mod settings;
 mod socket;
 mod worker;
-mod worker_section;
 
 use futures_util::future::BoxFuture;
 
-use self::section::BeadsConfig;
+use self::settings::BeadsConfig;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, WorkerRole};
 use crate::wire::{Active, Configured, Mode, OpenError, Wire};
@@ -41,7 +40,7 @@ Prints `ready beads=PATH` once the handlers are loaded, and then connects: one t
 1, 2 and 4 s. If nobody listens by then, it exits with 1. A worker whose connection ends stops its guest
 and connects again. SHUTDOWN and SIGTERM stop all guests, within a second, and it exits with 0.",
     doing: "work for beads orchestrators",
-    flags: worker_section::FLAGS,
+    flags: settings::FLAGS,
 };
 
 /// The beads-workers protocol as a wire.
@@ -53,7 +52,7 @@ impl Wire for Beads {
     }
 
     fn settings(&self) -> &'static [Setting] {
-        section::SETTINGS
+        settings::SETTINGS
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {

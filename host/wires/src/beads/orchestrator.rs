@@ -27,8 +27,9 @@ use super::frame::{Defect, Messages};
 use super::messages::{Out, OutMessage};
 use super::read::{In, Kind, Message, Report, read_worker};
 use super::refusals::{Code, Refusal};
-use super::section::OrchestratorConfig;
-use crate::kit::stream::{Actions, ActionsOf, Link, Moment, Session};
+use super::settings::OrchestratorConfig;
+use crate::kit::session::{Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession;
 use crate::wire::executors::WorkerHealth;
 
 pub(super) use self::worker::worker_name;
@@ -448,13 +449,8 @@ impl Orchestrator {
     }
 }
 
-impl Session for Orchestrator {
-    const WIRE: &'static str = WIRE;
+impl StreamSession for Orchestrator {
     type Framing = Messages;
-    type In = In<Message>;
-    type Out = Out;
-    type Effect = Effect;
-    type Event = Event;
 
     fn read(frame: Result<Bytes, Defect>) -> In<Message> {
         read_worker(frame)
@@ -463,6 +459,14 @@ impl Session for Orchestrator {
     fn write(message: &Out, out: &mut BytesMut) {
         message.write(out);
     }
+}
+
+impl Session for Orchestrator {
+    const WIRE: &'static str = WIRE;
+    type In = In<Message>;
+    type Out = Out;
+    type Effect = Effect;
+    type Event = Event;
 
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>) {
         // Of one number more than there are workers, one is free.

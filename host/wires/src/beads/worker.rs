@@ -21,7 +21,8 @@ use super::frame::{Defect, Dialect, Messages};
 use super::messages::{Out, OutMessage};
 use super::read::{In, Order, Said, Task, read_orchestrator};
 use super::refusals::Code;
-use crate::kit::stream::{Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::session::{Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession;
 
 /// How long a guest may take to stop by itself, in milliseconds.
 pub(super) const GRACE_MS: u64 = 1_000;
@@ -346,13 +347,8 @@ fn unusable(issue_id: &str) -> Option<&'static str> {
     }
 }
 
-impl Session for Worker {
-    const WIRE: &'static str = WIRE;
+impl StreamSession for Worker {
     type Framing = Messages;
-    type In = In<Said>;
-    type Out = Out;
-    type Effect = Effect;
-    type Event = Event;
 
     fn read(frame: Result<Bytes, Defect>) -> In<Said> {
         read_orchestrator(frame)
@@ -361,6 +357,14 @@ impl Session for Worker {
     fn write(message: &Out, out: &mut BytesMut) {
         message.write(out);
     }
+}
+
+impl Session for Worker {
+    const WIRE: &'static str = WIRE;
+    type In = In<Said>;
+    type Out = Out;
+    type Effect = Effect;
+    type Event = Event;
 
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>) {
         self.link = Some(link);

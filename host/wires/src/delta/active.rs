@@ -3,19 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, join, join_all};
+use futures_util::future::{BoxFuture, join_all, join3};
 
 use super::NAME;
-use super::executors::Pools;
-use super::launched::{self, LauncherDeps};
-use super::orchestrator::{Host, Orchestrator};
+use super::orchestrator::Pools;
+use super::orchestrator::launched::{self, LauncherDeps};
 use super::worker::{Opened, Peer};
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
 
 /// Both roles of a host.
 pub(super) struct Serving {
-    pub(super) orchestrator: Arc<Orchestrator>,
+    pub(super) pools: Arc<Pools>,
     /// The foreign orchestrators whose jobs we execute.
     pub(super) peers: Vec<Peer>,
     /// Where the files of the runners are that this host starts.
@@ -31,7 +30,7 @@ pub(super) struct Working {
 
 impl Serving {
     fn has_pools(&self) -> bool {
-        !self.orchestrator.config.pools.is_empty()
+        !self.pools.config.pools.is_empty()
     }
 }
 
@@ -40,25 +39,22 @@ impl Active for Serving {
         if !self.has_pools() {
             return Vec::new();
         }
-        let pools = self.orchestrator.config.pools.iter();
+        let pools = self.pools.config.pools.iter();
         let pools: Vec<&str> = pools.map(|pool| pool.name.as_str()).collect();
         vec![(NAME, pools.join(","))]
     }
 
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
-        self.orchestrator.keep_logs(Arc::clone(&ports.logs));
+        let (clock, counters) = (Arc::clone(&ports.clock), Arc::clone(&ports.counters));
+        self.pools.start(clock, counters, Arc::clone(&ports.logs));
         self.has_pools()
-            .then(|| Arc::new(Pools(Arc::clone(&self.orchestrator))) as Arc<dyn Executors>)
+            .then(|| Arc::clone(&self.pools) as Arc<dyn Executors>)
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             if let Some(leases) = &ports.leases {
-                self.orchestrator.connect(Host {
-                    leases: Arc::clone(leases),
-                    clock: Arc::clone(&ports.clock),
-                    counters: Arc::clone(&ports.counters),
-                });
+                self.pools.connect(leases);
             }
             let working = self.peers.iter().map(|peer| peer.work(&ports));
             let launching = async {
@@ -69,10 +65,11 @@ impl Active for Serving {
                         stopping: ports.stopping.clone(),
                         folder: self.folder.clone(),
                     };
-                    launched::run(&self.orchestrator, deps).await;
+                    launched::run(&self.pools, deps).await;
                 }
             };
-            join(join_all(working), launching).await;
+            let keeping_time = self.pools.run(&ports.stopping);
+            join3(keeping_time, join_all(working), launching).await;
             ports.stopping.cancelled().await;
             Ok(())
         })

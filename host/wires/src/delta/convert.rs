@@ -12,11 +12,11 @@ use host_core::time::Time;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::fields::{Fields, cut};
-use super::lease_id::LeaseText;
-use super::messages::{HeartbeatAck, LeaseGranted};
-use super::read::{Artifact, EndIn, HeartbeatIn, Status};
-use super::section::Times;
+use crate::delta::messages::fields::{Fields, cut};
+use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::messages::read::{Artifact, EndIn, HeartbeatIn, Status};
+use crate::delta::messages::{HeartbeatAck, LeaseGranted};
+use crate::delta::settings::Times;
 
 /// The job's attribute with the id of the run that it belongs to.
 const RUN_ID: &str = "delta.run_id";

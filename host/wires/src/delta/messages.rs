@@ -1,9 +1,16 @@
-//! The messages of the document, as they are written by an orchestrator.
+//! The messages of the document, as they are written by an orchestrator; below, how they are read.
+
+pub(super) mod fields;
+pub(super) mod lease_id;
+pub(super) mod read;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::lease_id::LeaseText;
+use self::lease_id::LeaseText;
+
+/// The most of one attempt's log that is kept, in bytes: what its lines cost, empty ones too.
+pub(super) const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// Grants a lease (section 1 of the document).
 #[derive(Debug, Serialize)]

@@ -3,25 +3,13 @@
 #![doc = include_str!("SPEC.md")]
 
 mod active;
-mod api;
-mod book;
 mod convert;
-mod executors;
-mod fields;
-mod launched;
-mod lease_id;
-mod log_chunks;
 mod messages;
 mod orchestrator;
-mod read;
 mod refusals;
-mod section;
 mod settings;
-mod slots;
 mod tags;
-mod tokens;
 mod worker;
-mod worker_section;
 
 use std::sync::Arc;
 
@@ -30,10 +18,9 @@ use host_core::name::Name;
 use host_http::route::{Description, Group, RoutePorts};
 
 use self::active::{Serving, Working};
-use self::orchestrator::Orchestrator;
-use self::section::DeltaConfig;
+use self::orchestrator::{Pools, api};
+use self::settings::{DeltaConfig, WorkerSettings};
 use self::worker::FileJob;
-use self::worker_section::WorkerSection;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerRole};
 use crate::wire::{Active, Configured, Mode, OpenError, Wire};
@@ -74,8 +61,8 @@ impl Wire for Delta {
 
     fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
         Ok(Box::new(ConfiguredDelta {
-            orchestrator: Orchestrator::new(DeltaConfig::read(section)?),
-            worker: WorkerSection::read(section)?,
+            pools: Pools::new(DeltaConfig::read(section)?),
+            worker: WorkerSettings::read(section)?,
         }))
     }
 }
@@ -83,8 +70,8 @@ impl Wire for Delta {
 /// Delta with its section read.
 #[derive(Debug)]
 struct ConfiguredDelta {
-    orchestrator: Arc<Orchestrator>,
-    worker: WorkerSection,
+    pools: Arc<Pools>,
+    worker: WorkerSettings,
 }
 
 impl Configured for ConfiguredDelta {
@@ -92,25 +79,25 @@ impl Configured for ConfiguredDelta {
     fn has_executor(&self, name: &str) -> bool {
         let name = name.parse::<Name>().ok();
         let parts = name.and_then(|name| tags::parts(&name));
-        parts.is_some_and(|(pool, _)| self.orchestrator.pool(pool.as_str()).is_some())
+        parts.is_some_and(|(pool, _)| self.pools.config.pool(pool.as_str()).is_some())
     }
 
     fn executor_names(&self) -> Vec<(String, String)> {
-        let pools = self.orchestrator.config.pools.iter();
+        let pools = self.pools.config.pools.iter();
         pools
             .map(|pool| (pool.origin.clone(), pool.name.to_string()))
             .collect()
     }
 
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
-        vec![api::routes(Arc::clone(&self.orchestrator), ports.clone())]
+        vec![api::routes(Arc::clone(&self.pools), ports.clone())]
     }
 
     fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
         Box::pin(async move {
             Ok(match mode {
                 Mode::Serve { data } => Box::new(Serving {
-                    orchestrator: Arc::clone(&self.orchestrator),
+                    pools: Arc::clone(&self.pools),
                     peers: self.worker.peers.clone(),
                     folder: data.join(NAME),
                 }) as Box<dyn Active>,

@@ -1,317 +1,362 @@
-//! The orchestrator's side of leases: passes what runners send on to the host, message by message for
-//! each lease, and turns its answers into those of the wire. Knows no HTTP.
+//! The orchestrator of all pools: which runner holds which lease, and what its messages do. Pure: requests come
+//! with links, answers go to them, and the host is asked by effects. Knows no HTTP.
 
+pub(super) mod api;
 mod ends;
-mod leasing;
+mod executors;
+pub(super) mod launched;
+mod leases;
+mod log_chunks;
 mod messages;
-mod overrun;
+mod pools;
+mod request;
+mod slots;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
+use bytes::Bytes;
+use host_core::cell::LogLine;
 use host_core::id::{JobId, LeaseId};
-use host_core::lease::Fence;
+use host_core::lease::Hold;
 use host_core::name::Name;
-use host_core::port::lease::{LeaseError, LeaseEvents, LeaseMessage, Leases, Standing};
-use host_core::port::{Clock, Counters};
-use host_core::rejection::Rejection;
+use host_core::port::Tag;
+use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Standing};
 use host_core::time::Time;
-use host_runtime::mailbox::respond;
-use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 
+use self::ends::{End, LaterEnd};
+use self::leases::{Lease, Leases};
+use self::request::worker;
 use super::NAME;
-use super::book::{Book, Over};
-use super::lease_id::LeaseText;
-use super::read::About;
-use super::refusals::{Code, Refused, Stale};
-use super::section::{DeltaConfig, PoolConfig};
-use super::slots::Slots;
+use super::messages::read::Ask;
+use super::refusals::Refused;
+use super::settings::DeltaConfig;
 use super::tags::{self, Lanes};
-use crate::wire::JobLogs;
+use crate::kit::leases::LeaseEvent;
+use crate::kit::session::{ActionsOf, Link, Moment, Session};
+use crate::wire::executors::Found;
 
-/// How many leases are locked apart from each other.
-const LOCKS: usize = 256;
+pub(super) use self::leases::Over;
+pub(super) use self::pools::Pools;
+pub(super) use self::request::{Answer, Extension, Message, Named, Request};
 
-/// The parts of the host that leases need, once it runs.
-pub(super) struct Host {
-    pub(super) leases: Arc<dyn Leases>,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) counters: Arc<dyn Counters>,
-}
-
-/// The orchestrator of all pools.
-pub(super) struct Orchestrator {
-    pub(super) config: DeltaConfig,
-    host: OnceLock<Host>,
-    logs: OnceLock<Arc<dyn JobLogs>>,
-    book: Mutex<Book>,
-    /// The lanes that jobs have named; requests that wait hear of new ones.
-    lanes: watch::Sender<Lanes>,
-    /// The runners that this host starts.
-    pub(super) slots: Slots,
-    /// Where runners reach this host, once it listens.
-    listen: watch::Sender<Option<SocketAddr>>,
-    /// Messages about one lease go one after the other.
-    locks: Box<[AsyncMutex<()>]>,
-}
-
-impl std::fmt::Debug for Orchestrator {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Orchestrator")
-            .field("config", &self.config)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The lease that a message names, and who sends it.
-#[derive(Clone, Debug)]
-struct Named {
-    job: JobId,
-    lease: LeaseId,
-    text: LeaseText,
+/// A request for a lease as the host has it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    link: Link,
+    tag: Tag,
     worker: String,
 }
 
+/// A message that the host has, until its answer.
+#[derive(Debug)]
+pub(super) struct Sent {
+    named: Named,
+    link: Link,
+    step: Step,
+}
+
+/// What the answer of the host leads to.
+#[derive(Debug)]
+enum Step {
+    Ack,
+    /// With the warnings for its sender, and until when its answer may wait for a cancel.
+    Heartbeat(Vec<String>, Option<Time>),
+    Log {
+        offset: u64,
+        bytes: Bytes,
+    },
+    End(Box<End>),
+    /// The attempt is ended because it lasts too long.
+    Overrun,
+    GiveBack {
+        was_acked: bool,
+    },
+}
+
+/// Why a job is read: this host may have been restarted since.
+#[derive(Debug)]
+pub(super) enum Lookup {
+    /// It may have granted the lease that a message names.
+    Adopt(Link, Named, Extension),
+    /// It may have recorded this end. If not, it is refused.
+    Recognize(Link, Named, Box<End>, Refused),
+}
+
+/// What the host is to do.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Ask for a job of one of these executors.
+    Ask {
+        asked: Asked,
+        executors: Vec<Name>,
+        hold: Hold,
+        wait_ms: u64,
+    },
+    /// Withdraw the request with this tag.
+    Withdraw(Tag),
+    Send(LeaseMessage, Box<Sent>),
+    Read(JobId, Box<Lookup>),
+    /// Keep lines of an attempt that began at this time.
+    KeepLog(JobId, u32, Time, Vec<LogLine>),
+    /// Warn that a worker names a lease of another one, the holder.
+    WarnOfTheft(Named, String),
+    /// Warn that a worker went on past the time limit of its job.
+    WarnOfOverrun(Named),
+}
+
+/// What the host reports.
+#[derive(Debug)]
+pub(super) enum Event {
+    Granted(Asked, Option<Box<Granted>>),
+    Answered(Box<Sent>, Result<Standing, LeaseError>),
+    Read(Box<Lookup>, Result<Option<Box<Kept>>, LeaseError>),
+    Lease(LeaseEvent),
+    /// A lease is in a file now.
+    HandedOut(LeaseId),
+    /// A job has named a new lane.
+    LaneAdded(Name),
+    /// Requests wait no longer.
+    Stop,
+}
+
+/// A request for a job that waits.
+#[derive(Debug)]
+struct Waiting {
+    pool: Name,
+    capabilities: BTreeSet<String>,
+    /// Whether the runner offers what the pool asks for.
+    fits: bool,
+    worker: String,
+    until: Time,
+    /// What the host was asked last.
+    tag: Tag,
+}
+
+/// The state of all pools.
+#[derive(Debug)]
+pub(super) struct Orchestrator {
+    config: Arc<DeltaConfig>,
+    /// The lanes that jobs have named.
+    lanes: Lanes,
+    leases: Leases,
+    waiting: BTreeMap<Link, Waiting>,
+    tags_made: u64,
+    /// The leases with an end under way, and later ends of the same leases.
+    ending: HashMap<LeaseId, Vec<LaterEnd>>,
+    is_stopping: bool,
+}
+
+type Todo = ActionsOf<Orchestrator>;
+
 impl Orchestrator {
-    pub(super) fn new(config: DeltaConfig) -> Arc<Self> {
-        Arc::new(Self {
-            slots: Slots::new(&config.pools),
+    fn new(config: Arc<DeltaConfig>) -> Self {
+        Self {
             config,
-            listen: watch::Sender::default(),
-            host: OnceLock::new(),
-            logs: OnceLock::new(),
-            book: Mutex::default(),
-            lanes: watch::Sender::default(),
-            locks: (0..LOCKS).map(|_| AsyncMutex::default()).collect(),
-        })
-    }
-
-    /// Connects it with the host. Messages that come before are told to come again.
-    pub(super) fn connect(&self, host: Host) {
-        let _connected_before = self.host.set(host).is_err();
-    }
-
-    /// Says where logs are kept.
-    pub(super) fn keep_logs(&self, logs: Arc<dyn JobLogs>) {
-        let _set_before = self.logs.set(logs).is_err();
-    }
-
-    /// Says where runners reach this host.
-    pub(super) fn listens(&self, listen: SocketAddr) {
-        self.listen.send_replace(Some(listen));
-    }
-
-    /// Waits until this host listens for runners. Cancel safe.
-    pub(super) async fn listening(&self) -> Option<SocketAddr> {
-        let mut listen = self.listen.subscribe();
-        let known = listen.wait_for(Option::is_some).await;
-        known.map_or(None, |known| *known)
-    }
-
-    /// Returns the executors of a pool whose jobs a runner with these tags can execute.
-    pub(super) fn lanes_of(&self, pool: &PoolConfig, offered: &BTreeSet<String>) -> Vec<Name> {
-        self.lanes.borrow().of(&pool.name, offered)
-    }
-
-    pub(super) fn logs(&self) -> Option<&Arc<dyn JobLogs>> {
-        self.logs.get()
-    }
-
-    fn host(&self) -> Result<&Host, Refused> {
-        let starting = || Refused::new(Code::Busy, "the host is starting; repeat this");
-        self.host.get().ok_or_else(starting)
-    }
-
-    /// Counts a refusal.
-    pub(super) fn count(&self, code: Code) {
-        if let Some(host) = self.host.get() {
-            host.counters.refused(NAME, code.as_str());
+            lanes: Lanes::default(),
+            leases: Leases::default(),
+            waiting: BTreeMap::new(),
+            tags_made: 0,
+            ending: HashMap::new(),
+            is_stopping: false,
         }
     }
 
-    pub(super) fn pool(&self, name: &str) -> Option<&PoolConfig> {
-        self.config
-            .pools
-            .iter()
-            .find(|pool| pool.name.as_str() == name)
-    }
-
-    /// Finds the executor of this name: a pool, or a lane of one.
-    pub(super) fn find_lane(&self, name: &Name) -> crate::wire::executors::Found {
-        use crate::wire::executors::Found;
-        let Some((pool, wanted)) = tags::parts(name) else {
-            return Found::Nobody;
+    /// Finds the executor of this name: a pool, or a lane of one, which may be new. After a new one,
+    /// [`Event::LaneAdded`] must follow.
+    fn find_lane(&mut self, name: &Name) -> (Found, bool) {
+        let parts = tags::parts(name);
+        let Some((_, tags)) = parts.filter(|(pool, _)| self.config.pool(pool.as_str()).is_some())
+        else {
+            return (Found::Nobody, false);
         };
-        if self.pool(pool.as_str()).is_none() {
-            return Found::Nobody;
+        if tags.is_empty() {
+            return (Found::Here, false);
         }
-        if wanted.is_empty() || self.lanes.borrow().has(name) {
-            return Found::Here;
+        match self.lanes.add(name, tags) {
+            Some(is_new) => (Found::Here, is_new),
+            None => (Found::Full(tags::LANES_MAX), false),
         }
-        let mut added = None;
-        self.lanes.send_if_modified(|lanes| {
-            added = lanes.add(name, wanted);
-            added == Some(true)
+    }
+
+    /// Returns the worker to whom a lease was handed out in a file, also after its end.
+    fn handed_out(&self, lease: LeaseId) -> Option<&str> {
+        let lease = self.leases.get(lease).filter(|it| it.is_in_file)?;
+        Some(&lease.worker)
+    }
+
+    /// Returns the workers of a pool that wait or hold leases, and how many leases each holds.
+    fn workers(&self, now: Time, pool: &str) -> BTreeMap<String, usize> {
+        let of_pool = |worker: &&String| {
+            let rest = worker.strip_prefix(pool);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let waiting = self.waiting.values().map(|waiting| &waiting.worker);
+        let waiting = waiting.filter(of_pool).map(|worker| (worker.clone(), 0));
+        let mut workers: BTreeMap<String, usize> = waiting.collect();
+        for worker in self.leases.holders(now).filter(of_pool) {
+            *workers.entry(worker.clone()).or_default() += 1;
+        }
+        workers
+    }
+
+    fn ask(&mut self, now: Time, link: Link, pool: Name, ask: Ask, todo: &mut Todo) {
+        let Some(config) = self
+            .config
+            .pool(pool.as_str())
+            .filter(|_| !self.is_stopping)
+        else {
+            return todo.send(link, Ok(Answer::Granted(None)));
+        };
+        let waiting = Waiting {
+            fits: config.capabilities.is_subset(&ask.capabilities),
+            worker: worker(&pool, &ask.runner_id),
+            pool,
+            capabilities: ask.capabilities,
+            until: now.plus_ms(ask.wait_seconds * 1_000),
+            tag: Tag(self.tags_made),
+        };
+        self.waiting.insert(link, waiting);
+        self.ask_host(now, link, todo);
+    }
+
+    /// Asks the host for a job that the runner can execute.
+    fn ask_host(&mut self, now: Time, link: Link, todo: &mut Todo) {
+        let Some(waiting) = self.waiting.get_mut(&link) else {
+            return;
+        };
+        waiting.tag = Tag(self.tags_made);
+        self.tags_made += 1;
+        let executors = if waiting.fits {
+            self.lanes.of(&waiting.pool, &waiting.capabilities)
+        } else {
+            Vec::new()
+        };
+        todo.effect(Effect::Ask {
+            asked: Asked {
+                link,
+                tag: waiting.tag,
+                worker: waiting.worker.clone(),
+            },
+            executors,
+            hold: Hold::Ttl {
+                ttl_ms: self.config.times.lease_ttl * 1_000,
+            },
+            wait_ms: waiting.until.since_ms(now),
         });
-        match added {
-            Some(_) => Found::Here,
-            None => Found::Full(tags::LANES_MAX),
+    }
+
+    fn granted(&mut self, now: Time, asked: Asked, granted: Option<Box<Granted>>, todo: &mut Todo) {
+        let waiting = self.waiting.get(&asked.link);
+        let is_answered = waiting.is_some_and(|it| it.tag == asked.tag);
+        if is_answered {
+            self.waiting.remove(&asked.link);
         }
-    }
-
-    /// Returns the pool of a lease that was handed out in a file: its runner needs no token.
-    pub(super) fn handed_out(&self, lease: &LeaseText) -> Option<&PoolConfig> {
-        let (_, lease) = lease.parse()?;
-        let book = self.book();
-        let (pool, _) = book.handed_out(lease)?.split_once('/')?;
-        self.pool(pool)
-    }
-
-    /// Notes that a lease was written to a file.
-    pub(super) fn hand_out(&self, lease: LeaseId) {
-        self.book().hand_out(lease);
-    }
-
-    /// Returns whether a lease was acknowledged.
-    pub(super) fn is_acked(&self, lease: LeaseId) -> bool {
-        self.book().is_acked(lease)
-    }
-
-    /// Waits until a lease of this worker has ended, and says how. Cancel safe.
-    pub(super) async fn ended(&self, lease: LeaseId, worker: &str) -> Over {
-        loop {
-            let changed = self.changed(lease, worker);
-            let mut changed = std::pin::pin!(changed.notified());
-            // From here on no end is missed.
-            changed.as_mut().enable();
-            if let Some(over) = self.book().end_of(lease, worker) {
-                return over;
+        match granted {
+            Some(granted) if is_answered => {
+                let mut lease = Lease::new(now, asked.worker, granted.assignment.attempt);
+                lease.ends_by = Some(self.ends_by(now, Some(granted.assignment.timeout_ms)));
+                lease.expires_at = granted.expires_at;
+                self.leases.grant(now, granted.lease, lease);
+                todo.send(asked.link, Ok(Answer::Granted(Some(granted))));
             }
-            changed.await;
-        }
-    }
-
-    /// Returns what wakes those that wait for a change of a lease.
-    fn changed(&self, lease: LeaseId, worker: &str) -> Arc<Notify> {
-        let mut book = self.book();
-        let known = book.live(lease, worker);
-        known
-            .map(|known| Arc::clone(&known.changed))
-            .unwrap_or_default()
-    }
-
-    /// Returns the workers of a pool, and how many leases each holds.
-    pub(super) fn workers(&self, pool: &Name) -> std::collections::BTreeMap<String, usize> {
-        let now = self.host.get().map_or(Time(0), |host| host.clock.now());
-        self.book().workers(now, pool.as_str())
-    }
-
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self, lease: LeaseId) -> &AsyncMutex<()> {
-        let number = lease.0.as_u128() % LOCKS as u128;
-        &self.locks[usize::try_from(number).unwrap_or_default()]
-    }
-
-    /// Passes a message on. The caller holds the lock of its lease.
-    async fn tell(&self, named: &Named, message: LeaseMessage) -> Result<Standing, Refused> {
-        if let Some(why) = self.book().over(named.lease, &named.worker) {
-            return Err(Refused::stale(why));
-        }
-        let (respond, answer) = respond();
-        let fence = Fence::Holder(named.lease, named.worker.clone());
-        self.host()?.leases.send(named.job, fence, message, respond);
-        let answer = answer.await.unwrap_or(Err(LeaseError::Stopping));
-        answer.map_err(|error| self.refuse(named, &error))
-    }
-
-    /// Turns the host's refusal into one of the wire.
-    fn refuse(&self, named: &Named, error: &LeaseError) -> Refused {
-        let rejection = match error {
-            LeaseError::Rejected(rejection) => rejection,
-            LeaseError::Busy | LeaseError::Stopping => {
-                return Refused::new(Code::Busy, error.to_string());
+            // Its runner has gone meanwhile.
+            Some(granted) => {
+                let named = Named::new(granted.job, granted.lease, asked.worker);
+                let back = LeaseMessage::GiveBack { begun: false };
+                self.give_back(asked.link, named, back, todo);
             }
-            LeaseError::StoreFull => return Refused::new(Code::StoreFull, error.to_string()),
+            None if is_answered => todo.send(asked.link, Ok(Answer::Granted(None))),
+            None => {}
+        }
+    }
+
+    /// Asks again for the requests whose runners can execute the jobs of a new lane.
+    fn lane_added(&mut self, now: Time, lane: &Name, todo: &mut Todo) {
+        let is_for = |waiting: &Waiting| {
+            let lanes = self.lanes.of(&waiting.pool, &waiting.capabilities);
+            waiting.fits && lanes.contains(lane)
         };
-        match rejection {
-            Rejection::NotAcknowledged => Refused::new(
-                Code::State,
-                "the lease is not acknowledged: send AckLease first",
-            ),
-            Rejection::CancelNotRequested => {
-                Refused::new(Code::State, "no cancel is requested: send Complete")
+        let links = self.waiting.iter().filter(|(_, waiting)| is_for(waiting));
+        let links: Vec<Link> = links.map(|(link, _)| *link).collect();
+        for link in links {
+            todo.effect(Effect::Withdraw(self.waiting[&link].tag));
+            self.ask_host(now, link, todo);
+        }
+    }
+
+    /// Lets all requests go that wait.
+    fn stop(&mut self, now: Time, todo: &mut Todo) {
+        self.is_stopping = true;
+        for (link, waiting) in std::mem::take(&mut self.waiting) {
+            todo.effect(Effect::Withdraw(waiting.tag));
+            todo.send(link, Ok(Answer::Granted(None)));
+        }
+        for beat in self.leases.take_waiting(|_| true) {
+            self.beat_again(now, beat, todo);
+        }
+    }
+}
+
+impl From<LeaseEvent> for Event {
+    fn from(event: LeaseEvent) -> Self {
+        Self::Lease(event)
+    }
+}
+
+impl Session for Orchestrator {
+    const WIRE: &'static str = NAME;
+    type In = Request;
+    type Out = Result<Answer, Refused>;
+    type Effect = Effect;
+    type Event = Event;
+
+    fn on_message(&mut self, at: Moment, link: Link, request: Request, todo: &mut Todo) {
+        match request {
+            Request::Ask(pool, ask) => self.ask(at.now, link, pool, ask, todo),
+            Request::Message(named, message) => self.message(at.now, link, named, message, todo),
+            Request::GiveBack(named, why) => self.give_back(link, named, why, todo),
+            Request::AwaitEnd(named) => self.leases.await_end(link, &named, todo),
+        }
+    }
+
+    fn on_event(&mut self, at: Moment, event: Event, todo: &mut Todo) {
+        let now = at.now;
+        match event {
+            Event::Granted(asked, granted) => self.granted(now, asked, granted, todo),
+            Event::Answered(sent, answer) => self.answered(now, *sent, answer, todo),
+            Event::Read(lookup, kept) => self.looked_up(now, *lookup, kept, todo),
+            Event::Lease(LeaseEvent::Cancelled { lease, .. }) => {
+                for beat in self.leases.cancelled(lease) {
+                    self.beat_again(now, beat, todo);
+                }
             }
-            Rejection::Stale
-            | Rejection::LeaseExpired
-            | Rejection::UnknownJob(_)
-            | Rejection::Terminal(_)
-            | Rejection::WrongState(_)
-            | Rejection::Foreign
-            | Rejection::UniqueKeyTaken(_)
-            | Rejection::PrerequisiteGone(_)
-            | Rejection::UnknownPrerequisite(_)
-            | Rejection::DependencyCycle(_)
-            | Rejection::TooManyDependents { .. }
-            | Rejection::TooManyQueues { .. }
-            | Rejection::TooManyWaiting { .. }
-            | Rejection::TooManyComponents { .. }
-            | Rejection::UnknownQueue(_)
-            | Rejection::UnknownComponent(_)
-            | Rejection::UnknownRevision { .. }
-            | Rejection::HandlerOwned { .. }
-            | Rejection::ComponentInUse { .. } => self.stale(named),
+            Event::Lease(LeaseEvent::Revoked { lease, .. }) => self.leases.revoked(lease, todo),
+            Event::HandedOut(lease) => self.leases.hand_out(lease),
+            Event::LaneAdded(lane) => self.lane_added(now, &lane, todo),
+            Event::Stop => self.stop(now, todo),
         }
     }
 
-    fn stale(&self, named: &Named) -> Refused {
-        let mut book = self.book();
-        if let Some(known) = book.is_held_by_another(named.lease, &named.worker) {
-            tracing::warn!(
-                event = "lease_theft_suspected",
-                job = %named.job,
-                lease = ?named.text,
-                holder = known.worker,
-                sender = named.worker,
-                "a runner names the lease of another one",
-            );
-            drop(book);
-            self.count(Code::LeaseTheft);
-            return Refused::stale(Stale::Unknown);
+    fn on_closed(&mut self, _: Time, link: Link, todo: &mut Todo) {
+        if let Some(waiting) = self.waiting.remove(&link) {
+            todo.effect(Effect::Withdraw(waiting.tag));
         }
-        Refused::stale(book.stale(named.lease, &named.worker))
-    }
-}
-
-impl LeaseEvents for Orchestrator {
-    fn cancelled(&self, _: JobId, lease: LeaseId, _: u64) {
-        self.book().cancelled(lease);
     }
 
-    fn revoked(&self, _: JobId, lease: LeaseId) {
-        self.book().revoked(lease);
+    fn wakeup(&self) -> Option<Time> {
+        self.leases.wakeup()
     }
-}
 
-impl Named {
-    /// Finds out which lease a message is about.
-    fn read(pool: &PoolConfig, about: &About) -> Result<Self, Refused> {
-        let Some((job, lease)) = about.lease_id.parse() else {
-            return Err(Refused::stale(Stale::Unknown));
-        };
-        Ok(Self {
-            job,
-            lease,
-            text: about.lease_id.clone(),
-            worker: worker(pool, &about.runner_id),
-        })
+    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+        for beat in self.leases.take_waiting(|until| until <= now) {
+            self.beat_again(now, beat, todo);
+        }
     }
-}
 
-/// Returns the name of a runner in attempts.
-pub(super) fn worker(pool: &PoolConfig, runner_id: &str) -> String {
-    format!("{}/{runner_id}", pool.name)
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.ending.is_empty()
+    }
 }

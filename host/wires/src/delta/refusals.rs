@@ -122,6 +122,12 @@ impl Refused {
         }
     }
 
+    pub(super) fn rate() -> Self {
+        let message =
+            "more than 10 heartbeats a second came for this lease; it lives by the others";
+        Self::new(Code::Rate, message)
+    }
+
     pub(super) fn recorded(status: &'static str) -> Self {
         Self {
             more: More::Recorded(status),

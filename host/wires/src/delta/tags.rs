@@ -74,7 +74,7 @@ pub(super) fn parts(lane: &Name) -> Option<(Name, BTreeSet<String>)> {
         .map(String::as_str)
         .collect::<Vec<_>>()
         .join(",");
-    (super::tags::lane(&pool, &joined).ok()? == *lane).then_some((pool, tags))
+    (crate::delta::tags::lane(&pool, &joined).ok()? == *lane).then_some((pool, tags))
 }
 
 /// The lanes that jobs have named, beside the pools themselves.
@@ -92,10 +92,6 @@ impl Lanes {
         }
         self.0.insert(lane.clone(), tags);
         Some(true)
-    }
-
-    pub(super) fn has(&self, lane: &Name) -> bool {
-        self.0.contains_key(lane)
     }
 
     /// Returns the lanes of a pool whose jobs a runner with `offered` can execute: those that ask for

@@ -13,8 +13,6 @@ mod upload;
 mod words;
 
 #[cfg(test)]
-mod pair;
-#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;

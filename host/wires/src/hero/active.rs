@@ -18,8 +18,8 @@ use super::client::watch::watch;
 use super::instance::{self, KeptName};
 use super::lanes::Lanes;
 use super::log_files::LogFiles;
-use super::section::HeroConfig;
 use super::session::serve_worker;
+use super::settings::HeroConfig;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
 
@@ -73,7 +73,7 @@ impl Active for Serving {
     }
 
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
-        Some(Arc::new(Lanes::start(&self.config, &self.instance, ports)))
+        Some(Lanes::start(&self.config, &self.instance, ports))
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {

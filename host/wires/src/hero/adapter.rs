@@ -9,7 +9,7 @@ use host_http::route::{Description, Group, RoutePorts};
 use super::active::{Idle, Serving, Working};
 use super::api::{self, Source};
 use super::client::live::Client;
-use super::section::HeroConfig;
+use super::settings::HeroConfig;
 use super::settings::{SETTINGS, WORKER_ROLE};
 use super::{NAME, checks, commands, lanes, refusals};
 use crate::wire::check::Check;

@@ -1,14 +1,14 @@
 //! The jobs of Hero dispatchers in the configured Redis: the document's operations as HTTP
 //! requests. Knows no store, because these jobs are kept in Redis only.
 
-mod list;
-mod logs;
+pub(super) mod list;
+pub(super) mod logs;
 mod openapi;
 mod problems;
-mod routes;
-mod steer;
-mod submit;
-mod view;
+pub(super) mod routes;
+pub(super) mod steer;
+pub(super) mod submit;
+pub(super) mod view;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use super::log_files::LogRoot;
-use super::section::HeroConfig;
+use super::settings::HeroConfig;
 use super::transport::is_durable;
 use crate::wire::check::Check;
 
@@ -64,7 +64,7 @@ fn log_dir(dir: &Path) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hero::section::tests::parsed;
+    use crate::hero::settings::tests::parsed;
     use crate::wire::check::Status;
 
     #[test]

@@ -1,4 +1,4 @@
-//! `host hero`: what its verbs share — a job in the Redis of Hero dispatchers as the API shows it.
+//! `host hero`: what its verbs share: what they say of a job in the Redis of Hero dispatchers.
 
 mod logs;
 mod ls;
@@ -9,15 +9,12 @@ mod submit;
 mod wait;
 mod worker;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use clap::{Args, Subcommand};
-use host_console::client::{Answer, Client, segment};
 use host_console::command::Derived;
-use host_console::error::{CliError, Exit};
+use host_console::error::CliError;
 use host_console::plain;
-use serde::Deserialize;
+
+use super::api::view::{HeroJobView, WaitsFor};
 
 /// The noun `hero`.
 pub(crate) static COMMAND: Derived<Hero> = Derived::new("hero", Hero::run);
@@ -68,59 +65,10 @@ impl Hero {
     }
 }
 
-/// A job as the API shows it, as far as people are shown it.
-#[derive(Debug, Deserialize)]
-struct View {
-    id: String,
-    #[serde(default)]
-    worker_id: String,
-    #[serde(default)]
-    status: String,
-    #[serde(default)]
-    stale: bool,
-    #[serde(default)]
-    waits_for: Vec<WaitsFor>,
-    handler: Option<String>,
-    script_type: Option<String>,
-    #[serde(default)]
-    caller_id: String,
-    #[serde(default)]
-    context_id: String,
-    timeout_seconds: Option<f64>,
-    retries: Option<u32>,
-    concurrent: Option<bool>,
-    created_at: Option<String>,
-    updated_at: Option<String>,
-    script: Option<String>,
-    log_path: Option<String>,
-    #[serde(default)]
-    env_vars: BTreeMap<String, String>,
-    #[serde(default)]
-    dependencies: Vec<String>,
-    #[serde(default)]
-    dependents: Vec<String>,
-    output: Option<String>,
-    error: Option<String>,
-    #[serde(default)]
-    left_out: BTreeMap<String, u64>,
-}
-
-/// A job that another one waits for.
-#[derive(Debug, Deserialize)]
-struct WaitsFor {
-    id: String,
-    status: Option<String>,
-}
-
-impl View {
-    /// Returns what the process exits with when this job was waited for.
-    fn exit(&self) -> Exit {
-        match (self.status.as_str(), self.error.as_deref()) {
-            ("finished", _) => Exit::Ok,
-            ("error", Some("stopped" | "stopped_by_request")) => Exit::Cancelled,
-            ("error", _) => Exit::JobFailed,
-            _ => Exit::WaitRanOut,
-        }
+impl HeroJobView {
+    /// Returns why it has failed.
+    fn error(&self) -> Option<&str> {
+        self.rest.as_ref()?.error.as_deref()
     }
 
     /// Returns how it is, in a few words.
@@ -155,10 +103,4 @@ impl View {
         }
         shown.join(" ")
     }
-}
-
-/// Asks for one job.
-fn fetch(client: &Client, doing: &str, id: &str) -> Result<Answer, CliError> {
-    let path = format!("/api/v1/hero/jobs/{}", segment(id));
-    client.get(doing, &path, Duration::ZERO)
 }

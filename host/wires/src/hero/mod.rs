@@ -26,7 +26,6 @@ mod messages;
 mod orchestrator;
 mod refusals;
 mod rights;
-mod section;
 mod session;
 mod settings;
 mod task;
@@ -49,7 +48,7 @@ pub use messages::{
 };
 pub use orchestrator::{Dispatcher, DispatcherAct, Execution};
 pub use refusals::Refusal;
-pub use section::HeroConfig;
+pub use settings::HeroConfig;
 pub use task::{SCRIPT, Task};
 pub use worker::{Answered, Worker, WorkerAct};
 

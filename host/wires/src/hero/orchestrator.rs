@@ -16,7 +16,7 @@ use host_core::time::Time;
 use super::config::DispatcherConfig;
 use super::job::is_id;
 use super::messages::{self, Call, CallTag, Command, Lane, Value};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 use host_core::port::End;
 use host_core::port::Tag;
 

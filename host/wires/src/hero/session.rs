@@ -20,7 +20,7 @@ use super::address::RedisUrl;
 use super::messages::{Call, CallTag, Lane, Value};
 use super::transport::{Link, Replied};
 use crate::kit::backoff::Backoff;
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 pub(super) use self::orchestrator::DispatcherHandle;
 pub(super) use self::worker::serve_worker;

@@ -25,7 +25,7 @@ use super::convert::Ending;
 use super::job::{HeroJob, Terms};
 use super::messages::{self, Call, CallTag, Command, Lane, PopSide, Script, Value};
 use super::refusals::{Code, Refusal};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 use host_core::outcome::Outcome;
 use host_core::port::{ForeignJob, Stop, Tag};
 

@@ -2,6 +2,7 @@
 //! the time and the size of each answer. Connections are kept for later requests. Knows no wire and no
 //! path.
 
+mod requests;
 mod tls;
 mod url;
 
@@ -25,6 +26,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
+pub use self::requests::Requests;
 pub use self::url::{BaseUrl, Origin, UrlError};
 
 /// How long connecting may take.

@@ -9,7 +9,8 @@ use super::config::{Dialect, PoolConfig, Source};
 use super::frame::Frames;
 use super::orchestrator::{Orchestrator, PoolEffect};
 use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
-use crate::kit::stream::{Action, Actions, ActionsOf, Framing, Link, Moment, Next, Session};
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::{Framing, Next, StreamSession};
 
 const AT: Moment = Moment {
     now: Time(1_763_000_000_000),
@@ -81,7 +82,7 @@ pub fn to_orchestrator(bytes: &[u8]) {
     check::<Orchestrator>(&mut actions);
 }
 
-fn hear<S: Session>(
+fn hear<S: StreamSession>(
     session: &mut S,
     link: Link,
     bytes: &[u8],
@@ -109,7 +110,7 @@ fn hear<S: Session>(
 }
 
 /// Checks that everything written is whole frames. Returns the requested effects.
-fn check<S: Session>(actions: &mut ActionsOf<S>) -> Vec<S::Effect> {
+fn check<S: StreamSession>(actions: &mut ActionsOf<S>) -> Vec<S::Effect> {
     let mut asked = Vec::new();
     for action in actions.drain() {
         match action {

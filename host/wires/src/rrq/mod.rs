@@ -16,8 +16,8 @@ mod orchestrator;
 mod pool;
 mod read;
 mod refusals;
-mod section;
 mod serve;
+mod settings;
 mod worker;
 
 #[cfg(test)]
@@ -26,7 +26,7 @@ mod pair;
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
 
-use self::section::RrqConfig;
+use self::settings::RrqConfig;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
 use crate::wire::{Active, Configured, Mode, OpenError, Wire};
@@ -48,13 +48,10 @@ the end of the process that started this one, stops all guests: every request is
 worker exits within 200 ms. Any number of workers may run beside each other and a `host serve`.",
     doing: "work for RRQ orchestrators",
     flags: &[WorkerFlag {
-        key: Some(section::LISTEN),
-        flag: "tcp-socket",
-        value_name: "HOST:PORT",
         env: Some("RRQ_RUNNER_TCP_SOCKET"),
-        is_repeated: false,
-        is_required: true,
-        help: "Where the orchestrator connects: a loopback address and a port",
+        ..WorkerFlag::new("tcp-socket", settings::LISTEN)
+            .about("Where the orchestrator connects: a loopback address and a port, HOST:PORT")
+            .required()
     }],
 };
 
@@ -64,11 +61,11 @@ impl Wire for Rrq {
     }
 
     fn settings(&self) -> &'static [Setting] {
-        section::SETTINGS
+        settings::SETTINGS
     }
 
     fn table_settings(&self) -> &'static [TableSetting] {
-        section::TABLE_SETTINGS
+        settings::TABLE_SETTINGS
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {

@@ -26,7 +26,8 @@ use super::messages::{self, Out};
 use super::read::{self, Response};
 use super::refusals::{About, Refusal};
 use super::worker::IN_FLIGHT_MAX;
-use crate::kit::stream::{Actions, Link, Moment, Session};
+use crate::kit::session::{Actions, Link, Moment, Session};
+use crate::kit::stream::StreamSession;
 use crate::wire::executors::WorkerState;
 
 /// How long a runner's process may take to end by itself, in milliseconds.
@@ -141,13 +142,8 @@ pub(super) fn slots(config: &PoolConfig) -> usize {
     2 * config.runners() + 1
 }
 
-impl Session for Orchestrator {
-    const WIRE: &'static str = WIRE;
+impl StreamSession for Orchestrator {
     type Framing = OutcomeFrames;
-    type In = Result<Response, Refusal>;
-    type Out = Out;
-    type Effect = PoolEffect;
-    type Event = PoolEvent;
 
     fn read(frame: Result<Bytes, Defect>) -> Self::In {
         read::for_orchestrator(frame.as_deref().map_err(Clone::clone))
@@ -156,6 +152,14 @@ impl Session for Orchestrator {
     fn write(message: &Out, out: &mut BytesMut) {
         messages::put(message, out);
     }
+}
+
+impl Session for Orchestrator {
+    const WIRE: &'static str = WIRE;
+    type In = Result<Response, Refusal>;
+    type Out = Out;
+    type Effect = PoolEffect;
+    type Event = PoolEvent;
 
     fn on_open(&mut self, now: Time, link: Link, actions: &mut PoolActions) {
         match self.links.get_mut(&link) {

@@ -14,7 +14,8 @@ use super::config::{Dialect, Launch, PoolConfig, Source};
 use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent, slots};
 use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
 use crate::histories::histories;
-use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession;
 
 const RUNNERS: usize = 2;
 const JOBS: u64 = 60;
@@ -411,7 +412,7 @@ impl World {
     }
 }
 
-fn framed<S: Session>(message: &S::Out) -> Vec<u8> {
+fn framed<S: StreamSession>(message: &S::Out) -> Vec<u8> {
     let mut out = BytesMut::new();
     S::write(message, &mut out);
     out[4..].to_vec()

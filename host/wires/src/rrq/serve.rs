@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::worker::{Answered, Rules, Worker, WorkerEffect, WorkerEvent};
-use crate::kit::stream::{EffectHandler, Hub, Listener, accept};
+use crate::kit::driver::{EffectHandler, Hub};
+use crate::kit::stream::{Listener, accept};
 
 /// How long answers to everything in flight may take when the host stops.
 const DRAIN_TIME: Duration = Duration::from_millis(130);

@@ -25,7 +25,8 @@ use super::refusals::{Code, Ids, Refusal};
 
 pub(super) use self::idle::IDLE_MS;
 use self::idle::Idle;
-use crate::kit::stream::{Actions, Link, Moment, Peer, Session};
+use crate::kit::session::{Actions, Link, Moment, Session};
+use crate::kit::stream::{Peer, StreamSession};
 
 /// The most requests in flight on one connection.
 pub(super) const IN_FLIGHT_MAX: usize = 64;
@@ -140,14 +141,9 @@ const SPAN: &str = "rrq.runner";
 
 type WorkerActions = Actions<Out, WorkerEffect>;
 
-impl Session for Worker {
-    const WIRE: &'static str = WIRE;
+impl StreamSession for Worker {
     const ASKS_FOR_PEERS: bool = true;
     type Framing = Frames;
-    type In = Result<Message, Refusal>;
-    type Out = Out;
-    type Effect = WorkerEffect;
-    type Event = WorkerEvent;
 
     fn read(frame: Result<Bytes, Defect>) -> Self::In {
         read::for_worker(frame.as_deref().map_err(Clone::clone))
@@ -160,6 +156,14 @@ impl Session for Worker {
     fn on_peer(&mut self, link: Link, peer: Peer) {
         self.peers.insert(link, peer);
     }
+}
+
+impl Session for Worker {
+    const WIRE: &'static str = WIRE;
+    type In = Result<Message, Refusal>;
+    type Out = Out;
+    type Effect = WorkerEffect;
+    type Event = WorkerEvent;
 
     fn on_open(&mut self, now: Time, link: Link, _todo: &mut WorkerActions) {
         self.links.insert(link, 0);

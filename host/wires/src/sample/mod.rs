@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
-use host_core::port::Assign;
 use tokio::net::TcpListener;
 
 use self::shell::{Peer, serve};
@@ -23,9 +22,21 @@ use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerStat
 use crate::wire::section::{ConfigError, Section, loopback, refused};
 use crate::wire::settings::{Setting, TableSetting};
 use crate::wire::{Active, Configured, ExecutorPorts, Mode, OpenError, Ports, Wire};
+use crate::{settings, table_settings};
 
 const NAME: &str = "sample";
-const LISTEN: &str = "protocol.sample.listen";
+
+settings! {
+    SETTINGS:
+    LISTEN = "protocol.sample.listen", Text("ADDR"), "off",
+        "Where orchestrators connect: a loopback address and a port, or `off`";
+}
+
+table_settings! {
+    TABLE_SETTINGS:
+    "protocol.sample.runners.NAME.address", "none",
+        "Where a worker listens: a loopback address and a port";
+}
 
 /// The sample as an entry of the list of wires.
 pub(crate) struct Sample;
@@ -36,22 +47,11 @@ impl Wire for Sample {
     }
 
     fn settings(&self) -> &'static [Setting] {
-        &[Setting {
-            key: LISTEN,
-            env: "HOST_SAMPLE_LISTEN",
-            flag: None,
-            value_name: "ADDR",
-            default: "off",
-            about: "Where orchestrators connect: a loopback address and a port, or `off`",
-        }]
+        SETTINGS
     }
 
     fn table_settings(&self) -> &'static [TableSetting] {
-        &[TableSetting {
-            key: "protocol.sample.runners.NAME.address",
-            default: "none",
-            about: "Where a worker listens: a loopback address and a port",
-        }]
+        TABLE_SETTINGS
     }
 
     fn refusals(&self) -> &'static [(&'static str, &'static str)] {
@@ -77,7 +77,7 @@ impl Wire for Sample {
                 address.map_err(|_| refused(origin.clone(), text, "expected an address"))?;
             runners.insert(name.clone(), loopback(origin, address)?);
         }
-        let listen = section.listen(LISTEN, None)?;
+        let listen = section.listen(&LISTEN)?;
         Ok(Box::new(Config { listen, runners }))
     }
 }
@@ -146,10 +146,6 @@ struct Runners(BTreeMap<Name, Peer>);
 impl Executors for Runners {
     fn names(&self) -> Vec<Name> {
         self.0.keys().cloned().collect()
-    }
-
-    fn open(&self, executor: &Name) -> Option<Box<dyn Assign>> {
-        Some(Box::new(self.0.get(executor)?.clone()))
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -12,7 +12,8 @@ use host_core::time::Time;
 use serde::de::IgnoredAny;
 use serde_json::from_str;
 
-use crate::kit::stream::{ActionsOf, Endless, Lines, Link, Moment, Session};
+use crate::kit::session::{ActionsOf, Link, Moment, Session};
+use crate::kit::stream::{Endless, Lines, StreamSession};
 
 const IN_FLIGHT_MAX: usize = 16;
 
@@ -75,13 +76,8 @@ impl Peers {
     }
 }
 
-impl Session for Peers {
-    const WIRE: &'static str = super::NAME;
+impl StreamSession for Peers {
     type Framing = Lines<{ 64 << 10 }>;
-    type In = String;
-    type Out = String;
-    type Effect = Effect;
-    type Event = Event;
 
     fn read(line: Result<Bytes, Endless>) -> String {
         let text = line
@@ -94,6 +90,14 @@ impl Session for Peers {
         out.put(line.replace(['\r', '\n'], " ").as_bytes());
         out.put_u8(b'\n');
     }
+}
+
+impl Session for Peers {
+    const WIRE: &'static str = super::NAME;
+    type In = String;
+    type Out = String;
+    type Effect = Effect;
+    type Event = Event;
 
     fn on_open(&mut self, _: Time, link: Link, actions: &mut ActionsOf<Self>) {
         self.link = Some(link);

@@ -1,5 +1,5 @@
-//! A wire's section of the configuration: flag before variable before file, for each key alone,
-//! read as what the key takes. Errors name where the value stands.
+//! A section of the configuration: a flag beats a variable, which beats the file, for each key alone.
+//! Errors name where the value is set.
 
 mod program;
 mod secret;
@@ -113,39 +113,50 @@ pub enum ConfigError {
     },
 }
 
-/// One section: the sources, and the keys that may be asked for.
+/// The sources of a section's values.
 #[derive(Clone, Copy)]
 pub struct Section<'a> {
-    settings: &'a [Setting],
     sources: Sources<'a>,
 }
 
 impl<'a> Section<'a> {
-    /// Looks for `settings` in `sources`.
-    pub const fn new(settings: &'a [Setting], sources: Sources<'a>) -> Self {
-        Self { settings, sources }
+    /// Reads from `sources`.
+    pub const fn new(sources: Sources<'a>) -> Self {
+        Self { sources }
     }
 
-    /// Returns where a key's value stands, and the value. An empty variable counts as absent.
-    pub fn find(&self, key: &str) -> Option<(String, &'a str)> {
+    /// Returns a value and where it is set. An empty variable counts as absent.
+    pub fn find(&self, setting: &Setting) -> Option<(String, &'a str)> {
+        let key = setting.key;
         if let Some(text) = self.sources.flags.get(key) {
             return Some((format!("the flag for {key}"), text));
         }
-        let env = self.settings.iter().find(|setting| setting.key == key)?.env;
-        let variable = self.sources.environment.get(env);
+        let env = setting.env();
+        let variable = self.sources.environment.get(&env);
         if let Some(text) = variable.filter(|text| !text.is_empty()) {
-            return Some((env.to_owned(), text));
+            return Some((env, text));
         }
         let stated = self.sources.values.get(key)?;
         Some((stated.origin.clone(), &stated.text))
     }
 
-    /// Returns whether a key's value stands in the command line, which other users can read.
-    pub fn is_flag(&self, key: &str) -> bool {
-        self.sources.flags.contains_key(key)
+    /// Returns a value that is not empty, and where it is set.
+    pub fn find_text(&self, setting: &Setting) -> Option<(String, &'a str)> {
+        self.find(setting).filter(|(_, text)| !text.is_empty())
     }
 
-    /// Returns whether the file has this table, even if no key stands in it.
+    /// Refuses the value of a key as it is set.
+    pub fn refuse(&self, setting: &Setting, wanted: impl Into<String>) -> ConfigError {
+        let (origin, text) = self.find(setting).unwrap_or_default();
+        refused(origin, text, wanted)
+    }
+
+    /// Returns whether a value is set on the command line, which other users can read.
+    pub fn is_flag(&self, setting: &Setting) -> bool {
+        self.sources.flags.contains_key(setting.key)
+    }
+
+    /// Returns whether the file has this table, even if it is empty.
     pub fn has_table(&self, key: &str) -> bool {
         self.sources.values.contains_key(key)
     }
@@ -155,10 +166,10 @@ impl<'a> Section<'a> {
         self.sources.environment.get(name).map(String::as_str)
     }
 
-    /// Reads the file that `key` names.
-    pub fn read_file(&self, key: &'static str, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    /// Reads the file `path`, which `setting` names.
+    pub fn read_file(&self, setting: &Setting, path: &Path) -> Result<Vec<u8>, ConfigError> {
         (self.sources.read)(path).map_err(|error| ConfigError::Unreadable {
-            key,
+            key: setting.key,
             path: path.to_owned(),
             message: error.to_string(),
         })
@@ -174,43 +185,74 @@ impl<'a> Section<'a> {
     }
 
     /// Returns a path; empty counts as absent.
-    pub fn path(&self, key: &str) -> Option<PathBuf> {
-        let (_, text) = self.find(key).filter(|(_, text)| !text.is_empty())?;
-        Some(PathBuf::from(text))
+    pub fn path(&self, setting: &Setting) -> Option<PathBuf> {
+        self.find_text(setting).map(|(_, text)| PathBuf::from(text))
     }
 
-    /// Returns a number between `least` and `most`.
-    pub fn number(&self, key: &str, least: u64, most: u64) -> Result<Option<u64>, ConfigError> {
-        let Some((origin, text)) = self.find(key) else {
+    /// Returns the items of a list; empty ones count as absent.
+    pub fn list(&self, setting: &Setting) -> Vec<&'a str> {
+        let text = self.find(setting).map_or("", |(_, text)| text);
+        let items = text.split(',').map(str::trim);
+        items.filter(|item| !item.is_empty()).collect()
+    }
+
+    /// Returns a number in the range of the key, or its default.
+    pub fn number(&self, setting: &Setting) -> Result<u64, ConfigError> {
+        let number = self.number_if_set(setting)?;
+        Ok(number.unwrap_or_else(|| setting.default.parse().unwrap_or_default()))
+    }
+
+    /// The same for what is counted in memory.
+    pub fn count(&self, setting: &Setting) -> Result<usize, ConfigError> {
+        self.number(setting)
+            .map(|number| usize::try_from(number).unwrap_or(usize::MAX))
+    }
+
+    /// Returns a number in the range of the key, if one is set.
+    pub fn number_if_set(&self, setting: &Setting) -> Result<Option<u64>, ConfigError> {
+        let Some((origin, text)) = self.find(setting) else {
             return Ok(None);
         };
-        text.parse()
-            .ok()
-            .filter(|number| (least..=most).contains(number))
-            .map(Some)
-            .ok_or_else(|| refused(origin, text, format!("expected {least}–{most}")))
+        let range = setting.range();
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let wanted = || format!("expected {}–{}", range.start(), range.end());
+        let number = number.ok_or_else(|| refused(origin, text, wanted()));
+        number.map(Some)
     }
 
-    /// Returns whether a switch is on. It is off where nothing is said.
-    pub fn switch(&self, key: &str) -> Result<bool, ConfigError> {
-        match self.find(key) {
+    /// Returns a duration in milliseconds, or the default of the key.
+    pub fn milliseconds(&self, setting: &Setting) -> Result<u64, ConfigError> {
+        let (origin, text) = self
+            .find(setting)
+            .unwrap_or_else(|| (String::new(), setting.default));
+        let range = setting.range();
+        let seconds = text.parse::<f64>().ok();
+        let duration = seconds.and_then(|seconds| Seconds::try_from(seconds).ok());
+        duration
+            .map(|duration| duration.ms)
+            .filter(|ms| *ms <= range.end().saturating_mul(1_000))
+            .ok_or_else(|| refused(origin, text, format!("expected 0–{} seconds", range.end())))
+    }
+
+    /// Returns whether a switch is on. It is off unless it is set.
+    pub fn switch(&self, setting: &Setting) -> Result<bool, ConfigError> {
+        match self.find(setting) {
             None | Some((_, "false")) => Ok(false),
             Some((_, "true")) => Ok(true),
             Some((origin, text)) => Err(refused(origin, text, "expected true or false")),
         }
     }
 
-    /// Returns a text and where it stands: `stated`, or what is in the file that the key `file` names.
-    pub fn or_in_file(
+    /// Returns the text of `setting`, or of the file that `file` names, and where it is set.
+    pub fn text_or_file(
         &self,
-        stated: Option<(String, &str)>,
-        file: &'static str,
+        setting: &Setting,
+        file: &Setting,
     ) -> Result<Option<(String, String)>, ConfigError> {
-        let found = self.secret(Some(file), None)?;
-        match (stated, found) {
+        match (self.find_text(setting), self.secret(Some(file), None)?) {
             (Some((origin, _)), Some(_)) => Err(ConfigError::Hidden {
                 origin,
-                message: format!("conflicts with {file}; keep one of them"),
+                message: format!("conflicts with {}; keep one of them", file.key),
             }),
             (Some((origin, text)), None) => Ok(Some((origin, text.to_owned()))),
             (None, Some(found)) => {
@@ -221,27 +263,11 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Returns a duration.
-    pub fn seconds(&self, key: &str) -> Result<Option<Seconds>, ConfigError> {
-        let Some((origin, text)) = self.find(key) else {
-            return Ok(None);
-        };
-        let seconds = text.parse::<f64>().ok();
-        seconds
-            .and_then(|seconds| Seconds::try_from(seconds).ok())
-            .map(Some)
-            .ok_or_else(|| refused(origin, text, "expected a number of seconds"))
-    }
-
-    /// Returns a loopback address, `None` for `off`; without a value, `default`.
-    pub fn listen(
-        &self,
-        key: &str,
-        default: Option<SocketAddr>,
-    ) -> Result<Option<SocketAddr>, ConfigError> {
-        let Some((origin, text)) = self.find(key) else {
-            return Ok(default);
-        };
+    /// Returns a loopback address, or the default of the key; `None` for `off`.
+    pub fn listen(&self, setting: &Setting) -> Result<Option<SocketAddr>, ConfigError> {
+        let (origin, text) = self
+            .find(setting)
+            .unwrap_or_else(|| (String::new(), setting.default));
         if text == "off" {
             return Ok(None);
         }

@@ -1,20 +1,106 @@
-//! The keys of the configuration as data: what documents, flags and error messages are made from.
+//! The keys of the configuration, each declared once: their variables, flags, ranges and documents are
+//! derived from that.
 
-/// One key: where its value may come from and what it is.
+use std::ops::RangeInclusive;
+
+/// One key of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its name in the file.
+    /// Its name in the file, with dots: `cells.slots`.
     pub key: &'static str,
-    /// Its environment variable.
-    pub env: &'static str,
-    /// The flag of `host serve` that sets it, without the dashes, if there is one.
-    pub flag: Option<&'static str>,
-    /// What the flag's value is called in help: `ADDR`.
-    pub value_name: &'static str,
-    /// Its value if nobody says, for people.
+    /// What its values look like.
+    pub kind: Kind,
+    /// Its value if no source has one, for people; read as a value if it is one.
     pub default: &'static str,
     /// What it is for.
     pub about: &'static str,
+    /// The flag of `host serve` that sets it, without the dashes, if there is one.
+    pub flag: Option<&'static str>,
+}
+
+/// What the values of a key look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text; help shows this name for it: `PATH`.
+    Text(&'static str),
+    /// A whole number from the first to the second; help shows this name for it: `MS`.
+    Number(&'static str, u64, u64),
+    /// A duration in seconds, with or without a fraction, up to this one.
+    Seconds(u64),
+    /// `true` or `false`.
+    Switch,
+}
+
+impl Setting {
+    /// Returns its environment variable: `HOST_CELLS_SLOTS`.
+    pub fn env(&self) -> String {
+        let key = self.key.strip_prefix("protocol.").unwrap_or(self.key);
+        format!("HOST_{}", key.replace('.', "_").to_uppercase())
+    }
+
+    /// Returns what help calls its value.
+    pub const fn value_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Text(name) | Kind::Number(name, ..) => name,
+            Kind::Seconds(_) => "SECONDS",
+            Kind::Switch => "BOOL",
+        }
+    }
+
+    /// Returns the least and the greatest of its values, if they are numbers.
+    pub const fn range(&self) -> RangeInclusive<u64> {
+        match self.kind {
+            Kind::Number(_, least, most) => least..=most,
+            Kind::Seconds(most) => 0..=most,
+            Kind::Text(_) | Kind::Switch => 0..=u64::MAX,
+        }
+    }
+
+    /// Returns what its values look like: `1–1024`.
+    pub fn values(&self) -> String {
+        match self.kind {
+            Kind::Text(name) => name.to_owned(),
+            Kind::Number(_, least, most) => format!("{least}–{most}"),
+            Kind::Seconds(most) => format!("0–{most}"),
+            Kind::Switch => "true, false".to_owned(),
+        }
+    }
+
+    /// Returns the help of a flag that sets it.
+    pub fn help(&self, about: &str) -> String {
+        let default = self.default;
+        match self.kind {
+            Kind::Number(..) | Kind::Seconds(_) => {
+                format!("{about} [{}; default: {default}]", self.values())
+            }
+            Kind::Text(_) | Kind::Switch => format!("{about} [default: {default}]"),
+        }
+    }
+}
+
+/// Declares the keys of a section, each in one row: its constant, key, kind, default and purpose; behind
+/// the key, in brackets, the flag of `host serve` if there is one. The name of the list comes first.
+#[macro_export]
+macro_rules! settings {
+    ($visibility:vis $all:ident: $(
+        $name:ident = $key:literal $([$flag:literal])?, $kind:ident $(($($argument:expr),+))?,
+            $default:literal, $about:expr;
+    )+) => {
+        $(
+            $visibility const $name: $crate::wire::settings::Setting =
+                $crate::wire::settings::Setting {
+                    key: $key,
+                    kind: $crate::wire::settings::Kind::$kind $(($($argument),+))?,
+                    default: $default,
+                    about: $about,
+                    flag: $crate::settings!(@flag $($flag)?),
+                };
+        )+
+        /// All keys of the section.
+        $visibility const $all: &[$crate::wire::settings::Setting] = &[$($name,)+];
+    };
+    (@flag) => { None };
+    (@flag $flag:literal) => { Some($flag) };
 }
 
 /// One key of a table whose name users choose.
@@ -22,10 +108,25 @@ pub struct Setting {
 pub struct TableSetting {
     /// Its name in the file; `NAME` stands for the one that users choose.
     pub key: &'static str,
-    /// Its value if the file does not say, for people.
+    /// Its value if the file has none, for people.
     pub default: &'static str,
     /// What it is for.
     pub about: &'static str,
+}
+
+/// Declares the keys of tables whose names users choose, each in one row: key, default and purpose.
+#[macro_export]
+macro_rules! table_settings {
+    ($visibility:vis $all:ident: $($key:literal, $default:literal, $about:expr;)+) => {
+        /// All keys of the section's tables.
+        $visibility const $all: &[$crate::wire::settings::TableSetting] = &[$(
+            $crate::wire::settings::TableSetting {
+                key: $key,
+                default: $default,
+                about: $about,
+            },
+        )+];
+    };
 }
 
 /// How `host worker <wire>` is called.
@@ -41,49 +142,42 @@ pub struct WorkerRole {
     pub flags: &'static [WorkerFlag],
 }
 
-/// One option of `host worker <wire>`. It sets a key of the wire, if it has an effect.
+/// One option of `host worker <wire>`: it sets a key of the wire.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerFlag {
-    /// The key it sets; `None` if it has no effect.
-    pub key: Option<&'static str>,
     /// Its name, without the dashes.
     pub flag: &'static str,
-    /// What its value is called in help. Empty for a switch, which has no value and sets `true`.
-    pub value_name: &'static str,
+    /// The key it sets.
+    pub setting: Setting,
+    /// What it is for, if help says more or less than about the key.
+    pub about: Option<&'static str>,
     /// A variable of its own that sets it too, beside the key's.
     pub env: Option<&'static str>,
     /// Whether it may be given again; the values are then joined by commas.
     pub is_repeated: bool,
     /// Whether the worker does not start without it.
     pub is_required: bool,
-    /// What it is for.
-    pub help: &'static str,
 }
 
 impl WorkerFlag {
     /// Makes an option that may be given once and may be left out.
-    pub const fn new(
-        key: &'static str,
-        flag: &'static str,
-        value_name: &'static str,
-        help: &'static str,
-    ) -> Self {
+    pub const fn new(flag: &'static str, setting: Setting) -> Self {
         Self {
-            key: Some(key),
             flag,
-            value_name,
+            setting,
+            about: None,
             env: None,
             is_repeated: false,
             is_required: false,
-            help,
         }
     }
 
-    /// Makes an option without effect, for peers that pass it.
-    pub const fn ignored(flag: &'static str, value_name: &'static str, help: &'static str) -> Self {
+    /// Replaces what help says about the key.
+    #[must_use]
+    pub const fn about(self, about: &'static str) -> Self {
         Self {
-            key: None,
-            ..Self::new("", flag, value_name, help)
+            about: Some(about),
+            ..self
         }
     }
 
@@ -103,5 +197,16 @@ impl WorkerFlag {
             is_repeated: true,
             ..self
         }
+    }
+
+    /// Returns what it is for, with its default. A switch has no value.
+    pub fn help(&self) -> String {
+        let setting = self.setting;
+        let about = self.about.unwrap_or(setting.about);
+        let is_plain = self.is_required || setting.default == "none";
+        if is_plain || setting.kind == Kind::Switch {
+            return about.to_owned();
+        }
+        setting.help(about)
     }
 }

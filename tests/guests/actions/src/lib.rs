@@ -58,7 +58,7 @@ struct Tick {
     fail_times: u32,
 }
 
-/// Writes the time of the machine now and then, so that the log says when it ran.
+/// Writes the machine's time at intervals, so that the log shows when it ran.
 #[handler("vm.tick")]
 fn tick(ctx: &Ctx, params: Tick) -> Result<(), Error> {
     for _ in 0..params.lines {

@@ -73,14 +73,14 @@ fn call_again_with_frame(depth: u64) -> u64 {
     call_again_with_frame(depth + 1) + u64::from(black_box(&frame)[0])
 }
 
-/// What [`remember`] has left for whoever runs next in its memory.
+/// What [`remember`] has left for the next run in its memory.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 static LEFT: Mutex<[u8; BLOCK_BYTES]> = Mutex::new([0; BLOCK_BYTES]);
 
 /// What a run found.
 #[derive(Serialize)]
 pub(crate) struct Found {
-    /// How many runs there were, with this one.
+    /// How many runs there were, including this one.
     runs: u64,
     /// How many bytes an earlier run has left.
     bytes: usize,

@@ -1,7 +1,6 @@
-//! The paths in a file of Rust, as far as they say which module of the same crate is used. Reads
-//! words and signs, not grammar.
+//! The paths in a Rust file that show which modules of the same crate it uses. Reads tokens, not grammar.
 
-/// Leaves out comments, and all that follows an inline module of tests.
+/// Removes comments, and everything after an inline module of tests.
 pub(super) fn without_comments_and_tests(text: &str) -> String {
     let tests = text.find("#[cfg(test)]\nmod tests {");
     let text = &text[..tests.unwrap_or(text.len())];
@@ -40,7 +39,7 @@ pub(super) fn paths(text: &str) -> Vec<Vec<&str>> {
     found
 }
 
-/// Reads the path, or the group of paths, that begins at a token; returns where it ends.
+/// Reads the path, or group of paths, that begins at a token. Returns where it ends.
 fn read_tree<'a>(
     tokens: &[&'a str],
     mut at: usize,
@@ -74,7 +73,7 @@ fn read_group<'a>(
         if tokens[at] != "," {
             at = read_tree(tokens, at, prefix, found);
         }
-        // A name may be followed by another one for it.
+        // A name may be followed by an alias.
         while at < tokens.len() && !matches!(tokens[at], "," | "}") {
             at += 1;
         }
@@ -89,7 +88,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// Cuts text into words, `::`, and single signs.
+/// Splits text into words, `::`, and single characters.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text.trim_start();

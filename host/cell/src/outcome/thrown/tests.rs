@@ -1,4 +1,4 @@
-//! What guests of each language wrote before they aborted.
+//! Standard error of guests in each language before an abort.
 
 use super::*;
 

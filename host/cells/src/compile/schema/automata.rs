@@ -1,5 +1,5 @@
-//! The regular expressions of a schema: how many there are, how long they are, and how large the
-//! automata are that match them. Matching costs at most the states of the automaton for each byte.
+//! Limits the regular expressions of a schema: their number, their length and the size of the automata that
+//! match them. Matching costs at most the states of the automaton for each byte.
 
 use std::collections::HashMap;
 
@@ -18,8 +18,8 @@ const AUTOMATON_BYTES_MAX: usize = 256 << 10;
 /// The largest automata of one schema together, in bytes.
 const AUTOMATA_BYTES_MAX: usize = 1 << 20;
 
-/// The largest compiled regular expression, in bytes. It holds what [`AUTOMATON_BYTES_MAX`] limits,
-/// and places for captures.
+/// The largest compiled regular expression, in bytes. It holds what [`AUTOMATON_BYTES_MAX`] limits, and slots
+/// for captures.
 pub(super) const COMPILED_BYTES_MAX: usize = 2 * AUTOMATON_BYTES_MAX;
 
 /// The largest cache of one regular expression while it matches, in bytes.
@@ -74,7 +74,7 @@ impl Automata {
         let bytes = pattern.len();
         if bytes > PATTERN_BYTES_MAX {
             return Err(format!(
-                "a regular expression has {bytes} bytes, at most {PATTERN_BYTES_MAX} are taken"
+                "a regular expression has {bytes} bytes, more than {PATTERN_BYTES_MAX}"
             ));
         }
         let nfa = automaton(pattern)?;
@@ -92,7 +92,7 @@ impl Automata {
 fn automaton(pattern: &str) -> Result<NFA, String> {
     let shown: String = pattern.chars().take(64).collect();
     let translated = jsonschema_regex::to_rust_regex(pattern)
-        .map_err(|()| format!("{shown:?} is no regular expression"))?;
+        .map_err(|()| format!("{shown:?} is not a valid regular expression"))?;
     let limits = Config::new()
         .nfa_size_limit(Some(AUTOMATON_BYTES_MAX))
         .which_captures(WhichCaptures::None);
@@ -103,6 +103,6 @@ fn automaton(pattern: &str) -> Result<NFA, String> {
             Some(limit) => {
                 format!("matching the regular expression {shown:?} needs more than {limit} bytes")
             }
-            None => format!("{shown:?} is no regular expression: {error}"),
+            None => format!("{shown:?} is not a valid regular expression: {error}"),
         })
 }

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How many steps the checks of one request, script or attempt may take together.
 pub const STEPS_MAX: u64 = 5_000_000;
 
-/// How many steps pass between two looks at whether anybody still waits.
+/// How many steps pass between two checks that somebody still waits.
 const STEPS_UNSEEN: u64 = 4_096;
 
 /// The steps that are left.
 #[derive(Debug)]
 pub struct Budget {
     left: u64,
-    /// How many steps were left at the last look.
+    /// How many steps were left at the last check.
     seen: u64,
     gone: Option<Arc<AtomicBool>>,
     spent: bool,

@@ -19,8 +19,8 @@ const STATES: usize = 16;
 /// How many steps a division without a remainder takes, as numbers may be large.
 const DIVISION: usize = 16;
 
-/// How many schemas a validator may make of one. It makes two of each part below a schema that asks for
-/// what is unevaluated, and so doubles what is nested.
+/// How many schemas a validator may make of one. It makes two of each part below a schema with an
+/// `unevaluated…` keyword, so nesting doubles their number.
 const PARTS_MAX: u64 = 50_000;
 
 /// Returns a reference in the schema that is not supported. Supported are `#` and `#/…` if they
@@ -39,7 +39,7 @@ fn unfollowed_part(root: &Value, part: &Value, is_root: bool) -> Option<String> 
                 .iter()
                 .find_map(|(key, value)| match (key.as_str(), value) {
                     ("$ref", Value::String(to)) if resolve(root, to).is_none() => {
-                        Some(format!("$ref to {to:?}, which is no part of it (#/…)"))
+                        Some(format!("$ref to {to:?}, which is not a part of it (#/…)"))
                     }
                     ("$dynamicRef" | "$recursiveRef", Value::String(_)) => Some(key.clone()),
                     ("$id", Value::String(_)) if !is_root => Some("$id below its root".to_owned()),

@@ -26,11 +26,11 @@ fn only_sensible_offers_are_taken() {
         (many, Some("more than 1000 handlers")),
     ];
     for (handlers, refusal) in table {
-        let said = offer(&handlers).err().map(|error| error.to_string());
-        match (said, refusal) {
+        let message = offer(&handlers).err().map(|error| error.to_string());
+        match (message, refusal) {
             (None, None) => {}
-            (Some(said), Some(refusal)) => assert!(said.contains(refusal), "{said}"),
-            (said, refusal) => panic!("{said:?} instead of {refusal:?}"),
+            (Some(message), Some(refusal)) => assert!(message.contains(refusal), "{message}"),
+            (message, refusal) => panic!("{message:?} instead of {refusal:?}"),
         }
     }
 }

@@ -6,7 +6,7 @@ use host_core::time::Time;
 use super::*;
 use crate::deploy::manifest::parse;
 
-/// Returns handlers without words and schemas.
+/// Returns handlers without descriptions and schemas.
 pub(crate) fn handlers(names: &[&str]) -> Vec<HandlerInfo> {
     let info = |name: &&str| HandlerInfo {
         name: name.parse().unwrap(),
@@ -52,7 +52,7 @@ fn what_the_host_does_not_give_is_named() {
     let there = folder.path().to_str().unwrap();
     let environment = Environment::from([("HAS".to_owned(), String::new())]);
     let some = ReadRoots::new(vec![folder.path().to_owned()]);
-    let said = |manifest: &str, roots: &ReadRoots| {
+    let flaw = |manifest: &str, roots: &ReadRoots| {
         missing(
             &parse(manifest).unwrap(),
             &handlers(&["x"]),
@@ -63,21 +63,21 @@ fn what_the_host_does_not_give_is_named() {
     let dir =
         |host: &str| format!("[defaults]\nread_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");
     assert_eq!(
-        said(&format!("{}\nenv = [\"HAS\"]", dir(there)), &some),
+        flaw(&format!("{}\nenv = [\"HAS\"]", dir(there)), &some),
         None
     );
     let gone = format!("{there}/gone");
-    let missing_dir = said(&dir(&gone), &some).unwrap();
+    let missing_dir = flaw(&dir(&gone), &some).unwrap();
     assert!(missing_dir.contains("No such file"), "{missing_dir}");
-    // Nothing tells whether what is not granted exists.
+    // The message does not reveal whether a directory exists.
     let none = ReadRoots::default();
-    let refused = |host: &str| said(&dir(host), &none).unwrap().replace(host, "");
+    let refused = |host: &str| flaw(&dir(host), &none).unwrap().replace(host, "");
     assert_eq!(refused(there), refused(&gone));
     assert!(refused(there).contains("grants.read_roots"));
-    let unset = said("[handlers.x]\nenv = [\"HAS\", \"UNSET\"]", &some).unwrap();
+    let unset = flaw("[handlers.x]\nenv = [\"HAS\", \"UNSET\"]", &some).unwrap();
     assert!(
         unset.contains("x the environment variable UNSET"),
         "{unset}"
     );
-    assert_eq!(said("[handlers.y]\nenv = [\"UNSET\"]", &some), None);
+    assert_eq!(flaw("[handlers.y]\nenv = [\"UNSET\"]", &some), None);
 }

@@ -8,25 +8,25 @@ fn what_is_out_of_range_is_named() {
     let table = [
         ("", None),
         ("[defaults]\nmemory_mib = 64\ntimeout_seconds = 0.5", None),
-        ("[defaults]\nmemory_mib = 0", Some("[defaults]: memory_mib = 0, 1 to 4096 is taken")),
-        ("[defaults]\nmemory_mib = 4097", Some("[defaults]: memory_mib = 4097, 1 to 4096 is taken")),
-        ("[handlers.a]\nresult_kib = 16385", Some("[handlers.a]: result_kib = 16385, 0 to 16384 is taken")),
-        ("[defaults]\nfuel = 0", Some("[defaults]: fuel = 0, 1 to 9223372036854775807 is taken")),
-        ("[defaults]\ntimeout_seconds = 0", Some("[defaults]: timeout_seconds = 0, 0.001 or more is taken")),
+        ("[defaults]\nmemory_mib = 0", Some("[defaults]: invalid value 0 for memory_mib: expected 1–4096")),
+        ("[defaults]\nmemory_mib = 4097", Some("[defaults]: invalid value 4097 for memory_mib: expected 1–4096")),
+        ("[handlers.a]\nresult_kib = 16385", Some("[handlers.a]: invalid value 16385 for result_kib: expected 0–16384")),
+        ("[defaults]\nfuel = 0", Some("[defaults]: invalid value 0 for fuel: expected 1–9223372036854775807")),
+        ("[defaults]\ntimeout_seconds = 0", Some("[defaults]: invalid value 0 for timeout_seconds: expected 0.001 or more")),
         ("[defaults]\nretention_seconds = 1\nretention_discarded_seconds = 7776000", None),
-        ("[defaults]\nretention_seconds = 0.5", Some("[defaults]: retention_seconds = 0.5, 1 or more is taken")),
+        ("[defaults]\nretention_seconds = 0.5", Some("[defaults]: invalid value 0.5 for retention_seconds: expected 1 or more")),
         ("[handlers.a]\nretention_discarded_seconds = 0",
-            Some("[handlers.a]: retention_discarded_seconds = 0, 1 or more is taken")),
-        ("[defaults]\nenv = [\"A=B\"]", Some("[defaults]: env = \"A=B\", a name of letters, digits and _ is taken")),
+            Some("[handlers.a]: invalid value 0 for retention_discarded_seconds: expected 1 or more")),
+        ("[defaults]\nenv = [\"A=B\"]", Some("[defaults]: invalid value \"A=B\" for env: expected a name of letters, digits and `_`")),
         ("[defaults]\nread_dirs = [{ host = \"/a/../b\", guest = \"/b\" }]",
-            Some("[defaults]: read_dirs = \"/a/../b\", an absolute path without `..` is taken")),
+            Some("[defaults]: invalid value \"/a/../b\" for read_dirs: expected an absolute path without `..`")),
         ("[defaults]\nread_dirs = [{ host = \"/a\", guest = \"b\" }]",
-            Some("[defaults]: read_dirs = \"b\", an absolute path without `..` is taken")),
+            Some("[defaults]: invalid value \"b\" for read_dirs: expected an absolute path without `..`")),
     ];
     for (text, refusal) in table {
         let checked = parse(text).and_then(|manifest| check(&manifest));
-        let said = checked.err().map(|error| error.to_string());
-        assert_eq!(said.as_deref(), refusal, "{text}");
+        let message = checked.err().map(|error| error.to_string());
+        assert_eq!(message.as_deref(), refusal, "{text}");
     }
 }
 
@@ -48,8 +48,8 @@ fn what_no_manifest_has_is_named_with_its_place() {
         ("[handlers.\"a b\"]\nfuel = 1", "a b"),
         ("[", "line 1"),
     ] {
-        let said = parse(text).unwrap_err().to_string();
-        assert!(said.contains(names), "{text}: {said}");
+        let message = parse(text).unwrap_err().to_string();
+        assert!(message.contains(names), "{text}: {message}");
     }
 }
 
@@ -63,11 +63,11 @@ fn a_section_without_a_handler_is_refused() {
         result_schema: None,
     };
     assert_eq!(fits(&manifest, &[handler("a"), handler("b")]), Ok(()));
-    let said = fits(&manifest, &[handler("a"), handler("c")])
+    let message = fits(&manifest, &[handler("a"), handler("c")])
         .unwrap_err()
         .to_string();
     assert!(
-        said.contains("handler b") && said.contains("a, c"),
-        "{said}"
+        message.contains("handler b") && message.contains("a, c"),
+        "{message}"
     );
 }

@@ -1,4 +1,4 @@
-//! Messages from a broken cell, and the result of checking them.
+//! Checks of messages from a broken cell.
 
 use host_core::cell::{LINE_FIELDS_MAX, Level, LogSource, RunId};
 use host_core::failure::FailureKind;
@@ -80,7 +80,7 @@ fn a_retry_waits_a_year_at_most() {
         ..
     } = checked(ended(retry))
     else {
-        panic!("a retry is taken");
+        panic!("a retry is accepted");
     };
     assert_eq!(after_ms, Some(365 * 24 * 3_600_000));
 }
@@ -104,7 +104,7 @@ fn progress_is_a_percentage_or_none() {
         let FromCell::Progress { progress, .. } =
             checked(FromCell::Progress { run: RUN, progress })
         else {
-            panic!("progress is taken");
+            panic!("progress is accepted");
         };
         assert_eq!(progress.percent, expected);
         assert_eq!(progress.message.len(), PROGRESS_BYTES_MAX);
@@ -122,7 +122,7 @@ fn log_lines_have_bounds() {
     };
     let lines = vec![line];
     let FromCell::Log { lines, .. } = checked(FromCell::Log { run: RUN, lines }) else {
-        panic!("lines are taken");
+        panic!("lines are accepted");
     };
     assert_eq!(lines[0].message.len(), TEXT_BYTES_MAX);
     assert_eq!(lines[0].fields.len(), LINE_FIELDS_MAX);

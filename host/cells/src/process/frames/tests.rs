@@ -81,7 +81,7 @@ fn log(lines: usize, fields: usize) -> FromCell {
     }
 }
 
-/// In memory, a handler without words is many times as large as in a frame.
+/// In memory, a handler without descriptions is many times as large as in a frame.
 #[test]
 fn countless_handlers_are_refused() {
     let one = HandlerInfo {

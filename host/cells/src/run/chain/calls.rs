@@ -33,7 +33,7 @@ pub(super) struct Calls {
     checks_left: u64,
 }
 
-/// The details of an error that asks for a call.
+/// The details of an error that requests a call.
 #[derive(Deserialize)]
 struct Asked {
     handler: Name,
@@ -41,7 +41,7 @@ struct Asked {
     key: String,
 }
 
-/// The details of an error that a failed call is the cause of.
+/// The details of an error that a failed call caused.
 #[derive(Deserialize)]
 struct Cause {
     call: usize,
@@ -62,7 +62,7 @@ impl Calls {
     fn script(&self) -> Result<Step, Failure> {
         let params = self.script.params.as_str();
         let unread = |error: serde_json::Error| {
-            let message = format!("the params of the script are no object: {error}");
+            let message = format!("the params of the script must be an object: {error}");
             Failure::new(FailureKind::InvalidParams, message)
         };
         let mut params: BTreeMap<String, Box<RawValue>> =
@@ -118,7 +118,7 @@ impl Chain {
         }
     }
 
-    /// Takes the planned call and returns what to do next.
+    /// Accepts the planned call and returns what to do next.
     pub(super) fn call_planned(&mut self, planned: Planned, left: Left) -> Next {
         if let Some(calls) = &mut self.calls {
             calls.checks_left = planned.checks_left;
@@ -144,7 +144,7 @@ impl Chain {
             Some(CALL) => match serde_json::from_str::<Asked>(details) {
                 Ok(asked) => self.call(asked),
                 Err(error) => {
-                    let message = format!("the script asks for a call that is none: {error}");
+                    let message = format!("the script requested an invalid call: {error}");
                     let broken = Failure::new(FailureKind::Trapped, message);
                     Next::End(Outcome::Failed(broken))
                 }
@@ -164,7 +164,7 @@ impl Chain {
             return Next::End(Outcome::Cancelled { partial: None });
         };
         if calls.number() > STEPS_MAX {
-            let message = format!("the script makes more than {STEPS_MAX} calls; split it");
+            let message = format!("the script made more than {STEPS_MAX} calls; split it");
             let failure = Failure::new(FailureKind::InvalidParams, message);
             return Next::End(Outcome::Failed(failure));
         }
@@ -200,7 +200,7 @@ impl Chain {
             && result.depth() + LEVELS > DEPTH_MAX
         {
             let levels = DEPTH_MAX - LEVELS;
-            let message = format!("its result is nested deeper than {levels} levels");
+            let message = format!("the result is nested deeper than {levels} levels");
             return self.end(Failure::new(FailureKind::ResultTooLarge, message));
         }
         let Some(calls) = &mut self.calls else {

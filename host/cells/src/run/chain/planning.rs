@@ -28,7 +28,7 @@ pub struct Planning {
 pub(super) enum Wanted {
     /// The list that the first handler returned.
     Steps(JsonText),
-    /// One call.
+    /// One call of a script.
     Call(Listed),
 }
 
@@ -86,14 +86,13 @@ impl Planning {
             Wanted::Steps(result) => result,
         };
         let listed: Vec<Listed> = serde_json::from_str(result.as_str()).map_err(|error| {
-            let message = format!("the result of {planner} is no list of steps: {error}");
+            let message = format!("the result of {planner} is not a list of steps: {error}");
             Failure::new(FailureKind::Trapped, message)
         })?;
         if listed.len() > STEPS_MAX {
             let count = listed.len();
-            let message = format!(
-                "the script has {count} actions, at most {STEPS_MAX} run in one job; split it"
-            );
+            let message =
+                format!("the script has {count} actions, more than {STEPS_MAX}; split it");
             return Err(Failure::new(FailureKind::InvalidParams, message));
         }
         let total = listed.len();

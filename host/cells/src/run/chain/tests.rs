@@ -241,8 +241,7 @@ fn time_that_is_up_ends_it_between_two_steps() {
     run(chain.go(steps(&["vm.start", "vm.start"]), METER, left(10)));
     let ended = failure(chain.go(completed("1"), METER, left(0)));
     assert_eq!(ended.kind, FailureKind::TimedOut);
-    let expected =
-        "action 2 of 2, vm.start: the actions took longer than their limit of 30000 ms together";
+    let expected = "action 2 of 2, vm.start: the actions exceeded their common limit of 30000 ms";
     assert_eq!(ended.message, expected);
 }
 
@@ -296,10 +295,10 @@ fn what_cannot_run_is_known_before_anything_does() {
         (r#"[{"handler":"vm.define","params":{}}]"#, InvalidParams, "action 1 of 1, vm.define: "),
         (r#"[{"handler":"vm.secret","params":{}}]"#, GrantMissing, "TOKEN"),
         (r#"[{"handler":"plan.steps","params":{"script":""}}]"#, InvalidParams, "cannot be an action"),
-        (r#"[{"handler":"no name","params":{}}]"#, Trapped, "no list of steps"),
-        (r#"{"handler":"vm.start"}"#, Trapped, "no list of steps"),
-        ("null", Trapped, "no list of steps"),
-        (&deep, Trapped, "no list of steps"),
+        (r#"[{"handler":"no name","params":{}}]"#, Trapped, "not a list of steps"),
+        (r#"{"handler":"vm.start"}"#, Trapped, "not a list of steps"),
+        ("null", Trapped, "not a list of steps"),
+        (&deep, Trapped, "not a list of steps"),
         (&many, InvalidParams, "1001 actions"),
     ];
     for (result, kind, word) in table {

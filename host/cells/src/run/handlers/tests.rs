@@ -1,4 +1,4 @@
-//! What runs while a new revision is compiled, and what a host says of the components.
+//! What runs while a new revision is compiled, and what a host reports about its components.
 
 use host_core::handler::Manifest;
 use host_core::time::Time;
@@ -47,10 +47,12 @@ fn lacking(handlers: &Handlers) -> Vec<String> {
     handlers.lacking().iter().map(Name::to_string).collect()
 }
 
-fn said(handlers: &Handlers) -> Vec<(u32, bool)> {
+fn reported(handlers: &Handlers) -> Vec<(u32, bool)> {
     let components = handlers.components();
-    let said = components.values();
-    said.map(|it| (it.revision, it.flaw.is_some())).collect()
+    let revisions = components.values();
+    revisions
+        .map(|it| (it.revision, it.flaw.is_some()))
+        .collect()
 }
 
 #[test]
@@ -60,7 +62,7 @@ fn the_revision_before_runs_until_the_new_one_is_compiled() {
     take_in(&handlers, &first);
     handlers.replace(vec![first.clone()]);
     assert_eq!(
-        (runs(&handlers, "a"), said(&handlers)),
+        (runs(&handlers, "a"), reported(&handlers)),
         (Some(1), vec![(1, false)])
     );
     assert!(handlers.has_taken_in(&first) && lacking(&handlers).is_empty());
@@ -73,9 +75,9 @@ fn the_revision_before_runs_until_the_new_one_is_compiled() {
             (runs(&handlers, "a"), runs(&handlers, "b")),
             (Some(1), None)
         );
-        assert_eq!(runs(&handlers, "old"), None, "it is deployed no more");
+        assert_eq!(runs(&handlers, "old"), None, "it is no longer deployed");
         assert_eq!(lacking(&handlers), ["b"]);
-        assert_eq!(said(&handlers), [], "it has yet to compile it");
+        assert_eq!(reported(&handlers), [], "it is not compiled yet");
     }
     let old = handlers.program(first.digest).unwrap().component;
     assert!(handlers.needs(old));
@@ -87,7 +89,7 @@ fn the_revision_before_runs_until_the_new_one_is_compiled() {
         (Some(2), Some(2))
     );
     assert!(lacking(&handlers).is_empty() && !handlers.needs(old));
-    assert_eq!(said(&handlers), [(2, false)]);
+    assert_eq!(reported(&handlers), [(2, false)]);
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn a_revision_that_cannot_run_here_does_not_leave_the_one_before_running() {
     }
 }
 
-/// The component compiles, and a host lacks what its manifest grants.
+/// The component compiles, but the host lacks what its manifest grants.
 #[test]
 fn a_grant_that_a_host_lacks_is_a_flaw_of_the_revision() {
     let handlers = Handlers::default();
@@ -128,7 +130,7 @@ fn a_grant_that_a_host_lacks_is_a_flaw_of_the_revision() {
     handlers.took_in(&second, Some(broken(true)));
     handlers.replace(vec![second]);
     assert_eq!(lacking(&handlers), ["a"]);
-    assert_eq!(said(&handlers), [(2, true)]);
+    assert_eq!(reported(&handlers), [(2, true)]);
     assert_eq!(
         runs(&handlers, "a"),
         Some(2),
@@ -146,7 +148,7 @@ fn what_cannot_be_compiled_again_is_a_flaw() {
     handlers.is_damaged(component);
     handlers.is_repaired(only.digest, Some("the disk is full".to_owned()));
     assert_eq!(
-        (said(&handlers), lacking(&handlers).len()),
+        (reported(&handlers), lacking(&handlers).len()),
         (vec![(1, true)], 1)
     );
     assert!(!handlers.has_taken_in(&only));

@@ -1,4 +1,4 @@
-//! Limits are written where a folder has them; a real group is killed as one.
+//! Limits are written where the kernel has files for them; a real group is killed as a whole.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -127,7 +127,7 @@ fn what_cannot_be_divided_is_named() {
     assert!(why.contains("cgroup.procs"), "{why}");
 }
 
-/// Makes a group of the kernel, if this system lets this user.
+/// Makes a real group, if this user may.
 fn of_the_kernel() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let place = format!("0::/host-test-{}", ids::unique());
@@ -139,7 +139,7 @@ fn of_the_kernel() -> Option<PathBuf> {
 #[test]
 fn a_cell_is_killed_with_all_that_is_in_its_group() {
     let Some(folder) = of_the_kernel() else {
-        eprintln!("this user may make no group of version 2: nothing is tested");
+        eprintln!("this user cannot create cgroup v2 groups; skipped");
         return;
     };
     let groups = Groups {
@@ -157,12 +157,12 @@ fn a_cell_is_killed_with_all_that_is_in_its_group() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(shell.stderr.take().unwrap()).lines();
-    assert_eq!(said.next().unwrap().unwrap(), "ready");
+    let mut stderr = BufReader::new(shell.stderr.take().unwrap()).lines();
+    assert_eq!(stderr.next().unwrap().unwrap(), "ready");
     let inside = fs::read_to_string(group.folder.join("cgroup.procs")).unwrap();
     assert_eq!(inside.lines().count(), 2);
     group.kill();
-    assert!(said.next().is_none(), "both are gone");
+    assert!(stderr.next().is_none(), "both have ended");
     assert_eq!(shell.wait().unwrap().signal(), Some(libc::SIGKILL));
     drop(group);
     // The kernel may still be about to forget a process.

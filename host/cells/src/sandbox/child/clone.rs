@@ -1,4 +1,4 @@
-//! Makes a process: in namespaces of its own where the kernel allows it, else without.
+//! Creates a process, in namespaces of its own if the kernel allows it.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,26 +16,26 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWIPC
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWUTS;
 
-/// The argument that tells a child that it has namespaces of its own.
+/// Tells a child that it has namespaces of its own.
 const ISOLATED: &CStr = c"--isolated";
 
-/// What a child exits with if its program cannot be executed.
+/// The exit code of a child whose program cannot be executed.
 const NOT_EXECUTED: libc::c_int = 127;
 
-/// `close_range` closes when a program is executed, and not at once.
+/// `close_range` marks descriptors close-on-exec.
 const CLOSE_RANGE_CLOEXEC: libc::c_long = 4;
 
-/// Up to which number inherited descriptors are looked for where the kernel cannot close all of them.
+/// The highest descriptor to close if the kernel has no `close_range`.
 const INHERITED_MAX: libc::c_long = 4_096;
 
-/// All that a child needs between its start and its program, because it must not allocate in between.
+/// All that a child needs between clone and exec, when it must not allocate.
 pub(super) struct Prepared {
     exe: CString,
     words: Vec<CString>,
-    /// The number of each is its place in the child.
+    /// The index of each is its number in the child.
     fds: Vec<OwnedFd>,
-    /// Where the child enters its control group.
-    door: Option<OwnedFd>,
+    /// The file through which the child enters its control group.
+    group: Option<OwnedFd>,
     user_map: Vec<u8>,
 }
 
@@ -44,19 +44,19 @@ impl Prepared {
         exe: CString,
         words: Vec<String>,
         fds: Vec<OwnedFd>,
-        door: Option<OwnedFd>,
+        group: Option<OwnedFd>,
     ) -> io::Result<Self> {
-        // Beyond all places, so that none is overwritten before it is moved.
+        // Above all final numbers, so that none is overwritten before it is moved.
         let least = i32::try_from(fds.len()).map_err(io::Error::other)?;
         let beyond = |fd| fcntl_dupfd_cloexec::<OwnedFd>(fd, least);
         let fds = fds.into_iter().map(beyond).collect::<Result<_, _>>()?;
-        let door = door.map(beyond).transpose()?;
+        let group = group.map(beyond).transpose()?;
         let words = words.into_iter().map(CString::new);
         Ok(Self {
             exe,
             words: words.collect::<Result<_, _>>()?,
             fds,
-            door,
+            group,
             user_map: format!("0 {} 1\n", geteuid().as_raw()).into_bytes(),
         })
     }
@@ -119,15 +119,15 @@ impl Prepared {
             Ok(()) => self.become_program(namespaces, words),
             Err(error) => error.raw_os_error(),
         };
-        let _unheard = rustix::io::write(report, &error.to_ne_bytes());
+        let _ignored = rustix::io::write(report, &error.to_ne_bytes());
         // SAFETY: it ends this process and nothing else.
         unsafe { libc::_exit(NOT_EXECUTED) }
     }
 
     /// Puts this process under the limits of its control group.
     fn enter_group(&self) -> rustix::io::Result<()> {
-        match &self.door {
-            Some(door) => rustix::io::write(door, b"0").map(drop),
+        match &self.group {
+            Some(group) => rustix::io::write(group, b"0").map(drop),
             None => Ok(()),
         }
     }
@@ -139,7 +139,7 @@ impl Prepared {
         words: &[*const libc::c_char],
     ) -> libc::c_int {
         if namespaces & libc::CLONE_NEWUSER != 0 {
-            // Without it the child has no rights in its namespace, and says so.
+            // Without it the child has no rights in its namespace, and reports that.
             let _denied = self.map_user();
         }
         let _unset = set_parent_process_death_signal(Some(Signal::KILL));
@@ -166,12 +166,11 @@ impl Prepared {
     }
 }
 
-/// Closes all descriptors from this one on when the program is executed: also those that whoever started
-/// the host left open in it.
+/// Closes all descriptors from this one on at exec, including those that the host inherited.
 ///
 /// # Safety
 ///
-/// The process is about to execute a program, and to use none of them.
+/// The process is about to exec and uses none of them.
 unsafe fn close_from(first: usize) {
     let first = libc::c_long::try_from(first).unwrap_or_default();
     let (last, flags) = (libc::c_long::from(u32::MAX), CLOSE_RANGE_CLOEXEC);
@@ -191,7 +190,7 @@ fn write(path: &CStr, bytes: &[u8]) -> rustix::io::Result<()> {
     rustix::io::write(&file, bytes).map(drop)
 }
 
-/// Returns whether the kernel, or a filter of its calls, does not let this process make namespaces.
+/// Returns whether the kernel, or a seccomp filter, refuses namespaces to this process.
 fn is_not_allowed(error: &io::Error) -> bool {
     let refused = [
         Errno::PERM,

@@ -1,34 +1,26 @@
 //! `host component ls`: each component with its current revision.
 
-use host_console::error::CliError;
+use host_api::client::Item;
+use host_api::component::RevisionView;
+use host_console::error::{CliError, cannot};
 use host_console::human::ago;
 use host_console::options::Remote;
+use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
-use host_console::{pages, plain};
 use host_core::time::Time;
-use serde::Deserialize;
 
-use super::{RevisionView, names, short_digest};
-
-/// An entry of the list.
-#[derive(Deserialize)]
-struct Entry {
-    component: String,
-    #[serde(flatten)]
-    current: RevisionView,
-}
+use super::{names, short_digest};
 
 /// Lists all components.
 pub(super) fn run(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
-    let list = pages::all::<Entry>(&client, "list components", "/api/v1/components")?;
-    let name = |index: usize| {
-        let name = list.views.get(index);
-        let name = name.map(|entry| plain::line(&entry.component));
-        name.unwrap_or_default().into_owned()
-    };
-    output.list(&list.items, name, || table(&list.views, list.now))?;
-    output.hint(if list.views.is_empty() {
+    let list = client.components().map_err(cannot("list components"))?;
+    output.list(
+        &list.items,
+        |it| &it.component,
+        || table(&list.items, list.now),
+    )?;
+    output.hint(if list.items.is_empty() {
         "no components; `host deploy FILE` deploys one"
     } else {
         "`host component show NAME` shows the revisions of one"
@@ -36,7 +28,7 @@ pub(super) fn run(remote: &Remote) -> Result<(), CliError> {
     Ok(())
 }
 
-fn table(entries: &[Entry], now: Option<Time>) -> Rows {
+fn table(items: &[Item<RevisionView>], now: Option<Time>) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("COMPONENT"),
         Column::Right("REVISION"),
@@ -44,11 +36,11 @@ fn table(entries: &[Entry], now: Option<Time>) -> Rows {
         Column::Left("DIGEST"),
         Column::Left("HANDLERS"),
     ]);
-    for Entry { component, current } in entries {
+    for Item { view: current, .. } in items {
         rows.row(vec![
-            Cell::new(plain::line(component)),
+            Cell::new(plain::line(&current.component)),
             Cell::new(current.revision),
-            Cell::new(ago(now, current.deployed_at.as_deref())),
+            Cell::new(ago(now, Some(&current.deployed_at))),
             Cell::new(short_digest(&current.digest)),
             Cell::new(names(&current.handlers)),
         ]);

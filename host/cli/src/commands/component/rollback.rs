@@ -1,17 +1,14 @@
 //! `host component rollback`: makes an earlier revision the current one.
 
 use clap::Args;
-use host_console::client::Client;
-use host_console::error::{CliError, Exit};
+use host_api::client::Client;
+use host_api::component::RollbackBody;
+use host_console::error::{CliError, Exit, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::{human, plain};
-use serde::{Deserialize, Serialize};
 
-use super::{
-    LimitChange, RemovedHandler, View, fetch, hint_removed, path, put_changed_limits,
-    put_new_grants, put_removed,
-};
+use super::{fetch, hint_removed, put_changed_limits, put_new_grants, put_removed};
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]
@@ -29,22 +26,6 @@ pub(super) struct Rollback {
     remote: Remote,
 }
 
-#[derive(Serialize)]
-struct Request {
-    revision: u32,
-}
-
-/// What a host answers to a rollback.
-#[derive(Deserialize)]
-struct RolledBack {
-    #[serde(default)]
-    handlers_removed: Vec<RemovedHandler>,
-    #[serde(default)]
-    grants_added: Vec<String>,
-    #[serde(default)]
-    limits_changed: Vec<LimitChange>,
-}
-
 impl Rollback {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
@@ -54,19 +35,14 @@ impl Rollback {
             Some(revision) => revision,
             None => before_current(&client, &doing, &self.name)?,
         };
-        let body = serde_json::to_string(&Request { revision })
-            .map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
-        let path = format!("{}/rollback", path(&self.name));
-        let answer = client.post(&doing, &path, &body);
-        let answer = answer.map_err(|error| match error.exit() {
-            Exit::NotFound => error.next(format!(
-                "`host component show {name}` lists the revisions, `host component ls` lists \
-                 the components"
-            )),
-            _ => error,
-        })?;
-        let rolled_back: RolledBack = answer.read(&doing)?;
-        output.one(&answer.body, &name, || {
+        let answer = client.roll_back(&self.name, &RollbackBody { revision });
+        let next = format!(
+            "`host component show {name}` lists the revisions, `host component ls` lists \
+             the components"
+        );
+        let answer = answer.map_err(cannot_find(&doing, &next))?;
+        let rolled_back = &answer.view;
+        output.one(&answer.json, &name, || {
             put_line(&format!("{name} is at revision {revision}"))?;
             put_removed(&rolled_back.handlers_removed)?;
             put_new_grants(&rolled_back.grants_added)?;
@@ -80,8 +56,8 @@ impl Rollback {
 
 /// Returns the newest revision that is older than the current one.
 fn before_current(client: &Client, doing: &str, name: &str) -> Result<u32, CliError> {
-    let view: View = fetch(client, doing, name)?.read(doing)?;
-    let earlier = view.revisions.iter().map(|revision| revision.revision);
+    let view = fetch(client, doing, name)?.view;
+    let earlier = view.revisions.iter().map(|kept| kept.revision.revision);
     let before = earlier.filter(|revision| *revision < view.current).max();
     before.ok_or_else(|| {
         let cause = format!(

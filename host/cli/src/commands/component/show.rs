@@ -1,6 +1,7 @@
 //! `host component show`: the revisions of a component, the newest first, and the manifest of the
 //! current one as TOML.
 
+use host_api::component::{ComponentView, KeptView};
 use host_console::error::{CliError, Exit};
 use host_console::output::{Output, put_line, put_section};
 use host_console::table::{Cell, Color, Column, Rows};
@@ -8,17 +9,17 @@ use host_console::{human, plain};
 use host_core::handler::Manifest;
 use host_core::time::Time;
 
-use super::{Named, RevisionView, View, fetch, names, short_digest};
+use super::{Named, fetch, names, short_digest};
 
 /// Shows one component.
 pub(super) fn run(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("show component {}", plain::line(&named.name));
     let answer = fetch(&client, &doing, &named.name)?;
-    let view: View = answer.read(&doing)?;
+    let view = &answer.view;
     let name = plain::line(&view.component);
-    output.one(&answer.body, &name, || {
-        print(output, &doing, &view, answer.now)
+    output.one(&answer.json, &name, || {
+        print(output, &doing, view, answer.now)
     })?;
     output.hint(&if view.revisions.len() > 1 {
         format!("`host component rollback {name} REVISION` goes to another revision")
@@ -28,20 +29,24 @@ pub(super) fn run(named: &Named) -> Result<(), CliError> {
     Ok(())
 }
 
-fn print(output: Output, doing: &str, view: &View, now: Option<Time>) -> Result<(), CliError> {
+fn print(
+    output: Output,
+    doing: &str,
+    view: &ComponentView,
+    now: Option<Time>,
+) -> Result<(), CliError> {
     let current = view
         .revisions
         .iter()
-        .find(|revision| revision.revision == view.current);
+        .find(|kept| kept.revision.revision == view.current);
     let mut rows = Rows::pairs();
     rows.pair("component", &plain::line(&view.component));
     rows.pair("revision", &view.current.to_string());
-    if let Some(current) = current {
-        rows.pair("digest", &plain::line(&current.digest));
-        if let Some(at) = &current.deployed_at {
-            rows.pair("deployed", &plain::line(&human::instant(now, at)));
-        }
-        rows.pair("handlers", &names(&current.handlers));
+    if let Some(KeptView { revision, .. }) = current {
+        rows.pair("digest", &plain::line(&revision.digest));
+        let deployed = human::instant(now, &revision.deployed_at);
+        rows.pair("deployed", &plain::line(&deployed));
+        rows.pair("handlers", &names(&revision.handlers));
     }
     output.rows(rows)?;
     if let Some(text) = current
@@ -61,11 +66,11 @@ fn print(output: Output, doing: &str, view: &View, now: Option<Time>) -> Result<
 }
 
 /// Returns whether the nodes say something: there are several, or one cannot run the component.
-fn is_shown(view: &View) -> bool {
+fn is_shown(view: &ComponentView) -> bool {
     view.nodes.len() > 1 || view.nodes.iter().any(|node| node.component != "ready")
 }
 
-fn nodes(view: &View) -> Rows {
+fn nodes(view: &ComponentView) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("NODE"),
         Column::Left("NAME"),
@@ -90,7 +95,7 @@ fn nodes(view: &View) -> Rows {
     rows
 }
 
-fn history(view: &View, now: Option<Time>) -> Rows {
+fn history(view: &ComponentView, now: Option<Time>) -> Rows {
     let mut rows = Rows::new(&[
         Column::Right("REVISION"),
         Column::Left("STATE"),
@@ -98,7 +103,7 @@ fn history(view: &View, now: Option<Time>) -> Rows {
         Column::Left("DIGEST"),
         Column::Right("HANDLERS"),
     ]);
-    let mut revisions: Vec<_> = view.revisions.iter().collect();
+    let mut revisions: Vec<_> = view.revisions.iter().map(|kept| &kept.revision).collect();
     revisions.sort_unstable_by_key(|revision| std::cmp::Reverse(revision.revision));
     for revision in revisions {
         let state = if revision.revision == view.current {
@@ -109,7 +114,7 @@ fn history(view: &View, now: Option<Time>) -> Rows {
         rows.row(vec![
             Cell::new(revision.revision),
             state,
-            Cell::new(human::ago(now, revision.deployed_at.as_deref())),
+            Cell::new(human::ago(now, Some(&revision.deployed_at))),
             Cell::new(short_digest(&revision.digest)),
             Cell::new(revision.handlers.len()),
         ]);
@@ -118,12 +123,9 @@ fn history(view: &View, now: Option<Time>) -> Rows {
 }
 
 /// Writes a manifest as TOML, empty if it has no keys.
-fn manifest(doing: &str, revision: &RevisionView) -> Result<String, CliError> {
-    let Some(manifest) = &revision.manifest else {
-        return Ok(String::new());
-    };
-    if *manifest == Manifest::default() {
+fn manifest(doing: &str, kept: &KeptView) -> Result<String, CliError> {
+    if kept.manifest == Manifest::default() {
         return Ok(String::new());
     }
-    toml::to_string(manifest).map_err(|error| CliError::new(Exit::Failed, doing, error))
+    toml::to_string(&kept.manifest).map_err(|error| CliError::new(Exit::Failed, doing, error))
 }

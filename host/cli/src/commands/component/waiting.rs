@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use host_console::client::Client;
+use host_api::client::Client;
+use host_api::component::ReadinessView;
 use host_console::error::{CliError, Exit};
 use host_console::output::Output;
 use host_console::progress::Spinner;
 use host_console::{human, plain, waiting};
 use host_core::seconds::Seconds;
 
-use super::{NodeView, View, fetch};
+use super::fetch;
 
 /// How often the component is looked at, in milliseconds.
 const LOOK_MS: u64 = 300;
@@ -27,7 +28,7 @@ pub(in crate::commands) fn all_ready(
     let ends = waiting::now() + Duration::from_millis(timeout.ms);
     let spinner = Spinner::new(output, &format!("waiting for the nodes to compile {shown}"));
     loop {
-        let view: View = fetch(client, &doing, name)?.read(&doing)?;
+        let view = fetch(client, &doing, name)?.view;
         if view.current != revision {
             let cause = format!("revision {} is current now", view.current);
             return Err(CliError::new(Exit::Failed, doing, cause));
@@ -38,7 +39,7 @@ pub(in crate::commands) fn all_ready(
         };
         let (ready, all) = (is("ready").count(), view.nodes.len());
         spinner.say(&format!("{ready} of {all} nodes can run {shown}"));
-        let failed: Vec<&NodeView> = is("failed").collect();
+        let failed: Vec<&ReadinessView> = is("failed").collect();
         if ready + failed.len() == all {
             drop(spinner);
             if failed.is_empty() {
@@ -51,7 +52,8 @@ pub(in crate::commands) fn all_ready(
         }
         if waiting::now() >= ends {
             let all_of_them = view.nodes.iter();
-            let left: Vec<&NodeView> = all_of_them.filter(|it| it.component != "ready").collect();
+            let left: Vec<&ReadinessView> =
+                all_of_them.filter(|it| it.component != "ready").collect();
             let cause = format!(
                 "{ready} of {all} can after {}; missing: {}",
                 human::took(timeout.ms),
@@ -66,8 +68,8 @@ pub(in crate::commands) fn all_ready(
     }
 }
 
-fn reasons(nodes: &[&NodeView]) -> String {
-    let one = |node: &&NodeView| {
+fn reasons(nodes: &[&ReadinessView]) -> String {
+    let one = |node: &&ReadinessView| {
         let name = node.name.as_deref().filter(|name| !name.is_empty());
         let name = plain::line(name.unwrap_or(&node.id)).into_owned();
         match &node.reason {

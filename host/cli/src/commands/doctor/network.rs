@@ -3,9 +3,8 @@
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
-use std::time::Duration;
 
-use host_console::client::{Client, SERVER_DEFAULT};
+use host_api::client::{Client, SERVER_DEFAULT};
 use host_server::config::Config;
 
 use super::Check;
@@ -31,7 +30,6 @@ pub(super) fn port(config: Option<&Config>) -> Option<Check> {
 }
 
 fn answers(address: &str) -> bool {
-    Client::new(&format!("http://{address}"))
-        .and_then(|client| client.get("ask for its health", "/healthz", Duration::ZERO))
-        .is_ok()
+    let client = Client::new(&format!("http://{address}"));
+    client.is_ok_and(|client| client.health().is_ok())
 }

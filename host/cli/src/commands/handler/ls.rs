@@ -1,13 +1,14 @@
 //! `host handler ls`: one line for each handler.
 
 use clap::Args;
-use host_console::error::CliError;
+use host_api::client::Item;
+use host_api::handler::HandlerView;
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
-use host_console::pages::{self, Listing};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 
-use super::{View, grant_lines};
+use super::grant_lines;
 
 /// List the handlers.
 #[derive(Debug, Args)]
@@ -26,16 +27,13 @@ pub(super) struct Ls {
 impl Ls {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
-        let mut list: Listing<View> = pages::all(&client, "list handlers", "/api/v1/handlers")?;
+        let list = client.handlers().map_err(cannot("list handlers"))?;
+        let mut handlers = list.items;
         if let Some(component) = &self.component {
-            list.retain(|view| view.component == *component);
+            handlers.retain(|handler| handler.view.component == *component);
         }
-        let name = |index: usize| {
-            let name = list.views.get(index).map(|view| plain::line(&view.name));
-            name.unwrap_or_default().into_owned()
-        };
-        output.list(&list.items, name, || table(&list.views))?;
-        output.hint(match (&self.component, list.views.is_empty()) {
+        output.list(&handlers, |handler| &handler.name, || table(&handlers))?;
+        output.hint(match (&self.component, handlers.is_empty()) {
             (None, true) => "no handlers; `host deploy FILE` deploys some",
             (Some(_), true) => "no handlers; `host component ls` lists the components",
             (_, false) => "`host handler show NAME` shows everything about one",
@@ -44,7 +42,7 @@ impl Ls {
     }
 }
 
-fn table(views: &[View]) -> Rows {
+fn table(handlers: &[Item<HandlerView>]) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("HANDLER"),
         Column::Left("COMPONENT"),
@@ -54,7 +52,7 @@ fn table(views: &[View]) -> Rows {
         Column::Right("GRANTS"),
         Column::Left("DESCRIPTION"),
     ]);
-    for view in views {
+    for Item { view, .. } in handlers {
         let description = view.description.as_deref().unwrap_or_default();
         let first = description.lines().next().unwrap_or_default();
         rows.row(vec![

@@ -1,16 +1,14 @@
 //! `host handler show`: everything about one handler on one screen.
 
-use std::time::Duration;
-
 use clap::Args;
-use host_console::client::segment;
-use host_console::error::{CliError, Exit};
+use host_api::handler::{CostView, HandlerView, RevisionCostView, SpreadView};
+use host_console::error::{CliError, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line, put_section};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, json, plain};
 
-use super::{Cost, RevisionCost, Spread, View, fuel, grant_lines};
+use super::{fuel, grant_lines};
 
 /// Show one handler.
 #[derive(Debug, Args)]
@@ -29,15 +27,11 @@ impl Show {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("show handler {}", plain::line(&self.name));
-        let path = format!("/api/v1/handlers/{}", segment(&self.name));
-        let answer = client.get(&doing, &path, Duration::ZERO);
-        let answer = answer.map_err(|error| match error.exit() {
-            Exit::NotFound => error.next("`host handler ls` lists the handlers"),
-            _ => error,
-        })?;
-        let view: View = answer.read(&doing)?;
-        let name = plain::line(&view.name);
-        output.one(&answer.body, &name, || print(output, &view))?;
+        let next = "`host handler ls` lists the handlers";
+        let answer = client.handler(&self.name);
+        let answer = answer.map_err(cannot_find(&doing, next))?;
+        let name = plain::line(&answer.view.name);
+        output.one(&answer.json, &name, || print(output, &answer.view))?;
         output.hint(&format!(
             "`host job enqueue {name} --params JSON --wait` runs it"
         ));
@@ -45,7 +39,7 @@ impl Show {
     }
 }
 
-fn print(output: Output, view: &View) -> Result<(), CliError> {
+fn print(output: Output, view: &HandlerView) -> Result<(), CliError> {
     let limits = &view.limits;
     let mut rows = Rows::pairs();
     rows.pair("handler", &plain::line(&view.name));
@@ -95,7 +89,7 @@ fn print(output: Output, view: &View) -> Result<(), CliError> {
     Ok(())
 }
 
-fn costs(revisions: &[RevisionCost]) -> Rows {
+fn costs(revisions: &[RevisionCostView]) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("REVISION"),
         Column::Left("LAST"),
@@ -116,8 +110,8 @@ fn costs(revisions: &[RevisionCost]) -> Rows {
     rows
 }
 
-fn cells(name: &str, last: &str, cost: &Cost) -> Vec<Cell> {
-    let both = |spread: &Spread, show: fn(u64) -> String| {
+fn cells(name: &str, last: &str, cost: &CostView) -> Vec<Cell> {
+    let both = |spread: &SpreadView, show: fn(u64) -> String| {
         Cell::new(format!("{}, {}", show(spread.p50), show(spread.p99)))
     };
     vec![

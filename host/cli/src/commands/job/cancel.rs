@@ -1,15 +1,16 @@
 //! `host job cancel`: asks jobs to stop and, with `--wait`, waits until they have.
 
 use clap::Args;
-use host_console::client::{Client, segment};
-use host_console::error::{CliError, Exit};
+use host_api::change::CancelBody;
+use host_api::client::Client;
+use host_api::filter::FilterQuery;
+use host_console::error::{CliError, cannot};
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::{Format, Output, put_line};
 use host_console::{human, plain};
 use host_core::job::State;
 use host_core::seconds::Seconds;
-use serde::{Deserialize, Serialize};
 
 use super::many::{Action, Many};
 use super::{parse_id, short_id, wait};
@@ -56,49 +57,34 @@ const LIVE: &[State] = &[
     State::Retryable,
 ];
 
-#[derive(Serialize)]
-struct Request<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grace_seconds: Option<Seconds>,
-}
-
-#[derive(Deserialize)]
-struct Cancelled {
-    state: String,
-}
-
 impl Cancel {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         if self.many.is_asked() {
-            let body = self.body("cancel jobs")?;
-            return self.many.run(&client, output, &CANCEL, &body);
+            let body = self.body();
+            let cancel = |filter: &FilterQuery| client.cancel_jobs(filter, &body);
+            return self.many.run(&client, output, &CANCEL, cancel);
         }
         each(&self.ids, |id| self.one(&client, output, id))
     }
 
-    fn body(&self, doing: &str) -> Result<String, CliError> {
-        let request = Request {
-            reason: self.reason.as_deref(),
+    fn body(&self) -> CancelBody {
+        CancelBody {
+            reason: self.reason.clone(),
             grace_seconds: self.grace,
-        };
-        serde_json::to_string(&request).map_err(|error| CliError::new(Exit::Failed, doing, error))
+        }
     }
 
     fn one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         let shown = plain::line(id);
         let doing = format!("cancel job {shown}");
-        let body = self.body(&doing)?;
-        let path = format!("/api/v1/jobs/{}/cancel", segment(id));
-        let answer = client.post(&doing, &path, &body)?;
-        let cancelled: Cancelled = answer.read(&doing)?;
-        let (document, state) = if self.wait && cancelled.state != "cancelled" {
-            let (answer, view) = wait::ended(client, output, id, None)?;
-            (answer.body, view.0.state)
+        let answer = client.cancel_job(id, &self.body());
+        let answer = answer.map_err(cannot(&doing))?;
+        let (document, state) = if self.wait && answer.view.state != "cancelled" {
+            let answer = wait::ended(client, output, id, None)?;
+            (answer.json, answer.view.0.state)
         } else {
-            (answer.body, cancelled.state)
+            (answer.json, answer.view.state)
         };
         let state = plain::line(&state);
         match output.format() {

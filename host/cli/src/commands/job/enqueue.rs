@@ -1,18 +1,20 @@
 //! `host job enqueue`: turns options into one enqueue and prints the id, or waits for the result.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use clap::Args;
-use host_console::client::Client;
-use host_console::error::{CliError, Exit};
+use host_api::client::Client;
+use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
 use host_console::{human, json, plain};
+use host_core::json::Pairs;
 use host_core::seconds::Seconds;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ID_CHARS, View, fetch, has_ended, parse_id, short_id, wait};
+use super::{ID_CHARS, fetch, has_ended, parse_id, short_id, wait};
 
 /// Enqueue a job for a handler.
 #[derive(Debug, Args)]
@@ -60,7 +62,7 @@ pub(super) struct Enqueue {
     /// Which job with the key that is: `active` for one that has not ended, `retained` for any that
     /// is kept, or a duration for one that was enqueued so recently
     #[arg(long, value_name = "SCOPE", value_parser = parse_scope, requires = "unique_key")]
-    unique_scope: Option<Scope>,
+    unique_scope: Option<ScopeBody>,
     /// Start only when this job has completed (repeatable)
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     depends_on: Vec<String>,
@@ -74,81 +76,26 @@ pub(super) struct Enqueue {
     remote: Remote,
 }
 
-#[derive(Serialize)]
-struct Request<'a> {
-    handler: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_at: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delay_seconds: Option<Seconds>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deadline: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout_seconds: Option<Seconds>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retention_seconds: Option<Seconds>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retention_discarded_seconds: Option<Seconds>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unique_key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unique: Option<Unique<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    depends_on: Vec<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    attributes: BTreeMap<&'a str, &'a str>,
-}
-
-#[derive(Serialize)]
-struct Unique<'a> {
-    key: &'a str,
-    scope: Scope,
-}
-
-/// Which earlier job with the same key stands for the new one.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Scope {
-    Active,
-    Retained,
-    Seconds(Seconds),
-}
-
-fn parse_scope(text: &str) -> Result<Scope, String> {
+fn parse_scope(text: &str) -> Result<ScopeBody, String> {
     match text {
-        "active" => Ok(Scope::Active),
-        "retained" => Ok(Scope::Retained),
+        "active" => Ok(ScopeBody::Active),
+        "retained" => Ok(ScopeBody::Retained),
         _ => human::parse_duration(text)
-            .map(Scope::Seconds)
+            .map(|within| ScopeBody::Seconds(within.into()))
             .map_err(|error| format!("expected active, retained or a duration: {error}")),
     }
-}
-
-#[derive(Deserialize)]
-struct Accepted {
-    id: String,
-    state: String,
-    #[serde(default)]
-    existing: bool,
-    #[serde(default)]
-    existing_params_differ: bool,
 }
 
 impl Enqueue {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("enqueue {}", plain::line(&self.name));
-        let body = self.body(&client)?;
-        let answer = client.post(&doing, "/api/v1/jobs", &body)?;
-        let accepted: Accepted = answer.read(&doing)?;
+        let params = self.params.as_deref();
+        let params = params.map(|given| json::argument("--params", given));
+        let params = params.transpose()?;
+        let job = self.job(&client, params.as_deref())?;
+        let answer = client.enqueue(&job).map_err(cannot(&doing))?;
+        let accepted = answer.view;
         let id = plain::line(&accepted.id);
         let state = plain::line(&accepted.state);
         if output.is_human() {
@@ -171,7 +118,7 @@ impl Enqueue {
         }
         match output.format() {
             Format::Table | Format::Name => put_line(&id)?,
-            Format::Json | Format::Jsonl => output.json(&answer.body)?,
+            Format::Json | Format::Jsonl => output.json(&answer.json)?,
         }
         let id = short_id(&id);
         output.hint(&if has_ended(&accepted.state) {
@@ -182,44 +129,38 @@ impl Enqueue {
         Ok(())
     }
 
-    fn body(&self, client: &Client) -> Result<String, CliError> {
-        let params = self.params.as_deref();
-        let request = Request {
-            handler: &self.name,
-            params: params
-                .map(|given| json::argument("--params", given))
-                .transpose()?,
-            queue: self.queue.as_deref(),
-            priority: self.priority,
-            run_at: self.run_at.as_deref(),
+    fn job<'a>(
+        &'a self,
+        client: &Client,
+        params: Option<&'a RawValue>,
+    ) -> Result<NewJobBody<'a>, CliError> {
+        let text = |given: &'a Option<String>| given.as_deref().map(Cow::Borrowed);
+        let key = text(&self.unique_key);
+        let (unique_key, unique) = match self.unique_scope {
+            None => (key, None),
+            Some(scope) => (None, key.map(|key| UniqueBody { key, scope })),
+        };
+        let depends_on = self.depends_on.iter();
+        let depends_on = depends_on.map(|id| full_id(client, id).map(Cow::Owned));
+        let attributes: BTreeMap<_, _> = self.attributes.iter().cloned().collect();
+        Ok(NewJobBody {
+            handler: Cow::Borrowed(&self.name),
+            params,
+            queue: text(&self.queue),
+            priority: self.priority.map(i64::from),
+            run_at: text(&self.run_at),
             delay_seconds: self.delay,
-            deadline: self.deadline.as_deref(),
-            max_attempts: self.max_attempts,
+            deadline: text(&self.deadline),
+            max_attempts: self.max_attempts.map(i64::from),
             timeout_seconds: self.timeout,
             retention_seconds: self.retention,
             retention_discarded_seconds: self.retention_discarded,
-            unique_key: self
-                .unique_key
-                .as_deref()
-                .filter(|_| self.unique_scope.is_none()),
-            unique: self
-                .unique_key
-                .as_deref()
-                .zip(self.unique_scope)
-                .map(|(key, scope)| Unique { key, scope }),
-            depends_on: self
-                .depends_on
-                .iter()
-                .map(|id| full_id(client, id))
-                .collect::<Result<_, _>>()?,
-            attributes: self
-                .attributes
-                .iter()
-                .map(|(key, value)| (key.as_str(), value.as_str()))
-                .collect(),
-        };
-        serde_json::to_string(&request)
-            .map_err(|error| CliError::new(Exit::Failed, "write the job as JSON", error))
+            unique_key,
+            unique,
+            depends_on: depends_on.collect::<Result<_, _>>()?,
+            trace_context: None,
+            attributes: (!attributes.is_empty()).then(|| Pairs(attributes.into_iter().collect())),
+        })
     }
 }
 
@@ -229,8 +170,7 @@ fn full_id(client: &Client, prefix: &str) -> Result<String, CliError> {
         return Ok(prefix.to_owned());
     }
     let doing = format!("find job {} of --depends-on", plain::line(prefix));
-    let view: View = fetch(client, &doing, prefix)?.read(&doing)?;
-    Ok(view.0.id)
+    Ok(fetch(client, &doing, prefix)?.view.0.id)
 }
 
 fn parse_attribute(text: &str) -> Result<(String, String), String> {

@@ -1,10 +1,9 @@
 //! The options that say which jobs a command is about, apart from their state.
 
-use std::time::Duration;
-
 use clap::Args;
-use host_console::client::Client;
-use host_console::error::{CliError, Exit};
+use host_api::client::Client;
+use host_api::filter::FilterQuery;
+use host_console::error::{CliError, Exit, cannot};
 use host_console::human;
 use host_core::failure::FailureKind;
 use host_core::seconds::Seconds;
@@ -52,9 +51,6 @@ enum Moment {
     Ago(Seconds),
 }
 
-/// A parameter of the API and its value.
-pub(super) type Parameters = Vec<(&'static str, Option<String>)>;
-
 fn parse_moment(text: &str) -> Result<Moment, String> {
     if let Ok(at) = human::parse_time(text) {
         return Ok(Moment::At(at));
@@ -87,7 +83,7 @@ impl Filter {
     }
 
     /// Returns the options as the API takes them. Asks the host for its time if one needs it.
-    pub(super) fn parameters(&self, client: &Client) -> Result<Parameters, CliError> {
+    pub(super) fn query(&self, client: &Client) -> Result<FilterQuery, CliError> {
         let moments = [&self.since, &self.until];
         let needs_now = moments
             .iter()
@@ -98,17 +94,18 @@ impl Filter {
             Some(Moment::At(at)) => Some(at.clone()),
             Some(Moment::Ago(ago)) => now.map(|now| before(now, *ago).to_rfc3339()),
         });
-        Ok(vec![
-            ("queue", self.queue.clone()),
-            ("handler", self.handler.clone()),
-            ("since", since),
-            ("until", until),
-            ("id", self.id.clone()),
-            ("failure", self.failure.clone()),
-            ("wire", self.wire.clone()),
-            ("unique_key", self.unique_key.clone()),
-            ("attribute", self.attribute.clone()),
-        ])
+        Ok(FilterQuery {
+            queue: self.queue.clone(),
+            handler: self.handler.clone(),
+            since,
+            until,
+            id: self.id.clone(),
+            failure: self.failure.clone(),
+            wire: self.wire.clone(),
+            unique_key: self.unique_key.clone(),
+            attribute: self.attribute.clone(),
+            ..FilterQuery::default()
+        })
     }
 }
 
@@ -118,7 +115,7 @@ fn before(now: Time, ago: Seconds) -> Time {
 
 fn now(client: &Client) -> Result<Time, CliError> {
     let doing = "ask the host for its time";
-    let answer = client.get(doing, "/healthz", Duration::ZERO)?;
+    let answer = client.health().map_err(cannot(doing))?;
     answer
         .now
         .ok_or_else(|| CliError::new(Exit::Failed, doing, "its answer has no date"))

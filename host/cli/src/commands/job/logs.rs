@@ -1,22 +1,21 @@
 //! `host job logs`: prints the log of a job, with `--follow` until the job ends.
 
-use std::time::Duration;
-
 use clap::Args;
+use host_api::client::{Client, Item};
+use host_api::filter::LogsQuery;
 use host_api::log::LineView;
-use host_console::client::{Client, query, read, segment};
-use host_console::error::CliError;
+use host_api::page::PageView;
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
-use host_console::output::{Format, Output, put_line};
+use host_console::output::{Format, Output, array, put_line};
 use host_console::plain;
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use host_core::seconds::Seconds;
 
-use super::{View, fetch, parse_id};
+use super::{fetch, has_ended, parse_id};
 use crate::log;
 
-/// How often a followed job is asked for more, in seconds.
-const POLL_SECONDS: u64 = 1;
+/// How often a followed job is asked for more.
+const POLL: Seconds = Seconds { ms: 1_000 };
 
 /// Print the log of a job.
 #[derive(Debug, Args)]
@@ -35,12 +34,6 @@ pub(super) struct Logs {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Page {
-    items: Vec<Box<RawValue>>,
-    next_cursor: Option<String>,
-}
-
 /// How much of the log is printed.
 #[derive(Default)]
 struct Position {
@@ -50,14 +43,14 @@ struct Position {
     attempt: u32,
     lines: usize,
     /// The lines, where they are printed as one JSON document.
-    collected: Vec<String>,
+    collected: Vec<Item<LineView>>,
 }
 
 impl Logs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("read the logs of job {}", plain::line(&self.id));
-        let view: View = fetch(&client, &doing, &self.id)?.read(&doing)?;
+        let view = fetch(&client, &doing, &self.id)?.view;
         let mut ended = view.is_terminal();
         let mut position = Position::default();
         loop {
@@ -65,10 +58,11 @@ impl Logs {
             if ended || !self.follow {
                 break;
             }
-            ended = has_ended(&client, &doing, &view.id)?;
+            let polled = client.wait_for_job(&view.id, POLL);
+            ended = has_ended(&polled.map_err(cannot(&doing))?.view.state);
         }
         if output.format() == Format::Json {
-            output.json(&format!("[{}]", position.collected.join(",")))?;
+            output.json(&array(&position.collected))?;
         }
         if position.lines == 0 {
             output.hint("the job has logged nothing so far");
@@ -80,7 +74,7 @@ impl Logs {
 }
 
 /// Returns all lines that a job has logged so far.
-pub(super) fn all(client: &Client, doing: &str, id: &str) -> Result<Vec<Box<RawValue>>, CliError> {
+pub(super) fn all(client: &Client, doing: &str, id: &str) -> Result<Vec<Item<LineView>>, CliError> {
     let mut lines = Vec::new();
     let mut cursor = None;
     loop {
@@ -94,27 +88,22 @@ pub(super) fn all(client: &Client, doing: &str, id: &str) -> Result<Vec<Box<RawV
 }
 
 /// Prints lines for people.
-pub(super) fn print_all(lines: &[Box<RawValue>]) -> Result<(), CliError> {
+pub(super) fn print_all(lines: &[Item<LineView>]) -> Result<(), CliError> {
     let mut position = Position::default();
     lines
         .iter()
-        .try_for_each(|line| print(&read("read a log", line.get())?, &mut position))
+        .try_for_each(|line| print(&line.view, &mut position))
 }
 
-fn page(client: &Client, doing: &str, id: &str, cursor: Option<String>) -> Result<Page, CliError> {
-    let parameters = query(&[("cursor", cursor)]);
-    let path = format!("/api/v1/jobs/{}/logs{parameters}", segment(id));
-    client.get(doing, &path, Duration::ZERO)?.read(doing)
-}
-
-/// Waits for one poll and tells whether the job has ended by then.
-fn has_ended(client: &Client, doing: &str, id: &str) -> Result<bool, CliError> {
-    let path = format!(
-        "/api/v1/jobs/{}/wait?timeout_seconds={POLL_SECONDS}",
-        segment(id)
-    );
-    let answer = client.get(doing, &path, Duration::from_secs(POLL_SECONDS))?;
-    Ok(answer.read::<View>(doing)?.is_terminal())
+fn page(
+    client: &Client,
+    doing: &str,
+    id: &str,
+    cursor: Option<String>,
+) -> Result<PageView<Item<LineView>>, CliError> {
+    let limit = None;
+    let page = client.logs(id, &LogsQuery { limit, cursor });
+    Ok(page.map_err(cannot(doing))?.view)
 }
 
 /// Prints the lines that came since `position`.
@@ -127,16 +116,17 @@ fn print_new(
 ) -> Result<(), CliError> {
     loop {
         let page = page(client, doing, id, position.cursor.clone())?;
-        for item in page.items.iter().skip(position.printed) {
+        let count = page.items.len();
+        for item in page.items.into_iter().skip(position.printed) {
             match output.format() {
-                Format::Table | Format::Name => print(&read(doing, item.get())?, position)?,
-                Format::Jsonl => output.json(item.get())?,
-                Format::Json => position.collected.push(item.get().to_owned()),
+                Format::Table | Format::Name => print(&item.view, position)?,
+                Format::Jsonl => output.json(item.json.get())?,
+                Format::Json => position.collected.push(item),
             }
             position.lines += 1;
         }
         let Some(next) = page.next_cursor else {
-            position.printed = page.items.len();
+            position.printed = count;
             return Ok(());
         };
         (position.cursor, position.printed) = (Some(next), 0);

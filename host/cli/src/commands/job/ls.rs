@@ -1,23 +1,21 @@
 //! `host job ls`: reads the list page by page and shows the state of each job.
 
-use std::time::Duration;
-
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use host_console::client::{query, read};
-use host_console::error::CliError;
+use host_api::client::Item;
+use host_api::filter::FilterQuery;
+use host_console::error::{CliError, cannot};
 use host_console::human::{self, ago};
 use host_console::options::Remote;
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows, state_cell};
 use host_core::job::{STATES, State};
-use host_core::query::PAGE_ITEMS_MAX;
+use host_core::query::{Order, PAGE_ITEMS_MAX};
 use host_core::time::Time;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::filter::Filter;
 use super::{View, failure_name, progress_line, short_ids};
+use crate::commands::node;
 
 /// List jobs.
 #[derive(Debug, Args)]
@@ -45,59 +43,40 @@ pub(super) struct Ls {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Page {
-    items: Vec<Box<RawValue>>,
-    next_cursor: Option<String>,
-}
-
 impl Ls {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = "list jobs";
         let mut items = Vec::new();
-        let mut cursor = None;
         let mut now = None;
         let wanted = self.limit as usize;
-        let filter = self.filter.parameters(&client)?;
+        let mut query = FilterQuery {
+            state: self.state.as_deref().and_then(State::from_name),
+            sort: (self.sort == "oldest").then_some(Order::Oldest),
+            ..self.filter.query(&client)?
+        };
         while items.len() < wanted {
             let left = u32::try_from(wanted - items.len()).unwrap_or(PAGE_ITEMS_MAX);
-            let mut parameters = filter.clone();
-            parameters.extend([
-                ("state", self.state.clone()),
-                ("sort", (self.sort != "newest").then(|| self.sort.clone())),
-                ("limit", Some(left.min(PAGE_ITEMS_MAX).to_string())),
-                ("cursor", cursor),
-            ]);
-            let path = format!("/api/v1/jobs{}", query(&parameters));
-            let answer = client.get(doing, &path, Duration::ZERO)?;
-            let page: Page = answer.read(doing)?;
+            query.limit = Some(left.min(PAGE_ITEMS_MAX));
+            let answer = client.jobs(&query).map_err(cannot(doing))?;
             now = answer.now;
-            items.extend(page.items);
-            cursor = page.next_cursor;
-            if cursor.is_none() {
+            items.extend(answer.view.items.into_iter().map(|item| item.map(View)));
+            query.cursor = answer.view.next_cursor;
+            if query.cursor.is_none() {
                 break;
             }
         }
         items.truncate(wanted);
-        let views: Vec<View> = items
-            .iter()
-            .map(|item| read(doing, item.get()))
-            .collect::<Result<_, _>>()?;
-        let name = |index: usize| {
-            let id = views.get(index).map(|view| plain::line(&view.id));
-            id.unwrap_or_default().into_owned()
-        };
-        output.list(&items, name, || table(&views, now))?;
-        if let (true, Some(name)) = (views.is_empty(), self.filter.own_name()) {
+        output.list(&items, |job| &job.id, || table(&items, now))?;
+        if let (true, Some(name)) = (items.is_empty(), self.filter.own_name()) {
             output.hint(&format!(
                 "no jobs; {} is not a known kind of failure, so only error codes of \
                  handlers were searched; `host explain` lists the kinds",
                 plain::line(name)
             ));
-        } else if views.is_empty() {
+        } else if items.is_empty() {
             output.hint("no jobs; `host job enqueue NAME` enqueues one");
-        } else if cursor.is_some() {
+        } else if query.cursor.is_some() {
             output.hint(&format!(
                 "there are more jobs: `host job ls --limit {}` lists them",
                 self.limit.saturating_mul(5)
@@ -109,8 +88,12 @@ impl Ls {
     }
 }
 
-fn table(views: &[View], now: Option<Time>) -> Rows {
-    let mut rows = Rows::new(&[
+fn table(items: &[Item<View>], now: Option<Time>) -> Rows {
+    let nodes: Vec<_> = items
+        .iter()
+        .filter_map(|it| it.view.node.as_ref())
+        .collect();
+    let mut columns = vec![
         Column::Left("ID"),
         Column::Left("HANDLER"),
         Column::Left("QUEUE"),
@@ -120,11 +103,15 @@ fn table(views: &[View], now: Option<Time>) -> Rows {
         Column::Right("WAITED"),
         Column::Right("RAN"),
         Column::Left("NOTE"),
-    ]);
-    let ids: Vec<_> = views.iter().map(|view| view.id.as_str()).collect();
-    for (view, id) in views.iter().zip(short_ids(&ids)) {
+    ];
+    if !nodes.is_empty() {
+        columns.insert(4, Column::Left("NODE"));
+    }
+    let mut rows = Rows::new(&columns);
+    let ids: Vec<_> = items.iter().map(|item| item.view.id.as_str()).collect();
+    for (Item { view, .. }, id) in items.iter().zip(short_ids(&ids)) {
         let (waited, ran) = view.times();
-        rows.row(vec![
+        let mut cells = vec![
             Cell::new(id),
             Cell::new(plain::line(&view.handler)),
             Cell::new(plain::line(&view.queue)),
@@ -134,7 +121,13 @@ fn table(views: &[View], now: Option<Time>) -> Rows {
             Cell::new(waited),
             Cell::new(ran),
             Cell::new(note(view, now)),
-        ]);
+        ];
+        if !nodes.is_empty() {
+            let node = view.node.as_ref();
+            let node = node.map(|node| node::name_among(node, &nodes));
+            cells.insert(4, Cell::new(node.unwrap_or_default()));
+        }
+        rows.row(cells);
     }
     rows
 }

@@ -2,22 +2,22 @@
 //! with a progress bar.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use host_console::client::{Client, query};
-use host_console::error::{CliError, Exit};
+use host_api::change::{CountView, ManyView, RefusalView};
+use host_api::client::{Answer, Client, Error};
+use host_api::filter::FilterQuery;
+use host_console::error::{CliError, Exit, cannot};
 use host_console::output::{Output, say};
 use host_console::progress::Bar;
 use host_console::table::Rows;
 use host_console::{human, plain};
 use host_core::job::{STATES, State};
-use host_core::query::PAGE_ITEMS_MAX;
-use serde::Deserialize;
+use host_core::query::{Order, PAGE_ITEMS_MAX};
 use serde_json::json;
 
-use super::filter::{Filter, Parameters};
+use super::filter::Filter;
 
 /// Which jobs, instead of ids.
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(super) struct Many {
 
 /// What is done to the jobs.
 pub(super) struct Action {
-    /// The verb, and the last part of its path.
+    /// The verb.
     pub(super) name: &'static str,
     /// The states of its jobs if none is given; none if one must be given.
     pub(super) states: &'static [State],
@@ -54,30 +54,6 @@ pub(super) struct Action {
     pub(super) done: &'static str,
 }
 
-#[derive(Deserialize)]
-struct Count {
-    jobs: u64,
-    complete: bool,
-    oldest: Option<String>,
-    newest: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    matched: u64,
-    changed: u64,
-    refused: u64,
-    #[serde(default)]
-    refusals: Vec<Refusal>,
-    next_cursor: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Refusal {
-    id: String,
-    detail: String,
-}
-
 /// What has been changed so far.
 #[derive(Default)]
 struct Totals {
@@ -85,7 +61,7 @@ struct Totals {
     changed: u64,
     refused: u64,
     /// The first few.
-    refusals: Vec<Refusal>,
+    refusals: Vec<RefusalView>,
 }
 
 impl Many {
@@ -94,13 +70,13 @@ impl Many {
         self.all || self.filter.is_given()
     }
 
-    /// Shows what matches, asks, and changes it.
+    /// Shows what matches, asks, and changes it. `change` changes one page of jobs.
     pub(super) fn run(
         &self,
         client: &Client,
         output: Output,
         action: &Action,
-        body: &str,
+        change: impl Fn(&FilterQuery) -> Result<Answer<ManyView>, Error>,
     ) -> Result<(), CliError> {
         let doing = format!("{} jobs", action.name);
         if !self.all {
@@ -109,11 +85,16 @@ impl Many {
                 .next("give ids without filters, or --all with them"));
         }
         let states = self.states(action, &doing)?;
-        let filter = self.filter.parameters(client)?;
+        let filter = self.filter.query(client)?;
+        let query = |state: State| FilterQuery {
+            state: Some(state),
+            ..filter.clone()
+        };
         let counts = states
             .iter()
-            .map(|state| Ok((*state, count(client, &doing, *state, &filter)?)))
-            .collect::<Result<Vec<_>, CliError>>()?;
+            .map(|state| Ok((*state, client.count_jobs(&query(*state))?.view)))
+            .collect::<Result<Vec<_>, Error>>()
+            .map_err(cannot(&doing))?;
         let matching: u64 = counts.iter().map(|(_, count)| count.jobs).sum();
         let limit = self.limit.unwrap_or(u64::MAX);
         if self.dry_run {
@@ -129,14 +110,8 @@ impl Many {
         let bar = Bar::new(output, &doing, matching.min(limit));
         let mut changed = Totals::default();
         for state in states {
-            pages(
-                client,
-                action,
-                (state, &filter, body),
-                limit,
-                &mut changed,
-                &bar,
-            )?;
+            let doing = format!("{doing} that are {}", state.as_str());
+            pages(query(state), limit, &mut changed, &bar, &change).map_err(cannot(&doing))?;
         }
         drop(bar);
         tell(output, action, &changed)
@@ -189,22 +164,10 @@ impl Many {
     }
 }
 
-fn count(
-    client: &Client,
-    doing: &str,
-    state: State,
-    filter: &Parameters,
-) -> Result<Count, CliError> {
-    let mut parameters = filter.clone();
-    parameters.push(("state", Some(state.as_str().to_owned())));
-    let path = format!("/api/v1/jobs/count{}", query(&parameters));
-    client.get(doing, &path, Duration::ZERO)?.read(doing)
-}
-
 /// Prints how many jobs of each state match.
 fn preview(
     output: Output,
-    counts: &[(State, Count)],
+    counts: &[(State, CountView)],
     jobs: u64,
     action: &Action,
 ) -> Result<(), CliError> {
@@ -238,37 +201,28 @@ fn preview(
 
 /// Changes the jobs of one state, page by page, the oldest first.
 fn pages(
-    client: &Client,
-    action: &Action,
-    (state, filter, body): (State, &Parameters, &str),
+    mut query: FilterQuery,
     limit: u64,
     changed: &mut Totals,
     bar: &Bar,
-) -> Result<(), CliError> {
-    let doing = format!("{} jobs that are {}", action.name, state.as_str());
-    let mut cursor = None;
+    change: impl Fn(&FilterQuery) -> Result<Answer<ManyView>, Error>,
+) -> Result<(), Error> {
+    query.sort = Some(Order::Oldest);
     loop {
         let left = limit - changed.matched;
         if left == 0 {
             return Ok(());
         }
-        let mut parameters = filter.clone();
-        parameters.extend([
-            ("state", Some(state.as_str().to_owned())),
-            ("sort", Some("oldest".to_owned())),
-            ("limit", Some(left.min(PAGE_ITEMS_MAX.into()).to_string())),
-            ("cursor", cursor),
-        ]);
-        let path = format!("/api/v1/jobs/{}{}", action.name, query(&parameters));
-        let page: Page = client.post(&doing, &path, body)?.read(&doing)?;
+        query.limit = Some(u32::try_from(left).map_or(PAGE_ITEMS_MAX, |n| n.min(PAGE_ITEMS_MAX)));
+        let page = change(&query)?.view;
         bar.add(page.matched);
         changed.add(page.matched, page.changed, page.refused);
         let room = REFUSALS_MAX.saturating_sub(changed.refusals.len());
         changed
             .refusals
             .extend(page.refusals.into_iter().take(room));
-        cursor = page.next_cursor;
-        if cursor.is_none() {
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
             return Ok(());
         }
     }

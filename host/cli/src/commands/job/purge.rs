@@ -1,8 +1,9 @@
 //! `host job purge`: forgets jobs that have ended, before their time is over.
 
 use clap::Args;
-use host_console::client::{Client, segment};
-use host_console::error::CliError;
+use host_api::client::Client;
+use host_api::filter::FilterQuery;
+use host_console::error::{CliError, cannot};
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
@@ -43,7 +44,8 @@ impl Purge {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         if self.many.is_asked() {
-            return self.many.run(&client, output, &PURGE, "{}");
+            let purge = |filter: &FilterQuery| client.purge_jobs(filter);
+            return self.many.run(&client, output, &PURGE, purge);
         }
         each(&self.ids, |id| one(&client, output, id))
     }
@@ -52,9 +54,8 @@ impl Purge {
 fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
     let shown = plain::line(id);
     let doing = format!("purge job {shown}");
-    let path = format!("/api/v1/jobs/{}/purge", segment(id));
-    let answer = client.post(&doing, &path, "{}")?;
-    output.one(&answer.body, &shown, || {
+    let answer = client.purge_job(id).map_err(cannot(&doing))?;
+    output.one(&answer.json, &shown, || {
         put_line(&format!("{shown} is forgotten"))
     })
 }

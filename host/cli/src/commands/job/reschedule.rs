@@ -1,17 +1,16 @@
 //! `host job reschedule`: moves the start of jobs that wait.
 
 use clap::Args;
-use host_console::client::segment;
-use host_console::error::CliError;
+use host_api::change::RescheduleBody;
+use host_console::error::{CliError, cannot};
 use host_console::human;
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::plain;
 use host_core::seconds::Seconds;
-use serde_json::json;
 
-use super::{View, parse_id};
+use super::parse_id;
 
 /// Move the start of jobs that wait.
 #[derive(Debug, Args)]
@@ -39,22 +38,19 @@ pub(super) struct Reschedule {
 impl Reschedule {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
-        let body = match (&self.at, self.after) {
-            (Some(at), _) => json!({"run_at": at}),
-            (None, after) => json!({"delay_seconds": after}),
+        let body = RescheduleBody {
+            run_at: self.at,
+            delay_seconds: self.after,
         };
-        let body = body.to_string();
         each(&self.ids, |id| {
             let shown = plain::line(id);
             let doing = format!("reschedule job {shown}");
-            let path = format!("/api/v1/jobs/{}/reschedule", segment(id));
-            let answer = client.post(&doing, &path, &body)?;
-            let view: View = answer.read(&doing)?;
-            output.one(&answer.body, &shown, || {
-                let starts = view.run_at.as_deref();
+            let answer = client.reschedule_job(id, &body).map_err(cannot(&doing))?;
+            output.one(&answer.json, &shown, || {
+                let starts = answer.view.run_at.as_deref();
                 let starts =
                     starts.map(|at| format!(", starts {}", human::instant(answer.now, at)));
-                let state = plain::line(&view.state);
+                let state = plain::line(&answer.view.state);
                 put_line(&format!("{shown} is {state}{}", starts.unwrap_or_default()))
             })
         })

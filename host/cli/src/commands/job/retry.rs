@@ -1,14 +1,15 @@
 //! `host job retry`: runs discarded and cancelled jobs again.
 
 use clap::Args;
-use host_console::client::{Client, segment};
-use host_console::error::CliError;
+use host_api::change::RetryBody;
+use host_api::client::Client;
+use host_api::filter::FilterQuery;
+use host_console::error::{CliError, cannot};
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::{Format, Output, put_line};
 use host_console::plain;
 use host_core::job::State;
-use serde::Deserialize;
 
 use super::many::{Action, Many};
 use super::{parse_id, short_id, wait};
@@ -38,9 +39,6 @@ pub(super) struct Retry {
     remote: Remote,
 }
 
-/// The body of a retry that does not wait for prerequisites.
-const FORCE: &str = r#"{"force":true}"#;
-
 const RETRY: Action = Action {
     name: "retry",
     states: &[State::Discarded],
@@ -48,37 +46,35 @@ const RETRY: Action = Action {
     done: "run again",
 };
 
-#[derive(Deserialize)]
-struct Retried {
-    state: String,
-}
-
 impl Retry {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         if self.many.is_asked() {
-            let body = if self.force { FORCE } else { "{}" };
-            return self.many.run(&client, output, &RETRY, body);
+            let retry = |filter: &FilterQuery| client.retry_jobs(filter, &self.body());
+            return self.many.run(&client, output, &RETRY, retry);
         }
         each(&self.ids, |id| self.one(&client, output, id))
+    }
+
+    fn body(&self) -> RetryBody {
+        RetryBody { force: self.force }
     }
 
     fn one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         let shown = plain::line(id);
         let doing = format!("retry job {shown}");
-        let path = format!("/api/v1/jobs/{}/retry", segment(id));
-        let answer = client.post(&doing, &path, if self.force { FORCE } else { "{}" })?;
+        let answer = client.retry_job(id, &self.body());
+        let answer = answer.map_err(cannot(&doing))?;
         if self.wait {
             return wait::until_end(client, output, id, None);
         }
-        let retried: Retried = answer.read(&doing)?;
         match output.format() {
-            Format::Json | Format::Jsonl => output.json(&answer.body),
+            Format::Json | Format::Jsonl => output.json(&answer.json),
             Format::Name => put_line(&shown),
             Format::Table => {
-                put_line(&format!("{shown} is {}", plain::line(&retried.state)))?;
+                put_line(&format!("{shown} is {}", plain::line(&answer.view.state)))?;
                 let id = short_id(id);
-                output.hint(&if retried.state == "pending" {
+                output.hint(&if answer.view.state == "pending" {
                     format!(
                         "it waits for the jobs that it depends on; `host job show {id}` names them"
                     )

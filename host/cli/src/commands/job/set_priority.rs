@@ -1,13 +1,12 @@
 //! `host job set-priority`: gives jobs that have not ended another priority.
 
 use clap::Args;
-use host_console::client::segment;
-use host_console::error::CliError;
+use host_api::change::PriorityBody;
+use host_console::error::{CliError, cannot};
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::{human, plain};
-use serde_json::json;
 
 use super::parse_id;
 
@@ -33,14 +32,15 @@ pub(super) struct SetPriority {
 impl SetPriority {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
-        let body = json!({"priority": self.to}).to_string();
+        let priority = self.to;
+        let body = PriorityBody {
+            priority: priority.into(),
+        };
         each(&self.ids, |id| {
             let shown = plain::line(id);
             let doing = format!("set the priority of job {shown}");
-            let path = format!("/api/v1/jobs/{}/priority", segment(id));
-            let answer = client.post(&doing, &path, &body)?;
-            let priority = self.to;
-            output.one(&answer.body, &shown, || {
+            let answer = client.set_priority(id, &body).map_err(cannot(&doing))?;
+            output.one(&answer.json, &shown, || {
                 put_line(&format!("{shown} has priority {priority}"))
             })
         })

@@ -1,19 +1,16 @@
 //! `host job show`: everything about one job on one screen.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use clap::Args;
 use host_api::attempt::{AttemptView, FailureView};
-use host_console::client::{read, segment};
-use host_console::error::CliError;
+use host_api::client::Item;
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
-use host_console::output::{Output, put_line, put_section};
+use host_console::output::{Output, array, put_line, put_section};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, json, plain};
 use host_core::time::Time;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::{View, between, failure_line, failure_name, fetch, parse_id, progress_line, short_id};
 use crate::commands::node;
@@ -32,31 +29,19 @@ pub(super) struct Show {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Attempts {
-    items: Vec<Box<RawValue>>,
-}
-
 impl Show {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("show job {}", plain::line(&self.id));
         let answer = fetch(&client, &doing, &self.id)?;
-        let view: View = answer.read(&doing)?;
-        let path = format!("/api/v1/jobs/{}/attempts", segment(&view.id));
-        let attempts: Attempts = client.get(&doing, &path, Duration::ZERO)?.read(&doing)?;
-        let attempt_views: Vec<AttemptView> = attempts
-            .items
-            .iter()
-            .map(|item| read(&doing, item.get()))
-            .collect::<Result<_, _>>()?;
-        let items: Vec<_> = attempts.items.iter().map(|item| item.get()).collect();
-        let items = format!("[{}]", items.join(","));
-        let document = json::with_member(&answer.body, "attempts", &items);
+        let view = &answer.view;
+        let attempts = client.attempts(&view.id).map_err(cannot(&doing))?;
+        let attempts = attempts.view.items;
+        let document = json::with_member(&answer.json, "attempts", &array(&attempts));
         output.one(&document, &plain::line(&view.id), || {
-            print(output, &view, &attempt_views, answer.now)
+            print(output, view, &attempts, answer.now)
         })?;
-        output.hint(&next(&view));
+        output.hint(&next(view));
         Ok(())
     }
 }
@@ -78,7 +63,7 @@ fn next(view: &View) -> String {
 fn print(
     output: Output,
     view: &View,
-    attempts: &[AttemptView],
+    attempts: &[Item<AttemptView>],
     now: Option<Time>,
 ) -> Result<(), CliError> {
     output.rows(header(view, attempts, now))?;
@@ -98,7 +83,7 @@ fn print(
     output.rows(attempt_rows(attempts, now))
 }
 
-fn header(view: &View, attempts: &[AttemptView], now: Option<Time>) -> Rows {
+fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Rows {
     let mut rows = Rows::pairs();
     let mut pair = |key: &str, value: &str| {
         if !value.is_empty() {
@@ -118,7 +103,10 @@ fn header(view: &View, attempts: &[AttemptView], now: Option<Time>) -> Rows {
     pair("state", &view.state);
     let node = view.node.as_ref().map(node::line);
     pair("node", &node.unwrap_or_default());
-    let component = attempts.iter().rev().find_map(component_line);
+    let component = attempts
+        .iter()
+        .rev()
+        .find_map(|it| component_line(&it.view));
     pair("component", &component.unwrap_or_default());
     pair("waits", view.waits_because.as_deref().unwrap_or_default());
     pair("attempt", &view.attempts());
@@ -183,7 +171,7 @@ fn failure_text(failure: &FailureView) -> String {
     text
 }
 
-fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
+fn attempt_rows(attempts: &[Item<AttemptView>], now: Option<Time>) -> Rows {
     let mut rows = Rows::new(&[
         Column::Right("ATTEMPT"),
         Column::Left("OUTCOME"),
@@ -195,7 +183,7 @@ fn attempt_rows(attempts: &[AttemptView], now: Option<Time>) -> Rows {
         Column::Right("PEAK MEMORY"),
         Column::Left("FAILURE"),
     ]);
-    for attempt in attempts {
+    for Item { view: attempt, .. } in attempts {
         rows.row(vec![
             Cell::new(attempt.number),
             Cell::new(plain::line(&attempt.outcome)),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use host_console::client::{Answer, Client, segment};
+use host_api::client::{Answer, Client};
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
@@ -49,8 +49,8 @@ pub(super) fn until_end(
     id: &str,
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
-    let (doing, path) = request(id);
-    waiting::until_end::<View>(client, output, &doing, &path, timeout)
+    let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
+    waiting::until_end(client, output, &doing(id), wait, timeout)
 }
 
 /// Waits until a job ends or `timeout` has passed and returns how it is then.
@@ -59,17 +59,13 @@ pub(super) fn ended(
     output: Output,
     id: &str,
     timeout: Option<Seconds>,
-) -> Result<(Answer, View), CliError> {
-    let (doing, path) = request(id);
-    waiting::ended(client, output, &doing, &path, timeout)
+) -> Result<Answer<View>, CliError> {
+    let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
+    waiting::ended(client, output, &doing(id), wait, timeout)
 }
 
-/// Returns what a wait for a job is called in errors, and its path.
-fn request(id: &str) -> (String, String) {
-    (
-        format!("wait for job {}", plain::line(id)),
-        format!("/api/v1/jobs/{}/wait", segment(id)),
-    )
+fn doing(id: &str) -> String {
+    format!("wait for job {}", plain::line(id))
 }
 
 impl Awaited for View {
@@ -78,7 +74,12 @@ impl Awaited for View {
     }
 
     fn now_at(&self) -> String {
-        now_at(self)
+        let state = plain::line(&self.state);
+        let name = plain::line(&self.handler);
+        match &self.progress {
+            Some(progress) => format!("{name} is {state}: {}", progress_line(progress)),
+            None => format!("{name} is {state}, attempt {}", self.attempts()),
+        }
     }
 
     fn id(&self) -> &str {
@@ -93,61 +94,49 @@ impl Awaited for View {
     }
 
     fn tell_end(&self, output: Output) {
-        tell_end(output, self);
+        let mut end = plain::line(&self.state).into_owned();
+        let (waited, ran) = self.times();
+        if ran.is_empty() {
+            let _infallible = write!(end, " after it waited {waited}");
+        } else {
+            let _infallible = write!(end, ", waited {waited}, ran {ran}");
+        }
+        let _infallible = write!(end, ", attempt {}", self.attempts());
+        if let Some(failure) = &self.failure {
+            let _infallible = write!(end, ": {}", failure_line(failure));
+        }
+        output.ending(&end, self.exit() != Exit::Ok);
+        let id = short_id(&self.id);
+        if self.exit() == Exit::JobFailed {
+            output.hint(&format!(
+                "`host job show {id}` and `host job logs {id}` show why; `host job retry {id}` runs it \
+                 again"
+            ));
+        }
     }
 
     fn exit(&self) -> Exit {
-        self.exit()
+        match self.state.as_str() {
+            "completed" => Exit::Ok,
+            "cancelled" => Exit::Cancelled,
+            "discarded" => Exit::JobFailed,
+            _ => Exit::WaitRanOut,
+        }
     }
 
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError {
-        ran_out(self, timeout)
-    }
-}
-
-fn now_at(view: &View) -> String {
-    let state = plain::line(&view.state);
-    let name = plain::line(&view.handler);
-    match &view.progress {
-        Some(progress) => format!("{name} is {state}: {}", progress_line(progress)),
-        None => format!("{name} is {state}, attempt {}", view.attempts()),
-    }
-}
-
-fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
-    let id = short_id(&view.id);
-    CliError::new(
-        Exit::WaitRanOut,
-        format!("wait for job {id}"),
-        format!(
-            "it is still {} after {}",
-            plain::line(&view.state),
-            human::took(timeout.map_or(0, |timeout| timeout.ms))
-        ),
-    )
-    .next(format!(
-        "the job goes on; `host job wait {id}` waits again, `host job cancel {id}` stops it"
-    ))
-}
-
-fn tell_end(output: Output, view: &View) {
-    let mut end = plain::line(&view.state).into_owned();
-    let (waited, ran) = view.times();
-    if ran.is_empty() {
-        let _infallible = write!(end, " after it waited {waited}");
-    } else {
-        let _infallible = write!(end, ", waited {waited}, ran {ran}");
-    }
-    let _infallible = write!(end, ", attempt {}", view.attempts());
-    if let Some(failure) = &view.failure {
-        let _infallible = write!(end, ": {}", failure_line(failure));
-    }
-    output.ending(&end, view.exit() != Exit::Ok);
-    let id = short_id(&view.id);
-    if view.exit() == Exit::JobFailed {
-        output.hint(&format!(
-            "`host job show {id}` and `host job logs {id}` show why; `host job retry {id}` runs it \
-             again"
-        ));
+        let id = short_id(&self.id);
+        CliError::new(
+            Exit::WaitRanOut,
+            format!("wait for job {id}"),
+            format!(
+                "it is still {} after {}",
+                plain::line(&self.state),
+                human::took(timeout.map_or(0, |timeout| timeout.ms))
+            ),
+        )
+        .next(format!(
+            "the job goes on; `host job wait {id}` waits again, `host job cancel {id}` stops it"
+        ))
     }
 }

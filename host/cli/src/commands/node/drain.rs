@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use clap::Args;
-use host_console::client::Client;
-use host_console::error::{CliError, Exit};
+use host_api::client::{Answer, Client};
+use host_api::node::NodeView;
+use host_console::error::{CliError, Exit, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::progress::Spinner;
 use host_console::{human, plain, waiting};
 use host_core::seconds::Seconds;
-use serde::Deserialize;
 
-use super::{Named, View, path, running, shown, unknown};
+use super::{LISTED, Named, running, shown};
 
 /// How often a node is looked at that drains, in milliseconds.
 const LOOK_MS: u64 = 500;
@@ -39,26 +39,21 @@ pub(super) struct Drain {
     remote: Remote,
 }
 
-/// What the API answers.
-#[derive(Deserialize)]
-struct Asked {
-    #[serde(flatten)]
-    node: View,
-    note: Option<String>,
-}
-
 impl Drain {
     pub(super) fn run(&self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("drain node {}", plain::line(&self.id));
-        let (asked, body) = ask(&client, &doing, &self.id, "drain")?;
+        let answer = client.drain_node(&self.id);
+        let Answer {
+            view: asked, json, ..
+        } = answer.map_err(cannot_find(&doing, LISTED))?;
         if let Some(note) = &asked.note {
             output.note(&plain::line(note));
         }
         if self.wait {
             return self.waited(&client, output, &doing, asked.node);
         }
-        output.one(&body, &plain::line(&asked.node.id), || {
+        output.one(&json, &plain::line(&asked.node.id), || {
             put_line(&said(&asked.node))?;
             let id = plain::line(&asked.node.id);
             output.hint(&format!("`host node show {id}` shows what is left"));
@@ -72,20 +67,19 @@ impl Drain {
         client: &Client,
         output: Output,
         doing: &str,
-        mut node: View,
+        mut node: NodeView,
     ) -> Result<(), CliError> {
         let ends = self
             .timeout
             .map(|timeout| waiting::now() + Duration::from_millis(timeout.ms));
-        let path = path(&node.id);
         let spinner = Spinner::new(output, &format!("draining {}", shown(&node)));
         loop {
-            let answer = client.get(doing, &path, Duration::ZERO)?;
-            node = answer.read(doing)?;
+            let answer = client.node(&node.id).map_err(cannot(doing))?;
+            node = answer.view;
             match node.state.as_str() {
                 "drained" | "gone" => {
                     drop(spinner);
-                    return output.one(&answer.body, &plain::line(&node.id), || {
+                    return output.one(&answer.json, &plain::line(&node.id), || {
                         put_line(&said(&node))
                     });
                 }
@@ -109,26 +103,19 @@ impl Drain {
 pub(super) fn resume(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("resume node {}", plain::line(&named.id));
-    let (asked, body) = ask(&client, &doing, &named.id, "resume")?;
-    output.one(&body, &plain::line(&asked.node.id), || {
-        put_line(&match asked.node.state.as_str() {
-            "gone" => format!(
-                "{} is gone; it starts jobs when it is back",
-                shown(&asked.node)
-            ),
-            _ => format!("{} starts jobs", shown(&asked.node)),
+    let answer = client.resume_node(&named.id);
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let node = &answer.view.node;
+    output.one(&answer.json, &plain::line(&node.id), || {
+        put_line(&match node.state.as_str() {
+            "gone" => format!("{} is gone; it starts jobs when it is back", shown(node)),
+            _ => format!("{} starts jobs", shown(node)),
         })
     })
 }
 
-fn ask(client: &Client, doing: &str, id: &str, verb: &str) -> Result<(Asked, String), CliError> {
-    let path = format!("{}/{verb}", path(id));
-    let answer = client.post(doing, &path, "{}").map_err(unknown)?;
-    Ok((answer.read(doing)?, answer.body))
-}
-
 /// Says how far a node is.
-fn said(node: &View) -> String {
+fn said(node: &NodeView) -> String {
     let name = shown(node);
     match node.state.as_str() {
         "drained" => format!("{name} is drained: nothing runs there"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
+use host_api::client::Item;
 use host_console::error::{CliError, Exit};
 use host_console::human;
 use host_console::options::Shown;
@@ -154,11 +155,10 @@ fn show(
     document: &serde_json::Value,
     lines: impl FnOnce() -> Vec<(&'static str, String)>,
 ) -> Result<(), CliError> {
-    let raw = serde_json::value::to_raw_value(document)
-        .map_err(|error| CliError::new(Exit::Failed, doing, error))?;
+    let item = Item::of(document).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
     output.list(
-        &[raw],
-        |_| String::new(),
+        &[item],
+        |_| "",
         || {
             let mut rows = Rows::new(&[Column::Left("WHAT"), Column::Left("FOUND")]);
             for (name, value) in lines() {

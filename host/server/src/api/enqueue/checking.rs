@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use host_cells::compile::schema::{Budget, STEPS_MAX};
 use host_core::command::NewJob;
-use host_http::json::read_object;
+use host_http::json::{read as read_json, read_object};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{one, several};
@@ -87,7 +87,7 @@ fn read(
     budget: &mut Budget,
 ) -> Result<Vec<NewJob>, ApiError> {
     if is_array {
-        several(api, text, budget)
+        several(api, read_json(text)?, budget)
     } else {
         one(api, read_object(text)?, budget)
     }

@@ -1,25 +1,21 @@
-//! One job as a request writes it, and the limits of each field.
-
-mod scope;
+//! Makes the job that a request asks for, within the limits of each field.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
 use host_core::command::NewJob;
 use host_core::id::JobId;
 use host_core::job::{Payload, UniqueKey, UniqueScope};
-use host_core::json::JsonText;
+use host_core::json::{JsonText, Pairs};
 use host_core::name::Name;
 use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
 use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
-use host_http::json::{self, Pairs};
+use host_http::json;
 use host_runtime::clock::Clock;
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
-use self::scope::ScopeEntry;
 use super::route::Route;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
@@ -42,249 +38,163 @@ const ATTRIBUTES_BYTES_MAX: usize = 16 << 10;
 const TRACE_ENTRIES_MAX: usize = 16;
 const TRACE_ENTRY_BYTES_MAX: usize = 512;
 
-/// A job to enqueue.
-#[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = NewJob)]
-#[serde(deny_unknown_fields)]
-pub(in crate::api) struct Entry<'a> {
-    /// The handler that executes it; `python#send_email` is one of a foreign runner.
-    #[serde(borrow)]
-    pub(super) handler: Cow<'a, str>,
-    /// What the handler is called with; `null` if absent.
-    #[serde(borrow, default)]
-    #[schema(value_type = Option<serde_json::Value>)]
-    params: Option<&'a RawValue>,
-    /// The queue it waits in; `default` if absent.
-    #[serde(borrow, default)]
-    queue: Option<Cow<'a, str>>,
-    /// 0 (first) to 9; 5 if absent.
-    #[serde(default)]
-    #[schema(value_type = Option<u8>)]
-    priority: Option<i64>,
-    /// Not before this instant (RFC 3339).
-    #[serde(borrow, default)]
-    run_at: Option<Cow<'a, str>>,
-    /// Not before this many seconds from now; excludes `run_at`.
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    delay_seconds: Option<Seconds>,
-    /// No attempt after this instant (RFC 3339).
-    #[serde(borrow, default)]
-    deadline: Option<Cow<'a, str>>,
-    /// The most attempts, at least 1; 5 if absent.
-    #[serde(default)]
-    #[schema(value_type = Option<u32>)]
-    max_attempts: Option<i64>,
-    /// The longest an attempt may take; the handler's limit if absent.
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    timeout_seconds: Option<Seconds>,
-    /// How long it is kept after it has ended, at least 1; if absent, as its queue says, else its
-    /// handler, else 604800 (7 days).
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    retention_seconds: Option<Seconds>,
-    /// How long it is kept if it is discarded, at least 1; if absent everywhere, as long as others.
-    #[serde(default)]
-    #[schema(value_type = Option<f64>)]
-    retention_discarded_seconds: Option<Seconds>,
-    /// If a job of the queue has this key and has not ended, it stands for this one. Short for
-    /// `unique` with the scope `active`.
-    #[serde(borrow, default)]
-    unique_key: Option<Cow<'a, str>>,
-    /// A key with a scope; excludes `unique_key`.
-    #[serde(borrow, default)]
-    unique: Option<UniqueEntry<'a>>,
-    /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
-    #[serde(borrow, default)]
-    depends_on: Vec<Cow<'a, str>>,
-    /// W3C trace context.
-    #[serde(default)]
-    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
-    trace_context: Option<Pairs>,
-    /// Whatever else the handler should see.
-    #[serde(default)]
-    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
-    attributes: Option<Pairs>,
+/// Returns the params as they were written.
+pub(super) fn params_text<'a>(body: &NewJobBody<'a>) -> &'a str {
+    body.params.map_or("null", RawValue::get)
 }
 
-/// A key that one job of a queue has.
-#[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = Unique)]
-#[serde(deny_unknown_fields)]
-struct UniqueEntry<'a> {
-    /// The key, 1 to 256 bytes.
-    #[serde(borrow)]
-    key: Cow<'a, str>,
-    /// Which earlier job with the key stands for this one; `active` if absent.
-    #[serde(default, deserialize_with = "scope::read")]
-    scope: ScopeEntry,
+/// Returns the queue it waits in.
+pub(super) fn queue(body: &NewJobBody<'_>) -> Result<Name, ApiError> {
+    match body.queue.as_deref() {
+        None => Ok(Name::default_queue()),
+        Some(queue) => queue
+            .parse()
+            .map_err(|error| invalid(format!("queue: {error}"))),
+    }
 }
 
-impl<'a> Entry<'a> {
-    /// Returns whether it has params; `null` is none.
-    pub(super) fn has_params(&self) -> bool {
-        self.params.is_some()
-    }
-
-    /// Returns the params as they were written.
-    pub(super) fn params_text(&self) -> &'a str {
-        self.params.map_or("null", RawValue::get)
-    }
-
-    /// Returns the queue it waits in.
-    pub(super) fn queue(&self) -> Result<Name, ApiError> {
-        match self.queue.as_deref() {
-            None => Ok(Name::default_queue()),
-            Some(queue) => queue
-                .parse()
-                .map_err(|error| invalid(format!("queue: {error}"))),
-        }
-    }
-
-    /// Returns the entries of the same array that it waits for.
-    pub(super) fn references(&self) -> impl Iterator<Item = Result<usize, ApiError>> + '_ {
-        let named = self
-            .depends_on
-            .iter()
-            .filter_map(|text| text.strip_prefix('#'));
-        named.map(|n| {
-            n.parse().map_err(|_| {
-                invalid(format!(
-                    "depends_on: #{n} is not a valid reference; write # and a number"
-                ))
-            })
+/// Returns the entries of the same array that it waits for.
+pub(super) fn references(body: &NewJobBody<'_>) -> impl Iterator<Item = Result<usize, ApiError>> {
+    let named = body
+        .depends_on
+        .iter()
+        .filter_map(|text| text.strip_prefix('#'));
+    named.map(|n| {
+        n.parse().map_err(|_| {
+            invalid(format!(
+                "depends_on: #{n} is not a valid reference; write # and a number"
+            ))
         })
-    }
+    })
+}
 
-    /// Checks all fields and makes the job.
-    pub(super) fn into_job(
-        self,
-        id: JobId,
-        route: Route,
-        siblings: &[JobId],
-        clock: Clock,
-    ) -> Result<NewJob, ApiError> {
-        let params = self.params_text();
-        json::check(params.as_bytes()).map_err(|error| error.at("params"))?;
-        let params = JsonText(params.to_owned());
-        if route.runner.is_none()
-            && let Some(number) = params.wide_integer()
-        {
-            return Err(ApiError::new(
-                &kinds::INVALID_PARAMS,
-                format!(
-                    "params: {number} is an integer of more than 64 bits, which handlers would \
-                     round; write it as a string"
-                ),
-            ));
-        }
-        let priority = self.priority.map(priority).transpose()?;
-        let mut policy = self.policy(route.policy)?;
-        policy.retention = self.retention()?.or(route.retention).over(policy.retention);
-        Ok(NewJob {
-            id,
-            handler: route.handler,
-            runner: route.runner,
-            queue: route.queue,
-            priority: priority.unwrap_or(PRIORITY_DEFAULT),
-            run_at: self.start(clock)?,
-            deadline: self.end(clock)?,
-            policy,
-            depends_on: self.prerequisites(siblings)?,
-            unique_key: unique_key(self.unique_key, self.unique)?,
-            payload: Payload {
-                params,
-                wire: "http".to_owned(),
-                external_id: None,
-                trace_context: trace_context(self.trace_context)?,
-                attributes: attributes(self.attributes)?,
-            },
-        })
+/// Checks all fields and makes the job.
+pub(super) fn into_job(
+    body: NewJobBody<'_>,
+    id: JobId,
+    route: Route,
+    siblings: &[JobId],
+    clock: Clock,
+) -> Result<NewJob, ApiError> {
+    let params = params_text(&body);
+    json::check(params.as_bytes()).map_err(|error| error.at("params"))?;
+    let params = JsonText(params.to_owned());
+    if route.runner.is_none()
+        && let Some(number) = params.wide_integer()
+    {
+        return Err(ApiError::new(
+            &kinds::INVALID_PARAMS,
+            format!(
+                "params: {number} is an integer of more than 64 bits, which handlers would \
+                 round; write it as a string"
+            ),
+        ));
     }
+    let priority = body.priority.map(priority).transpose()?;
+    let mut policy = policy_of(&body, route.policy)?;
+    policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
+    Ok(NewJob {
+        id,
+        handler: route.handler,
+        runner: route.runner,
+        queue: route.queue,
+        priority: priority.unwrap_or(PRIORITY_DEFAULT),
+        run_at: start(&body, clock)?,
+        deadline: end(&body, clock)?,
+        policy,
+        depends_on: prerequisites(&body, siblings)?,
+        unique_key: unique_key(body.unique_key, body.unique)?,
+        payload: Payload {
+            params,
+            wire: "http".to_owned(),
+            external_id: None,
+            trace_context: trace_context(body.trace_context)?,
+            attributes: attributes(body.attributes)?,
+        },
+    })
+}
 
-    fn start(&self, clock: Clock) -> Result<Option<Time>, ApiError> {
-        match (self.delay_seconds, self.run_at.as_deref()) {
-            (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds are mutually exclusive")),
-            (Some(delay), None) => Ok(Some(clock.now().plus_ms(delay.ms))),
-            (None, text) => instant("run_at", text, clock),
-        }
+fn start(body: &NewJobBody<'_>, clock: Clock) -> Result<Option<Time>, ApiError> {
+    match (body.delay_seconds, body.run_at.as_deref()) {
+        (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds are mutually exclusive")),
+        (Some(delay), None) => Ok(Some(clock.now().plus_ms(delay.ms))),
+        (None, text) => instant("run_at", text, clock),
     }
+}
 
-    fn end(&self, clock: Clock) -> Result<Option<Time>, ApiError> {
-        let now = clock.now();
-        let deadline = instant("deadline", self.deadline.as_deref(), clock)?;
-        match deadline {
-            Some(at) if at <= now => Err(invalid(format!(
-                "deadline: {} has passed; it is now {}",
-                at.to_rfc3339(),
-                now.to_rfc3339()
-            ))),
-            deadline => Ok(deadline),
-        }
+fn end(body: &NewJobBody<'_>, clock: Clock) -> Result<Option<Time>, ApiError> {
+    let now = clock.now();
+    let deadline = instant("deadline", body.deadline.as_deref(), clock)?;
+    match deadline {
+        Some(at) if at <= now => Err(invalid(format!(
+            "deadline: {} has passed; it is now {}",
+            at.to_rfc3339(),
+            now.to_rfc3339()
+        ))),
+        deadline => Ok(deadline),
     }
+}
 
-    /// Makes the policy of the job: that of its executor, changed by what the entry says.
-    fn policy(&self, mut policy: Policy) -> Result<Policy, ApiError> {
-        if let Some(attempts) = self.max_attempts {
-            let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
-            policy.max_attempts = read.ok_or_else(|| {
-                let most = u32::MAX;
-                invalid(format!("max_attempts: must be 1–{most}, got {attempts}"))
-            })?;
-        }
-        if let Some(timeout) = self.timeout_seconds {
-            if timeout.ms == 0 {
-                return Err(invalid(format!(
-                    "timeout_seconds: must be 0.001–{SECONDS_MAX}, got 0"
-                )));
-            }
-            policy.timeout_ms = Some(timeout.ms);
-        }
-        Ok(policy)
+/// Makes the policy of the job: that of its executor, changed by what the entry says.
+fn policy_of(body: &NewJobBody<'_>, mut policy: Policy) -> Result<Policy, ApiError> {
+    if let Some(attempts) = body.max_attempts {
+        let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
+        policy.max_attempts = read.ok_or_else(|| {
+            let most = u32::MAX;
+            invalid(format!("max_attempts: must be 1–{most}, got {attempts}"))
+        })?;
     }
-
-    fn retention(&self) -> Result<RetentionChoice, ApiError> {
-        let at_least = |field: &str, given: Option<Seconds>| match given {
-            Some(kept) if kept.ms < RETENTION_MS_MIN => Err(invalid(format!(
-                "{field}: must be {}–{SECONDS_MAX}, got {}",
-                RETENTION_MS_MIN / 1_000,
-                f64::from(kept)
-            ))),
-            given => Ok(given.map(|kept| kept.ms)),
-        };
-        Ok(RetentionChoice {
-            ms: at_least("retention_seconds", self.retention_seconds)?,
-            discarded_ms: at_least(
-                "retention_discarded_seconds",
-                self.retention_discarded_seconds,
-            )?,
-        })
-    }
-
-    fn prerequisites(&self, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {
-        if self.depends_on.len() > PREREQUISITES_MAX {
+    if let Some(timeout) = body.timeout_seconds {
+        if timeout.ms == 0 {
             return Err(invalid(format!(
-                "depends_on: must name at most {PREREQUISITES_MAX} jobs"
+                "timeout_seconds: must be 0.001–{SECONDS_MAX}, got 0"
             )));
         }
-        let mut seen = BTreeSet::new();
-        let mut ids = Vec::with_capacity(self.depends_on.len());
-        for text in &self.depends_on {
-            let sibling = text.strip_prefix('#').and_then(|n| n.parse::<usize>().ok());
-            let id = match sibling.and_then(|n| siblings.get(n)) {
-                Some(id) => *id,
-                None => text.parse().map_err(|_| {
-                    let shown: String = text.chars().take(64).collect();
-                    invalid(format!("depends_on: {shown:?} is neither an id nor #n"))
-                })?,
-            };
-            if seen.insert(id) {
-                ids.push(id);
-            }
-        }
-        Ok(ids)
+        policy.timeout_ms = Some(timeout.ms);
     }
+    Ok(policy)
+}
+
+fn retention(body: &NewJobBody<'_>) -> Result<RetentionChoice, ApiError> {
+    let at_least = |field: &str, given: Option<Seconds>| match given {
+        Some(kept) if kept.ms < RETENTION_MS_MIN => Err(invalid(format!(
+            "{field}: must be {}–{SECONDS_MAX}, got {}",
+            RETENTION_MS_MIN / 1_000,
+            f64::from(kept)
+        ))),
+        given => Ok(given.map(|kept| kept.ms)),
+    };
+    Ok(RetentionChoice {
+        ms: at_least("retention_seconds", body.retention_seconds)?,
+        discarded_ms: at_least(
+            "retention_discarded_seconds",
+            body.retention_discarded_seconds,
+        )?,
+    })
+}
+
+fn prerequisites(body: &NewJobBody<'_>, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {
+    if body.depends_on.len() > PREREQUISITES_MAX {
+        return Err(invalid(format!(
+            "depends_on: must name at most {PREREQUISITES_MAX} jobs"
+        )));
+    }
+    let mut seen = BTreeSet::new();
+    let mut ids = Vec::with_capacity(body.depends_on.len());
+    for text in &body.depends_on {
+        let sibling = text.strip_prefix('#').and_then(|n| n.parse::<usize>().ok());
+        let id = match sibling.and_then(|n| siblings.get(n)) {
+            Some(id) => *id,
+            None => text.parse().map_err(|_| {
+                let shown: String = text.chars().take(64).collect();
+                invalid(format!("depends_on: {shown:?} is neither an id nor #n"))
+            })?,
+        };
+        if seen.insert(id) {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
 }
 
 /// Checks the priority of a job.
@@ -312,12 +222,12 @@ fn instant(field: &str, text: Option<&str>, clock: Clock) -> Result<Option<Time>
 
 fn unique_key(
     key: Option<Cow<'_, str>>,
-    unique: Option<UniqueEntry<'_>>,
+    unique: Option<UniqueBody<'_>>,
 ) -> Result<Option<UniqueKey>, ApiError> {
     let (field, key, scope) = match (key, unique) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => return Err(invalid("unique_key and unique are mutually exclusive")),
-        (Some(key), None) => ("unique_key", key, ScopeEntry::Active),
+        (Some(key), None) => ("unique_key", key, ScopeBody::Active),
         (None, Some(unique)) => ("unique.key", unique.key, unique.scope),
     };
     if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
@@ -329,9 +239,9 @@ fn unique_key(
     Ok(Some(UniqueKey {
         key: key.into_owned(),
         scope: match scope {
-            ScopeEntry::Active => UniqueScope::Active,
-            ScopeEntry::Retained => UniqueScope::Retained,
-            ScopeEntry::Seconds(seconds) => {
+            ScopeBody::Active => UniqueScope::Active,
+            ScopeBody::Retained => UniqueScope::Retained,
+            ScopeBody::Seconds(seconds) => {
                 let unread = |error| invalid(format!("unique.scope: {error}"));
                 let ms = Seconds::try_from(seconds).map_err(unread)?.ms;
                 UniqueScope::Within { ms }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use host_api::event::{EventsQuery, GapView};
 use host_core::id::JobId;
 use host_core::query::NumberedChange;
 use host_core::time::Time;
@@ -14,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-use super::{EventsQuery, GapView, put, write};
+use super::{is_wanted, put, write};
 use crate::api::Shared;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
@@ -156,7 +157,7 @@ impl Listener {
                 }
                 self.last = number;
             }
-            if self.ended || !self.query.wants(&event.happened) {
+            if self.ended || !is_wanted(&self.query, &event.happened) {
                 continue;
             }
             if at.1.is_empty() || at.0 != event.at {

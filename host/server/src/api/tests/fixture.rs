@@ -251,7 +251,7 @@ fn wire_routes(bodies: &ByteBudget, tasks: &Tasks, clock: Clock) -> Vec<Group> {
         read: &|_| Err(std::io::ErrorKind::NotFound.into()),
     };
     let configured = WIRES.iter().map(|wire| {
-        let section = Section::new(wire.settings(), sources);
+        let section = Section::new(sources);
         wire.configure(&section).unwrap()
     });
     configured.flat_map(|wire| wire.routes(&ports)).collect()

@@ -71,10 +71,10 @@ async fn wrong_queries_are_refused() {
     for (path, detail) in [
         ("jobs?limit=0", "limit: must be 1–1000"),
         ("jobs?limit=1001", "limit: must be 1–1000"),
-        ("jobs?limit=x", "limit: it is a whole number"),
+        ("jobs?limit=x", "limit: must be a whole number"),
         ("jobs?state=done", "unknown value `done`"),
-        ("jobs?queue=a%20b", "queue: a name is made of"),
-        ("jobs?cursor=-1", "cursor: it is a whole number"),
+        ("jobs?queue=a%20b", "queue: a name may contain only"),
+        ("jobs?cursor=-1", "cursor: must be a whole number"),
         (
             "jobs?stat=running",
             "unknown parameter `stat`; did you mean `state`?",
@@ -82,11 +82,11 @@ async fn wrong_queries_are_refused() {
         ("jobs?limit=1&limit=2", "duplicate field `limit`"),
         (
             &format!("jobs/{id}/wait?timeout_seconds=301"),
-            "it is at most 300",
+            "must be 0–300, got",
         ),
         (
             &format!("jobs/{id}/wait?timeout_seconds=-1"),
-            "a duration is between",
+            "must be 0–31536000 seconds",
         ),
         (
             &format!("jobs/{id}/logs?after=1"),

@@ -571,6 +571,8 @@ async fn a_running_job_names_its_node() {
         assert_eq!(host.get(&path).await.body["node"], json!(null), "it waits");
         let claimed = host.claim_at(at, hold).await;
         assert_eq!(host.get(&path).await.body["node"], expected);
+        let listed = host.get("/api/v1/jobs").await.body;
+        assert_eq!(listed["items"][0]["node"], expected);
         let attempts = host.get(&format!("{path}/attempts")).await.body;
         assert_eq!(attempts["items"][0]["node"], expected);
         let outcome = Outcome::Completed { result: None };

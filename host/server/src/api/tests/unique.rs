@@ -79,7 +79,7 @@ async fn a_unique_key_has_a_scope() {
         (r#"{"key":""}"#, "unique.key: must have 1–256 bytes"),
         (
             r#"{"key":"k","scope":{"seconds":-1}}"#,
-            "a duration is between",
+            "must be 0–31536000 seconds",
         ),
     ] {
         let body = format!(r#"{{"handler":"noop","unique":{unique}}}"#);

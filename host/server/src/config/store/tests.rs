@@ -17,7 +17,7 @@ fn read(
     flag: Option<&str>,
     environment: &[(&str, &str)],
 ) -> Result<Option<(String, bool)>, String> {
-    let flags = flag.map(|url| (URL.to_owned(), url.to_owned()));
+    let flags = flag.map(|url| (URL.key.to_owned(), url.to_owned()));
     let environment = environment
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
@@ -28,7 +28,7 @@ fn read(
         tables: &BTreeMap::new(),
         read: &|path| fs::read(path),
     };
-    let found = database(&Section::new(&SETTINGS, sources));
+    let found = database(&Section::new(sources));
     let found = found.map_err(|error| format!("{error} {error:?}"))?;
     Ok(found.map(|it| (it.target.to_string(), it.allow_unsafe)))
 }
@@ -56,7 +56,7 @@ fn a_file_with_the_address_is_the_hosts_alone() {
         let path = file(&folder, mode);
         let refusal = read_file(path.as_ref()).unwrap_err();
         let expected = format!(
-            "HOST_STORE_URL_FILE: the file {path}: others may read it; run chmod 600 on it"
+            "HOST_STORE_URL_FILE: the file {path}: other users may read it; run chmod 600 on it"
         );
         assert!(refusal.starts_with(&expected), "{refusal}");
         assert!(!refusal.contains("geheim"), "{refusal}");

@@ -1,5 +1,5 @@
-//! Looks a password up in a file as libpq has it: `HOST:PORT:DATABASE:USER:PASSWORD` on each line, `*`
-//! for any, and a backslash before a colon or a backslash.
+//! Looks up a password in a file in libpq's format: `HOST:PORT:DATABASE:USER:PASSWORD` on each line, `*` for
+//! any, and a backslash before a colon or a backslash.
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
@@ -8,10 +8,10 @@ use std::path::Path;
 
 use super::TargetError;
 
-/// The most bytes of a file of passwords.
+/// The largest password file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// One server that a password is asked for.
+/// One server to find a password for.
 pub(super) struct Asked {
     pub(super) host: String,
     pub(super) port: String,
@@ -19,7 +19,7 @@ pub(super) struct Asked {
     pub(super) user: String,
 }
 
-/// Returns the password of the first server that the file knows. There may be no file.
+/// Returns the password of the first server that the file has. The file may be missing.
 pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, TargetError> {
     let refused = |problem| TargetError::PassFile {
         path: path.to_owned(),
@@ -28,10 +28,10 @@ pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, T
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(_) => return Err(refused("it cannot be read")),
+        Err(_) => return Err(refused("cannot be read")),
     };
     let metadata = file.metadata();
-    let metadata = metadata.map_err(|_| refused("it cannot be read"))?;
+    let metadata = metadata.map_err(|_| refused("cannot be read"))?;
     private(&metadata).map_err(refused)?;
     let text = bounded(file).map_err(refused)?;
     let lines: Vec<_> = text.lines().filter_map(fields).collect();
@@ -49,18 +49,18 @@ pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, T
 /// Refuses a file that others than its owner may read.
 pub(super) fn private(metadata: &Metadata) -> Result<(), &'static str> {
     if metadata.permissions().mode() & 0o077 != 0 {
-        return Err("others may read it; run chmod 600 on it");
+        return Err("other users may read it; run chmod 600 on it");
     }
     Ok(())
 }
 
-/// Reads a file of at most [`FILE_BYTES_MAX`]. The error says what is wrong with it.
+/// Reads a file of at most [`FILE_BYTES_MAX`].
 pub(super) fn bounded(file: impl Read) -> Result<String, &'static str> {
     let mut text = String::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
-    read.map_err(|_| "it cannot be read")?;
+    read.map_err(|_| "cannot be read")?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err("it is larger than 1 MiB");
+        return Err("larger than 1 MiB");
     }
     Ok(text)
 }

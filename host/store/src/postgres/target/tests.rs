@@ -1,4 +1,4 @@
-//! Addresses of databases, what is shown of them, and where passwords come from.
+//! Addresses of databases, how they are shown, and where passwords come from.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -100,7 +100,7 @@ fn a_password_comes_from_the_first_line_that_fits() {
 fn a_file_of_passwords_without_an_end_is_refused() {
     assert_eq!(
         passfile::bounded(std::io::repeat(b'x')),
-        Err("it is larger than 1 MiB")
+        Err("larger than 1 MiB")
     );
     assert_eq!(passfile::bounded(&b"text"[..]).as_deref(), Ok("text"));
 }

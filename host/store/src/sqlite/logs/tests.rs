@@ -1,4 +1,4 @@
-//! What is of the file alone: its size, and its version. What every backend does is in the crate's tests.
+//! What only the file has: its size and its version. The crate's tests cover every backend.
 
 use tempfile::TempDir;
 use uuid::Uuid;

@@ -15,7 +15,7 @@ fn room_is_set_aside_given_up_and_set_aside_again() {
     assert!(reserve.take(Room::default));
     assert_eq!(fs::metadata(&file).unwrap().len(), RESERVE_BYTES);
     let again = Reserve::beside(&folder.path().join("host.db"), Room::default());
-    assert!(again.held, "a file of an earlier life is taken over");
+    assert!(again.held, "a file that an earlier process left is reused");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Logs that SQLite has written, with single bits changed, cut off, and as a power failure leaves them.
+//! Logs written by SQLite, with single bits changed, truncated, and as a power failure leaves them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use super::*;
 
 const FRAME_BYTES: usize = FRAME_HEADER_BYTES + 4096;
 
-/// A log of SQLite with `transactions`, of which each writes several pages. The folder has the store.
+/// A SQLite log with `transactions`, each of which writes several pages. The folder has the store.
 fn log(transactions: u32) -> (TempDir, Vec<u8>) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.db");
@@ -34,7 +34,7 @@ fn found(bytes: &[u8]) -> Option<(u64, u64)> {
     found.map(|broken| (broken.frame, broken.ends))
 }
 
-/// Returns for each frame whether a transaction ends with it.
+/// Returns, for each frame, whether a transaction ends with it.
 fn ends(log: &[u8]) -> Vec<bool> {
     let frames = log[HEADER_BYTES..].chunks_exact(FRAME_BYTES);
     frames.map(|frame| word(frame, 4) != 0).collect()
@@ -128,9 +128,9 @@ fn the_file_is_named_and_stays_as_it_is() {
     let path = folder.path().join("host.db");
     log[HEADER_BYTES + FRAME_HEADER_BYTES] ^= 1;
     std::fs::write(log_of(&path), &log).unwrap();
-    let said = check(&path).unwrap_err().to_string();
+    let message = check(&path).unwrap_err().to_string();
     for word in ["host.db-wal", "frame 1 ", "4 transactions", "restore"] {
-        assert!(said.contains(word), "{word} is not in: {said}");
+        assert!(message.contains(word), "{word} is not in: {message}");
     }
     assert_eq!(std::fs::read(log_of(&path)).unwrap(), log);
     std::fs::remove_file(log_of(&path)).unwrap();

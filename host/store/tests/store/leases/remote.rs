@@ -1,5 +1,4 @@
-//! Messages that reach another node than the one that has granted the lease: its fence says that it does not
-//! know who holds it.
+//! Messages that reach a node that did not grant the lease: their fence does not name the holder.
 
 use host_core::id::LeaseId;
 
@@ -14,7 +13,7 @@ fn held_by(lease: LeaseId, worker: &str) -> Fence {
     remote(Fence::Holder(lease, worker.to_owned()))
 }
 
-/// What a worker may name, as its wire does.
+/// The parts of a fence that a worker may present on its wire.
 fn ways() -> [Fence; 4] {
     [
         Fence::Lease(lease(1)),
@@ -49,7 +48,7 @@ fn who_does_not_hold_the_lease_is_refused() {
         remote(Fence::Worker("worker-2".to_owned())),
         held_by(lease(2), "worker-1"),
         held_by(lease(1), "worker-2"),
-        // A fence of a fence is none.
+        // Remote fences do not nest.
         remote(remote(current())),
     ];
     check(|store| {
@@ -80,7 +79,7 @@ fn a_lease_that_is_over_is_over_at_every_node() {
     }
 }
 
-/// Cells and connections answer for themselves, through the node that they are at.
+/// Cells and connections report only through their own node.
 #[test]
 fn no_lease_of_a_connection_is_met() {
     for fence in ways() {

@@ -1,4 +1,4 @@
-//! Leases that a host has renewed in memory: what it keeps of them later, and after a restart.
+//! Leases that a host has renewed in memory: what it stores of them, and what a restart does.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_renewal_counts_even_if_the_stored_end_has_passed() {
     check(|store| {
         start(store, Policy::default());
         let (late, promised) = (at(TTL_MS + 500), at(TTL_MS + 1_000));
-        // In one batch: what was promised, what is due, and what the worker says.
+        // In one batch: the promise, the tick, and the worker's message.
         let batch = vec![
             renew(1, promised),
             Command::Tick { limit: 10 },
@@ -67,7 +67,7 @@ fn a_host_that_starts_gives_each_lease_by_ttl_a_whole_ttl() {
         enqueue(store, vec![new, job(2)]);
         claimed(store, NOW, claim_by_ttl(NODE, [1]));
         claimed(store, NOW, claim_by_ttl(OTHER_NODE, [2]));
-        // It was down for longer than the leases, whose workers had nobody to speak to.
+        // The host was down for longer than the leases, so their workers could not renew them.
         let started = at(10 * TTL_MS);
         ask(store, started, Command::Recover { node: NODE }).unwrap();
         let expected = started.plus_ms(TTL_MS);
@@ -76,7 +76,7 @@ fn a_host_that_starts_gives_each_lease_by_ttl_a_whole_ttl() {
         assert_eq!(ends, [Some(expected), Some(expected)]);
         assert_eq!(tick(store, started), (vec![], Some(expected)));
         moved(store, started.plus_ms(1), heartbeat(current()));
-        // One that stays silent is lost then.
+        // A worker that stays silent then loses its lease.
         assert_eq!(tick(store, expected).0.len(), 1, "the other is revoked");
         assert_eq!(stored(store).state, State::Running);
     });

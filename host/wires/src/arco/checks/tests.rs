@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::arco::section::tests::read;
+use crate::arco::settings::tests::read;
 use crate::wire::check::{Check, Status};
 
 fn of(values: &[(&str, &str)], workers: &[(&str, &str)]) -> Vec<(&'static str, Status, String)> {

@@ -1,21 +1,24 @@
 //! The attempts that are out there: sent to a worker, or about to be. The leases in the store are the
-//! truth; this is what the parts of the control plane tell each other about them.
+//! truth; this is what the session has to know of them. Pure.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
-use host_core::port::lease::LeaseEvents;
+use host_core::port::lease::LeaseMessage;
+use host_core::port::{Assignment, Tag};
 use host_core::time::Time;
-use tokio::sync::{Mutex as Turn, watch};
 
+use super::read::Said;
+use crate::arco::task_id::TaskId;
 use crate::arco::token::Scope;
+use crate::kit::backoff::Backoff;
+use crate::kit::session::Link;
 
 /// One leased attempt.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    pub(super) job: JobId,
     pub(super) lease: LeaseId,
     /// The executor that has it.
     pub(super) executor: Option<Name>,
@@ -23,113 +26,138 @@ pub(super) struct Attempt {
     pub(super) key: String,
     /// When its time is over; it is then asked to stop.
     pub(super) due: Option<Time>,
-    life: watch::Sender<Life>,
+    /// Whether its worker has reported the start.
+    pub(super) has_begun: bool,
+    pub(super) is_cancelled: bool,
+    /// Whether it counts for its worker: a worker has a limited number of slots.
+    pub(super) has_slot: bool,
+    /// What waits until the host has answered the latest message about its lease; `None` if it has.
     /// Messages about one lease go to the host one after the other.
-    pub(super) turn: Turn<()>,
+    pub(super) waiting: Option<VecDeque<Turn>>,
+    /// `None` once its worker has it, or nobody shall have it any more.
+    pub(super) delivery: Option<Delivery>,
+    /// The dispatch that its worker has not answered.
+    pub(super) request: Option<Tag>,
 }
 
-/// How far an attempt is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Life {
-    /// Its worker has said that it began.
-    pub(super) has_begun: bool,
-    /// It is to stop.
-    pub(super) is_cancelled: bool,
-    /// Its lease is over.
-    pub(super) is_over: bool,
+/// An attempt on its way to its worker.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) assignment: Arc<Assignment>,
+    /// When the worker must have begun.
+    pub(super) begin_by: Time,
+    /// Whether the worker may have got it already.
+    pub(super) may_run: bool,
+    pub(super) backoff: Backoff,
+    /// When it goes on: the answer to a dispatch is late, or it is sent again.
+    pub(super) at: Time,
+    /// Whether the window for it ends then.
+    pub(super) is_last: bool,
+}
+
+/// What has its turn with the lease of an attempt.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// A callback of the attempt's worker.
+    Callback(Box<Call>),
+    /// The end of an attempt that no worker has begun.
+    End(LeaseMessage),
+    /// The failure of an attempt whose dispatch its worker has refused with these words.
+    Fail(String),
+}
+
+/// The end of a cancelled attempt that no worker has begun.
+pub(super) const CANCELLED_UNBEGUN: LeaseMessage = LeaseMessage::CancelAck {
+    partial: None,
+    message: None,
+};
+
+/// A callback that its token allows.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) link: Link,
+    pub(super) scope: Scope,
+    pub(super) attempt_id: Option<String>,
+    pub(super) said: Said,
+    /// The lease for which the host did not accept it.
+    pub(super) tried: Option<LeaseId>,
+    /// Whether its attempt was found in the store only.
+    pub(super) was_adopted: bool,
 }
 
 impl Attempt {
     pub(super) fn new(
-        (job, lease): (JobId, LeaseId),
+        lease: LeaseId,
         executor: Option<Name>,
         (scope, key): (Scope, String),
-        due: Option<Time>,
-        life: Life,
     ) -> Self {
         Self {
-            job,
             lease,
             executor,
             scope,
             key,
-            due,
-            life: watch::Sender::new(life),
-            turn: Turn::default(),
+            due: None,
+            has_begun: false,
+            is_cancelled: false,
+            has_slot: false,
+            waiting: None,
+            delivery: None,
+            request: None,
         }
     }
 
-    pub(super) fn life(&self) -> Life {
-        *self.life.borrow()
+    /// Returns for how long its time has been over.
+    pub(super) fn overdue_ms(&self, now: Time) -> Option<u64> {
+        let due = self.due?;
+        (now >= due).then(|| now.since_ms(due))
     }
+}
 
-    pub(super) fn begin(&self) {
-        self.life.send_modify(|life| life.has_begun = true);
-    }
-
-    /// Waits until the attempt is as far as `is_it` says.
-    pub(super) async fn until(&self, is_it: impl Fn(Life) -> bool) {
-        let mut watched = self.life.subscribe();
-        // The sender lives as long as this attempt.
-        let _reached = watched.wait_for(|life| is_it(*life)).await;
-    }
+/// Returns whether a token is about the task of a path, as the task is known here.
+pub(super) fn is_about(scope: &Scope, task: Option<&TaskId>, (known, key): (&Scope, &str)) -> bool {
+    let is_task = match task {
+        Some(TaskId::Job(job)) => *job == scope.job,
+        Some(TaskId::OfRun { run, key: of_path }) => *run == known.run && of_path == key,
+        None => false,
+    };
+    // The attempt is checked later: an earlier one has an answer of its own.
+    is_task
+        && scope.job == known.job
+        && scope.tenant == known.tenant
+        && scope.workspace == known.workspace
+        && scope.run == known.run
 }
 
 /// All attempts that are out there, one for each job.
 #[derive(Debug, Default)]
-pub(super) struct Attempts {
-    by_job: Mutex<HashMap<JobId, Arc<Attempt>>>,
-}
+pub(super) struct Attempts(BTreeMap<JobId, Attempt>);
 
 impl Attempts {
-    /// Adds an attempt, or returns the one with the same lease that is there already.
-    pub(super) fn add(&self, attempt: Attempt) -> Arc<Attempt> {
-        let mut all = self.lock();
-        if let Some(there) = all.get(&attempt.job) {
-            if there.lease == attempt.lease {
-                return Arc::clone(there);
-            }
-            there.life.send_modify(|life| life.is_over = true);
-        }
-        let attempt = Arc::new(attempt);
-        all.insert(attempt.job, Arc::clone(&attempt));
-        attempt
+    pub(super) fn get(&mut self, job: JobId) -> Option<&mut Attempt> {
+        self.0.get_mut(&job)
     }
 
-    pub(super) fn find(&self, job: JobId) -> Option<Arc<Attempt>> {
-        self.lock().get(&job).cloned()
+    /// Returns the attempt of a job if it has this lease.
+    pub(super) fn with_lease(&mut self, job: JobId, lease: LeaseId) -> Option<&mut Attempt> {
+        self.get(job).filter(|attempt| attempt.lease == lease)
     }
 
-    /// Removes an attempt whose lease is over.
-    pub(super) fn end(&self, job: JobId, lease: LeaseId) {
-        let mut all = self.lock();
-        if all.get(&job).is_some_and(|attempt| attempt.lease == lease)
-            && let Some(attempt) = all.remove(&job)
-        {
-            attempt.life.send_modify(|life| life.is_over = true);
-        }
+    pub(super) fn insert(&mut self, attempt: Attempt) {
+        self.0.insert(attempt.scope.job, attempt);
     }
 
-    /// Counts the attempts of an executor.
-    pub(super) fn of(&self, executor: &Name) -> usize {
-        let all = self.lock();
-        let its = |attempt: &&Arc<Attempt>| attempt.executor.as_ref() == Some(executor);
-        all.values().filter(its).count()
+    pub(super) fn remove(&mut self, job: JobId, lease: LeaseId) -> Option<Attempt> {
+        self.with_lease(job, lease)?;
+        self.0.remove(&job)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Arc<Attempt>>> {
-        self.by_job.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LeaseEvents for Attempts {
-    fn cancelled(&self, job: JobId, lease: LeaseId, _: u64) {
-        if let Some(attempt) = self.find(job).filter(|it| it.lease == lease) {
-            attempt.life.send_modify(|life| life.is_cancelled = true);
-        }
+    pub(super) fn jobs(&self) -> Vec<JobId> {
+        self.0.keys().copied().collect()
     }
 
-    fn revoked(&self, job: JobId, lease: LeaseId) {
-        self.end(job, lease);
+    /// Returns whether one of the executor's attempts is still being delivered.
+    pub(super) fn is_delivering(&self, executor: &Name) -> bool {
+        let mut all = self.0.values();
+        all.any(|it| it.delivery.is_some() && it.executor.as_ref() == Some(executor))
     }
 }

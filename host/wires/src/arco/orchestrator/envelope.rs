@@ -1,13 +1,16 @@
 //! The dispatch of an attempt, made of its assignment. Pure.
 
+use std::sync::Arc;
+
 use host_core::id::JobId;
+use host_core::name::Name;
 use host_core::port::Assignment;
 use host_core::time::Time;
 use serde_json::value::RawValue;
 
-use crate::arco::messages::{EnvelopeOut, Resources, Secret};
-use crate::arco::section::Times;
-use crate::arco::token::{Scope, TTL_SECONDS_MAX};
+use crate::arco::messages::{EnvelopeOut, Resources};
+use crate::arco::settings::Times;
+use crate::arco::token::{Scope, TTL_SECONDS_MAX, Tokens};
 use crate::kit::http_client::BaseUrl;
 
 /// How long a token outlives its attempt's time and cancel, in seconds: for the last callback.
@@ -59,27 +62,36 @@ pub(super) fn timeout_ms(times: &Times, asked_ms: u64) -> u64 {
 }
 
 /// Returns how long the token of an attempt is valid.
-pub(super) fn ttl_seconds(times: &Times, timeout_ms: u64) -> u64 {
+fn ttl_seconds(times: &Times, timeout_ms: u64) -> u64 {
     let needed = timeout_ms.div_ceil(1_000) + spare_seconds(times);
     times.token_ttl_seconds.max(needed).min(TTL_SECONDS_MAX)
 }
 
-/// What a dispatch is made of.
-pub(super) struct Parts<'a> {
-    pub(super) scope: &'a Scope,
-    pub(super) assignment: &'a Assignment,
-    pub(super) times: &'a Times,
-    pub(super) base: &'a BaseUrl,
-    pub(super) token: &'a Secret,
-    /// The wall clock's instants: the worker has its own.
-    pub(super) deadline: Time,
-    pub(super) token_expires_at: Time,
+/// A dispatch.
+#[derive(Debug)]
+pub(super) struct Dispatch {
+    pub(super) worker: Name,
+    /// What the worker calls back.
+    pub(super) base: BaseUrl,
+    pub(super) scope: Scope,
+    pub(super) assignment: Arc<Assignment>,
+    /// When the attempt's time is over.
+    pub(super) due: Option<Time>,
 }
 
-/// Writes the dispatch. The same attempt always has the same ids.
-pub(super) fn write(parts: &Parts<'_>) -> Vec<u8> {
-    let (scope, assignment, times) = (parts.scope, parts.assignment, parts.times);
-    let (task_id, base) = (scope.job.to_string(), parts.base.to_string());
+/// Writes a dispatch at an instant of host time and of the wall clock, which the worker has too. The same
+/// attempt always has the same ids.
+pub(super) fn write(
+    dispatch: &Dispatch,
+    times: &Times,
+    tokens: &Tokens,
+    (now, wall): (Time, Time),
+) -> Vec<u8> {
+    let (scope, assignment) = (&dispatch.scope, &*dispatch.assignment);
+    let timeout_ms = timeout_ms(times, assignment.timeout_ms);
+    let (token, end) = tokens.sign(now, scope, ttl_seconds(times, timeout_ms));
+    let left_ms = dispatch.due.map_or(timeout_ms, |due| due.since_ms(now));
+    let (task_id, base) = (scope.job.to_string(), dispatch.base.to_string());
     let mut attributes = assignment.attributes.iter();
     let asset = attributes.find(|(name, _)| name == "arco.asset_id");
     let mut trace = assignment.trace.iter();
@@ -99,10 +111,10 @@ pub(super) fn write(parts: &Parts<'_>) -> Vec<u8> {
         resources: Resources {},
         worker_queue: &assignment.queue,
         enqueued_at: assignment.enqueued_at.to_rfc3339(),
-        deadline: parts.deadline.to_rfc3339(),
+        deadline: wall.plus_ms(left_ms).to_rfc3339(),
         callback_base_url: &base,
-        task_token: parts.token,
-        token_expires_at: parts.token_expires_at.to_rfc3339(),
+        task_token: &token,
+        token_expires_at: wall.plus_ms(end.since_ms(now)).to_rfc3339(),
         heartbeat_interval_ms: times.heartbeat_interval_ms,
         heartbeat_timeout_ms: times.heartbeat_timeout_ms,
         heartbeat_timeout_sec: times.heartbeat_timeout_ms.div_ceil(1_000),

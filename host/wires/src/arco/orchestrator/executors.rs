@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
-use host_core::port::Assign;
 
-use super::{Control, envelope};
+use super::{Role, envelope};
 use crate::arco::NAME;
 use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
 
-/// All workers of a control plane.
-pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Control>);
+/// All workers of the role.
+pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Role>);
 
 impl Executors for Remote {
     fn names(&self) -> Vec<Name> {
@@ -30,19 +29,12 @@ impl Executors for Remote {
         }
     }
 
-    fn open(&self, _: &Name) -> Option<Box<dyn Assign>> {
-        None
-    }
-
-    fn is_pulled(&self, executor: &Name) -> bool {
-        self.0.config.workers.contains_key(executor)
-    }
-
     fn health(&self) -> Vec<ExecutorHealth> {
         let workers = self.0.config.workers.iter();
         let health = workers.map(|(name, worker)| {
-            let answers = self.0.health.get(name).map(super::Health::get);
-            let answers = answers.unwrap_or_default();
+            let running = self.0.running.get();
+            let found = running.and_then(|it| it.hub.inspect(|session| session.worker(name)));
+            let (answers, in_flight) = found.unwrap_or_default();
             let state = match (answers.is_down(), answers.has_answered) {
                 (true, _) => WorkerState::Down,
                 (false, true) => WorkerState::Up,
@@ -55,7 +47,7 @@ impl Executors for Remote {
                 is_restartable: false,
                 workers: vec![WorkerHealth {
                     address: Some(worker.url.to_string()),
-                    in_flight: self.0.attempts.of(name),
+                    in_flight,
                     failures: answers.failures,
                     reason: answers.reason,
                     ..WorkerHealth::new(name, 1, state)

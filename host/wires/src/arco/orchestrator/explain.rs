@@ -4,22 +4,15 @@ use host_core::job::State;
 use host_core::outcome::Outcome;
 use host_core::port::lease::Kept;
 
+use super::read::Said;
 use crate::arco::convert::{Ended, final_state};
 use crate::arco::messages::FAILED;
 use crate::arco::refusals::Refused;
 
-/// What a callback reports.
-#[derive(Debug)]
-pub(super) enum Kind<'a> {
-    Started,
-    Heartbeat,
-    Completed(&'a Ended),
-}
-
 /// Explains why a callback about attempt `number` is refused. `Ok` if it repeats a report that was
 /// taken.
-pub(super) fn explain(kept: &Kept, number: u32, kind: &Kind<'_>) -> Result<(), Refused> {
-    if let Kind::Completed(ended) = kind
+pub(super) fn explain(kept: &Kept, number: u32, said: &Said) -> Result<(), Refused> {
+    if let Said::Completed(ended) = said
         && was_taken(kept, number, ended)
     {
         return Ok(());
@@ -31,9 +24,9 @@ pub(super) fn explain(kept: &Kept, number: u32, kind: &Kind<'_>) -> Result<(), R
     }
     // An attempt that is not current has failed for the worker, whether or not another one follows.
     let state = state.unwrap_or(FAILED);
-    Err(match kind {
-        Kind::Heartbeat => Refused::expired(state),
-        Kind::Started | Kind::Completed(_) => Refused::terminal(state),
+    Err(match said {
+        Said::Heartbeat(_) => Refused::expired(state),
+        Said::Started | Said::Completed(_) => Refused::terminal(state),
     })
 }
 

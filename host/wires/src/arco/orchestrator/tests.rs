@@ -7,3 +7,4 @@ mod dispatches;
 pub(in crate::arco) mod fixture;
 mod rules;
 mod schema;
+mod transcripts;

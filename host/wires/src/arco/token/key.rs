@@ -43,10 +43,7 @@ impl Keys {
         })
     }
 
-    pub(super) fn current(&self) -> &[u8] {
-        &self.current
-    }
-
+    /// Returns the current key and then the one before.
     pub(super) fn all(&self) -> impl Iterator<Item = &[u8]> {
         [Some(&self.current), self.previous.as_ref()]
             .into_iter()

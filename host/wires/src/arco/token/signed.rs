@@ -27,7 +27,7 @@ impl SignedToken {
             attempt: 1,
         };
         let signed_at = Time(1_800_000_000_000);
-        let (token, _) = tokens.sign(signed_at, &scope, 3_600)?;
+        let (token, _) = tokens.sign(signed_at, &scope, 3_600);
         Some(Self {
             tokens,
             token,

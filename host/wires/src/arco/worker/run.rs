@@ -14,12 +14,11 @@ use host_core::time::Time;
 use host_core::trace::{Parent, TRACEPARENT};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::Worker;
 use super::callbacks::{Heard, To};
 use super::execution::{End, Execution};
 use super::order::Order;
+use super::{BACKOFF, Worker};
 use crate::arco::NAME;
-use crate::arco::backoff::backoff;
 use crate::arco::messages::{TaskHeartbeat, TaskStarted};
 
 /// The largest result that is reported, in bytes.
@@ -71,7 +70,8 @@ impl Worker {
     async fn begin(&self, order: &Order) -> Result<Skew, Done> {
         let give_up = Instant::now() + order.timeout;
         let path = format!("{}/started", order.path);
-        for tries in 1.. {
+        let mut backoff = BACKOFF;
+        loop {
             let wall = self.clock.wall();
             let message = TaskStarted {
                 attempt: order.attempt.into(),
@@ -86,7 +86,7 @@ impl Worker {
                 Heard::Refused(status) => return Err(Done::Refused(status)),
                 Heard::Again { after, why } => {
                     tracing::debug!(?order, why, "the control plane refused the start of a task");
-                    backoff(tries, after)
+                    backoff.next_wait().max(after.unwrap_or_default())
                 }
             };
             if Instant::now() + wait >= give_up {
@@ -97,7 +97,6 @@ impl Worker {
                 () = self.tasks.stopping().cancelled() => return Err(Done::NotBegun),
             }
         }
-        Err(Done::NotBegun)
     }
 
     /// Executes it while heartbeats go out. Returns nothing if the control plane has given it up.
@@ -176,7 +175,7 @@ impl Worker {
         let path = format!("{}/heartbeat", order.path);
         let is_cancelled = AtomicBool::new(false);
         let mut silent_at = Instant::now() + order.timeout;
-        let mut tries = 0;
+        let mut backoff = BACKOFF;
         let mut wait = order.interval;
         loop {
             let at = Instant::now() + wait;
@@ -199,7 +198,8 @@ impl Worker {
             });
             wait = match heard {
                 Heard::Taken { should_cancel, .. } => {
-                    (tries, silent_at) = (0, sent_at + order.timeout);
+                    backoff.reset();
+                    silent_at = sent_at + order.timeout;
                     if should_cancel && !is_cancelled.swap(true, Ordering::Relaxed) {
                         self.execute.stop(tag, order.grace_ms, Stop::Cancelled);
                     }
@@ -210,9 +210,9 @@ impl Worker {
                     return;
                 }
                 Heard::Again { after, why } => {
-                    tries += 1;
                     tracing::debug!(?order, why, "the control plane refused a heartbeat");
-                    backoff(tries, after).min(order.interval)
+                    let wait = backoff.next_wait().max(after.unwrap_or_default());
+                    wait.min(order.interval)
                 }
             };
         }

@@ -3,8 +3,8 @@
 use host_core::id::{JobId, LeaseId};
 use uuid::Uuid;
 
-use super::super::read::About;
 use super::*;
+use crate::delta::messages::read::About;
 
 const TIMES: Times = Times {
     lease_ttl: 120,

@@ -1,138 +1,151 @@
 //! A runner ends its lease, once: the same message again gets the same answer, another one does not.
 
-use host_core::id::{JobId, LeaseId};
 use host_core::outcome::Meter;
-use host_core::port::lease::{Kept, LeaseMessage};
-use host_runtime::mailbox::respond;
+use host_core::port::lease::{Kept, LeaseMessage, Standing};
+use host_core::time::Time;
 
-use super::super::book::{Before, Digest};
-use super::super::convert;
-use super::super::lease_id::LeaseText;
-use super::super::read::{EndIn, Status};
-use super::super::refusals::{Code, Refused};
-use super::super::section::PoolConfig;
-use super::{Named, Orchestrator};
+use super::leases::{Digest, Over};
+use super::messages::send;
+use super::{Answer, Effect, Lookup, Named, Orchestrator, Step, Todo};
+use crate::delta::convert;
+use crate::delta::messages::read::{EndIn, Status};
+use crate::delta::refusals::{Code, Refused};
+use crate::kit::session::Link;
 
-impl Orchestrator {
-    /// A runner reports how its job ended.
-    pub(in super::super) async fn complete(
-        &self,
-        pool: &PoolConfig,
-        end: &EndIn,
-        digest: Digest,
-    ) -> Result<(), Refused> {
-        let outcome = convert::outcome(end);
-        let meter = Meter::default();
-        let message = LeaseMessage::Complete { outcome, meter };
-        self.end(pool, end, digest, message).await
-    }
+/// A message that ends a lease.
+#[derive(Debug)]
+pub(in crate::delta) struct End {
+    pub(in crate::delta) report: EndIn,
+    /// Whether the runner has stopped because of a cancel.
+    pub(in crate::delta) is_cancel_ack: bool,
+    pub(in crate::delta) digest: Digest,
+}
 
-    /// A runner has stopped because of a cancel.
-    pub(in super::super) async fn cancel_ack(
-        &self,
-        pool: &PoolConfig,
-        end: &EndIn,
-        digest: Digest,
-    ) -> Result<(), Refused> {
-        let message = LeaseMessage::CancelAck {
-            partial: Some(convert::kept(end)),
-            message: Some(convert::message(end)),
-        };
-        self.end(pool, end, digest, message).await
-    }
+/// An end that came while another one of the same lease was under way.
+#[derive(Debug)]
+pub(super) struct LaterEnd(Link, Named, Box<End>);
 
-    async fn end(
-        &self,
-        pool: &PoolConfig,
-        end: &EndIn,
-        digest: Digest,
-        message: LeaseMessage,
-    ) -> Result<(), Refused> {
-        let named = Named::read(pool, &end.about)?;
-        let _turn = self.lock(named.lease).lock().await;
-        let before = self.book().before_end(named.lease, &named.worker, &digest);
-        match before {
-            Before::New => {}
-            Before::Repeated => return Ok(()),
-            Before::Recorded(status) => return Err(Refused::recorded(status.as_str())),
+impl End {
+    fn message(&self) -> LeaseMessage {
+        if self.is_cancel_ack {
+            return LeaseMessage::CancelAck {
+                partial: Some(convert::kept(&self.report)),
+                message: Some(convert::message(&self.report)),
+            };
         }
-        let standing = match self.tell(&named, message).await {
-            Ok(standing) => standing,
-            Err(refused) if refused.code == Code::StaleLease => {
-                // This host may have started anew after the message had been kept.
-                let is_kept = self.is_kept(&named, end).await?;
-                return if is_kept { Ok(()) } else { Err(refused) };
-            }
-            Err(refused) => return Err(refused),
-        };
-        self.last_line(&named)?;
-        let now = self.host()?.clock.now();
-        let mut book = self.book();
-        book.add(now, named.lease, &named.worker, standing.attempt, true);
-        book.ended(named.lease, digest, end.status);
-        Ok(())
+        LeaseMessage::Complete {
+            outcome: convert::outcome(&self.report),
+            meter: Meter::default(),
+        }
     }
 
-    /// Takes a lease from a runner of this host that has ended. Returns whether it still held it.
-    pub(in super::super) async fn give_back(
-        &self,
-        job: JobId,
-        lease: LeaseId,
-        worker: &str,
-        why: LeaseMessage,
-    ) -> bool {
-        let named = Named {
-            job,
-            lease,
-            text: LeaseText::of(job, lease),
-            worker: worker.to_owned(),
-        };
-        let _turn = self.lock(lease).lock().await;
-        let told = self.tell(&named, why).await;
-        if told.is_ok() {
-            self.book().taken(lease);
+    pub(super) fn accepted(&self, named: &Named) -> Answer {
+        if self.is_cancel_ack {
+            return Answer::Accepted;
         }
-        told.is_ok()
+        Answer::Completed(named.text.clone())
     }
 
-    /// Returns whether the latest attempt of the job was ended by this worker with such a message, and
-    /// nothing else is known of the lease.
-    async fn is_kept(&self, named: &Named, end: &EndIn) -> Result<bool, Refused> {
-        if self.book().knows(named.lease) {
-            return Ok(false);
-        }
-        let (respond, answer) = respond();
-        self.host()?.leases.read(named.job, respond);
-        let Ok(Ok(Some(Kept { job, attempts }))) = answer.await else {
-            return Ok(false);
-        };
+    /// Returns whether the latest attempt of the job was ended by this worker with such a message.
+    pub(super) fn is_kept(&self, named: &Named, kept: &Kept) -> bool {
+        let Kept { job, attempts } = kept;
         let latest = attempts.last().filter(|it| it.executor == named.worker);
-        let (kept, details) = (
-            Some(convert::kept(end)),
-            latest.and_then(|it| it.failure.as_ref()),
-        );
-        Ok(latest.is_some_and(|it| it.number == job.lifecycle.attempt)
-            && match end.status {
+        let details = latest.and_then(|it| it.failure.as_ref());
+        let kept = Some(convert::kept(&self.report));
+        latest.is_some_and(|it| it.number == job.lifecycle.attempt)
+            && match self.report.status {
                 Status::Succeeded => job.result == kept,
                 Status::Failed | Status::TimedOut | Status::Canceled => {
                     job.result == kept || details.is_some_and(|it| it.details == kept)
                 }
-            })
+            }
+    }
+}
+
+impl Orchestrator {
+    pub(super) fn end(&mut self, link: Link, named: Named, end: Box<End>, todo: &mut Todo) {
+        if let Some(later) = self.ending.get_mut(&named.lease) {
+            return later.push(LaterEnd(link, named, end));
+        }
+        let refused = match self.leases.over(&named) {
+            None => {
+                self.ending.insert(named.lease, Vec::new());
+                return todo.effect(send(link, named, end.message(), Step::End(end)));
+            }
+            Some(Over::Ended(digest, _)) if digest == end.digest => {
+                return todo.send(link, Ok(end.accepted(&named)));
+            }
+            Some(Over::Ended(_, status)) => Refused::recorded(status.as_str()),
+            Some(Over::Stale(why)) => Refused::stale(why),
+        };
+        todo.send(link, Err(refused));
     }
 
-    /// Keeps the last line of a log, if it has no end.
-    pub(super) fn last_line(&self, named: &Named) -> Result<(), Refused> {
-        let now = self.host()?.clock.now();
-        let mut book = self.book();
-        let Some(known) = book.live(named.lease, &named.worker) else {
-            return Ok(());
+    /// Handles the host's answer to an end.
+    pub(super) fn end_answered(
+        &mut self,
+        now: Time,
+        link: Link,
+        named: Named,
+        end: Box<End>,
+        answer: Result<Standing, Refused>,
+        todo: &mut Todo,
+    ) {
+        let answer = match answer {
+            Ok(standing) => {
+                self.keep_last_line(now, &named, todo);
+                self.leases.get_or_adopt(now, &named, standing.attempt);
+                let over = Over::Ended(end.digest, end.report.status);
+                self.leases.close(named.lease, over, todo);
+                Ok(end.accepted(&named))
+            }
+            // This host may have been restarted after it recorded the message.
+            Err(refused)
+                if refused.code == Code::StaleLease && self.leases.get(named.lease).is_none() =>
+            {
+                let job = named.job;
+                let lookup = Lookup::Recognize(link, named, end, refused);
+                return todo.effect(Effect::Read(job, Box::new(lookup)));
+            }
+            Err(refused) => Err(refused),
         };
-        let (attempt, began_at) = (known.attempt, known.began_at);
-        let line = known.log.flush(now.since_ms(began_at));
-        drop(book);
-        if let (Some(logs), Some(line)) = (self.logs.get(), line) {
-            let _kept = logs.keep(named.job, attempt, began_at, vec![line]);
+        self.answer_end(link, &named, answer, todo);
+    }
+
+    /// Answers an end, and handles those that came meanwhile.
+    pub(super) fn answer_end(
+        &mut self,
+        link: Link,
+        named: &Named,
+        answer: Result<Answer, Refused>,
+        todo: &mut Todo,
+    ) {
+        todo.send(link, answer);
+        for LaterEnd(link, named, end) in self.ending.remove(&named.lease).unwrap_or_default() {
+            self.end(link, named, end, todo);
         }
-        Ok(())
+    }
+
+    /// Takes a lease from a runner of this host.
+    pub(super) fn give_back(
+        &mut self,
+        link: Link,
+        named: Named,
+        why: LeaseMessage,
+        todo: &mut Todo,
+    ) {
+        let lease = self.leases.get(named.lease);
+        let was_acked = lease.is_some_and(|lease| lease.is_acked);
+        if self.leases.over(&named).is_none() {
+            return todo.effect(send(link, named, why, Step::GiveBack { was_acked }));
+        }
+        let was_held = false;
+        todo.send(
+            link,
+            Ok(Answer::GivenBack {
+                was_held,
+                was_acked,
+            }),
+        );
     }
 }

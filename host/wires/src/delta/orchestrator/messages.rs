@@ -1,159 +1,336 @@
-//! Acknowledgements, heartbeats and logs of the runner that holds a lease.
+//! Acknowledgements, heartbeats and logs of the runner that holds a lease, and what the host answers.
 
-use std::pin::pin;
-use std::time::Duration;
+use host_core::failure::{Failure, FailureKind};
+use host_core::outcome::{Meter, Outcome};
+use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Standing};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
 
-use host_core::port::lease::{LeaseMessage, Standing};
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use super::leases::{Over, WaitingBeat};
+use super::{Answer, Effect, Extension, Lookup, Message, Named, Orchestrator, Sent, Step, Todo};
+use crate::delta::convert;
+use crate::delta::refusals::{Code, Refused, Stale};
+use crate::kit::session::Link;
 
-use super::super::convert;
-use super::super::messages::HeartbeatAck;
-use super::super::read::{About, AckIn, HeartbeatIn};
-use super::super::refusals::{Code, Refused};
-use super::super::section::PoolConfig;
-use super::{Named, Orchestrator};
+/// The time limit of a job that sets none, in milliseconds.
+const TIMEOUT_MS: u64 = 30_000;
 
 impl Orchestrator {
-    /// A runner has begun.
-    pub(in super::super) async fn ack(
-        &self,
-        pool: &PoolConfig,
-        ack: &AckIn,
-    ) -> Result<(), Refused> {
-        let named = Named::read(pool, &ack.about)?;
-        let job = named.job.to_string();
-        if ack.job_id.as_ref().is_some_and(|id| *id != job) {
-            let message = "job_id: it is not the job of the lease";
-            return Err(Refused::new(Code::FieldMismatch, message));
+    pub(super) fn message(
+        &mut self,
+        now: Time,
+        link: Link,
+        named: Named,
+        message: Message,
+        todo: &mut Todo,
+    ) {
+        match message {
+            Message::Ack => match self.leases.over(&named) {
+                Some(over) => todo.send(link, Err(Refused::stale(over.stale()))),
+                None => todo.effect(send(link, named, LeaseMessage::Ack, Step::Ack)),
+            },
+            Message::Extension(extension) => self.extend(now, link, named, extension, false, todo),
+            Message::End(end) => self.end(link, named, end, todo),
         }
-        let _turn = self.lock(named.lease).lock().await;
-        let standing = self.tell(&named, LeaseMessage::Ack).await?;
-        self.alive(&named, &standing)
     }
 
-    /// A runner is alive. The answer may wait until the job is cancelled.
-    pub(in super::super) async fn heartbeat(
-        &self,
-        pool: &PoolConfig,
-        mut heartbeat: HeartbeatIn,
-        stopping: &CancellationToken,
-    ) -> Result<HeartbeatAck, Refused> {
-        let named = Named::read(pool, &heartbeat.about)?;
-        self.check_rate(&named)?;
-        if heartbeat.wait_seconds > 0 {
-            self.know(&named).await?;
+    /// Handles a message that extends a lease. If the lease is not known, this host may have granted it before it
+    /// was restarted: then its job is looked up first.
+    fn extend(
+        &mut self,
+        now: Time,
+        link: Link,
+        named: Named,
+        extension: Extension,
+        is_looked_up: bool,
+        todo: &mut Todo,
+    ) {
+        let lease = self.leases.get_mut(named.lease);
+        if lease.is_none() && !is_looked_up {
+            let job = named.job;
+            let lookup = Lookup::Adopt(link, named, extension);
+            return todo.effect(Effect::Read(job, Box::new(lookup)));
         }
-        let changed = self.changed(named.lease, &named.worker);
-        let mut changed = pin!(changed.notified());
-        // From here on no cancel is missed.
-        changed.as_mut().enable();
-        let first = self.beat(&named, &mut heartbeat).await?;
-        let waits = heartbeat.wait_seconds > 0 && first.cancel.is_none();
-        let standing = if waits {
-            let wait = self.wait_ms(&named, heartbeat.wait_seconds * 1_000)?;
-            let wait = Duration::from_millis(wait);
-            tokio::select! {
-                _ended = timeout(wait, changed) => {}
-                () = stopping.cancelled() => {}
+        let mut lease = lease.filter(|lease| lease.worker == named.worker);
+        if let Some(lease) = &mut lease {
+            let is_heartbeat = matches!(extension, Extension::Heartbeat(_));
+            if let Some(over) = lease.over() {
+                return todo.send(link, Err(Refused::stale(over.stale())));
             }
-            let _turn = self.lock(named.lease).lock().await;
-            self.check_runtime(&named).await?;
-            let again = LeaseMessage::Heartbeat { progress: None };
-            let standing = self.tell(&named, again).await?;
-            self.alive(&named, &standing)?;
-            standing
-        } else {
-            first
+            if is_heartbeat && !lease.may_beat(now) {
+                return todo.send(link, Err(Refused::rate()));
+            }
+            if lease.is_overrun(now) {
+                return self.end_overrun(link, named, todo);
+            }
+            lease.expires_at = Some(now.plus_ms(self.config.times.lease_ttl * 1_000));
+        }
+        let (progress, step) = match extension {
+            Extension::Log { offset, bytes } => (None, Step::Log { offset, bytes }),
+            Extension::Heartbeat(mut beat) => {
+                if let (Some(bytes), Some(lease)) = (&mut beat.bytes_sent, &mut lease) {
+                    let most = lease.note_sent(*bytes);
+                    if *bytes < most {
+                        let warning = "log_cursor.bytes_sent: it was more before, and stays so";
+                        beat.warnings.push(warning.to_owned());
+                    }
+                    *bytes = most;
+                }
+                let waits = beat.wait_seconds > 0;
+                if let (true, Some(lease)) = (waits, lease) {
+                    lease.announce(link);
+                }
+                let until = waits.then(|| now.plus_ms(beat.wait_seconds * 1_000));
+                let progress = convert::progress(&beat);
+                (progress, Step::Heartbeat(beat.warnings, until))
+            }
         };
-        let (now, times) = (self.host()?.clock.now(), self.config.times);
-        let warnings = heartbeat.warnings;
-        Ok(convert::heartbeat_ack(
-            now, named.text, times, &standing, warnings,
-        ))
-    }
-
-    /// Makes a lease of an earlier life of this host known, so that who waits hears of its changes.
-    async fn know(&self, named: &Named) -> Result<(), Refused> {
-        if self.book().live(named.lease, &named.worker).is_some() {
-            return Ok(());
-        }
-        let _turn = self.lock(named.lease).lock().await;
-        let heartbeat = LeaseMessage::Heartbeat { progress: None };
-        let standing = self.tell(named, heartbeat).await?;
-        self.alive(named, &standing)
-    }
-
-    fn check_rate(&self, named: &Named) -> Result<(), Refused> {
-        let now = self.host()?.clock.now();
-        let mut book = self.book();
-        let known = book.live(named.lease, &named.worker);
-        if known.is_none_or(|known| known.may_beat(now)) {
-            return Ok(());
-        }
-        let message =
-            "more than 10 heartbeats a second came for this lease; it lives by the others";
-        Err(Refused::new(Code::Rate, message))
-    }
-
-    async fn beat(&self, named: &Named, heartbeat: &mut HeartbeatIn) -> Result<Standing, Refused> {
-        let _turn = self.lock(named.lease).lock().await;
-        self.check_runtime(named).await?;
-        if let (Some(bytes), Some(known)) = (
-            heartbeat.bytes_sent,
-            self.book().live(named.lease, &named.worker),
-        ) {
-            if !known.has_sent(bytes) {
-                let warning = "log_cursor.bytes_sent: it was more before, and stays so";
-                heartbeat.warnings.push(warning.to_owned());
-            }
-            heartbeat.bytes_sent = Some(known.bytes_sent());
-        }
-        let progress = convert::progress(heartbeat);
         let message = LeaseMessage::Heartbeat { progress };
-        let standing = self.tell(named, message).await?;
-        self.alive(named, &standing)?;
-        Ok(standing)
+        todo.effect(send(link, named, message, step));
     }
 
-    /// Notes that a message was accepted.
-    fn alive(&self, named: &Named, standing: &Standing) -> Result<(), Refused> {
-        let now = self.host()?.clock.now();
-        let mut book = self.book();
-        let known = book.add(now, named.lease, &named.worker, standing.attempt, true);
-        known.alive(standing.expires_at);
-        Ok(())
+    /// Answers a heartbeat that has waited.
+    pub(super) fn beat_again(&mut self, now: Time, beat: WaitingBeat, todo: &mut Todo) {
+        let WaitingBeat {
+            link,
+            named,
+            warnings,
+            ..
+        } = beat;
+        if let Some(over) = self.leases.over(&named) {
+            return todo.send(link, Err(Refused::stale(over.stale())));
+        }
+        let lease = self.leases.live(&named);
+        if lease.is_some_and(|lease| lease.is_overrun(now)) {
+            return self.end_overrun(link, named, todo);
+        }
+        let message = LeaseMessage::Heartbeat { progress: None };
+        todo.effect(send(link, named, message, Step::Heartbeat(warnings, None)));
     }
 
-    /// Keeps a chunk of a runner's log. Returns where the log goes on.
-    pub(in super::super) async fn log(
-        &self,
-        pool: &PoolConfig,
-        about: &About,
+    /// Ends an attempt that has lasted too long: heartbeats alone would keep its lease for ever.
+    fn end_overrun(&self, link: Link, named: Named, todo: &mut Todo) {
+        let message = format!(
+            "the runner has not ended the job: its time limit passed more than {} s ago",
+            self.config.times.attempt_ms(0) / 1_000
+        );
+        let message = LeaseMessage::Complete {
+            outcome: Outcome::Failed(Failure::new(FailureKind::TimedOut, message)),
+            meter: Meter::default(),
+        };
+        todo.effect(send(link, named, message, Step::Overrun));
+    }
+
+    /// Returns when an attempt has lasted too long.
+    pub(super) fn ends_by(&self, granted_at: Time, timeout_ms: Option<u64>) -> Time {
+        let timeout_ms = timeout_ms.unwrap_or(TIMEOUT_MS);
+        granted_at.plus_ms(self.config.times.attempt_ms(timeout_ms))
+    }
+
+    /// Handles the host's answer to a message.
+    pub(super) fn answered(
+        &mut self,
+        now: Time,
+        sent: Sent,
+        answer: Result<Standing, LeaseError>,
+        todo: &mut Todo,
+    ) {
+        let Sent { named, link, step } = sent;
+        let answer = answer.map_err(|error| self.refuse(&named, &error, todo));
+        let answer = match step {
+            Step::Ack => answer.map(|standing| {
+                let lease = self.leases.get_or_adopt(now, &named, standing.attempt);
+                lease.is_acked = true;
+                lease.expires_at = standing.expires_at;
+                Answer::Accepted
+            }),
+            Step::Heartbeat(warnings, until) => match (answer, until) {
+                (Ok(standing), Some(until)) if self.may_wait(&standing) => {
+                    let beat = WaitingBeat {
+                        link,
+                        named,
+                        warnings,
+                        until,
+                    };
+                    if let Some(beat) = self.leases.wait(beat) {
+                        self.beat_again(now, beat, todo);
+                    }
+                    return;
+                }
+                (answer, until) => answer.map(|standing| {
+                    if let (Some(_), Some(lease)) = (until, self.leases.get_mut(named.lease)) {
+                        lease.forget_beat(link);
+                    }
+                    let times = self.config.times;
+                    let ack = convert::heartbeat_ack(now, named.text, times, &standing, warnings);
+                    Answer::Heartbeat(ack)
+                }),
+            },
+            Step::Log { offset, bytes } => {
+                answer.and_then(|_| self.keep_log(now, &named, offset, &bytes, todo))
+            }
+            Step::End(end) => return self.end_answered(now, link, named, end, answer, todo),
+            Step::Overrun => answer.and_then(|_| {
+                self.keep_last_line(now, &named, todo);
+                self.leases
+                    .close(named.lease, Over::Stale(Stale::Revoked), todo);
+                todo.effect(Effect::WarnOfOverrun(named));
+                Err(Refused::stale(Stale::Revoked))
+            }),
+            Step::GiveBack { was_acked } => {
+                let was_held = answer.is_ok();
+                if was_held {
+                    self.leases
+                        .close(named.lease, Over::Stale(Stale::Revoked), todo);
+                }
+                Ok(Answer::GivenBack {
+                    was_held,
+                    was_acked,
+                })
+            }
+        };
+        todo.send(link, answer);
+    }
+}
+
+impl Orchestrator {
+    fn may_wait(&self, standing: &Standing) -> bool {
+        standing.cancel.is_none() && !self.is_stopping
+    }
+
+    /// Keeps a chunk of a log. Returns where the log goes on.
+    fn keep_log(
+        &mut self,
+        now: Time,
+        named: &Named,
         offset: u64,
         bytes: &[u8],
-    ) -> Result<u64, Refused> {
-        let named = Named::read(pool, about)?;
-        let _turn = self.lock(named.lease).lock().await;
-        self.check_runtime(&named).await?;
-        // It is as good as a heartbeat, and shows whether the lease is live.
-        let message = LeaseMessage::Heartbeat { progress: None };
-        let standing = self.tell(&named, message).await?;
-        self.alive(&named, &standing)?;
-        let now = self.host()?.clock.now();
-        let mut book = self.book();
-        let Some(known) = book.live(named.lease, &named.worker) else {
-            return Ok(offset);
+        todo: &mut Todo,
+    ) -> Result<Answer, Refused> {
+        let Some(lease) = self.leases.live(named) else {
+            return Ok(Answer::Logged(offset));
         };
-        let at_ms = now.since_ms(known.began_at);
-        let is_adopted = known.is_adopted();
-        let lines = known.log.take(offset, bytes, at_ms, is_adopted);
+        let at_ms = now.since_ms(lease.began_at);
+        let lines = lease.log.take(offset, bytes, at_ms);
         let lines = lines.map_err(Refused::offset)?;
-        let (next, attempt, began_at) = (known.log.next(), known.attempt, known.began_at);
-        drop(book);
-        if let (Some(logs), false) = (self.logs.get(), lines.is_empty()) {
-            let _kept = logs.keep(named.job, attempt, began_at, lines);
+        if !lines.is_empty() {
+            let (attempt, began_at) = (lease.attempt, lease.began_at);
+            todo.effect(Effect::KeepLog(named.job, attempt, began_at, lines));
         }
-        Ok(next)
+        Ok(Answer::Logged(lease.log.next()))
     }
+
+    /// Keeps the last line of a log, if it has no end.
+    pub(super) fn keep_last_line(&mut self, now: Time, named: &Named, todo: &mut Todo) {
+        let Some(lease) = self.leases.live(named) else {
+            return;
+        };
+        let (attempt, began_at) = (lease.attempt, lease.began_at);
+        if let Some(line) = lease.log.flush(now.since_ms(began_at)) {
+            todo.effect(Effect::KeepLog(named.job, attempt, began_at, vec![line]));
+        }
+    }
+
+    /// Handles a job that was looked up.
+    pub(super) fn looked_up(
+        &mut self,
+        now: Time,
+        lookup: Lookup,
+        kept: Result<Option<Box<Kept>>, LeaseError>,
+        todo: &mut Todo,
+    ) {
+        match (lookup, kept) {
+            (Lookup::Adopt(link, named, extension), Ok(kept)) => {
+                self.adopt(&named, kept);
+                self.extend(now, link, named, extension, true, todo);
+            }
+            (Lookup::Adopt(link, ..), Err(error)) => {
+                todo.send(link, Err(Refused::new(Code::Busy, error.to_string())));
+            }
+            (Lookup::Recognize(link, named, end, refused), kept) => {
+                let kept = kept.ok().flatten();
+                let is_kept = kept.is_some_and(|kept| end.is_kept(&named, &kept));
+                let answer = if is_kept {
+                    Ok(end.accepted(&named))
+                } else {
+                    Err(refused)
+                };
+                self.answer_end(link, &named, answer, todo);
+            }
+        }
+    }
+
+    /// Learns of a lease that was granted before the host started. One that is not current stays
+    /// unknown, and the rules refuse its messages.
+    fn adopt(&mut self, named: &Named, kept: Option<Box<Kept>>) {
+        let Some(job) = kept.map(|kept| kept.job.lifecycle) else {
+            return;
+        };
+        let Some(lease) = &job.lease else {
+            return;
+        };
+        if lease.id != named.lease || lease.worker != named.worker || lease.ack_by.is_some() {
+            return;
+        }
+        let ends_by = self.ends_by(lease.granted_at, job.policy.timeout_ms);
+        let adopted = self
+            .leases
+            .get_or_adopt(lease.granted_at, named, job.attempt);
+        adopted.ends_by = Some(ends_by);
+        adopted.expires_at = lease.expires_at;
+    }
+
+    /// Turns the host's refusal into one of the wire.
+    fn refuse(&mut self, named: &Named, error: &LeaseError, todo: &mut Todo) -> Refused {
+        let rejection = match error {
+            LeaseError::Rejected(rejection) => rejection,
+            LeaseError::Busy | LeaseError::Stopping => {
+                return Refused::new(Code::Busy, error.to_string());
+            }
+            LeaseError::StoreFull => return Refused::new(Code::StoreFull, error.to_string()),
+        };
+        match rejection {
+            Rejection::NotAcknowledged => Refused::new(
+                Code::State,
+                "the lease is not acknowledged: send AckLease first",
+            ),
+            Rejection::CancelNotRequested => {
+                Refused::new(Code::State, "no cancel is requested: send Complete")
+            }
+            Rejection::Stale
+            | Rejection::LeaseExpired
+            | Rejection::UnknownJob(_)
+            | Rejection::Terminal(_)
+            | Rejection::WrongState(_)
+            | Rejection::Foreign
+            | Rejection::UniqueKeyTaken(_)
+            | Rejection::PrerequisiteGone(_)
+            | Rejection::UnknownPrerequisite(_)
+            | Rejection::DependencyCycle(_)
+            | Rejection::TooManyDependents { .. }
+            | Rejection::TooManyQueues { .. }
+            | Rejection::TooManyWaiting { .. }
+            | Rejection::TooManyComponents { .. }
+            | Rejection::UnknownQueue(_)
+            | Rejection::UnknownComponent(_)
+            | Rejection::UnknownRevision { .. }
+            | Rejection::HandlerOwned { .. }
+            | Rejection::ComponentInUse { .. } => Refused::stale(self.stale(named, todo)),
+        }
+    }
+
+    fn stale(&mut self, named: &Named, todo: &mut Todo) -> Stale {
+        let Some(holder) = self.leases.other_holder(named) else {
+            return self.leases.stale(named, todo);
+        };
+        let holder = holder.to_owned();
+        todo.effect(Effect::WarnOfTheft(named.clone(), holder));
+        todo.count(Code::LeaseTheft.as_str());
+        Stale::Unknown
+    }
+}
+
+/// Passes a message on to the host.
+pub(super) fn send(link: Link, named: Named, message: LeaseMessage, step: Step) -> Effect {
+    Effect::Send(message, Box::new(Sent { named, link, step }))
 }

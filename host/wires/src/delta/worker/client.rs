@@ -7,9 +7,9 @@ use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
-use super::super::fields::{Fields, cut};
-use super::super::lease_id::LeaseText;
 use super::exchange::{Heard, Kind, Reply};
+use crate::delta::messages::fields::{Fields, cut};
+use crate::delta::messages::lease_id::LeaseText;
 use crate::kit::http_client::{BaseUrl, HttpClient, Post, RequestError};
 
 /// How much of a refusal is shown, in bytes.

@@ -9,9 +9,9 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use serde_json::value::RawValue;
 
-use super::super::fields::{Fields, found, wrong};
-use super::super::lease_id::LeaseText;
-use super::super::refusals::Refused;
+use crate::delta::messages::fields::{Fields, found, wrong};
+use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::refusals::Refused;
 
 /// The longest ids, in bytes. They are another program's.
 const ID_BYTES_MAX: usize = 4_096;

@@ -6,8 +6,8 @@ use std::path::Path;
 use host_core::failure::FailureKind;
 use host_core::outcome::Outcome;
 
-use super::super::fields::cut;
-use super::super::read::{Artifact, Status};
+use crate::delta::messages::fields::cut;
+use crate::delta::messages::read::{Artifact, Status};
 
 /// The longest results that stand in the summary, in bytes.
 const INLINE_BYTES_MAX: usize = 64 << 10;

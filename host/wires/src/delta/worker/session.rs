@@ -13,12 +13,12 @@ use host_core::cell::LogLine;
 use host_core::port::{ForeignJob, Stop, Tag};
 use host_core::time::Time;
 
-use super::super::read::Status;
 use super::exchange::{Heard, Kind};
 use super::lease::Lease;
 use super::results::Results;
 use super::upload::Upload;
 use super::words::{Dialect, End, Speaker, Stage};
+use crate::delta::messages::read::Status;
 use crate::kit::backoff::Backoff;
 
 /// The wait before a message is sent again: it doubles up to the longest.

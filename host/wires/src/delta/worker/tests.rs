@@ -1,5 +1,7 @@
 //! How often an orchestrator is asked that has no job, and how much of a lease file is read.
 
+mod pair;
+
 use host_runtime::clock::Clock;
 use host_testing::{FakeExecutor, Refusals};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -3,8 +3,8 @@
 
 use host_core::time::Time;
 
-use super::super::log_chunks::LOG_BYTES_MAX;
 use super::exchange::Heard;
+use crate::delta::messages::LOG_BYTES_MAX;
 use crate::kit::backoff::Backoff;
 
 /// The most text that is sent at once, in bytes.

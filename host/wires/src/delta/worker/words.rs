@@ -4,8 +4,8 @@
 use host_core::outcome::Progress;
 use serde::Serialize;
 
-use super::super::lease_id::LeaseText;
-use super::super::read::{Artifact, Status};
+use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::messages::read::{Artifact, Status};
 
 /// What an orchestrator understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::hero::Hero;
-use crate::hero::section::tests::parsed;
-use crate::hero::settings::SETTINGS;
+use crate::hero::settings::tests::parsed;
 use crate::wire::section::{Section, Sources};
 use crate::wire::{Configured, Mode, Wire as _};
 
@@ -40,7 +39,7 @@ fn configured(environment: &[(&str, &str)]) -> Box<dyn Configured> {
         tables: &BTreeMap::new(),
         read: &|path| std::fs::read(path),
     };
-    Hero.configure(&Section::new(SETTINGS, sources)).unwrap()
+    Hero.configure(&Section::new(sources)).unwrap()
 }
 
 #[tokio::test]

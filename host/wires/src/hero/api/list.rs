@@ -4,54 +4,66 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use host_api::page::{PageView, WaitQuery};
 use host_http::extract::{InQuery, TextInPath};
 use host_http::problem::Problem;
-use host_http::query::{PageView, WaitQuery, page_limit};
+use host_http::query::{cursor, page_limit, wait_timeout};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
-use super::{HeroId, Shared, find, hero, wall};
+use super::{HeroId, Shared, find, hero, routes, wall};
 use crate::hero::client::JobView;
 use crate::hero::client::live::Filter;
 
 /// Which jobs to list.
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct HeroListQuery {
+pub(in crate::hero) struct HeroListQuery {
     /// Only jobs for this worker.
-    worker_id: Option<String>,
+    pub(in crate::hero) worker_id: Option<String>,
     /// Only jobs in this status.
-    status: Option<String>,
+    pub(in crate::hero) status: Option<String>,
     /// About this many, 1 to 1,000; 100 if absent. A page may have fewer although more follow, and
     /// a few more.
-    limit: Option<u32>,
+    pub(in crate::hero) limit: Option<u32>,
     /// The `next_cursor` of the page before.
-    cursor: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    pub(in crate::hero) cursor: Option<String>,
 }
 
 /// The queues of one worker.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroWorker)]
-pub(super) struct WorkerView {
+pub(in crate::hero) struct WorkerView {
     /// Its id.
-    worker_id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) worker_id: String,
     /// Jobs in its work queue.
-    queued: u64,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) queued: u64,
     /// Jobs that hosts have taken from it and that have not ended.
-    processing: u64,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) processing: u64,
     /// Requests to stop a job.
-    stops: u64,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) stops: u64,
     /// Ids that could not be run.
-    dead_letters: u64,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) dead_letters: u64,
 }
 
 /// Lists the Hero jobs of the configured Redis, in no order. One that changes meanwhile may come
 /// twice.
 #[utoipa::path(
-    get, path = "/api/v1/hero/jobs", tag = "hero", params(HeroListQuery),
+    get, path = routes::JOBS, tag = "hero", params(HeroListQuery),
     responses((status = 200, body = PageView<HeroJobView>))
 )]
 pub(super) async fn list(
@@ -59,12 +71,13 @@ pub(super) async fn list(
     InQuery(query): InQuery<HeroListQuery>,
 ) -> Result<Json<PageView<HeroJobView>>, Problem> {
     let limit = page_limit(query.limit)? as usize;
+    let after = cursor(query.cursor.as_deref())?;
     let filter = Filter {
         worker_id: query.worker_id,
         status: query.status,
     };
     let client = &hero(&shared)?.client;
-    let page = client.jobs(&filter, query.cursor, limit).await;
+    let page = client.jobs(&filter, after, limit).await;
     let page = page.map_err(of_client)?;
     let now = wall(&shared);
     Ok(Json(PageView {
@@ -79,7 +92,7 @@ pub(super) async fn list(
 
 /// Shows all of a Hero job.
 #[utoipa::path(
-    get, path = "/api/v1/hero/jobs/{id}", tag = "hero",
+    get, path = routes::JOB, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
     responses((status = 200, body = HeroJobView))
 )]
@@ -105,7 +118,7 @@ pub(super) async fn detail(shared: &Shared, job: &JobView) -> Result<Json<HeroJo
 /// Waits until a Hero job ends, at most as long as asked for, and shows it. Its reply is left to
 /// whoever else waits for it.
 #[utoipa::path(
-    get, path = "/api/v1/hero/jobs/{id}/wait", tag = "hero",
+    get, path = routes::WAIT, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full"), WaitQuery),
     responses((status = 200, body = HeroJobView, description = "The job as it is then, ended or not"))
 )]
@@ -114,7 +127,7 @@ pub(super) async fn wait(
     HeroId(id): HeroId,
     InQuery(query): InQuery<WaitQuery>,
 ) -> Result<Json<HeroJobView>, Problem> {
-    let within = query.timeout()?;
+    let within = wait_timeout(query.timeout_seconds)?;
     let client = &hero(&shared)?.client;
     let waited = tokio::select! {
         waited = client.wait(&id, within) => waited,
@@ -126,7 +139,7 @@ pub(super) async fn wait(
 
 /// Shows how long the queues of a worker are.
 #[utoipa::path(
-    get, path = "/api/v1/hero/workers/{worker_id}", tag = "hero",
+    get, path = routes::WORKER, tag = "hero",
     params(("worker_id" = String, Path, description = "The worker's id")),
     responses((status = 200, body = WorkerView))
 )]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::problems::{HERO_LOG_MISSING, HERO_OFF};
-use super::{HeroId, Shared, find, hero};
+use super::{HeroId, Shared, find, hero, routes};
 use crate::hero::log_files::{LogFileError, LogRoot};
 
 /// How much of the end is shown where a request says nothing, and the most it may ask for, in bytes.
@@ -19,33 +19,41 @@ const TAIL_BYTES: u64 = 1 << 20;
 const TAIL_BYTES_MAX: u64 = 16 << 20;
 
 /// How much of the log.
-#[derive(Debug, Deserialize, IntoParams)]
+#[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TailQuery {
+pub(in crate::hero) struct TailQuery {
     /// At most so many bytes from the end, 1 to 16 MiB; 1 MiB if absent.
-    tail_bytes: Option<u64>,
+    pub(in crate::hero) tail_bytes: Option<u64>,
 }
 
 /// The end of a log file.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroLog)]
-pub(super) struct LogView {
+pub(in crate::hero) struct LogView {
     /// The job.
-    id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) id: String,
     /// The file, as the job names it.
-    log_path: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) log_path: String,
     /// How long the file is.
-    file_bytes: u64,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) file_bytes: u64,
     /// How many bytes before the text are left out.
-    skipped_bytes: u64,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) skipped_bytes: u64,
     /// The text; what is no UTF-8 is shown as it can be.
-    text: String,
+    pub(in crate::hero) text: String,
 }
 
 /// Shows the end of the log file that a Hero job names, read on this host.
 #[utoipa::path(
-    get, path = "/api/v1/hero/jobs/{id}/logs", tag = "hero",
+    get, path = routes::LOGS, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full"), TailQuery),
     responses((status = 200, body = LogView))
 )]

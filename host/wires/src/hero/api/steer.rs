@@ -10,50 +10,55 @@ use utoipa::ToSchema;
 use super::list::detail;
 use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
-use super::{HeroId, Shared, find, hero, wall};
+use super::{HeroId, Shared, find, hero, routes, wall};
 use crate::hero::client::Stopped;
 
 /// What became of a stop.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroStop)]
-pub(super) struct StopView {
+pub(in crate::hero) struct StopView {
     /// The job.
-    id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) id: String,
     /// Whether it has stopped: it waited for others. Else its worker is asked.
-    stopped: bool,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) stopped: bool,
 }
 
 /// How to queue a job again.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroRequeue)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RequeueBody {
+pub(in crate::hero) struct RequeueBody {
     /// Also if its worker may be at it: then it may run twice.
-    force: bool,
+    pub(in crate::hero) force: bool,
 }
 
 /// Where to begin.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroRequeueStale)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct StaleBody {
+pub(in crate::hero) struct StaleBody {
     /// The `next_cursor` of the answer before.
-    cursor: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) cursor: Option<u64>,
 }
 
 /// Which jobs were queued again.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroRequeued)]
-pub(super) struct RequeuedView {
+pub(in crate::hero) struct RequeuedView {
     /// Their ids.
-    requeued: Vec<String>,
+    pub(in crate::hero) requeued: Vec<String>,
     /// What to give as `cursor` to go on, `null` at the end.
-    next_cursor: Option<String>,
+    pub(in crate::hero) next_cursor: Option<String>,
 }
 
 /// Asks the worker of a Hero job to stop it.
 #[utoipa::path(
-    post, path = "/api/v1/hero/jobs/{id}/stop", tag = "hero",
+    post, path = routes::STOP, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
     request_body = EmptyBody,
     responses((status = 200, body = StopView))
@@ -73,7 +78,7 @@ pub(super) async fn stop(
 
 /// Queues a Hero job again that has failed or that its worker has lost.
 #[utoipa::path(
-    post, path = "/api/v1/hero/jobs/{id}/requeue", tag = "hero",
+    post, path = routes::REQUEUE, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
     request_body = RequeueBody,
     responses((status = 200, body = HeroJobView))
@@ -94,7 +99,7 @@ pub(super) async fn requeue(
 /// Queues those jobs of a worker again that it has lost: they were started, and their time limit is
 /// over for 10 seconds; or they were taken from the queue and not started. Goes on with the cursor, for one request looks at some jobs only.
 #[utoipa::path(
-    post, path = "/api/v1/hero/workers/{worker_id}/requeue", tag = "hero",
+    post, path = routes::STALE, tag = "hero",
     params(("worker_id" = String, Path, description = "The worker's id")),
     request_body = StaleBody,
     responses((status = 200, body = RequeuedView))

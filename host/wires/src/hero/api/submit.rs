@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::problems::{HERO_REDIS_AWAY, of_client};
-use super::{Shared, hero, wall};
+use super::{Shared, hero, routes, wall};
 use crate::hero::Task;
 use crate::hero::client::live::ClientError;
 use crate::hero::client::{Submission, Submitted};
@@ -34,65 +34,85 @@ const CALLER: &str = "host";
 const CONTEXT: &str = "default";
 
 /// A job for a worker of a Hero dispatcher: a script, or a handler that is deployed there.
-#[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = NewHeroJob)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewHeroJob {
+pub(in crate::hero) struct NewHeroJob {
     /// A UUID that no other job has; a new one if absent. Sent again with the same id, a request
     /// changes nothing.
-    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) id: Option<String>,
     /// The worker it is for.
-    worker_id: String,
+    pub(in crate::hero) worker_id: String,
     /// What is run: Rhai or HeroScript.
-    script: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) script: Option<String>,
     /// The language of the script: rhai or heroscript; the worker sees for itself if absent.
-    script_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) script_type: Option<String>,
     /// A deployed handler, in place of a script.
-    handler: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) handler: Option<String>,
     /// What the handler is called with; `{}` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
-    params: Option<Box<RawValue>>,
-    /// For whom; `host` if absent.
-    caller_id: Option<String>,
-    /// In which context; `default` if absent.
-    context_id: Option<String>,
+    pub(in crate::hero) params: Option<Box<RawValue>>,
     /// The time limit of an attempt, up to a week; workers get whole seconds, rounded up. 30 if
     /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
-    timeout_seconds: Option<Seconds>,
+    pub(in crate::hero) timeout_seconds: Option<Seconds>,
     /// Further attempts after a failure; 0 if absent.
-    #[serde(default)]
-    retries: u32,
-    /// Whether it may run beside others of its context; true if absent.
-    concurrent: Option<bool>,
-    /// A log file below the configured folder.
-    log_path: Option<String>,
-    /// Environment variables.
-    #[serde(default)]
-    env_vars: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(in crate::hero) retries: u32,
     /// Ids of jobs that must finish before it is queued.
-    #[serde(default)]
-    dependencies: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(in crate::hero) dependencies: BTreeSet<String>,
+    /// In which context; `default` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) context_id: Option<String>,
+    /// Whether it may run beside others of its context; true if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) concurrent: Option<bool>,
+    /// For whom; `host` if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) caller_id: Option<String>,
+    /// Environment variables.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(in crate::hero) env_vars: BTreeMap<String, String>,
+    /// A log file below the configured folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::hero) log_path: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What became of a submission.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = SubmittedHeroJob)]
-pub(super) struct SubmittedView {
+pub(in crate::hero) struct SubmittedView {
     /// The job's id.
-    id: String,
+    pub(in crate::hero) id: String,
     /// The worker it is for.
-    worker_id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) worker_id: String,
     /// Whether it was there before.
-    existing: bool,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) existing: bool,
     /// The jobs that it is not queued before.
-    waits_for: Vec<String>,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) waits_for: Vec<String>,
 }
 
 /// Stores a Hero job and queues it for its worker, once the jobs it depends on have finished. It is
 /// answered when Redis has confirmed it.
 #[utoipa::path(
-    post, path = "/api/v1/hero/jobs", tag = "hero", request_body = NewHeroJob,
+    post, path = routes::JOBS, tag = "hero", request_body = NewHeroJob,
     responses(
         (status = 201, body = SubmittedView, description = "Stored"),
         (status = 200, body = SubmittedView, description = "A job of this id was there already, and is as it was"),

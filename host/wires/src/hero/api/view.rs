@@ -1,82 +1,102 @@
-//! A Hero job as requests are shown it. What its hash says in another way than documented is left
-//! out.
+//! A Hero job as the API shows it and commands read it. What its hash says in another way than documented is
+//! left out.
 
 use std::collections::BTreeMap;
 
 use host_core::time::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::hero::client::{JobView, is_stale};
 
 /// A job in Redis, for a worker of a Hero dispatcher. Lists leave out what is large.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroJob)]
-pub(super) struct HeroJobView {
+pub(in crate::hero) struct HeroJobView {
     /// Its id.
-    id: String,
+    pub(in crate::hero) id: String,
     /// The worker it is for.
-    worker_id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) worker_id: String,
     /// dispatched, started, finished or error; `unknown` where the hash says none.
-    status: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) status: String,
     /// Whether it was started and its worker has been silent for longer than its time limit allows.
-    stale: bool,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) stale: bool,
     /// The jobs that it is not queued before, with their status where a single job is shown.
-    waits_for: Vec<WaitsFor>,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) waits_for: Vec<WaitsFor>,
     /// The deployed handler that it names.
     #[serde(skip_serializing_if = "Option::is_none")]
-    handler: Option<String>,
+    pub(in crate::hero) handler: Option<String>,
     /// The language of its script, where it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    script_type: Option<String>,
+    pub(in crate::hero) script_type: Option<String>,
     /// For whom it runs.
-    caller_id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) caller_id: String,
     /// In which context.
-    context_id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) context_id: String,
     /// The time limit of an attempt.
-    timeout_seconds: Option<f64>,
+    pub(in crate::hero) timeout_seconds: Option<f64>,
     /// Further attempts after a failure.
-    retries: Option<u32>,
+    pub(in crate::hero) retries: Option<u32>,
     /// Whether it may run beside others of its context.
-    concurrent: Option<bool>,
+    pub(in crate::hero) concurrent: Option<bool>,
     /// When it was submitted, as its client says.
-    created_at: Option<String>,
+    pub(in crate::hero) created_at: Option<String>,
     /// When it last changed, as whoever changed it says.
-    updated_at: Option<String>,
+    pub(in crate::hero) updated_at: Option<String>,
     #[serde(flatten)]
-    rest: Option<Rest>,
+    pub(in crate::hero) rest: Option<Rest>,
 }
 
 /// A job that another one waits for.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct WaitsFor {
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub(in crate::hero) struct WaitsFor {
     /// Its id.
-    id: String,
+    pub(in crate::hero) id: String,
     /// How it is; `missing` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<String>,
+    pub(in crate::hero) status: Option<String>,
 }
 
 /// What is shown of a single job alone.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroJobRest)]
-pub(super) struct Rest {
+pub(in crate::hero) struct Rest {
     /// Its script, or the params of its handler.
-    script: Option<String>,
+    pub(in crate::hero) script: Option<String>,
     /// Its log file.
-    log_path: Option<String>,
+    pub(in crate::hero) log_path: Option<String>,
     /// Its environment variables.
-    env_vars: BTreeMap<String, String>,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) env_vars: BTreeMap<String, String>,
     /// The jobs that must finish before it.
-    dependencies: Vec<String>,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) dependencies: Vec<String>,
     /// The jobs that wait for it, as far as their clients say.
-    dependents: Vec<String>,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) dependents: Vec<String>,
     /// What it has returned.
-    output: Option<String>,
+    pub(in crate::hero) output: Option<String>,
     /// Why it has failed.
-    error: Option<String>,
+    pub(in crate::hero) error: Option<String>,
     /// Fields that are too long to be shown, and their lengths in bytes.
-    left_out: BTreeMap<&'static str, u64>,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub(in crate::hero) left_out: BTreeMap<String, u64>,
 }
 
 impl HeroJobView {
@@ -112,6 +132,7 @@ impl HeroJobView {
     pub(super) fn detail(job: &JobView, status: &BTreeMap<String, String>, now: Time) -> Self {
         let text = |field| job.get(field).map(str::to_owned);
         let env = job.get("env_vars").unwrap_or_default();
+        let left_out = job.left_out.iter();
         let rest = Rest {
             script: text("script"),
             log_path: text("log_path"),
@@ -120,7 +141,9 @@ impl HeroJobView {
             dependents: job.ids("dependents").into_iter().collect(),
             output: text("output"),
             error: text("error"),
-            left_out: job.left_out.clone(),
+            left_out: left_out
+                .map(|(field, bytes)| (field.to_string(), *bytes))
+                .collect(),
         };
         let mut view = Self::summary(job, now);
         for other in &mut view.waits_for {

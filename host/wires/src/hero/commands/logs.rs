@@ -1,14 +1,15 @@
 //! `host hero logs`: prints the end of the log file that a job names.
 
-use std::time::Duration;
-
 use clap::Args;
-use host_console::client::{query, segment};
-use host_console::error::CliError;
+use host_api::client::with_query;
+use host_api::path;
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
 use host_console::{human, plain};
-use serde::Deserialize;
+
+use crate::hero::api::logs::{LogView, TailQuery};
+use crate::hero::api::routes::LOGS;
 
 /// Print the end of a job's log file.
 #[derive(Debug, Args)]
@@ -28,25 +29,17 @@ pub(super) struct Logs {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Tail {
-    #[serde(default)]
-    log_path: String,
-    #[serde(default)]
-    skipped_bytes: u64,
-    text: String,
-}
-
 impl Logs {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("read the log file of job {}", plain::line(&self.id));
-        let tail = query(&[("tail_bytes", self.tail_bytes.map(|bytes| bytes.to_string()))]);
-        let path = format!("/api/v1/hero/jobs/{}/logs{tail}", segment(&self.id));
-        let answer = client.get(&doing, &path, Duration::ZERO)?;
-        let log: Tail = answer.read(&doing)?;
+        let tail_bytes = self.tail_bytes;
+        let path = with_query(&path::of(LOGS, &self.id), &TailQuery { tail_bytes });
+        let answer = path.and_then(|path| client.get::<LogView>(&path));
+        let answer = answer.map_err(cannot(&doing))?;
+        let log = &answer.view;
         match output.format() {
-            Format::Json | Format::Jsonl => return output.json(&answer.body),
+            Format::Json | Format::Jsonl => return output.json(&answer.json),
             Format::Name => return put_line(&plain::line(&log.log_path)),
             Format::Table => {}
         }

@@ -1,23 +1,22 @@
 //! `host hero ls`: reads the list, which has no order, and shows the newest jobs of it.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use clap::Args;
-use host_console::client::{Client, query, read};
-use host_console::error::CliError;
+use host_api::client::{Client, Item, Page, with_query};
+use host_console::error::{CliError, cannot};
 use host_console::human::{self, ago};
 use host_console::options::Remote;
 use host_console::plain;
 use host_console::table::{Cell, Color, Column, Rows};
 use host_core::time::Time;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use super::View;
+use crate::hero::api::list::HeroListQuery;
+use crate::hero::api::routes::JOBS;
+use crate::hero::api::view::HeroJobView;
 
 /// How many jobs are asked for at once.
-const PAGE_ITEMS: usize = 1_000;
+const PAGE_ITEMS: u32 = 1_000;
 
 /// The most jobs that are read to find the newest ones.
 const READ_MAX: usize = 20_000;
@@ -43,15 +42,9 @@ pub(super) struct Ls {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Page {
-    items: Vec<Box<RawValue>>,
-    next_cursor: Option<String>,
-}
-
 /// What was read: jobs by their ids, and whether there are more.
 struct Found {
-    jobs: BTreeMap<String, (Box<RawValue>, View)>,
+    jobs: BTreeMap<String, Item<HeroJobView>>,
     more: bool,
     now: Option<Time>,
 }
@@ -62,22 +55,19 @@ impl Ls {
         let found = self.read(&client)?;
         let mut jobs: Vec<_> = found.jobs.into_values().collect();
         let count = jobs.len();
-        jobs.sort_by(|(_, a), (_, b)| b.created_at.cmp(&a.created_at).then(a.id.cmp(&b.id)));
+        jobs.sort_by(|Item { view: a, .. }, Item { view: b, .. }| {
+            b.created_at.cmp(&a.created_at).then(a.id.cmp(&b.id))
+        });
         jobs.truncate(self.limit as usize);
-        let (items, views): (Vec<_>, Vec<_>) = jobs.into_iter().unzip();
-        let name = |index: usize| {
-            let id = views.get(index).map(|view| plain::line(&view.id));
-            id.unwrap_or_default().into_owned()
-        };
-        output.list(&items, name, || table(&views, found.now))?;
-        if views.is_empty() {
+        output.list(&jobs, |job| &job.id, || table(&jobs, found.now))?;
+        if jobs.is_empty() {
             output.hint("no jobs; `host hero submit --worker ID --script TEXT` makes one");
         } else if found.more {
             output.note(&format!(
                 "there are more than the {} jobs that were read, and newer ones may be among them",
                 human::count(count as u64)
             ));
-        } else if count > views.len() {
+        } else if count > jobs.len() {
             let all = human::count(count as u64);
             output.hint(&format!("there are {all}: `host hero ls --limit {count}`"));
         } else {
@@ -87,38 +77,36 @@ impl Ls {
     }
 
     fn read(&self, client: &Client) -> Result<Found, CliError> {
-        let doing = "list Hero jobs";
         let mut found = Found {
             jobs: BTreeMap::new(),
             more: false,
             now: None,
         };
-        let mut cursor = None;
+        let mut query = HeroListQuery {
+            worker_id: self.worker.clone(),
+            status: self.status.clone(),
+            limit: Some(PAGE_ITEMS),
+            cursor: None,
+        };
         loop {
-            let parameters = [
-                ("worker_id", self.worker.clone()),
-                ("status", self.status.clone()),
-                ("limit", Some(PAGE_ITEMS.to_string())),
-                ("cursor", cursor),
-            ];
-            let path = format!("/api/v1/hero/jobs{}", query(&parameters));
-            let answer = client.get(doing, &path, Duration::ZERO)?;
-            let page: Page = answer.read(doing)?;
-            found.now = answer.now;
-            for item in page.items {
-                let view: View = read(doing, item.get())?;
-                found.jobs.insert(view.id.clone(), (item, view));
-            }
-            cursor = page.next_cursor;
-            found.more = cursor.is_some();
-            if cursor.is_none() || found.jobs.len() >= READ_MAX {
+            let path = with_query(JOBS, &query);
+            let page: Result<Page<HeroJobView>, _> = path.and_then(|path| client.get(&path));
+            let page = page.map_err(cannot("list Hero jobs"))?;
+            found.now = page.now;
+            let items = page.view.items.into_iter();
+            found
+                .jobs
+                .extend(items.map(|item| (item.view.id.clone(), item)));
+            query.cursor = page.view.next_cursor;
+            found.more = query.cursor.is_some();
+            if query.cursor.is_none() || found.jobs.len() >= READ_MAX {
                 return Ok(found);
             }
         }
     }
 }
 
-fn table(views: &[View], now: Option<Time>) -> Rows {
+fn table(jobs: &[Item<HeroJobView>], now: Option<Time>) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("ID"),
         Column::Left("STATUS"),
@@ -129,7 +117,7 @@ fn table(views: &[View], now: Option<Time>) -> Rows {
         Column::Right("CHANGED"),
         Column::Left("WAITS FOR"),
     ]);
-    for view in views {
+    for Item { view, .. } in jobs {
         let state = Cell::new(view.state());
         let state = match view.status.as_str() {
             _ if view.stale || !view.waits_for.is_empty() => state.fg(Color::Yellow),

@@ -1,16 +1,18 @@
 //! `host hero requeue`: queues jobs again, by their ids or all that a worker has lost.
 
 use clap::Args;
-use host_console::client::{Client, segment};
-use host_console::error::CliError;
+use host_api::client::Client;
+use host_api::path;
+use host_console::error::{CliError, cannot};
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::{Format, Output, put_line};
 use host_console::{human, plain};
-use serde::Deserialize;
 use serde_json::json;
 
-use super::View;
+use crate::hero::api::routes::{REQUEUE, STALE};
+use crate::hero::api::steer::{RequeueBody, RequeuedView, StaleBody};
+use crate::hero::api::view::HeroJobView;
 
 /// Queue jobs again that have failed or that their worker has lost.
 #[derive(Debug, Args)]
@@ -42,12 +44,6 @@ pub(super) struct Requeue {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Requeued {
-    requeued: Vec<String>,
-    next_cursor: Option<String>,
-}
-
 impl Requeue {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
@@ -61,11 +57,10 @@ impl Requeue {
 fn one(client: &Client, output: Output, id: &str, force: bool) -> Result<(), CliError> {
     let shown = plain::line(id);
     let doing = format!("queue job {shown} again");
-    let path = format!("/api/v1/hero/jobs/{}/requeue", segment(id));
-    let body = json!({ "force": force }).to_string();
-    let answer = client.post(&doing, &path, &body)?;
-    let view: View = answer.read(&doing)?;
-    output.one(&answer.body, &shown, || {
+    let answer = client.post::<HeroJobView>(&path::of(REQUEUE, id), &RequeueBody { force });
+    let answer = answer.map_err(cannot(&doing))?;
+    let view = &answer.view;
+    output.one(&answer.json, &shown, || {
         let worker = plain::line(&view.worker_id);
         if view.waits_for.is_empty() {
             return put_line(&format!("{shown} is queued again for {worker}"));
@@ -78,19 +73,16 @@ fn one(client: &Client, output: Output, id: &str, force: bool) -> Result<(), Cli
 fn stale(client: &Client, output: Output, worker: &str) -> Result<(), CliError> {
     let shown = plain::line(worker);
     let doing = format!("queue the stale jobs of worker {shown} again");
-    let path = format!("/api/v1/hero/workers/{}/requeue", segment(worker));
+    let path = path::of(STALE, worker);
     let mut ids = Vec::new();
-    let mut body = json!({});
+    let mut body = StaleBody::default();
     loop {
-        let answer = client.post(&doing, &path, &body.to_string())?;
-        let Requeued {
-            requeued,
-            next_cursor,
-        } = answer.read(&doing)?;
-        ids.extend(requeued);
-        match next_cursor.and_then(|cursor| cursor.parse::<u64>().ok()) {
-            Some(cursor) => body = json!({ "cursor": cursor }),
-            None => break,
+        let answer = client.post::<RequeuedView>(&path, &body);
+        let page = answer.map_err(cannot(&doing))?.view;
+        ids.extend(page.requeued);
+        body.cursor = page.next_cursor.and_then(|cursor| cursor.parse().ok());
+        if body.cursor.is_none() {
+            break;
         }
     }
     match output.format() {

@@ -1,14 +1,16 @@
 //! `host hero status`: everything about one job on one screen.
 
 use clap::Args;
-use host_console::error::CliError;
+use host_api::path;
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
 use host_console::output::put_section;
 use host_console::table::Rows;
 use host_console::{human, plain};
 use host_core::time::Time;
 
-use super::{View, fetch};
+use crate::hero::api::routes::JOB;
+use crate::hero::api::view::{HeroJobView, Rest};
 
 /// How many of the jobs that it waits for are shown.
 const OTHERS_MAX: usize = 10;
@@ -30,14 +32,16 @@ impl Status {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("show job {}", plain::line(&self.id));
-        let answer = fetch(&client, &doing, &self.id)?;
-        let view: View = answer.read(&doing)?;
-        output.one(&answer.body, &plain::line(&view.id), || {
-            output.rows(header(&view, answer.now))?;
+        let answer = client.get::<HeroJobView>(&path::of(JOB, &self.id));
+        let mut answer = answer.map_err(cannot(&doing))?;
+        let rest = answer.view.rest.take().unwrap_or_default();
+        let view = &answer.view;
+        output.one(&answer.json, &plain::line(&view.id), || {
+            output.rows(header(view, &rest, answer.now))?;
             for (title, text) in [
-                ("error", &view.error),
-                ("script", &view.script),
-                ("output", &view.output),
+                ("error", &rest.error),
+                ("script", &rest.script),
+                ("output", &rest.output),
             ] {
                 if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
                     put_section(title, &plain::block(text))?;
@@ -45,15 +49,15 @@ impl Status {
             }
             Ok(())
         })?;
-        output.hint(&next(&view));
+        output.hint(&next(view, &rest));
         Ok(())
     }
 }
 
-fn next(view: &View) -> String {
+fn next(view: &HeroJobView, rest: &Rest) -> String {
     let id = plain::line(&view.id);
     match view.status.as_str() {
-        "finished" if view.log_path.is_none() => {
+        "finished" if rest.log_path.is_none() => {
             format!("`host hero status {id} -o json` prints all of it as data")
         }
         "finished" => format!("`host hero logs {id}` prints the end of its log file"),
@@ -74,7 +78,7 @@ fn next(view: &View) -> String {
     }
 }
 
-fn header(view: &View, now: Option<Time>) -> Rows {
+fn header(view: &HeroJobView, rest: &Rest, now: Option<Time>) -> Rows {
     let mut rows = Rows::pairs();
     let mut pair = |key: &str, value: &str| {
         if !value.is_empty() {
@@ -110,13 +114,13 @@ fn header(view: &View, now: Option<Time>) -> Rows {
     );
     pair("submitted", &instant(&view.created_at));
     pair("changed", &instant(&view.updated_at));
-    pair("depends on", &view.dependencies.join(" "));
-    pair("dependents", &view.dependents.join(" "));
-    pair("log file", view.log_path.as_deref().unwrap_or_default());
-    for (name, value) in &view.env_vars {
+    pair("depends on", &rest.dependencies.join(" "));
+    pair("dependents", &rest.dependents.join(" "));
+    pair("log file", rest.log_path.as_deref().unwrap_or_default());
+    for (name, value) in &rest.env_vars {
         pair("env", &format!("{name}={value}"));
     }
-    for (field, bytes) in &view.left_out {
+    for (field, bytes) in &rest.left_out {
         pair("left out", &format!("{field}: {}", human::bytes(*bytes)));
     }
     rows

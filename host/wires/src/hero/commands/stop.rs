@@ -1,13 +1,17 @@
 //! `host hero stop`: asks the workers of jobs to stop them.
 
 use clap::Args;
-use host_console::client::{Client, segment};
-use host_console::error::CliError;
+use host_api::client::Client;
+use host_api::path;
+use host_console::error::{CliError, cannot};
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::plain;
-use serde::Deserialize;
+use serde_json::json;
+
+use crate::hero::api::routes::STOP;
+use crate::hero::api::steer::StopView;
 
 /// Stop jobs.
 #[derive(Debug, Args)]
@@ -22,12 +26,6 @@ pub(super) struct Stop {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Stopped {
-    #[serde(default)]
-    stopped: bool,
-}
-
 impl Stop {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
@@ -38,11 +36,10 @@ impl Stop {
 fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
     let shown = plain::line(id);
     let doing = format!("stop job {shown}");
-    let path = format!("/api/v1/hero/jobs/{}/stop", segment(id));
-    let answer = client.post(&doing, &path, "{}")?;
-    let Stopped { stopped } = answer.read(&doing)?;
-    output.one(&answer.body, &shown, || {
-        if stopped {
+    let answer = client.post::<StopView>(&path::of(STOP, id), &json!({}));
+    let answer = answer.map_err(cannot(&doing))?;
+    output.one(&answer.json, &shown, || {
+        if answer.view.stopped {
             return put_line(&format!("{shown} has stopped; it was not queued yet"));
         }
         put_line(&format!("{shown} is asked to stop"))?;

@@ -1,18 +1,16 @@
 //! `host hero submit` and `run`: turns options into one job, and prints its id or waits for its end.
 
-use std::collections::BTreeMap;
-
 use clap::{ArgGroup, Args};
-use host_console::client::{Answer, Client};
-use host_console::error::{CliError, Exit};
+use host_api::client::{Answer, Client};
+use host_console::error::{CliError, Exit, cannot};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
 use host_console::{human, input, json, plain};
 use host_core::seconds::Seconds;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use super::wait;
+use crate::hero::api::routes::JOBS;
+use crate::hero::api::submit::{NewHeroJob, SubmittedView};
 
 /// Store a job and queue it for its worker.
 #[derive(Debug, Args)]
@@ -100,57 +98,17 @@ struct Job {
     id: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Request<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
-    worker_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    script: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    script_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    handler: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    params: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout_seconds: Option<Seconds>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retries: Option<u32>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    dependencies: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    context_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    concurrent: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    caller_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    env_vars: BTreeMap<&'a str, &'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    log_path: Option<&'a str>,
-}
-
-#[derive(Deserialize)]
-struct Submitted {
-    id: String,
-    #[serde(default)]
-    existing: bool,
-    #[serde(default)]
-    waits_for: Vec<String>,
-}
-
 impl Submit {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
-        let (answer, submitted) = self.job.submit(&client)?;
-        let id = plain::line(&submitted.id);
+        let answer = self.job.submit(&client)?;
+        let id = plain::line(&answer.view.id);
         if output.is_human() {
-            output.note(&submitted.line(&self.job.worker));
+            output.note(&line(&answer.view, &self.job.worker));
         }
         match output.format() {
             Format::Table | Format::Name => put_line(&id)?,
-            Format::Json | Format::Jsonl => output.json(&answer.body)?,
+            Format::Json | Format::Jsonl => output.json(&answer.json)?,
         }
         output.hint(&format!("`host hero wait {id}` waits for its output"));
         Ok(())
@@ -160,65 +118,55 @@ impl Submit {
 impl Run {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
-        let (_, submitted) = self.job.submit(&client)?;
+        let submitted = self.job.submit(&client)?.view;
         if output.is_human() {
-            output.note(&submitted.line(&self.job.worker));
+            output.note(&line(&submitted, &self.job.worker));
             output.note(&format!("waiting for job {}", plain::line(&submitted.id)));
         }
         wait::until_end(&client, output, &submitted.id, self.within)
     }
 }
 
-impl Submitted {
-    /// Says what became of it.
-    fn line(&self, worker: &str) -> String {
-        let worker = plain::line(worker);
-        match self.waits_for.as_slice() {
-            _ if self.existing => "there is a job of this id already; it is as it was".to_owned(),
-            [] => format!("queued for {worker}"),
-            [one] => format!("stored for {worker}; it waits for {}", plain::line(one)),
-            [one, others @ ..] => format!(
-                "stored for {worker}; it waits for {} and {} more",
-                plain::line(one),
-                others.len()
-            ),
-        }
+/// Says what became of a submission.
+fn line(submitted: &SubmittedView, worker: &str) -> String {
+    let worker = plain::line(worker);
+    match submitted.waits_for.as_slice() {
+        _ if submitted.existing => "there is a job of this id already; it is as it was".to_owned(),
+        [] => format!("queued for {worker}"),
+        [one] => format!("stored for {worker}; it waits for {}", plain::line(one)),
+        [one, others @ ..] => format!(
+            "stored for {worker}; it waits for {} and {} more",
+            plain::line(one),
+            others.len()
+        ),
     }
 }
 
 impl Job {
-    fn submit(&self, client: &Client) -> Result<(Answer, Submitted), CliError> {
+    fn submit(&self, client: &Client) -> Result<Answer<SubmittedView>, CliError> {
         let doing = format!("submit a job for worker {}", plain::line(&self.worker));
-        let answer = client.post(&doing, "/api/v1/hero/jobs", &self.body()?)?;
-        let submitted = answer.read(&doing)?;
-        Ok((answer, submitted))
+        client.post(JOBS, &self.body()?).map_err(cannot(&doing))
     }
 
-    fn body(&self) -> Result<String, CliError> {
+    fn body(&self) -> Result<NewHeroJob, CliError> {
         let params = self.params.as_deref();
-        let env = self.env.iter();
-        let request = Request {
-            id: self.id.as_deref(),
-            worker_id: &self.worker,
+        let params = params.map(|given| json::argument("--params", given));
+        Ok(NewHeroJob {
+            id: self.id.clone(),
+            worker_id: self.worker.clone(),
             script: self.script.as_deref().map(script).transpose()?,
-            script_type: self.script_type.as_deref(),
-            handler: self.handler.as_deref(),
-            params: params
-                .map(|given| json::argument("--params", given))
-                .transpose()?,
+            script_type: self.script_type.clone(),
+            handler: self.handler.clone(),
+            params: params.transpose()?,
             timeout_seconds: self.timeout,
-            retries: self.retries,
-            dependencies: &self.after,
-            context_id: self.context.as_deref(),
+            retries: self.retries.unwrap_or_default(),
+            dependencies: self.after.iter().cloned().collect(),
+            context_id: self.context.clone(),
             concurrent: self.alone.then_some(false),
-            caller_id: self.caller.as_deref(),
-            env_vars: env
-                .map(|(name, value)| (name.as_str(), value.as_str()))
-                .collect(),
-            log_path: self.log_path.as_deref(),
-        };
-        serde_json::to_string(&request)
-            .map_err(|error| CliError::new(Exit::Failed, "write the job as JSON", error))
+            caller_id: self.caller.clone(),
+            env_vars: self.env.iter().cloned().collect(),
+            log_path: self.log_path.clone(),
+        })
     }
 }
 

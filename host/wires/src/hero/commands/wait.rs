@@ -1,7 +1,8 @@
 //! `host hero wait`: waits until a job ends, then prints its output and how it went.
 
 use clap::Args;
-use host_console::client::{Client, segment};
+use host_api::client::Client;
+use host_api::path;
 use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
@@ -9,7 +10,8 @@ use host_console::waiting::{self, Awaited};
 use host_console::{human, plain};
 use host_core::seconds::Seconds;
 
-use super::View;
+use crate::hero::api::routes::WAIT;
+use crate::hero::api::view::HeroJobView;
 
 /// Wait until a job ends and print its output.
 #[derive(Debug, Args)]
@@ -45,11 +47,11 @@ pub(super) fn until_end(
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
     let doing = format!("wait for job {}", plain::line(id));
-    let path = format!("/api/v1/hero/jobs/{}/wait", segment(id));
-    waiting::until_end::<View>(client, output, &doing, &path, timeout)
+    let wait = |timeout| client.wait::<HeroJobView>(&path::of(WAIT, id), timeout);
+    waiting::until_end(client, output, &doing, wait, timeout)
 }
 
-impl Awaited for View {
+impl Awaited for HeroJobView {
     fn has_ended(&self) -> bool {
         matches!(self.status.as_str(), "finished" | "error")
     }
@@ -68,52 +70,48 @@ impl Awaited for View {
     }
 
     fn print(&self, output: Output) -> Result<(), CliError> {
-        print(output, self)
+        let Some(rest) = &self.rest else {
+            return Ok(());
+        };
+        let text = rest.output.as_deref().filter(|text| !text.is_empty());
+        if let Some(text) = text {
+            put_line(&plain::block(text))?;
+        }
+        for (field, bytes) in &rest.left_out {
+            let size = human::bytes(*bytes);
+            output.note(&format!("{} is left out: {size}", plain::line(field)));
+        }
+        Ok(())
     }
 
     fn tell_end(&self, output: Output) {
-        tell_end(output, self);
+        let id = plain::line(&self.id);
+        match self.error() {
+            Some(error) if self.status == "error" => {
+                output.ending(&format!("error: {}", plain::block(error)), true);
+                output.hint(&format!("`host hero requeue {id}` runs it again"));
+            }
+            _ => output.ending(&plain::line(&self.status), self.exit() != Exit::Ok),
+        }
     }
 
     fn exit(&self) -> Exit {
-        self.exit()
+        match (self.status.as_str(), self.error()) {
+            ("finished", _) => Exit::Ok,
+            ("error", Some("stopped" | "stopped_by_request")) => Exit::Cancelled,
+            ("error", _) => Exit::JobFailed,
+            _ => Exit::WaitRanOut,
+        }
     }
 
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError {
-        ran_out(self, timeout)
-    }
-}
-
-fn ran_out(view: &View, timeout: Option<Seconds>) -> CliError {
-    let id = plain::line(&view.id);
-    let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
-    let cause = format!("after {after} {}", view.now_at());
-    CliError::new(Exit::WaitRanOut, format!("wait longer for job {id}"), cause).next(format!(
-        "it goes on; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
-         worker {}` shows the queues of its worker",
-        plain::line(&view.worker_id)
-    ))
-}
-
-fn print(output: Output, view: &View) -> Result<(), CliError> {
-    let text = view.output.as_deref().filter(|text| !text.is_empty());
-    if let Some(text) = text {
-        put_line(&plain::block(text))?;
-    }
-    for (field, bytes) in &view.left_out {
-        let size = human::bytes(*bytes);
-        output.note(&format!("{} is left out: {size}", plain::line(field)));
-    }
-    Ok(())
-}
-
-fn tell_end(output: Output, view: &View) {
-    let id = plain::line(&view.id);
-    match &view.error {
-        Some(error) if view.status == "error" => {
-            output.ending(&format!("error: {}", plain::block(error)), true);
-            output.hint(&format!("`host hero requeue {id}` runs it again"));
-        }
-        _ => output.ending(&plain::line(&view.status), view.exit() != Exit::Ok),
+        let id = plain::line(&self.id);
+        let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
+        let cause = format!("after {after} {}", self.now_at());
+        CliError::new(Exit::WaitRanOut, format!("wait longer for job {id}"), cause).next(format!(
+            "it goes on; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
+             worker {}` shows the queues of its worker",
+            plain::line(&self.worker_id)
+        ))
     }
 }

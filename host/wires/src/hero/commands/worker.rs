@@ -1,14 +1,14 @@
 //! `host hero worker`: how long the queues of a worker are.
 
-use std::time::Duration;
-
 use clap::Args;
-use host_console::client::segment;
-use host_console::error::CliError;
+use host_api::path;
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
 use host_console::table::Rows;
 use host_console::{human, plain};
-use serde::Deserialize;
+
+use crate::hero::api::list::WorkerView;
+use crate::hero::api::routes::WORKER;
 
 /// Show how long the queues of a worker are.
 #[derive(Debug, Args)]
@@ -20,27 +20,15 @@ pub(super) struct Worker {
     remote: Remote,
 }
 
-#[derive(Deserialize)]
-struct Queues {
-    #[serde(default)]
-    queued: u64,
-    #[serde(default)]
-    processing: u64,
-    #[serde(default)]
-    stops: u64,
-    #[serde(default)]
-    dead_letters: u64,
-}
-
 impl Worker {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let shown = plain::line(&self.id);
         let doing = format!("look at the queues of worker {shown}");
-        let path = format!("/api/v1/hero/workers/{}", segment(&self.id));
-        let answer = client.get(&doing, &path, Duration::ZERO)?;
-        let queues: Queues = answer.read(&doing)?;
-        output.one(&answer.body, &shown, || {
+        let answer = client.get::<WorkerView>(&path::of(WORKER, &self.id));
+        let answer = answer.map_err(cannot(&doing))?;
+        let queues = &answer.view;
+        output.one(&answer.json, &shown, || {
             let mut rows = Rows::pairs();
             rows.pair("worker", &shown);
             rows.pair("queued", &human::count(queues.queued));

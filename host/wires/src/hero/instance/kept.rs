@@ -10,7 +10,7 @@ use host_runtime::lock::{self, DataLock, LockError};
 use sha2::{Digest as _, Sha256};
 
 use super::kept_in;
-use crate::hero::section::HeroConfig;
+use crate::hero::settings::HeroConfig;
 
 /// The most workers of one user, with the same Redis and worker ids, that can keep their names.
 const PLACES_MAX: usize = 256;
@@ -97,8 +97,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::KeptName;
-    use crate::hero::section::HeroConfig;
-    use crate::hero::section::tests::parsed;
+    use crate::hero::settings::HeroConfig;
+    use crate::hero::settings::tests::parsed;
 
     fn config(worker_id: &str) -> HeroConfig {
         let url = "redis://:hush@127.0.0.1:6379";

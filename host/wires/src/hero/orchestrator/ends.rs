@@ -9,7 +9,7 @@ use host_core::time::Time;
 
 use super::{Dispatcher, DispatcherAct, Due, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
 use crate::hero::messages::{self, Command, Value};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 use host_core::port::End;
 use host_core::port::Tag;
 

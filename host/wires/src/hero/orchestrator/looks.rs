@@ -10,7 +10,7 @@ use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
 use crate::hero::job_view::{self, Fields, JobView, LOOK_JOBS_MAX};
 use crate::hero::messages::{self, Lane, Value};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 use host_core::port::End;
 use host_core::port::Tag;
 

@@ -14,7 +14,7 @@ use crate::hero::config::DispatcherConfig;
 use crate::hero::lane_states::LaneStates;
 use crate::hero::messages::{Call, CallTag, Value};
 use crate::hero::orchestrator::{Dispatcher, DispatcherAct, Execution};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 /// Sends requests of the host to the session. Cloning shares it.
 #[derive(Clone)]

@@ -14,7 +14,7 @@ use crate::hero::executions::{AnswerMailbox, Executions, Heard};
 use crate::hero::log_files::LogFiles;
 use crate::hero::messages::{Call, CallTag, Value};
 use crate::hero::worker::{Worker, WorkerAct};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 use crate::wire::Ports;
 
 /// Takes work for one worker id until `ports.stopping`; then stops guests and returns jobs within

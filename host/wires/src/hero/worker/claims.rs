@@ -11,7 +11,7 @@ use super::{
     RENEW_EVERY_MS, Refusal, Script, Todo, Value, Worker, WorkerAct, messages,
 };
 use crate::hero::job::{self, FIELDS};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 impl Worker {
     /// Handles popped ids.

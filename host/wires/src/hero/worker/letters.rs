@@ -5,7 +5,7 @@ use super::{
     Code, Due, Purpose, REFUSED_PAUSE_MS, Refusal, Todo, Value, Worker, WorkerAct, messages,
 };
 use crate::hero::job;
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 /// The most letters that wait for Redis. Later ones are not kept; what is taken stays in the
 /// processing list and is found there again.

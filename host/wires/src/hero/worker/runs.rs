@@ -7,7 +7,7 @@ use super::{
 };
 use crate::hero::convert::{self, Verdict};
 use crate::kit::backoff::Backoff;
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 /// How long after its deadline a guest is stopped if it has not ended, in milliseconds.
 const OVERRUN_MS: u64 = 500;

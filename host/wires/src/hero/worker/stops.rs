@@ -7,7 +7,7 @@ use host_core::time::Time;
 
 use super::{Due, Ending, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, messages};
 use crate::hero::job;
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 /// How often the stop queue is read while this host has jobs, in milliseconds.
 const LOOK_EVERY_MS: u64 = 100;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::{
     Command, Due, Phase, Purpose, REFUSED_PAUSE_MS, Script, Todo, Value, Worker, messages,
 };
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 /// How often to ask for a turn that another host has, in milliseconds.
 const ASK_EVERY_MS: u64 = 250;

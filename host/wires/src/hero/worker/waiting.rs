@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Due, Ending, PARKED_MAX, Phase, Purpose, Todo, Value, Worker, WorkerAct, messages};
 use crate::hero::circles::{self, Walk};
 use crate::hero::job;
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 use host_core::time::Time;
 

@@ -1,6 +1,7 @@
 //! Serves one connection: turns bytes into frames and messages, and messages into bytes, and limits
 //! how long either may take. Decides nothing.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::driver::{EffectHandler, Hub, Input};
 use super::framing::{Cut, Framing, Next, Pending};
 use super::memory::Memory;
 use super::outbox::Outbox;
-use super::session::{Link, Session};
+use super::session::StreamSession;
+use crate::kit::driver::{EffectHandler, Hub, Input, Outlet};
+use crate::kit::session::{Link, Session};
 
 /// How long a peer may accept none of the bytes written to it.
 const STALL_TIME: Duration = Duration::from_secs(30);
@@ -29,12 +31,13 @@ const LARGE_BYTES: usize = 256 << 10;
 /// `on_closed`, also if this future is dropped.
 pub async fn serve_connection<S, H, T>(hub: Arc<Hub<S, H>>, link: Link, stream: T)
 where
-    S: Session,
+    S: StreamSession,
     H: EffectHandler<S>,
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let outbox = Arc::new(Outbox::default());
-    hub.submit(Input::Opened(link, Arc::clone(&outbox)));
+    let messages = Messages::<S>::to(&outbox);
+    hub.submit(Input::Opened(link, Box::new(messages)));
     let closed = Closed {
         hub: Arc::clone(&hub),
         link,
@@ -54,6 +57,26 @@ where
         }
     }
     drop(closed);
+}
+
+/// Writes the messages to a connection into its outbox.
+pub(super) struct Messages<S>(Arc<Outbox>, PhantomData<fn(S)>);
+
+impl<S> Messages<S> {
+    pub(super) fn to(outbox: &Arc<Outbox>) -> Self {
+        Self(Arc::clone(outbox), PhantomData)
+    }
+}
+
+impl<S: StreamSession> Outlet<S::Out> for Messages<S> {
+    fn put(&mut self, message: S::Out) -> bool {
+        self.0.put(|out| S::write(&message, out));
+        true
+    }
+
+    fn close(&mut self) {
+        self.0.close();
+    }
 }
 
 /// Reports the end of the connection to the session, also if the task is dropped.
@@ -77,7 +100,7 @@ enum ReadEnd {
     Closing,
 }
 
-async fn read_all<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>(
+async fn read_all<S: StreamSession, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>(
     hub: &Arc<Hub<S, H>>,
     link: Link,
     outbox: &Outbox,
@@ -90,7 +113,7 @@ async fn read_all<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>(
     }
 }
 
-async fn read_frames<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>(
+async fn read_frames<S: StreamSession, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>(
     hub: &Arc<Hub<S, H>>,
     link: Link,
     outbox: &Outbox,
@@ -146,7 +169,7 @@ async fn read_frames<S: Session, H: EffectHandler<S>, T: AsyncRead + AsyncWrite>
 }
 
 /// Reads a message. A large one is read on another thread, so that it delays no other connection.
-async fn read_frame<S: Session>(frame: Bytes) -> S::In {
+async fn read_frame<S: StreamSession>(frame: Bytes) -> S::In {
     if frame.len() < LARGE_BYTES {
         return S::read(Ok(frame));
     }
@@ -156,7 +179,7 @@ async fn read_frame<S: Session>(frame: Bytes) -> S::In {
     reading.await.unwrap_or_else(|_| S::read(Ok(copy)))
 }
 
-async fn end_with<S: Session, H: EffectHandler<S>>(
+async fn end_with<S: StreamSession, H: EffectHandler<S>>(
     hub: &Arc<Hub<S, H>>,
     link: Link,
     outbox: &Outbox,

@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::serve_connection;
-use super::driver::{EffectHandler, Hub, Input};
-use super::session::{Peer, Session};
+use super::session::{Peer, StreamSession};
+use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::owner;
 
 /// How long to wait after an error of `accept`, which mostly means that there are too few file
@@ -72,7 +72,7 @@ pub async fn accept<S, H, L>(
     stopping: &CancellationToken,
 ) -> JoinSet<()>
 where
-    S: Session,
+    S: StreamSession,
     H: EffectHandler<S>,
     L: Listener,
 {
@@ -90,7 +90,7 @@ where
                             if S::ASKS_FOR_PEERS
                                 && let Some(peer) = L::peer(&stream)
                             {
-                                hub.submit(Input::Peer(link, peer));
+                                hub.note(|session| session.on_peer(link, peer));
                             }
                             serve_connection(hub, link, stream).await;
                             drop(permit);

@@ -1,7 +1,6 @@
-//! The base of wires over byte streams: a framing cuts the stream, a session decides, and the
-//! driver carries bytes, time and effects. Knows no wire.
+//! The base of wires over byte streams: a framing cuts the stream into the messages of a session.
+//! Knows no wire.
 
-pub mod driver;
 pub mod framing;
 pub mod lines;
 pub mod listen;
@@ -15,8 +14,7 @@ mod outbox;
 mod tests;
 
 pub use connection::serve_connection;
-pub use driver::{CONNECTIONS_MAX, EffectHandler, Hub};
 pub use framing::{Cut, Framing, Next, Pending};
 pub use lines::{Endless, Lines};
 pub use listen::{Listener, accept};
-pub use session::{Action, Actions, ActionsOf, Link, Moment, Peer, Session};
+pub use session::{Peer, StreamSession};

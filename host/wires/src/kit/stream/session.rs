@@ -1,14 +1,9 @@
-//! A session makes all decisions of one side of a stream wire, over any number of connections. It
-//! is a pure function of its state, its input and the time, and knows no socket and no clock.
+//! What a session over byte streams has beside its decisions: how its messages are read and written.
 
 use bytes::{Bytes, BytesMut};
-use host_core::time::Time;
 
 use super::framing::Framing;
-
-/// One connection of a session. The number is never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Link(pub u64);
+use crate::kit::session::{Link, Session};
 
 /// Who is at the other end of a connection: a user of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,86 +11,16 @@ pub struct Peer {
     pub uid: u32,
 }
 
-/// When a message arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
-    pub now: Time,
-    /// The wall clock at the same instant, to turn a foreign deadline into a duration.
-    pub wall: Time,
-}
-
-/// What a session decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action<M, E> {
-    /// Write a message to a connection.
-    Send(Link, M),
-    /// Stop reading a connection, write what is in its outbox, and close it.
-    Close(Link),
-    /// Carry out an effect.
-    Effect(E),
-    /// Count a refusal by its code.
-    Count(&'static str),
-}
-
-/// The decisions of a session in one step, in order.
-#[derive(Debug)]
-pub struct Actions<M, E>(Vec<Action<M, E>>);
-
-impl<M, E> Default for Actions<M, E> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<M, E> Actions<M, E> {
-    /// Writes `message` to `link`.
-    pub fn send(&mut self, link: Link, message: M) {
-        self.0.push(Action::Send(link, message));
-    }
-
-    /// Closes `link` when everything is written.
-    pub fn close(&mut self, link: Link) {
-        self.0.push(Action::Close(link));
-    }
-
-    /// Asks the host to carry out `effect`.
-    pub fn effect(&mut self, effect: E) {
-        self.0.push(Action::Effect(effect));
-    }
-
-    /// Counts a refusal by its code.
-    pub fn count(&mut self, code: &'static str) {
-        self.0.push(Action::Count(code));
-    }
-
-    /// Takes all decisions, oldest first.
-    pub fn drain(&mut self) -> std::vec::Drain<'_, Action<M, E>> {
-        self.0.drain(..)
-    }
-}
-
-/// The decisions of a session of type `S`.
-pub type ActionsOf<S> = Actions<<S as Session>::Out, <S as Session>::Effect>;
-
-/// One side of a stream wire. No call waits, and the driver never makes two calls at once.
-pub trait Session: Send + 'static {
-    /// The wire's name, used as a label of its metrics.
-    const WIRE: &'static str;
-    /// Whether [`Session::on_peer`] is called.
+/// One side of a stream wire.
+pub trait StreamSession: Session {
+    /// Whether [`StreamSession::on_peer`] is called.
     const ASKS_FOR_PEERS: bool = false;
     /// Cuts the bytes of a connection into frames.
     type Framing: Framing;
-    /// A message of the peer, or a defect.
-    type In: Send;
-    /// A message to the peer.
-    type Out: Send;
-    /// Something for the host to do.
-    type Effect: Send;
-    /// Something the host reports.
-    type Event: Send;
 
     /// Reads one frame, or turns a defect into a message. All checks that need no state happen
-    /// here.
+    /// here. After a defect that breaks the stream, the driver writes what the session answers and
+    /// then closes the connection.
     fn read(frame: Result<Bytes, <Self::Framing as Framing>::Defect>) -> Self::In;
 
     /// Appends one message to `out`.
@@ -103,32 +28,4 @@ pub trait Session: Send + 'static {
 
     /// Says who is at the other end of a connection that is about to open, if that is known.
     fn on_peer(&mut self, _link: Link, _peer: Peer) {}
-
-    /// Handles a new connection.
-    fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>);
-
-    /// Handles a message. After a defect that breaks the stream, the driver writes what the session
-    /// sends here and then closes the connection.
-    fn on_message(
-        &mut self,
-        at: Moment,
-        link: Link,
-        message: Self::In,
-        actions: &mut ActionsOf<Self>,
-    );
-
-    /// Handles a report from the host.
-    fn on_event(&mut self, at: Moment, event: Self::Event, actions: &mut ActionsOf<Self>);
-
-    /// Handles the end of a connection. Nothing can be written to it any more.
-    fn on_closed(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>);
-
-    /// Returns when the next timer is due.
-    fn wakeup(&self) -> Option<Time>;
-
-    /// Handles all timers that are due at `now`.
-    fn on_wakeup(&mut self, now: Time, actions: &mut ActionsOf<Self>);
-
-    /// Returns whether no work is in flight.
-    fn is_idle(&self) -> bool;
 }

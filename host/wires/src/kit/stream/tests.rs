@@ -1,19 +1,28 @@
 //! The driver with a small line-based wire: what a session receives and in which order, when a
 //! stream continues after a defect, and several listeners over one hub.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use host_core::port::Tag;
 use host_core::time::Time;
 use host_testing::{Refusals, TestClock};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::driver::{Input, lock};
+use super::connection::Messages;
+use super::outbox::Outbox;
 use super::*;
+use crate::kit::driver::{EffectHandler, Hub, Input, lock};
+use crate::kit::http_client::Requests;
+use crate::kit::leases::LeaseRequests;
+use crate::kit::session::{Actions, Link, Moment, Session};
 
 const BOUND: Duration = Duration::from_mins(1);
 
@@ -116,7 +125,7 @@ impl Framing for Lines {
     }
 }
 
-/// Echoes each line, asks the host to record it, and closes at `bye`. `in 5` sets a timer.
+/// Echoes each line but `wait`, asks the host to record it, and closes at `bye`. `in 5` sets a timer.
 #[derive(Default)]
 struct Echo {
     due: Option<Time>,
@@ -125,13 +134,8 @@ struct Echo {
 
 type EchoActions = Actions<String, String>;
 
-impl Session for Echo {
-    const WIRE: &'static str = "echo";
+impl StreamSession for Echo {
     type Framing = Lines;
-    type In = Result<String, Defect>;
-    type Out = String;
-    type Effect = String;
-    type Event = String;
 
     fn read(frame: Result<Bytes, Defect>) -> Self::In {
         frame.map(|line| String::from_utf8_lossy(&line).into_owned())
@@ -141,6 +145,14 @@ impl Session for Echo {
         out.extend_from_slice(message.as_bytes());
         out.extend_from_slice(b"\n");
     }
+}
+
+impl Session for Echo {
+    const WIRE: &'static str = "echo";
+    type In = Result<String, Defect>;
+    type Out = String;
+    type Effect = String;
+    type Event = String;
 
     fn on_open(&mut self, _now: Time, link: Link, _actions: &mut EchoActions) {
         assert!(!self.open.contains(&link), "no link is used twice");
@@ -156,7 +168,7 @@ impl Session for Echo {
                 actions.effect(text.clone());
                 if text == "bye" {
                     actions.close(link);
-                } else {
+                } else if text != "wait" {
                     actions.send(link, text);
                 }
             }
@@ -170,6 +182,9 @@ impl Session for Echo {
     fn on_event(&mut self, _at: Moment, event: String, actions: &mut EchoActions) {
         for link in &self.open {
             actions.send(*link, event.clone());
+        }
+        if event.starts_with("note") {
+            actions.effect(event);
         }
     }
 
@@ -259,7 +274,8 @@ async fn over_memory<F: Future<Output = ()>>(
 #[test]
 fn what_is_due_goes_before_what_a_peer_sends() {
     let bench = bench(1);
-    bench.hub.submit(Input::Opened(Link(0), Arc::default()));
+    let messages = Messages::<Echo>::to(&Arc::new(Outbox::default()));
+    bench.hub.submit(Input::Opened(Link(0), Box::new(messages)));
     let say = |line: &str| {
         let message = Ok(line.to_owned());
         bench.hub.submit(Input::Message(Link(0), message));
@@ -444,4 +460,60 @@ async fn several_listeners_feed_one_hub_and_share_its_limit() {
     let both = async { tokio::join!(serving, playing) };
     timeout(BOUND, both).await.expect("both sides end");
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_request_has_one_answer() {
+    let hub = bench(0).hub;
+    let answer = hub.request(Ok("one".to_owned())).await;
+    assert_eq!(answer.as_deref(), Some("one"));
+    hub.report("more".to_owned());
+    assert_eq!(*lock(&hub.handler().0), ["one"]);
+    hub.request(Ok("in 0".to_owned())).await;
+    hub.pass_time();
+    assert_eq!(lock(&hub.handler().0).split_off(1), ["in 0", "due"]);
+    // The session closes it.
+    assert_eq!(hub.request(Ok("bye".to_owned())).await, None);
+    assert_eq!(*lock(&hub.handler().0), ["one", "bye", "closed"]);
+}
+
+#[tokio::test]
+async fn a_requester_that_leaves_closes_its_request() {
+    let hub = bench(0).hub;
+    {
+        let mut request = Box::pin(hub.request(Ok("wait".to_owned())));
+        assert_eq!(futures_util::poll!(&mut request), Poll::Pending);
+    }
+    assert_eq!(*lock(&hub.handler().0), ["wait", "closed"]);
+}
+
+#[test]
+fn an_answer_of_the_host_is_an_event() {
+    let hub = bench(0).hub;
+    let responder = hub.responder(|answer: u32| format!("note {answer}"));
+    assert!(!responder.is_gone());
+    assert_eq!(responder.respond(7), Ok(()));
+    assert_eq!(*lock(&hub.handler().0), ["note 7"]);
+    let open = LeaseRequests::default();
+    let responder = open.responder(&hub, Tag(1), |answer: u32| format!("note {answer}"));
+    open.withdraw(Tag(1));
+    assert!(responder.is_gone());
+    assert_eq!(responder.respond(8), Err(8));
+    let responder = open.responder(&hub, Tag(2), |answer: u32| format!("note {answer}"));
+    assert_eq!(responder.respond(9), Ok(()));
+    open.withdraw(Tag(2));
+    assert_eq!(*lock(&hub.handler().0), ["note 7", "note 9"]);
+}
+
+#[tokio::test]
+async fn a_request_over_http_ends_when_it_is_aborted() {
+    let requests = Requests::default();
+    let (done, ended) = oneshot::channel();
+    requests.start(Tag(1), async move {
+        done.send(()).unwrap();
+    });
+    requests.start(Tag(2), std::future::pending());
+    requests.abort(Tag(2));
+    timeout(BOUND, requests.join()).await.expect("both end");
+    assert_eq!(ended.await, Ok(()));
 }

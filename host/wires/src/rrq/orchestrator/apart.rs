@@ -7,7 +7,7 @@ use host_core::time::Time;
 use super::super::convert;
 use super::runner::{Duty, Runner, State};
 use super::{Orchestrator, PoolActions, PoolEffect, TERM_GRACE_MS, Timer};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 /// How long a job that was lost once is kept apart from others that were, in milliseconds. What ends
 /// a runner mostly does so soon.

@@ -12,7 +12,7 @@ use super::super::config::Dialect;
 use super::super::field::{ID_BYTES_MAX, PAIR_BYTES_MAX, PAIRS_MAX};
 use super::super::frame::PAYLOAD_BYTES_MAX;
 use super::super::messages::{ContextOut, Correlation, Pairs, RequestOut, VERSION};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 
 /// The space a request needs besides its params, with all names and pairs at their longest and
 /// escaped, in bytes.

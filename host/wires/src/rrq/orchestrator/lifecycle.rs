@@ -5,7 +5,7 @@ use host_core::time::Time;
 use super::super::config::Dialect;
 use super::runner::{CONNECT, CONNECT_MS_MAX, Duty, LAUNCH, State};
 use super::{Orchestrator, PoolActions, PoolEffect, Purpose, TERM_GRACE_MS, Timer};
-use crate::kit::stream::Link;
+use crate::kit::session::Link;
 
 impl Orchestrator {
     pub(super) fn arm_runner(&mut self, runner: usize, at: Time) {

@@ -7,7 +7,7 @@ use host_core::port::Tag;
 use host_core::time::Time;
 
 use crate::kit::backoff::Backoff;
-use crate::kit::stream::Link;
+use crate::kit::session::Link;
 
 /// How long a started runner may take until it listens, in milliseconds.
 pub(super) const CONNECT_MS_MAX: u64 = 15_000;

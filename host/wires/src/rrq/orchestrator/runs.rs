@@ -13,7 +13,7 @@ use super::apart::{APART_MS, SharingRule};
 use super::runner::State;
 use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
 use crate::kit::backoff::Backoff;
-use crate::kit::stream::{Link, Moment};
+use crate::kit::session::{Link, Moment};
 
 /// How long a runner may take to answer after it was asked to stop a request, in milliseconds.
 const STOP_MS_MAX: u64 = 1_000;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::time::Time;
 
-use crate::kit::stream::{CONNECTIONS_MAX, Link};
+use crate::kit::driver::CONNECTIONS_MAX;
+use crate::kit::session::Link;
 
 /// After how long a connection without requests is closed by default, in milliseconds.
 pub(in crate::rrq) const IDLE_MS: u64 = 24 * 3_600_000;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::{ConfigError, NamedTable, Section};
+use crate::wire::settings::Setting;
 
 /// A secret as it was read, and where.
 #[derive(Clone)]
@@ -65,10 +66,10 @@ impl Section<'_> {
     /// have one of the keys only. Empty keys count as absent.
     pub fn secret(
         &self,
-        file: Option<&str>,
-        env: Option<&str>,
+        file: Option<&Setting>,
+        env: Option<&Setting>,
     ) -> Result<Option<SecretText>, ConfigError> {
-        let stated = |key: Option<&str>| self.find(key?).filter(|(_, text)| !text.is_empty());
+        let stated = |setting: Option<&Setting>| self.find_text(setting?);
         self.read_secret(stated(file), stated(env))
     }
 
@@ -128,18 +129,18 @@ mod tests {
 
     use super::*;
     use crate::wire::section::{Sources, Stated as Written};
-    use crate::wire::settings::Setting;
+    use crate::wire::settings::Kind;
 
-    const SETTINGS: &[Setting] = &[setting("w.secret_file"), setting("w.secret_env")];
+    const SECRET_FILE: Setting = setting("w.secret_file");
+    const SECRET_ENV: Setting = setting("w.secret_env");
 
     const fn setting(key: &'static str) -> Setting {
         Setting {
             key,
-            env: "UNUSED",
-            flag: None,
-            value_name: "X",
+            kind: Kind::Text("X"),
             default: "none",
             about: "",
+            flag: None,
         }
     }
 
@@ -172,7 +173,7 @@ mod tests {
             tables: &BTreeMap::new(),
             read: &files,
         };
-        let section = Section::new(SETTINGS, sources);
+        let section = Section::new(sources);
         let table = keys.iter().filter(|(_, text)| !text.is_empty());
         let table = table.map(|(key, text)| ((*key).to_owned(), toml::Value::from(*text)));
         let table = NamedTable::new("host.toml: w".to_owned(), table.collect());
@@ -184,7 +185,7 @@ mod tests {
             });
             word.map_err(|error| error.to_string())
         };
-        let of_section = read(section.secret(Some("w.secret_file"), Some("w.secret_env")));
+        let of_section = read(section.secret(Some(&SECRET_FILE), Some(&SECRET_ENV)));
         let of_table = read(section.table_secret(&table, "secret_file", "secret_env"));
         assert_eq!(of_section, of_table);
         of_section

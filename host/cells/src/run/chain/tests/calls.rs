@@ -70,7 +70,7 @@ fn fuel_is_shared_and_the_time_ends_it() {
     assert_eq!(again.limits.fuel, Some(50));
     let late = failure(chain.go(completed("1"), METER, left(0)));
     assert_eq!(late.kind, FailureKind::TimedOut);
-    assert!(late.message.contains("together"), "{}", late.message);
+    assert!(late.message.contains("common limit"), "{}", late.message);
 }
 
 #[test]

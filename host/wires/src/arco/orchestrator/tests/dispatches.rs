@@ -13,7 +13,7 @@ use crate::lease_host::LeaseHost;
 use crate::wire::executors::{Executors as _, WorkerHealth, WorkerState};
 
 fn health(plane: &Plane) -> WorkerHealth {
-    let mut health = Remote(Arc::clone(&plane.control)).health();
+    let mut health = Remote(Arc::clone(&plane.role)).health();
     health.remove(0).workers.remove(0)
 }
 
@@ -30,6 +30,7 @@ async fn a_dispatch_is_repeated_until_the_worker_takes_it() {
         let dispatch = world.spark.dispatched().await;
         ids.push((dispatch.text("dispatchId"), dispatch.text("attemptId")));
         dispatch.answer(status, headers, "no");
+        world.plane.pass_backoff().await;
     }
     let task = world.taken().await;
     assert_eq!(
@@ -116,6 +117,7 @@ async fn a_worker_that_is_not_there_costs_no_attempt() {
     let id = plane.enqueue();
     let is_running = |kept: &Kept| kept.job.lifecycle.state == State::Running;
     model.until(id, is_running).await;
+    plane.until(|worker| worker.failures > 0).await;
     // Nearly all of the window has passed at the next try.
     model.clock.pass(89_950);
     let second = |kept: &Kept| is_running(kept) && kept.job.lifecycle.attempt == 2;
@@ -154,8 +156,7 @@ async fn what_was_not_delivered_is_given_back_at_the_stop() {
     model
         .until(id, |kept| kept.job.lifecycle.state == State::Running)
         .await;
-    let name = "spark".parse().unwrap();
-    plane.control.health[&name].until_failed().await;
+    plane.until(|worker| worker.failures > 0).await;
     plane.stop().await;
     let lifecycle = model.kept(id).unwrap().job.lifecycle;
     assert_eq!(

@@ -30,10 +30,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::arco::messages::Secret;
-use crate::arco::orchestrator::{Control, Remote, run};
-use crate::arco::section::{ControlConfig, RemoteWorker, Times};
+use crate::arco::orchestrator::session::Orchestrator;
+use crate::arco::orchestrator::workers::Answers;
+use crate::arco::orchestrator::{Remote, Role};
+use crate::arco::settings::{OrchestratorConfig, RemoteWorker, Times};
 use crate::arco::token::Tokens;
 use crate::arco::token::key::Keys;
+use crate::kit::session::Session as _;
 use crate::lease_host::{LeaseHost, Refusals, TestClock};
 use crate::wire::Ports;
 use crate::wire::executors::Executors as _;
@@ -212,7 +215,7 @@ impl Setup {
 /// A control plane that runs.
 pub(in crate::arco) struct Plane {
     pub(in crate::arco) model: Arc<LeaseHost>,
-    pub(in crate::arco) control: Arc<Control>,
+    pub(in crate::arco) role: Arc<Role>,
     pub(in crate::arco) refusals: Arc<Refusals>,
     pub(in crate::arco) tokens: Tokens,
     audit: Arc<LeaseAudit>,
@@ -228,17 +231,17 @@ impl Plane {
             secret: Some(Secret(setup.secret.to_owned())),
             in_flight_max: setup.in_flight_max,
         };
-        let config = ControlConfig {
+        let config = OrchestratorConfig {
             workers: BTreeMap::from([("spark".parse().unwrap(), worker)]),
             origins: Vec::new(),
             public_url: setup.public_url.as_ref().map(|url| url.parse().unwrap()),
             keys: None,
             times: setup.times,
         };
-        let control = Arc::new(Control::new(&config));
+        let role = Arc::new(Role::new(&config));
         let listen = SocketAddr::from(([127, 0, 0, 1], 7_700));
         let clock: Arc<TestClock> = Arc::clone(&model.clock);
-        let groups = control.routes(&RoutePorts {
+        let groups = role.routes(&RoutePorts {
             listen,
             bodies: ByteBudget::default(),
             clock: Arc::<TestClock>::clone(&clock),
@@ -261,11 +264,11 @@ impl Plane {
             stopping: tasks.stopping().clone(),
         };
         let tokens = Tokens::new(&setup.keys);
-        control.start(&ports, Arc::<LeaseAudit>::clone(&audit), tokens.clone());
-        tasks.spawn(run(Arc::clone(&control), tasks.stopping().clone()));
+        role.start(&ports, Arc::<LeaseAudit>::clone(&audit), tokens.clone());
+        tasks.spawn(Arc::clone(&role).run(tasks.stopping().clone()));
         Self {
             model: Arc::clone(model),
-            control,
+            role,
             refusals,
             tokens,
             audit,
@@ -274,9 +277,29 @@ impl Plane {
         }
     }
 
+    /// Waits until `spark` is as `is_it` says.
+    pub(super) async fn until(&self, is_it: impl Fn(&Answers) -> bool) {
+        let spark = "spark".parse().unwrap();
+        let hub = &self.role.running.get().unwrap().hub;
+        let reached = hub.until(|session| is_it(&session.worker(&spark).unwrap().0));
+        timeout(BOUND, reached).await.unwrap();
+    }
+
+    /// Passes the time until a dispatch that failed is sent again.
+    pub(in crate::arco) async fn pass_backoff(&self) {
+        let hub = &self.role.running.get().unwrap().hub;
+        let waits =
+            |session: &Orchestrator| session.dispatches.is_empty() && session.wakeup().is_some();
+        timeout(BOUND, hub.until(waits)).await.unwrap();
+        let due = hub.inspect(Orchestrator::wakeup).unwrap();
+        let now = host_core::port::Clock::now(&*self.model.clock);
+        self.model.clock.pass(due.0 - now.0);
+        hub.pass_time();
+    }
+
     /// The rules of a job for `spark` that sets none.
     pub(in crate::arco) fn policy(&self) -> Policy {
-        Remote(Arc::clone(&self.control)).policy(&"spark".parse().unwrap())
+        Remote(Arc::clone(&self.role)).policy(&"spark".parse().unwrap())
     }
 
     pub(in crate::arco) fn enqueue(&self) -> JobId {

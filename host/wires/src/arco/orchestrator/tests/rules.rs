@@ -8,6 +8,7 @@ use host_core::job::State;
 use host_core::policy::Policy;
 use serde_json::{Value, json};
 
+use super::super::read::Said;
 use super::fixture::{Plane, Setup, Spark, World};
 use crate::arco::token::key::Keys;
 use crate::lease_host::LeaseHost;
@@ -275,14 +276,11 @@ async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
         ("started", 409, "task_already_terminal"),
         ("completed", 409, "task_already_terminal"),
     ] {
-        let found = super::super::explain::explain(
-            &kept,
-            1,
-            &match kind {
-                "heartbeat" => super::super::explain::Kind::Heartbeat,
-                _ => super::super::explain::Kind::Started,
-            },
-        );
+        let said = match kind {
+            "heartbeat" => Said::Heartbeat(None),
+            _ => Said::Started,
+        };
+        let found = super::super::explain::explain(&kept, 1, &said);
         let refused = found.unwrap_err();
         assert_eq!(
             (refused.status, refused.body.error.as_str()),

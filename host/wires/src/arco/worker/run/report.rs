@@ -5,14 +5,13 @@ use host_core::time::Time;
 use tokio::time::{sleep, timeout};
 
 use super::{LAST_WORDS, Skew};
-use crate::arco::backoff::backoff;
 use crate::arco::convert;
 use crate::arco::messages::{RunLogs, Secret};
-use crate::arco::worker::Worker;
 use crate::arco::worker::callbacks::{Heard, To};
 use crate::arco::worker::execution::Execution;
 use crate::arco::worker::order::{Order, segment};
 use crate::arco::worker::outbox::Pending;
+use crate::arco::worker::{BACKOFF, Worker};
 use crate::kit::http_client::BaseUrl;
 
 /// How long an end is sent if the dispatch does not say when its token ends, in milliseconds.
@@ -86,7 +85,8 @@ impl Worker {
             path: &pending.path,
             token: &pending.token,
         };
-        for tries in 1.. {
+        let mut backoff = BACKOFF;
+        loop {
             let body = pending.body.clone().into_bytes();
             let wait = match self.callbacks.send_bytes(to, body).await {
                 Heard::Taken { .. } => return true,
@@ -96,7 +96,7 @@ impl Worker {
                 }
                 Heard::Again { after, why } => {
                     tracing::debug!(why, "the control plane refused the end of a task");
-                    backoff(tries, after)
+                    backoff.next_wait().max(after.unwrap_or_default())
                 }
             };
             if self.clock.wall() >= Time(pending.until_ms) {
@@ -105,7 +105,6 @@ impl Worker {
             }
             sleep(wait).await;
         }
-        true
     }
 
     /// Sends the log of an execution, if that is configured.

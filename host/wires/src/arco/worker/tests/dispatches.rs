@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::fixture::{Plane, World, answered};
 use crate::arco::messages::Secret;
-use crate::arco::section::WorkerConfig;
+use crate::arco::settings::WorkerConfig;
 use crate::kit::http_client::BaseUrl;
 
 #[tokio::test]

@@ -23,7 +23,7 @@ use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::arco::messages::Secret;
-use crate::arco::section::WorkerConfig;
+use crate::arco::settings::WorkerConfig;
 use crate::arco::worker::{Bound, serve};
 use crate::kit::http_client::{Answer, BaseUrl, HttpClient, Post};
 use crate::wire::Ports;

@@ -10,7 +10,8 @@ use super::super::{Event, Orchestrator};
 use super::fixture::Bench;
 use crate::beads::frame::text_of;
 use crate::beads::read::{In, Kind};
-use crate::kit::stream::{Link, Session as _};
+use crate::kit::session::{Link, Session as _};
+use crate::kit::stream::StreamSession as _;
 
 const SESSION: &[u8] = include_bytes!("../../../../tests/golden/session-beads-framed.bin");
 

@@ -14,8 +14,9 @@ use crate::beads::frame::text_of;
 use crate::beads::messages::Out;
 use crate::beads::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
 use crate::beads::read::{In, Message};
-use crate::beads::section::OrchestratorConfig;
-use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::beads::settings::OrchestratorConfig;
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession as _;
 
 pub(in crate::beads) const START: Time = Time(1_733_423_456_789);
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::Event;
 use super::fixture::{Bench, TIMEOUT_MS, granted, job};
-use crate::kit::stream::{Link, Session as _};
+use crate::kit::session::{Link, Session as _};
 
 const GIVEN_BACK: LeaseMessage = LeaseMessage::GiveBack { begun: true };
 

@@ -10,7 +10,8 @@ use super::super::{Ask, Effect, Event, Orchestrator};
 use super::fixture::{START, config, granted};
 use crate::beads::frame::{Dialect, dialect_of, text_of};
 use crate::beads::messages::Out;
-use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession as _;
 use crate::transcript::{Stage, replay_all};
 
 #[test]

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::beads::frame::{Dialect, text_of};
 use crate::beads::messages::Out;
 use crate::beads::worker::{Call, Effect, Event, Worker, WorkerSetup};
-use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession as _;
 
 pub(super) const START: Time = Time(1_733_423_456_789);
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fixture::{Bench, done, failed, setup};
 use crate::beads::frame::Dialect;
 use crate::beads::worker::{Call, Event};
-use crate::kit::stream::Session as _;
+use crate::kit::session::Session as _;
 
 #[test]
 fn a_task_is_executed_and_its_end_is_followed_by_ready() {

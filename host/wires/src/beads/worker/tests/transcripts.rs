@@ -7,7 +7,8 @@ use super::fixture::{START, done, failed, setup};
 use crate::beads::frame::{Dialect, dialect_of, text_of};
 use crate::beads::messages::Out;
 use crate::beads::worker::{Effect, Event, Worker};
-use crate::kit::stream::{Action, Actions, Link, Moment, Session};
+use crate::kit::session::{Action, Actions, Link, Moment, Session};
+use crate::kit::stream::StreamSession as _;
 use crate::transcript::{Stage, replay_all};
 
 #[test]

@@ -3,13 +3,13 @@
 use host_core::port::Stop;
 use host_core::time::Time;
 
-use super::super::super::read::Status;
 use super::super::exchange::{Heard, Kind};
 use super::super::words::Dialect;
 use super::{
     ANSWER_MS, Act, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Pending, Session,
     WAIT_SECONDS_MAX, Why,
 };
+use crate::delta::messages::read::Status;
 use crate::kit::backoff::Backoff;
 
 /// Returns the waits before a heartbeat that was not accepted is sent again: none is longer than the interval.

@@ -2,10 +2,10 @@
 
 use host_core::time::Time;
 
-use super::super::super::read::Status;
 use super::super::exchange::{Heard, Kind};
 use super::super::words::{Dialect, End};
 use super::{Act, Done, Session, said};
+use crate::delta::messages::read::Status;
 
 impl Session {
     pub(super) fn finish(&mut self, now: Time, wall: &str, status: Status, text: &str) -> Vec<Act> {

@@ -4,10 +4,10 @@ use host_core::outcome::Outcome;
 use host_core::port::{Answer, ForeignJob, Tag};
 use host_core::time::Time;
 
-use super::super::super::NAME;
-use super::super::super::read::Status;
 use super::super::results::failed_text;
 use super::{Act, Session, Why};
+use crate::delta::NAME;
+use crate::delta::messages::read::Status;
 
 impl Session {
     /// Starts the next step, or ends the job.

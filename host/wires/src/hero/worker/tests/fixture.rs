@@ -12,7 +12,7 @@ use crate::hero::messages::{Call, Command, Lane};
 use crate::hero::model::Model;
 use crate::hero::worker::Answered;
 use crate::hero::worker::{Worker, WorkerAct};
-use crate::kit::stream::Moment;
+use crate::kit::session::Moment;
 use host_core::port::{ForeignJob, Stop, Tag};
 
 /// Returns the id of job `n`.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::super::PoolEvent;
 use super::super::apart::APART_MS;
 use super::fixture::{Bench, assignment, config};
-use crate::kit::stream::Link;
+use crate::kit::session::Link;
 use crate::rrq::config::{Dialect, Source};
 
 use super::rules::failure_kind;

@@ -10,7 +10,8 @@ use host_core::time::Time;
 use serde_json::{Value, json};
 
 use super::super::{Orchestrator, PoolEffect, PoolEvent};
-use crate::kit::stream::{Action, Actions, Framing, Link, Moment, Next, Session};
+use crate::kit::session::{Action, Actions, Link, Moment, Session};
+use crate::kit::stream::{Framing, Next, StreamSession as _};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::frame::{Defect, Frames};
 

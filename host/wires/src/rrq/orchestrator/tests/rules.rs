@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::PoolEvent;
 use super::fixture::{Bench, assignment, config, response};
-use crate::kit::stream::{Link, Session as _};
+use crate::kit::session::{Link, Session as _};
 use crate::rrq::config::{Dialect, Source};
 
 pub(super) fn completed(result: u64) -> End {
@@ -194,8 +194,8 @@ fn what_was_not_sent_is_cancelled_at_once() {
     bench.listening = true;
     let assignment = Box::new(assignment(0, 1_000));
     // The connection is requested but not open yet.
-    let mut actions = crate::kit::stream::Actions::default();
-    let at = crate::kit::stream::Moment {
+    let mut actions = crate::kit::session::Actions::default();
+    let at = crate::kit::session::Moment {
         now: bench.now,
         wall: bench.now,
     };

@@ -5,7 +5,8 @@ use host_core::port::{End, Tag};
 
 use super::super::{Orchestrator, PoolEffect, PoolEvent};
 use super::fixture::{START, assignment, config};
-use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession as _;
 use crate::rrq::config::Dialect;
 use crate::rrq::messages::Out;
 use crate::transcript::{Stage, replay_all};

@@ -11,7 +11,8 @@ use host_core::port::{ForeignJob, Stop, Tag};
 use host_core::time::Time;
 use serde_json::{Value, json};
 
-use crate::kit::stream::{Action, Actions, Framing, Link, Moment, Next, Peer, Session};
+use crate::kit::session::{Action, Actions, Link, Moment, Session};
+use crate::kit::stream::{Framing, Next, Peer, StreamSession as _};
 use crate::rrq::frame::Frames;
 use crate::rrq::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
 

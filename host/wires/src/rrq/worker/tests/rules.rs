@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
-use crate::kit::stream::Session as _;
+use crate::kit::session::Session as _;
 use crate::rrq::worker::Answered;
 use crate::rrq::worker::idle::CROWDED;
 use crate::rrq::worker::{IDLE_MS, IN_FLIGHT_MAX, Rules, Worker, WorkerEvent};

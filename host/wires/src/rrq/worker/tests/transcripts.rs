@@ -7,7 +7,8 @@ use host_core::outcome::Outcome;
 use host_core::port::Tag;
 
 use super::fixture::{START, WALL_AHEAD_MS};
-use crate::kit::stream::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::kit::stream::StreamSession as _;
 use crate::rrq::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
 use crate::transcript::{Stage, replay_all};
 

@@ -1,0 +1,103 @@
+//! What operators do with jobs: the bodies of the requests and what became of them.
+
+use std::ops::Not;
+
+use host_core::seconds::Seconds;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How to stop a job.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CancelBody {
+    /// Why; it is shown with the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How long a running handler may take to stop by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub grace_seconds: Option<Seconds>,
+}
+
+/// How to run a job again.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryBody {
+    /// Whether it starts although jobs that it depends on have not completed.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub force: bool,
+}
+
+/// Another priority.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriorityBody {
+    /// 0 (first) to 9.
+    #[schema(value_type = u8)]
+    pub priority: i64,
+}
+
+/// Another start. One of both is given.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RescheduleBody {
+    /// At this instant (RFC 3339), or at once if it has passed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<String>,
+    /// This many seconds from now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub delay_seconds: Option<Seconds>,
+}
+
+/// What became of a cancel.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CancelView {
+    /// The job.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub id: String,
+    /// `running` until it has stopped, else `cancelled`.
+    pub state: String,
+    /// When the first cancel of the job was accepted.
+    pub cancel_requested_at: Option<String>,
+}
+
+/// How many jobs match.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CountView {
+    pub jobs: u64,
+    /// Whether all jobs were examined; there may be more than counted if not.
+    pub complete: bool,
+    /// When the first of them was enqueued.
+    pub oldest: Option<String>,
+    /// When the last of them was enqueued.
+    pub newest: Option<String>,
+}
+
+/// What became of one page of jobs.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ManyView {
+    /// How many jobs of this page match.
+    pub matched: u64,
+    /// How many of them were changed.
+    pub changed: u64,
+    /// How many of them were not, because their state no longer allows it, for instance.
+    pub refused: u64,
+    /// The first refusals, at most ten.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub refusals: Vec<RefusalView>,
+    /// What to give as `cursor` for the next page, `null` at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Why a job was not changed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct RefusalView {
+    pub id: String,
+    #[serde(default)]
+    #[schema(required = true)]
+    pub code: String,
+    pub detail: String,
+}

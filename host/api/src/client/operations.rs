@@ -1,0 +1,201 @@
+//! The operations of the API that have a client, in the order of their paths.
+
+use std::time::Duration;
+
+use host_core::seconds::Seconds;
+use serde::Serialize;
+
+use super::multipart::Multipart;
+use super::{Answer, Client, Error, Listing, Page, with_query};
+use crate::attempt::AttemptView;
+use crate::change::{
+    CancelBody, CancelView, CountView, ManyView, PriorityBody, RescheduleBody, RetryBody,
+};
+use crate::component::{
+    ComponentView, DeployForm, DeployQuery, DeployedView, RemovedView, RevisionView, RollbackBody,
+};
+use crate::filter::{FilterQuery, LogsQuery};
+use crate::handler::HandlerView;
+use crate::health::Health;
+use crate::job::JobView;
+use crate::log::LineView;
+use crate::new_job::{AcceptedView, NewJobBody};
+use crate::node::{AskedView, NodeView};
+use crate::path;
+use crate::queue::QueueView;
+use crate::runner::{NodeQuery, PoolView, RestartBody};
+
+/// How long a host may take to compile a component, including those that it compiles first.
+const COMPILE_PATIENCE: Duration = Duration::from_mins(10);
+
+/// A body without fields.
+#[derive(Serialize)]
+struct Empty {}
+
+impl Client {
+    pub fn health(&self) -> Result<Answer<Health>, Error> {
+        self.get(path::HEALTH)
+    }
+
+    pub fn enqueue(&self, job: &NewJobBody<'_>) -> Result<Answer<AcceptedView>, Error> {
+        self.post(path::JOBS, job)
+    }
+
+    pub fn jobs(&self, filter: &FilterQuery) -> Result<Page<JobView>, Error> {
+        self.get(&with_query(path::JOBS, filter)?)
+    }
+
+    pub fn count_jobs(&self, filter: &FilterQuery) -> Result<Answer<CountView>, Error> {
+        self.get(&with_query(path::JOBS_COUNT, filter)?)
+    }
+
+    pub fn retry_jobs(
+        &self,
+        filter: &FilterQuery,
+        body: &RetryBody,
+    ) -> Result<Answer<ManyView>, Error> {
+        self.post(&with_query(path::JOBS_RETRY, filter)?, body)
+    }
+
+    pub fn cancel_jobs(
+        &self,
+        filter: &FilterQuery,
+        body: &CancelBody,
+    ) -> Result<Answer<ManyView>, Error> {
+        self.post(&with_query(path::JOBS_CANCEL, filter)?, body)
+    }
+
+    pub fn purge_jobs(&self, filter: &FilterQuery) -> Result<Answer<ManyView>, Error> {
+        self.post(&with_query(path::JOBS_PURGE, filter)?, &Empty {})
+    }
+
+    pub fn job(&self, id: &str) -> Result<Answer<JobView>, Error> {
+        self.get(&path::of(path::JOB, id))
+    }
+
+    pub fn cancel_job(&self, id: &str, body: &CancelBody) -> Result<Answer<CancelView>, Error> {
+        self.post(&path::of(path::JOB_CANCEL, id), body)
+    }
+
+    pub fn retry_job(&self, id: &str, body: &RetryBody) -> Result<Answer<JobView>, Error> {
+        self.post(&path::of(path::JOB_RETRY, id), body)
+    }
+
+    pub fn set_priority(&self, id: &str, body: &PriorityBody) -> Result<Answer<JobView>, Error> {
+        self.post(&path::of(path::JOB_PRIORITY, id), body)
+    }
+
+    pub fn reschedule_job(
+        &self,
+        id: &str,
+        body: &RescheduleBody,
+    ) -> Result<Answer<JobView>, Error> {
+        self.post(&path::of(path::JOB_RESCHEDULE, id), body)
+    }
+
+    pub fn purge_job(&self, id: &str) -> Result<Answer<JobView>, Error> {
+        self.post(&path::of(path::JOB_PURGE, id), &Empty {})
+    }
+
+    /// Waits until a job ends, at most for `timeout`.
+    pub fn wait_for_job(&self, id: &str, timeout: Seconds) -> Result<Answer<JobView>, Error> {
+        self.wait(&path::of(path::JOB_WAIT, id), timeout)
+    }
+
+    pub fn attempts(&self, id: &str) -> Result<Page<AttemptView>, Error> {
+        self.get(&path::of(path::JOB_ATTEMPTS, id))
+    }
+
+    pub fn logs(&self, id: &str, query: &LogsQuery) -> Result<Page<LineView>, Error> {
+        self.get(&with_query(&path::of(path::JOB_LOGS, id), query)?)
+    }
+
+    pub fn queues(&self) -> Result<Listing<QueueView>, Error> {
+        self.all(path::QUEUES)
+    }
+
+    pub fn queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
+        self.get(&path::of(path::QUEUE, name))
+    }
+
+    pub fn pause_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
+        self.post(&path::of(path::QUEUE_PAUSE, name), &Empty {})
+    }
+
+    pub fn resume_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
+        self.post(&path::of(path::QUEUE_RESUME, name), &Empty {})
+    }
+
+    pub fn handlers(&self) -> Result<Listing<HandlerView>, Error> {
+        self.all(path::HANDLERS)
+    }
+
+    pub fn handler(&self, name: &str) -> Result<Answer<HandlerView>, Error> {
+        self.get(&path::of(path::HANDLER, name))
+    }
+
+    pub fn components(&self) -> Result<Listing<RevisionView>, Error> {
+        self.all(path::COMPONENTS)
+    }
+
+    pub fn component(&self, name: &str) -> Result<Answer<ComponentView>, Error> {
+        self.get(&path::of(path::COMPONENT, name))
+    }
+
+    pub fn deploy(
+        &self,
+        name: &str,
+        form: &DeployForm<'_>,
+        query: &DeployQuery,
+    ) -> Result<Answer<DeployedView>, Error> {
+        let mut parts = vec![("component", form.component)];
+        parts.extend(form.manifest.map(|text| ("manifest", text.as_bytes())));
+        let body = Multipart::new(&parts);
+        let path = with_query(&path::of(path::COMPONENT, name), query)?;
+        self.send("PUT", &path, (&body.kind(), body.body()), COMPILE_PATIENCE)
+    }
+
+    pub fn roll_back(
+        &self,
+        name: &str,
+        body: &RollbackBody,
+    ) -> Result<Answer<DeployedView>, Error> {
+        self.post(&path::of(path::COMPONENT_ROLLBACK, name), body)
+    }
+
+    pub fn remove_component(&self, name: &str) -> Result<Answer<RemovedView>, Error> {
+        self.delete(&path::of(path::COMPONENT, name))
+    }
+
+    pub fn runners(&self) -> Result<Listing<PoolView>, Error> {
+        self.all(path::RUNNERS)
+    }
+
+    pub fn runner(&self, name: &str, query: &NodeQuery) -> Result<Answer<PoolView>, Error> {
+        self.get(&with_query(&path::of(path::RUNNER, name), query)?)
+    }
+
+    pub fn restart_runner(
+        &self,
+        name: &str,
+        body: &RestartBody,
+    ) -> Result<Answer<PoolView>, Error> {
+        self.post(&path::of(path::RUNNER_RESTART, name), body)
+    }
+
+    pub fn nodes(&self) -> Result<Listing<NodeView>, Error> {
+        self.all(path::NODES)
+    }
+
+    pub fn node(&self, id: &str) -> Result<Answer<NodeView>, Error> {
+        self.get(&path::of(path::NODE, id))
+    }
+
+    pub fn drain_node(&self, id: &str) -> Result<Answer<AskedView>, Error> {
+        self.post(&path::of(path::NODE_DRAIN, id), &Empty {})
+    }
+
+    pub fn resume_node(&self, id: &str) -> Result<Answer<AskedView>, Error> {
+        self.post(&path::of(path::NODE_RESUME, id), &Empty {})
+    }
+}

@@ -1,0 +1,55 @@
+//! Which jobs, and which lines of a log, a request is about.
+
+use host_core::job::State;
+use host_core::query::Order;
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+/// Which jobs. A job must match every parameter that is given.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct FilterQuery {
+    /// Only jobs in this queue.
+    pub queue: Option<String>,
+    /// Only jobs for this handler; `python#send_email` is one of a foreign runner.
+    pub handler: Option<String>,
+    /// Only jobs that were enqueued at this instant or later (RFC 3339).
+    pub since: Option<String>,
+    /// Only jobs that were enqueued before this instant (RFC 3339).
+    pub until: Option<String>,
+    /// Only jobs whose id starts with it.
+    pub id: Option<String>,
+    /// Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other
+    /// word is a handler's own name of an error, `user_kind` of a failure.
+    pub failure: Option<String>,
+    /// Only jobs that came by this wire; `http` is this API.
+    pub wire: Option<String>,
+    /// Only jobs with this unique key.
+    pub unique_key: Option<String>,
+    /// Only jobs with this attribute, as `KEY=VALUE`.
+    pub attribute: Option<String>,
+    /// Only jobs in this state.
+    #[param(value_type = Option<String>)]
+    pub state: Option<State>,
+    /// `newest` or `oldest` first; `newest` if absent.
+    #[param(value_type = Option<String>)]
+    pub sort: Option<Order>,
+    /// At most this many, 1 to 1,000; 100 if absent.
+    pub limit: Option<u32>,
+    /// The `next_cursor` of the answer before.
+    #[param(value_type = Option<u64>)]
+    pub cursor: Option<String>,
+}
+
+/// Which lines.
+#[derive(Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct LogsQuery {
+    /// At most this many, 1 to 1,000; 100 if absent.
+    pub limit: Option<u32>,
+    /// Lines behind the one with this `seq`: a `next_cursor`, or the last line seen to follow a log.
+    #[param(value_type = Option<u64>)]
+    pub cursor: Option<String>,
+}

@@ -1,0 +1,201 @@
+//! A handler as the API shows it, with its limits, grants and costs.
+
+use host_core::cost::{Cost, RevisionCost, Spread};
+use host_core::handler::{DirGrant, Grants, Limits};
+use host_core::seconds::Seconds;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// A handler, as its component's current revision has it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Handler)]
+pub struct HandlerView {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: Option<String>,
+    /// The component it comes from.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub component: String,
+    /// Which revision of it.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub revision: u32,
+    /// What an attempt may use up.
+    pub limits: LimitsView,
+    /// What an attempt may reach beyond its params.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub grants: GrantsView,
+    /// How long its jobs are kept, in seconds, if the manifest says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub retention_seconds: Option<Seconds>,
+    /// How long its discarded jobs are kept, in seconds, if the manifest says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub retention_discarded_seconds: Option<Seconds>,
+    /// What its attempts in this host's cells have cost, by revision, the one that ran last first. Only
+    /// revisions that ran in the last day. After a restart it begins with the newest 100,000 attempts
+    /// that the store has.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub cost: Vec<RevisionCostView>,
+    /// JSON Schema of its params; left out of lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub params_schema: Option<Box<RawValue>>,
+    /// JSON Schema of its result; left out of lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub result_schema: Option<Box<RawValue>>,
+}
+
+/// What an attempt may use up.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Limits)]
+pub struct LimitsView {
+    /// Linear memory.
+    pub memory_bytes: u64,
+    /// CPU budget; absent, the time limit decides it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuel: Option<u64>,
+    /// Time limit.
+    pub timeout_ms: u64,
+    /// How long a cancelled guest may take to stop by itself.
+    pub grace_ms: u64,
+    /// The largest result.
+    pub result_bytes_max: u64,
+    /// How much log is kept.
+    pub log_bytes_max: u64,
+}
+
+/// What an attempt may reach.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = Grants)]
+pub struct GrantsView {
+    /// Names of environment variables.
+    pub env: Vec<String>,
+    /// Directories to read.
+    pub read_dirs: Vec<DirView>,
+}
+
+/// A directory to read.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = DirGrant)]
+pub struct DirView {
+    /// Where it is on the host.
+    pub host: String,
+    /// Where the guest sees it.
+    pub guest: String,
+}
+
+/// What the attempts of one revision have cost.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = RevisionCost)]
+pub struct RevisionCostView {
+    /// The component.
+    pub component: String,
+    /// Its revision.
+    pub revision: u32,
+    /// Over the last 55 to 60 minutes; null if none has ended.
+    pub last_hour: Option<CostView>,
+    /// Over the last 23 to 24 hours.
+    pub last_day: CostView,
+}
+
+/// What attempts have cost.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Cost)]
+pub struct CostView {
+    /// How many have ended.
+    pub runs: u64,
+    /// How many of them neither completed nor were cancelled.
+    pub failures: u64,
+    /// How long one took.
+    pub ran_ms: SpreadView,
+    /// The fuel of one.
+    pub fuel: SpreadView,
+    /// The CPU time of one.
+    pub cpu_us: SpreadView,
+    /// The most linear memory of one.
+    pub peak_memory_bytes: SpreadView,
+}
+
+/// How values are distributed. The percentiles are at most an eighth above the exact ones.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Spread)]
+pub struct SpreadView {
+    /// Half of the values are not above it.
+    pub p50: u64,
+    /// 99 of 100 values are not above it.
+    pub p99: u64,
+    /// The largest value.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub max: u64,
+}
+
+impl From<&Limits> for LimitsView {
+    fn from(limits: &Limits) -> Self {
+        Self {
+            memory_bytes: limits.memory_bytes,
+            fuel: limits.fuel,
+            timeout_ms: limits.timeout_ms,
+            grace_ms: limits.grace_ms,
+            result_bytes_max: limits.result_bytes_max,
+            log_bytes_max: limits.log_bytes_max,
+        }
+    }
+}
+
+impl From<&Grants> for GrantsView {
+    fn from(grants: &Grants) -> Self {
+        let dirs = grants.read_dirs.iter();
+        Self {
+            env: grants.env.clone(),
+            read_dirs: dirs.map(DirView::from).collect(),
+        }
+    }
+}
+
+impl From<&DirGrant> for DirView {
+    fn from(dir: &DirGrant) -> Self {
+        Self {
+            host: dir.host.clone(),
+            guest: dir.guest.clone(),
+        }
+    }
+}
+
+impl From<RevisionCost> for RevisionCostView {
+    fn from(cost: RevisionCost) -> Self {
+        Self {
+            component: cost.component,
+            revision: cost.revision,
+            last_hour: cost.last_hour.map(Into::into),
+            last_day: cost.last_day.into(),
+        }
+    }
+}
+
+impl From<Cost> for CostView {
+    fn from(cost: Cost) -> Self {
+        Self {
+            runs: cost.runs,
+            failures: cost.failures,
+            ran_ms: cost.ran_ms.into(),
+            fuel: cost.fuel.into(),
+            cpu_us: cost.cpu_us.into(),
+            peak_memory_bytes: cost.peak_memory_bytes.into(),
+        }
+    }
+}
+
+impl From<Spread> for SpreadView {
+    fn from(Spread { p50, p99, max }: Spread) -> Self {
+        Self { p50, p99, max }
+    }
+}

@@ -1,0 +1,20 @@
+//! How a host is.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How the host is.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// Always `ok`.
+    pub status: String,
+    /// The host's version.
+    pub version: String,
+    /// How long it has been running.
+    pub uptime_seconds: u64,
+    /// Which jobs share a cell: `shared`, all of them, or `component`, those of the same component.
+    pub isolation: String,
+    /// What this system does not give to confine cells, and `cells.allow_weak` goes without.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weak: Vec<String>,
+}

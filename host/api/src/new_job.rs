@@ -1,0 +1,193 @@
+//! A job as a request writes it, and what becomes of it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Not;
+
+use host_core::command::Enqueued;
+use host_core::json::Pairs;
+use host_core::seconds::Seconds;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// A job to enqueue.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = NewJob)]
+#[serde(deny_unknown_fields)]
+pub struct NewJobBody<'a> {
+    /// The handler that executes it; `python#send_email` is one of a foreign runner.
+    #[serde(borrow)]
+    pub handler: Cow<'a, str>,
+    /// What the handler is called with; `null` if absent.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub params: Option<&'a RawValue>,
+    /// The queue it waits in; `default` if absent.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Cow<'a, str>>,
+    /// 0 (first) to 9; 5 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u8>)]
+    pub priority: Option<i64>,
+    /// Not before this instant (RFC 3339).
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Cow<'a, str>>,
+    /// Not before this many seconds from now; excludes `run_at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub delay_seconds: Option<Seconds>,
+    /// No attempt after this instant (RFC 3339).
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Cow<'a, str>>,
+    /// The most attempts, at least 1; 5 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u32>)]
+    pub max_attempts: Option<i64>,
+    /// The longest an attempt may take; the handler's limit if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub timeout_seconds: Option<Seconds>,
+    /// How long it is kept after it has ended, at least 1; if absent, as its queue says, else its
+    /// handler, else 604800 (7 days).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub retention_seconds: Option<Seconds>,
+    /// How long it is kept if it is discarded, at least 1; if absent everywhere, as long as others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    pub retention_discarded_seconds: Option<Seconds>,
+    /// If a job of the queue has this key and has not ended, it stands for this one. Short for
+    /// `unique` with the scope `active`.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<Cow<'a, str>>,
+    /// A key with a scope; excludes `unique_key`.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<UniqueBody<'a>>,
+    /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
+    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<Cow<'a, str>>,
+    /// W3C trace context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    pub trace_context: Option<Pairs>,
+    /// Whatever else the handler should see.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
+    pub attributes: Option<Pairs>,
+}
+
+/// A key that one job of a queue has.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Unique)]
+#[serde(deny_unknown_fields)]
+pub struct UniqueBody<'a> {
+    /// The key, 1 to 256 bytes.
+    #[serde(borrow)]
+    pub key: Cow<'a, str>,
+    /// Which earlier job with the key stands for this one; `active` if absent.
+    #[serde(default, deserialize_with = "read_scope")]
+    pub scope: ScopeBody,
+}
+
+/// Which earlier job with the same key stands for the new one.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = UniqueScope)]
+#[serde(rename_all = "snake_case")]
+pub enum ScopeBody {
+    /// One that has not ended.
+    #[default]
+    Active,
+    /// Any, if the newest with this key is still kept.
+    Retained,
+    /// One that has not ended or was enqueued within so many seconds, as long as it is kept: its retention
+    /// should not end sooner.
+    Seconds(f64),
+}
+
+/// The body of an enqueue: one job, or an array of jobs.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = NewJobs)]
+#[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "one job is the usual body")]
+pub enum NewJobsBody<'a> {
+    #[serde(borrow)]
+    One(NewJobBody<'a>),
+    Several(Vec<NewJobBody<'a>>),
+}
+
+/// What became of one job of a request.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Accepted)]
+pub struct AcceptedView {
+    /// The job that stands for the request: the new one, or the one that has its unique key.
+    pub id: String,
+    /// That job's state.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub state: String,
+    /// Whether it was there before.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub existing: bool,
+    /// Present and true if it was there before with other params than these.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    #[schema(value_type = Option<bool>)]
+    pub existing_params_differ: bool,
+}
+
+/// The answer to an enqueue: that for one job, or an array for an array.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = AcceptedJobs)]
+#[serde(untagged)]
+pub enum AcceptedJobsView {
+    One(AcceptedView),
+    Several(Vec<AcceptedView>),
+}
+
+impl From<Enqueued> for AcceptedView {
+    fn from(enqueued: Enqueued) -> Self {
+        Self {
+            id: enqueued.id.to_string(),
+            state: enqueued.state.as_str().to_owned(),
+            existing: enqueued.existing,
+            existing_params_differ: enqueued.params_differ,
+        }
+    }
+}
+
+/// Reads a scope. The derived reader would not say what a scope may be.
+fn read_scope<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ScopeBody, D::Error> {
+    deserializer.deserialize_any(ScopeVisitor)
+}
+
+struct ScopeVisitor;
+
+impl<'de> Visitor<'de> for ScopeVisitor {
+    type Value = ScopeBody;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#"`active`, `retained` or {"seconds": N}"#)
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<ScopeBody, E> {
+        match word {
+            "active" => Ok(ScopeBody::Active),
+            "retained" => Ok(ScopeBody::Retained),
+            other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ScopeBody, A::Error> {
+        let mut seconds = None;
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            if key != "seconds" {
+                return Err(A::Error::unknown_field(&key, &["seconds"]));
+            }
+            seconds = Some(map.next_value()?);
+        }
+        let missing = || A::Error::missing_field("seconds");
+        seconds.map(ScopeBody::Seconds).ok_or_else(missing)
+    }
+}

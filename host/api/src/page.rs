@@ -1,0 +1,34 @@
+//! What lists and waits have in common.
+
+use host_core::seconds::Seconds;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// A page of a list.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct PageView<T> {
+    /// The items; a page may have fewer than asked for although more follow.
+    pub items: Vec<T>,
+    /// What to give as `cursor` for the next page, `null` at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl<T> PageView<T> {
+    /// Makes the only page of a list.
+    pub fn all(items: Vec<T>) -> Self {
+        Self {
+            items,
+            next_cursor: None,
+        }
+    }
+}
+
+/// How long to wait.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct WaitQuery {
+    /// At most 300; 30 if absent.
+    #[param(value_type = Option<f64>)]
+    pub timeout_seconds: Option<Seconds>,
+}

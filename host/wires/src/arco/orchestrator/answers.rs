@@ -1,0 +1,57 @@
+//! The answers to callbacks that are accepted. Pure.
+
+use host_core::job::Cancel;
+use host_core::time::Time;
+use serde::Serialize;
+
+use super::read::Said;
+use crate::arco::messages::{CompletedAnswer, FAILED, HeartbeatAnswer, StartedAnswer};
+
+/// The reason of a cancel for which nobody gave one.
+const USER_REQUESTED: &str = "user_requested";
+
+/// The reason for which an attempt is to stop whose time is over.
+const DEADLINE: &str = "deadline_exceeded";
+
+/// An answer, with the wall clock of this host.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum AnswerOut {
+    Started(StartedAnswer),
+    Heartbeat(HeartbeatAnswer),
+    Completed(CompletedAnswer),
+}
+
+impl AnswerOut {
+    pub(super) fn started(wall: Time) -> Self {
+        Self::Started(StartedAnswer {
+            acknowledged: true,
+            server_time: wall.to_rfc3339(),
+        })
+    }
+
+    pub(super) fn heartbeat(wall: Time, cancel: Option<&Cancel>, is_overdue: bool) -> Self {
+        let reason = match cancel {
+            Some(cancel) => Some(cancel.reason.as_deref().unwrap_or(USER_REQUESTED)),
+            None => is_overdue.then_some(DEADLINE),
+        };
+        Self::Heartbeat(HeartbeatAnswer {
+            acknowledged: true,
+            should_cancel: reason.is_some(),
+            cancel_reason: reason.map(str::to_owned),
+            server_time: wall.to_rfc3339(),
+        })
+    }
+
+    pub(super) fn completed(wall: Time, said: &Said) -> Self {
+        let state = match said {
+            Said::Completed(ended) => ended.state,
+            Said::Started | Said::Heartbeat(_) => FAILED,
+        };
+        Self::Completed(CompletedAnswer {
+            acknowledged: true,
+            final_state: state.to_owned(),
+            server_time: wall.to_rfc3339(),
+        })
+    }
+}

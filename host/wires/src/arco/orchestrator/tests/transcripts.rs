@@ -1,0 +1,280 @@
+//! The session alone, over lines: two slots of the worker `spark`, callbacks, and what the host says.
+
+use std::collections::BTreeMap;
+
+use host_core::id::{JobId, LeaseId};
+use host_core::job::{Cancel, State};
+use host_core::json::JsonText;
+use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
+use host_core::port::{Assignment, Tag};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use uuid::Uuid;
+
+use super::fixture::TIMES;
+use crate::arco::orchestrator::envelope;
+use crate::arco::orchestrator::read::{self, Callback};
+use crate::arco::orchestrator::session::{Effect, Event, Orchestrator};
+use crate::arco::settings::{OrchestratorConfig, RemoteWorker};
+use crate::arco::task_id::TaskId;
+use crate::kit::http_client::{Answer, RequestError};
+use crate::kit::leases::LeaseEvent;
+use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
+use crate::transcript::{Stage, replay_all};
+
+type Out = <Orchestrator as Session>::Out;
+
+struct Table {
+    session: Orchestrator,
+    now: Time,
+}
+
+#[test]
+fn transcripts_are_replayed() {
+    replay_all("arco", "orchestrator", || {
+        let worker = RemoteWorker {
+            url: "http://127.0.0.1:9000".parse().unwrap(),
+            secret: None,
+            in_flight_max: 2,
+        };
+        let config = OrchestratorConfig {
+            workers: BTreeMap::from([("spark".parse().unwrap(), worker)]),
+            origins: Vec::new(),
+            public_url: None,
+            keys: None,
+            times: TIMES,
+        };
+        Table {
+            session: Orchestrator::new(&config),
+            now: Time(1_800_000_000_000),
+        }
+    });
+}
+
+impl Stage for Table {
+    fn play(&mut self, line: &str) -> Vec<String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut actions = Actions::default();
+        let at = Moment {
+            now: self.now,
+            wall: self.now,
+        };
+        let event = match words[..] {
+            ["peer>", "answers", tag, status, after] => {
+                Event::Dispatched(Tag(number(tag)), answer(status, after))
+            }
+            ["peer>", from, verb, job, ..] => {
+                let body = line.splitn(5, ' ').nth(4).unwrap();
+                let callback = callback(verb, job, body);
+                self.session
+                    .on_message(at, Link(number(from)), callback, &mut actions);
+                return shown(actions);
+            }
+            ["time", ms] => return self.pass(number(ms)),
+            ["stop"] => Event::Stop,
+            ["host>", ref words @ ..] => self.event(words),
+            _ => panic!("cannot read {line:?}"),
+        };
+        self.session.on_event(at, event, &mut actions);
+        shown(actions)
+    }
+}
+
+impl Table {
+    fn event(&self, words: &[&str]) -> Event {
+        let spark = "spark".parse().unwrap();
+        match *words {
+            ["starts"] => Event::Start("http://127.0.0.1:7700".parse().unwrap()),
+            ["resumes", "nothing"] => Event::Resumed(spark, Ok(Vec::new())),
+            ["resumes", "busy"] => Event::Resumed(spark, Err(LeaseError::Busy)),
+            ["resumes", job, stage] => {
+                let mut granted = self.granted(job);
+                granted.ack_by = granted.ack_by.filter(|_| stage == "sent");
+                let resumed = Resumed {
+                    granted,
+                    granted_at: self.now,
+                    worker: "spark/1".to_owned(),
+                    cancel: None,
+                };
+                Event::Resumed(spark, Ok(vec![resumed]))
+            }
+            ["grants", tag, "nothing"] => Event::Granted(Tag(number(tag)), spark, None),
+            ["grants", tag, job] => {
+                Event::Granted(Tag(number(tag)), spark, Some(Box::new(self.granted(job))))
+            }
+            ["told", tag, told] => Event::Told(Tag(number(tag)), standing(told)),
+            ["read", tag, "nothing"] => Event::Read(Tag(number(tag)), Ok(None)),
+            ["read", tag, "busy"] => Event::Read(Tag(number(tag)), Err(LeaseError::Busy)),
+            ["cancels", job] => Event::Lease(LeaseEvent::Cancelled {
+                job: job_id(job),
+                lease: lease_id(job),
+                grace_ms: 52_000,
+            }),
+            ["revokes", job] => Event::Lease(LeaseEvent::Revoked {
+                job: job_id(job),
+                lease: lease_id(job),
+            }),
+            _ => panic!("cannot read {words:?}"),
+        }
+    }
+
+    /// Passes time, and does what falls due on the way.
+    fn pass(&mut self, ms: u64) -> Vec<String> {
+        let until = self.now.plus_ms(ms);
+        let mut lines = Vec::new();
+        while let Some(due) = self.session.wakeup().filter(|due| *due <= until) {
+            self.now = self.now.max(due);
+            let mut actions = Actions::default();
+            self.session.on_wakeup(self.now, &mut actions);
+            lines.extend(shown(actions));
+        }
+        self.now = until;
+        lines
+    }
+
+    /// The first attempt of a job. Its lease has the number of the job.
+    fn granted(&self, job: &str) -> Granted {
+        Granted {
+            job: job_id(job),
+            lease: lease_id(job),
+            assignment: Assignment {
+                request_id: String::new(),
+                job_id: job_id(job).to_string(),
+                handler: "key".to_owned(),
+                params: JsonText("{}".to_owned()),
+                queue: "default".to_owned(),
+                priority: 5,
+                attempt: 1,
+                enqueued_at: self.now,
+                timeout_ms: 30_000,
+                deadline: None,
+                trace: Vec::new(),
+                attributes: Vec::new(),
+                worker_id: "host".to_owned(),
+                losses: 0,
+            },
+            expires_at: Some(self.now.plus_ms(TIMES.heartbeat_timeout_ms)),
+            ack_by: Some(self.now.plus_ms(TIMES.heartbeat_timeout_ms)),
+        }
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap()
+}
+
+fn job_id(text: &str) -> JobId {
+    JobId(Uuid::from_u128(number(text).into()))
+}
+
+fn lease_id(text: &str) -> LeaseId {
+    LeaseId(Uuid::from_u128(number(text).into()))
+}
+
+/// A callback whose token is for its task and attempt.
+fn callback(verb: &str, job: &str, body: &str) -> Callback {
+    let read = match verb {
+        "started" => read::started,
+        "heartbeat" => read::heartbeat,
+        "completed" => read::completed,
+        _ => panic!("{verb} is not a callback"),
+    };
+    let (job, message) = (job_id(job), read(body.as_bytes()).unwrap());
+    Callback {
+        task: Some(TaskId::Job(job)),
+        scope: Some(envelope::scope(job, message.attempt, &[])),
+        message,
+    }
+}
+
+fn answer(status: &str, after: &str) -> Result<Answer, RequestError> {
+    if status == "refused" {
+        return Err(RequestError::Connect("connection refused".to_owned()));
+    }
+    let after = after.parse().ok();
+    Ok(Answer {
+        status: status.parse().unwrap(),
+        retry_after: after.map(std::time::Duration::from_secs),
+        body: "no".into(),
+    })
+}
+
+fn standing(told: &str) -> Result<Standing, LeaseError> {
+    let (state, is_cancelled) = match told {
+        "running" => (State::Running, false),
+        "cancel" => (State::Running, true),
+        "over" => (State::Completed, false),
+        "stale" => return Err(LeaseError::Rejected(Rejection::Stale)),
+        "busy" => return Err(LeaseError::Busy),
+        _ => panic!("cannot read {told:?}"),
+    };
+    Ok(Standing {
+        state,
+        attempt: 1,
+        cancel: is_cancelled.then_some(Cancel {
+            requested_at: Time(0),
+            reason: None,
+            grace_ends_at: None,
+        }),
+        expires_at: None,
+    })
+}
+
+fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
+    let short = |job: JobId| job.0.as_u128();
+    let shown = |action: Action<Out, Effect>| match action {
+        Action::Send(link, Ok(answer)) => {
+            format!(
+                "peer< {} 200 {}",
+                link.0,
+                serde_json::to_string(&answer).unwrap()
+            )
+        }
+        Action::Send(link, Err(refused)) => {
+            let body = serde_json::to_string(&refused.body).unwrap();
+            format!("peer< {} {} {body}", link.0, refused.status)
+        }
+        Action::Effect(Effect::Dispatch(tag, it)) => {
+            let (job, attempt) = (short(it.scope.job), it.scope.attempt);
+            format!(
+                "peer< dispatch {} to {}: job {job}, attempt {attempt}",
+                tag.0, it.worker
+            )
+        }
+        Action::Effect(Effect::Abort(tag)) => format!("peer< abort {}", tag.0),
+        Action::Effect(Effect::Resume(name)) => format!("host< resume {name}"),
+        Action::Effect(Effect::Ask(tag, name)) => format!("host< ask {} for {name}", tag.0),
+        Action::Effect(Effect::Withdraw(tag)) => format!("host< withdraw {}", tag.0),
+        Action::Effect(Effect::Read(tag, job)) => {
+            format!("host< read {} job {}", tag.0, short(job))
+        }
+        Action::Effect(Effect::Tell {
+            tag, job, message, ..
+        }) => format!(
+            "host< tell {} job {}: {}",
+            tag.0,
+            short(job),
+            said(&message)
+        ),
+        Action::Count(code) => format!("host< count {code}"),
+        Action::Close(link) => format!("close {}", link.0),
+    };
+    actions.drain().map(shown).collect()
+}
+
+fn said(message: &LeaseMessage) -> String {
+    match message {
+        LeaseMessage::Ack => "ack".to_owned(),
+        LeaseMessage::Heartbeat { progress: None } => "heartbeat".to_owned(),
+        LeaseMessage::Heartbeat {
+            progress: Some(progress),
+        } => format!("heartbeat {:?} {}", progress.percent, progress.message),
+        LeaseMessage::Complete { outcome, .. } => match outcome {
+            host_core::outcome::Outcome::Failed(failure) => format!("failed: {}", failure.message),
+            outcome => outcome.as_str().to_owned(),
+        },
+        LeaseMessage::CancelAck { .. } => "cancelled".to_owned(),
+        LeaseMessage::GiveBack { begun } => format!("give back, begun: {begun}"),
+        LeaseMessage::Exited(_) => "exited".to_owned(),
+    }
+}

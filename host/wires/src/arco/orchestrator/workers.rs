@@ -1,0 +1,105 @@
+//! The workers of our jobs: how each answers, and how many attempts it has. Pure.
+
+use std::collections::BTreeSet;
+
+use host_core::port::Tag;
+
+/// A worker counts as down after this many failed dispatches in a row.
+const FAILURES_UNTIL_DOWN: u32 = 3;
+
+/// How a worker answers dispatches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answers {
+    /// Whether it has ever answered.
+    pub(super) has_answered: bool,
+    /// How many dispatches in a row failed.
+    pub(super) failures: u32,
+    /// Why the last one failed.
+    pub(super) reason: Option<String>,
+}
+
+impl Answers {
+    /// It accepted a dispatch, asked to come again, or called back.
+    pub(super) fn answered(&mut self) {
+        self.has_answered = true;
+        self.failures = 0;
+        self.reason = None;
+    }
+
+    pub(super) fn failed(&mut self, reason: String) {
+        self.failures = self.failures.saturating_add(1);
+        self.reason = Some(reason);
+    }
+
+    pub(super) fn is_down(&self) -> bool {
+        self.failures >= FAILURES_UNTIL_DOWN
+    }
+}
+
+/// One worker.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) answers: Answers,
+    /// How many attempts it has.
+    pub(super) in_flight: usize,
+    pub(super) in_flight_max: usize,
+    /// The requests for an attempt that the host has not answered.
+    pub(super) asks: BTreeSet<Tag>,
+    /// Whether nothing is asked for: the attempts of before are not known yet, or the host had no
+    /// answer a moment ago.
+    pub(super) is_paused: bool,
+}
+
+impl Worker {
+    pub(super) const fn new(in_flight_max: usize) -> Self {
+        Self {
+            answers: Answers {
+                has_answered: false,
+                failures: 0,
+                reason: None,
+            },
+            in_flight: 0,
+            in_flight_max,
+            asks: BTreeSet::new(),
+            is_paused: true,
+        }
+    }
+
+    /// Returns how many attempts to ask for. A worker that is down gets one at a time, to see when it
+    /// is up again.
+    pub(super) fn room(&self, is_delivering: impl FnOnce() -> bool) -> usize {
+        let free = self.in_flight_max.saturating_sub(self.in_flight);
+        if self.answers.is_down() {
+            free.min(usize::from(!is_delivering()))
+        } else {
+            free
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_down_after_some_failures_in_a_row() {
+        let mut worker = Worker::new(16);
+        let answers = &mut worker.answers;
+        for _ in 1..FAILURES_UNTIL_DOWN {
+            answers.failed("no".to_owned());
+        }
+        assert!(!answers.is_down());
+        answers.failed("nothing listens".to_owned());
+        assert!(answers.is_down());
+        assert_eq!(answers.reason.as_deref(), Some("nothing listens"));
+        assert_eq!([true, false].map(|is_it| worker.room(|| is_it)), [0, 1]);
+        worker.answers.answered();
+        let answers = Answers {
+            has_answered: true,
+            ..Answers::default()
+        };
+        assert_eq!(worker.answers, answers);
+        worker.in_flight = 20;
+        assert_eq!(worker.room(|| false), 0);
+    }
+}

@@ -1,0 +1,3 @@
+//! Both roles together.
+
+mod pair;

@@ -1,0 +1,244 @@
+//! One place of a pool: takes a job, starts a process for it, sees to its end, and takes the next.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use host_core::cell::LogSource;
+use host_core::port::lease::{Granted, LeaseMessage};
+use host_core::transition::Exit;
+use tokio::time::{interval, sleep};
+
+use super::files::AttemptFiles;
+use super::job_log::{Attempt, JobLog};
+use super::{Pool, give_back};
+use crate::delta::convert;
+use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::messages::read::Ask;
+use crate::delta::orchestrator::slots::Slot;
+use crate::delta::orchestrator::{Answer, Event, Named, Over, Request, worker};
+use crate::kit::process::{
+    Output, Pipes, ProcessError, ProcessEvents, Program, Stop, StopRequests, supervise,
+};
+
+/// The pause after a wait without a job, should the host have no room for those who wait.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a place waits for a job before it asks again, in seconds.
+const WAIT_SECONDS: u64 = 60;
+
+/// The wait after a process that was of no use: it doubles up to the longest.
+const BACKOFF: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// How long a process may take to end by itself once its lease has ended by its own message.
+const EXIT_TIME: Duration = Duration::from_secs(10);
+
+/// How long a process that was told to end may take: if its lease is lost, and if the host stops.
+const KILL_GRACE: Duration = Duration::from_secs(5);
+const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// What becomes of a job whose process did not start.
+const NOT_BEGUN: LeaseMessage = LeaseMessage::GiveBack { begun: false };
+
+/// How often the log that a process writes is read.
+const FOLLOW_TIME: Duration = Duration::from_millis(250);
+
+/// One place, counted from 1.
+pub(super) struct Place {
+    pool: Arc<Pool>,
+    number: usize,
+}
+
+/// What a process does, for its place and for the log of its job.
+struct Life<'a> {
+    place: &'a Place,
+    log: &'a JobLog,
+}
+
+impl ProcessEvents for Life<'_> {
+    fn started(&self, pid: Option<u32>, _pipes: Arc<Pipes>) {
+        self.place.change(|slot| slot.is_up(pid));
+    }
+
+    fn wrote(&self, output: Output, line: &str) {
+        let source = match output {
+            Output::Stdout => LogSource::Stdout,
+            Output::Stderr => LogSource::Stderr,
+            Output::Host => LogSource::Host,
+        };
+        self.place.change(|slot| slot.reason.note(output, line));
+        self.log.wrote(source, line);
+    }
+}
+
+impl Place {
+    pub(super) const fn new(pool: Arc<Pool>, number: usize) -> Self {
+        Self { pool, number }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Slot)) {
+        let Pool { pools, config, .. } = &*self.pool;
+        pools.slots.change(&config.name, self.number, change);
+    }
+
+    /// Executes jobs until the host stops.
+    pub(super) async fn work(self) {
+        let stopping = &self.pool.stopping;
+        let ask = Ask {
+            runner_id: self.number.to_string(),
+            capabilities: self.pool.config.capabilities.clone(),
+            wait_seconds: WAIT_SECONDS,
+        };
+        let mut backoff = BACKOFF;
+        while !stopping.is_cancelled() {
+            self.change(|slot| slot.is_up(None));
+            let config = &self.pool.config;
+            let request = Request::Ask(config.name.clone(), ask.clone());
+            let answer = self.pool.pools.request_until(request, stopping).await;
+            let was_useful = match answer {
+                Ok(Answer::Granted(Some(granted))) => self.execute(&granted).await,
+                Ok(_) => {
+                    sleep(PAUSE).await;
+                    Ok(())
+                }
+                Err(refused) => Err(refused.message),
+            };
+            let Err(why) = was_useful else {
+                self.change(|slot| slot.failures = 0);
+                backoff = BACKOFF;
+                continue;
+            };
+            let runner = worker(&config.name, &ask.runner_id);
+            tracing::warn!(runner, "{why}; the next one is started in {backoff:?}");
+            self.change(|slot| slot.has_failed(&why));
+            tokio::select! {
+                () = sleep(backoff) => {}
+                () = stopping.cancelled() => {}
+            }
+            backoff = (2 * backoff).min(BACKOFF_MAX);
+        }
+    }
+
+    /// Executes one job. The error says why nothing came of the process, for people.
+    async fn execute(&self, granted: &Granted) -> Result<(), String> {
+        let (job, lease) = (granted.job, granted.lease);
+        let pools = &self.pool.pools;
+        let worker = worker(&self.pool.config.name, &self.number.to_string());
+        let named = Named::new(job, lease, worker);
+        let attempt = Attempt {
+            job,
+            number: granted.assignment.attempt,
+            began_at: self.pool.clock.now(),
+            lease: LeaseText::of(job, lease),
+        };
+        let made = self.files(granted);
+        let (files, folder) =
+            match made.and_then(|files| files.open().map(|folder| (files, folder))) {
+                Ok(made) => made,
+                Err(error) => {
+                    give_back(pools, named, NOT_BEGUN).await;
+                    return Err(format!("the lease of a job cannot be written: {error}"));
+                }
+            };
+        pools.report(Event::HandedOut(lease));
+        let (clock, logs) = (Arc::clone(&self.pool.clock), pools.logs());
+        let log = JobLog::new(attempt, folder, clock, logs);
+        let (stop, stops) = Stop::channel();
+        let ended = self.live(&named, (&files, &log), &stop, stops);
+        let ended = ended.await;
+        log.follow(true);
+        drop(files);
+        self.change(|slot| slot.pid = None);
+        let (how, why) = match ended {
+            Ok(status) => {
+                let exit = match (status.code(), status.signal()) {
+                    (Some(status), _) => Exit::Status(status),
+                    (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+                };
+                let how = format!("the runner has ended: {status}");
+                (how, LeaseMessage::Exited(exit))
+            }
+            Err(ProcessError::Start { source, .. }) => {
+                let how = format!("cannot start the runner: {source}; check its cmd");
+                (how, NOT_BEGUN)
+            }
+            Err(error) => (error.to_string(), LeaseMessage::GiveBack { begun: true }),
+        };
+        let (was_held, was_acked) = give_back(pools, named, why).await;
+        if !was_held {
+            return Ok(());
+        }
+        log.wrote(
+            LogSource::Host,
+            &format!("{how}, and it has not said how the job did"),
+        );
+        if was_acked { Ok(()) } else { Err(how) }
+    }
+
+    fn files(&self, granted: &Granted) -> std::io::Result<AttemptFiles> {
+        let message = convert::granted(granted, self.pool.pools.config.times);
+        let text = serde_json::to_vec(&message)?;
+        let attempt = granted.assignment.attempt;
+        self.pool.files.make(granted.job, attempt, &text)
+    }
+
+    /// Starts the process and waits until it has ended. It is told to end when its lease is over or the
+    /// host stops.
+    async fn live(
+        &self,
+        named: &Named,
+        (files, log): (&AttemptFiles, &JobLog),
+        stop: &Stop,
+        stops: StopRequests,
+    ) -> Result<ExitStatus, ProcessError> {
+        let (program, pool) = (self.program(files), &self.pool);
+        let events = Life { place: self, log };
+        let mut living = pin!(supervise(&pool.launcher, &program, &events, stops));
+        let mut over = pin!(async {
+            let ended = pool.pools.request(Request::AwaitEnd(named.clone())).await;
+            if let Ok(Answer::Ended(Over::Ended(..))) = ended {
+                sleep(EXIT_TIME).await;
+            }
+        });
+        let mut follow = interval(FOLLOW_TIME);
+        let (mut is_over, mut is_stopping) = (false, false);
+        loop {
+            tokio::select! {
+                ended = &mut living => return ended,
+                () = &mut over, if !is_over => {
+                    is_over = true;
+                    stop.stop(KILL_GRACE);
+                }
+                () = pool.stopping.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    stop.stop(STOP_GRACE);
+                }
+                _ = follow.tick() => log.follow(false),
+            }
+        }
+    }
+
+    /// Returns the program with the arguments of the document.
+    fn program(&self, files: &AttemptFiles) -> Program {
+        let launch = &self.pool.launch;
+        let path = |path: std::path::PathBuf| path.display().to_string();
+        let arguments = [
+            ("-orchestrator", format!("http://{}", self.pool.listen)),
+            ("-runner-id", self.number.to_string()),
+            ("-lease", path(files.lease())),
+            ("-workdir", path(files.work())),
+            ("-log", path(files.log())),
+        ];
+        let arguments = arguments
+            .into_iter()
+            .flat_map(|(flag, value)| [flag.to_owned(), value]);
+        Program {
+            command: launch.command.iter().cloned().chain(arguments).collect(),
+            env: launch.env.clone(),
+            cwd: None,
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! The orchestrator with its host: requests go in, and effects go to the port for leases. Decides nothing.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use host_core::lease::Fence;
+use host_core::name::Name;
+use host_core::port::lease::{Granted, Kept, LeaseError, LeaseEvents, LeaseRequest, Leases};
+use host_core::port::{Clock, Counters};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::slots::Slots;
+use super::{Answer, Effect, Event, Orchestrator, Request};
+use crate::delta::NAME;
+use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::refusals::{Code, Refused};
+use crate::delta::settings::{DeltaConfig, PoolConfig};
+use crate::kit::driver::{EffectHandler, Hub};
+use crate::kit::leases::{LeaseRequests, lease_events};
+use crate::wire::JobLogs;
+use crate::wire::executors::Found;
+
+type OrchestratorHub = Hub<Orchestrator, Host>;
+
+/// All pools.
+pub(in crate::delta) struct Pools {
+    pub(in crate::delta) config: Arc<DeltaConfig>,
+    hub: OnceLock<Arc<OrchestratorHub>>,
+    /// The runners that this host starts.
+    pub(super) slots: Slots,
+    /// Where runners reach this host, once it listens.
+    listen: watch::Sender<Option<SocketAddr>>,
+}
+
+/// What the orchestrator needs of the host.
+struct Host {
+    /// Set once the host can grant leases.
+    leases: OnceLock<Arc<dyn Leases>>,
+    requests: LeaseRequests,
+    logs: Arc<dyn JobLogs>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<dyn Counters>,
+}
+
+impl std::fmt::Debug for Pools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut pools = f.debug_struct("Pools");
+        pools.field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Pools {
+    pub(in crate::delta) fn new(config: DeltaConfig) -> Arc<Self> {
+        Arc::new(Self {
+            slots: Slots::new(&config.pools),
+            config: Arc::new(config),
+            hub: OnceLock::new(),
+            listen: watch::Sender::default(),
+        })
+    }
+
+    /// Starts the orchestrator. Requests are refused until it is connected.
+    pub(in crate::delta) fn start(
+        &self,
+        clock: Arc<dyn Clock>,
+        counters: Arc<dyn Counters>,
+        logs: Arc<dyn JobLogs>,
+    ) {
+        let session = Orchestrator::new(Arc::clone(&self.config));
+        let host = Host {
+            leases: OnceLock::new(),
+            requests: LeaseRequests::default(),
+            logs,
+            clock: Arc::clone(&clock),
+            counters: Arc::clone(&counters),
+        };
+        let hub = Hub::new(session, host, clock, counters);
+        let _started_before = self.hub.set(hub).is_err();
+    }
+
+    /// Connects it with the host that grants leases.
+    pub(in crate::delta) fn connect(&self, leases: &Arc<dyn Leases>) {
+        if let Some(hub) = self.hub.get() {
+            let _connected_before = hub.handler().leases.set(Arc::clone(leases)).is_err();
+        }
+    }
+
+    /// Keeps time until the host stops.
+    pub(in crate::delta) async fn run(&self, stopping: &CancellationToken) {
+        let Some(hub) = self.hub.get() else { return };
+        tokio::select! {
+            () = Arc::clone(hub).keep_time() => {}
+            () = stopping.cancelled() => hub.report(Event::Stop),
+        }
+    }
+
+    /// Notes where runners reach this host.
+    pub(in crate::delta) fn listens(&self, listen: SocketAddr) {
+        self.listen.send_replace(Some(listen));
+    }
+
+    /// Waits until this host listens for runners. Cancel safe.
+    pub(super) async fn listening(&self) -> Option<SocketAddr> {
+        let mut listen = self.listen.subscribe();
+        let known = listen.wait_for(Option::is_some).await;
+        known.map_or(None, |known| *known)
+    }
+
+    /// Makes a request and waits for its answer. Cancel safe: a lease that nobody takes is given back.
+    pub(in crate::delta) async fn request(&self, request: Request) -> Result<Answer, Refused> {
+        let hub = self.hub.get();
+        let hub = hub.filter(|hub| hub.handler().leases.get().is_some());
+        let Some(hub) = hub else {
+            return Err(Refused::new(
+                Code::Busy,
+                "the host is starting; repeat this",
+            ));
+        };
+        let answer = hub.request(request).await;
+        answer.unwrap_or_else(|| {
+            Err(Refused::new(
+                Code::Busy,
+                "the host is stopping; repeat this",
+            ))
+        })
+    }
+
+    /// Makes a request that waits no longer once the host stops.
+    pub(super) async fn request_until(
+        &self,
+        request: Request,
+        stopping: &CancellationToken,
+    ) -> Result<Answer, Refused> {
+        let mut answer = std::pin::pin!(self.request(request));
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer,
+            () = stopping.cancelled() => self.report(Event::Stop),
+        }
+        answer.await
+    }
+
+    pub(super) fn report(&self, event: Event) {
+        if let Some(hub) = self.hub.get() {
+            hub.report(event);
+        }
+    }
+
+    /// Returns what hears of changes of leases.
+    pub(super) fn lease_events(&self) -> Option<Arc<dyn LeaseEvents>> {
+        self.hub.get().map(lease_events)
+    }
+
+    pub(super) fn logs(&self) -> Option<Arc<dyn JobLogs>> {
+        self.hub.get().map(|hub| Arc::clone(&hub.handler().logs))
+    }
+
+    /// Counts a refusal.
+    pub(super) fn count(&self, code: Code) {
+        if let Some(hub) = self.hub.get() {
+            hub.handler().counters.refused(NAME, code.as_str());
+        }
+    }
+
+    /// Finds the executor of this name: a pool, or a lane of one.
+    pub(super) fn find_lane(&self, name: &Name) -> Found {
+        let Some(hub) = self.hub.get() else {
+            return Found::Nobody;
+        };
+        let (found, is_new) = hub.note(|session| session.find_lane(name));
+        if is_new {
+            hub.report(Event::LaneAdded(name.clone()));
+        }
+        found
+    }
+
+    /// Returns the executors of a pool whose jobs its own runners can execute.
+    pub(super) fn own_lanes(&self, pool: &PoolConfig) -> Vec<Name> {
+        let of = |session: &Orchestrator| session.lanes.of(&pool.name, &pool.capabilities);
+        self.hub
+            .get()
+            .map(|hub| hub.inspect(of))
+            .unwrap_or_default()
+    }
+
+    /// Returns the pool of a lease that was handed out in a file: its runner needs no token.
+    pub(super) fn handed_out(&self, lease: &LeaseText) -> Option<&PoolConfig> {
+        let (_, lease) = lease.parse()?;
+        let pool = self.hub.get()?.inspect(|session| {
+            let (pool, _) = session.handed_out(lease)?.split_once('/')?;
+            Some(pool.to_owned())
+        });
+        self.config.pool(&pool?)
+    }
+
+    /// Returns the workers of a pool, and how many leases each holds.
+    pub(super) fn workers(&self, pool: &Name) -> BTreeMap<String, usize> {
+        let Some(hub) = self.hub.get() else {
+            return BTreeMap::new();
+        };
+        let now = hub.handler().clock.now();
+        hub.inspect(|session| session.workers(now, pool.as_str()))
+    }
+}
+
+impl EffectHandler<Orchestrator> for Host {
+    fn handle(&self, hub: &Arc<OrchestratorHub>, effect: Effect) {
+        let Some(leases) = self.leases.get() else {
+            return;
+        };
+        match effect {
+            Effect::Ask {
+                asked,
+                executors,
+                hold,
+                wait_ms,
+            } => {
+                let tag = asked.tag;
+                let request = LeaseRequest {
+                    executors,
+                    worker: asked.worker.clone(),
+                    slots: 1,
+                    hold,
+                    wait_ms,
+                    events: Some(lease_events(hub)),
+                };
+                let granted =
+                    |mut granted: Vec<Granted>| Event::Granted(asked, granted.pop().map(Box::new));
+                leases.lease(request, self.requests.responder(hub, tag, granted));
+            }
+            Effect::Withdraw(tag) => self.requests.withdraw(tag),
+            Effect::Send(message, sent) => {
+                let named = &sent.named;
+                let (job, fence) = (named.job, Fence::Holder(named.lease, named.worker.clone()));
+                let answered = hub.responder(|answer| Event::Answered(sent, answer));
+                leases.send(job, fence, message, answered);
+            }
+            Effect::Read(job, lookup) => {
+                let kept = |kept: Result<Option<Kept>, LeaseError>| {
+                    Event::Read(lookup, kept.map(|kept| kept.map(Box::new)))
+                };
+                leases.read(job, hub.responder(kept));
+            }
+            Effect::KeepLog(job, attempt, began_at, lines) => {
+                let _kept = self.logs.keep(job, attempt, began_at, lines);
+            }
+            Effect::WarnOfTheft(named, holder) => tracing::warn!(
+                event = "lease_theft_suspected",
+                job = %named.job,
+                lease = ?named.text,
+                holder,
+                sender = named.worker,
+                "a runner names the lease of another one",
+            ),
+            Effect::WarnOfOverrun(named) => {
+                tracing::warn!(job = %named.job, worker = named.worker, "a runner went on past its time limit");
+            }
+        }
+    }
+}

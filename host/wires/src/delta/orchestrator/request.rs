@@ -1,0 +1,133 @@
+//! What is asked of the orchestrator, and its answers. Reads bodies; knows no state.
+
+use bytes::Bytes;
+use host_core::id::{JobId, LeaseId};
+use host_core::name::Name;
+use host_core::port::lease::{Granted, LeaseMessage};
+use sha2::{Digest as _, Sha256};
+
+use super::ends::End;
+use super::leases::Over;
+use crate::delta::messages::HeartbeatAck;
+use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::messages::read::{self, About, Ask, EndIn, HeartbeatIn};
+use crate::delta::refusals::{Refused, Stale};
+use crate::delta::settings::PoolConfig;
+
+/// The lease that a message names, and who sends it.
+#[derive(Clone, Debug)]
+pub(in crate::delta) struct Named {
+    pub(super) job: JobId,
+    pub(super) lease: LeaseId,
+    pub(super) text: LeaseText,
+    pub(super) worker: String,
+}
+
+/// What a runner asks for, or the launcher on its behalf.
+#[derive(Debug)]
+pub(in crate::delta) enum Request {
+    /// A job, now or when one comes.
+    Ask(Name, Ask),
+    Message(Named, Message),
+    /// Takes the lease from a runner of this host.
+    GiveBack(Named, LeaseMessage),
+    /// Is answered when the lease has ended.
+    AwaitEnd(Named),
+}
+
+/// A message of the runner that holds a lease.
+#[derive(Debug)]
+pub(in crate::delta) enum Message {
+    Ack,
+    Extension(Extension),
+    End(Box<End>),
+}
+
+/// A message that extends a lease.
+#[derive(Debug)]
+pub(in crate::delta) enum Extension {
+    Heartbeat(HeartbeatIn),
+    /// A chunk of a log. It is as good as a heartbeat.
+    Log {
+        offset: u64,
+        bytes: Bytes,
+    },
+}
+
+/// The answer to a request that is not refused.
+#[derive(Debug)]
+pub(in crate::delta) enum Answer {
+    /// The job, if one came in time.
+    Granted(Option<Box<Granted>>),
+    Accepted,
+    Completed(LeaseText),
+    Heartbeat(HeartbeatAck),
+    /// Where the log goes on.
+    Logged(u64),
+    GivenBack {
+        was_held: bool,
+        was_acked: bool,
+    },
+    Ended(Over),
+}
+
+impl Named {
+    pub(super) fn new(job: JobId, lease: LeaseId, worker: String) -> Self {
+        let text = LeaseText::of(job, lease);
+        Self {
+            job,
+            lease,
+            text,
+            worker,
+        }
+    }
+
+    /// Finds out which lease a message is about.
+    pub(in crate::delta) fn read(pool: &PoolConfig, about: &About) -> Result<Self, Refused> {
+        let parsed = about.lease_id.parse();
+        let (job, lease) = parsed.ok_or_else(|| Refused::stale(Stale::Unknown))?;
+        Ok(Self {
+            job,
+            lease,
+            text: about.lease_id.clone(),
+            worker: worker(&pool.name, &about.runner_id),
+        })
+    }
+}
+
+impl Message {
+    pub(in crate::delta) fn ack(body: &[u8]) -> Result<(About, Self), Refused> {
+        Ok((read::ack(body)?, Self::Ack))
+    }
+
+    pub(in crate::delta) fn heartbeat(body: &[u8]) -> Result<(About, Self), Refused> {
+        let heartbeat = read::heartbeat(body)?;
+        let about = heartbeat.about.clone();
+        Ok((about, Self::Extension(Extension::Heartbeat(heartbeat))))
+    }
+
+    pub(in crate::delta) fn complete(body: &[u8]) -> Result<(About, Self), Refused> {
+        Ok(Self::end(read::complete(body)?, false, body))
+    }
+
+    pub(in crate::delta) fn cancel_ack(body: &[u8]) -> Result<(About, Self), Refused> {
+        Ok(Self::end(read::cancel_ack(body)?, true, body))
+    }
+
+    fn end(end: EndIn, is_cancel_ack: bool, body: &[u8]) -> (About, Self) {
+        let about = end.about.clone();
+        let mut hash = Sha256::new_with_prefix([u8::from(is_cancel_ack)]);
+        hash.update(body);
+        let end = End {
+            report: end,
+            is_cancel_ack,
+            digest: hash.finalize().into(),
+        };
+        (about, Self::End(Box::new(end)))
+    }
+}
+
+/// Returns the name of a runner in attempts.
+pub(super) fn worker(pool: &Name, runner_id: &str) -> String {
+    format!("{pool}/{runner_id}")
+}

@@ -1,0 +1,94 @@
+//! The places of the pools whose runners this host starts, as people see them. Starts nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use host_core::name::Name;
+
+use crate::delta::settings::PoolConfig;
+use crate::kit::process::{Output, Reason};
+use crate::wire::executors::{WorkerHealth, WorkerState};
+
+/// What a place is, for people.
+#[derive(Debug)]
+pub(super) struct Slot {
+    state: WorkerState,
+    pub(super) pid: Option<u32>,
+    /// How many of its processes in a row were of no use.
+    pub(super) failures: u32,
+    pub(super) reason: Reason,
+}
+
+/// The places of all pools.
+#[derive(Debug)]
+pub(super) struct Slots(BTreeMap<Name, Mutex<Vec<Slot>>>);
+
+impl Slots {
+    pub(super) fn new(pools: &[PoolConfig]) -> Self {
+        let slot = || {
+            let mut reason = Reason::default();
+            reason.set("this host does not listen for HTTP, where its runners report");
+            Slot {
+                state: WorkerState::Down,
+                pid: None,
+                failures: 0,
+                reason,
+            }
+        };
+        let slots = pools.iter().filter_map(|pool| {
+            let launch = pool.launch.as_ref()?;
+            let slots = (0..launch.pool_size).map(|_| slot()).collect();
+            Some((pool.name.clone(), Mutex::new(slots)))
+        });
+        Self(slots.collect())
+    }
+
+    fn slots(&self, pool: &Name) -> Option<MutexGuard<'_, Vec<Slot>>> {
+        let slots = self.0.get(pool)?;
+        Some(slots.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes a place of a pool, counted from 1.
+    pub(super) fn change(&self, pool: &Name, number: usize, change: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self
+            .slots(pool)
+            .as_mut()
+            .and_then(|slots| slots.get_mut(number.checked_sub(1)?))
+        {
+            change(slot);
+        }
+    }
+
+    /// Returns how the places of a pool are.
+    pub(super) fn health(&self, pool: &Name) -> Vec<WorkerHealth> {
+        let slots = self.slots(pool);
+        let slots = slots.iter().flat_map(|slots| slots.iter());
+        (1..)
+            .zip(slots)
+            .map(|(number, slot)| WorkerHealth {
+                pid: slot.pid,
+                failures: slot.failures,
+                reason: slot
+                    .reason
+                    .text()
+                    .filter(|_| slot.state != WorkerState::Up)
+                    .map(str::to_owned),
+                ..WorkerHealth::new(pool, number, slot.state)
+            })
+            .collect()
+    }
+}
+
+impl Slot {
+    pub(super) fn is_up(&mut self, pid: Option<u32>) {
+        self.state = WorkerState::Up;
+        self.pid = pid;
+        self.reason.clear();
+    }
+
+    pub(super) fn has_failed(&mut self, why: &str) {
+        self.state = WorkerState::Down;
+        self.failures += 1;
+        self.reason.note(Output::Host, why);
+    }
+}

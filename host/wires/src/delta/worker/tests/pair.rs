@@ -1,0 +1,547 @@
+//! Our runners against our orchestrator, with loss, delay, duplication and reordering of every message:
+//! a job ends once, no lease is completed after its end, no two leases and no two guests of a job are
+//! live at once, and a log has each line once and in order.
+
+mod checks;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use host_core::cell::{Level, LogLine, LogSource};
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::JobId;
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome};
+use host_core::port::{Answer, Clock as _, Tag};
+use host_core::time::Time;
+
+use crate::delta::convert;
+use crate::delta::messages::LeaseGranted;
+use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::messages::read;
+use crate::delta::orchestrator::{Answer as Answered, Extension, Message, Named, Pools, Request};
+use crate::delta::refusals::{Code, More, Refused};
+use crate::delta::settings::{DeltaConfig, PoolConfig, Times, Tokens};
+use crate::delta::worker::client::sort;
+use crate::delta::worker::exchange::{Heard, Kind};
+use crate::delta::worker::lease;
+use crate::delta::worker::results::Results;
+use crate::delta::worker::session::{Act, Done, Session};
+use crate::delta::worker::words::Dialect;
+use crate::histories::histories;
+use crate::lease_host::{LeaseHost, Refusals};
+
+/// When faults stop, and when all must be over, in milliseconds.
+const FAULTS_MS: u64 = 60_000;
+const END_MS: u64 = 1_200_000;
+
+/// How often time passes although nothing else happens, in milliseconds.
+const TICK_MS: u64 = 1_000;
+
+const TIMES: Times = Times {
+    lease_ttl: 20,
+    heartbeat_interval: 5,
+    ack: 10,
+    cancel_deadline: 8,
+};
+
+/// How many lines each guest writes.
+const LINES: u64 = 2;
+
+/// How often a runner without a job asks for one, in milliseconds.
+const POLL_MS: u64 = 4_000;
+
+/// A small generator: the same seed gives the same history.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ (bits >> 31)) % limit
+    }
+
+    fn is_one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+enum Event {
+    /// A runner asks for a lease.
+    Poll(usize),
+    /// A lease reaches its runner.
+    Granted(usize, Vec<u8>),
+    /// A message reaches the orchestrator; the number of its request and until when an answer is
+    /// wanted, unless it is a copy.
+    Arrives(usize, u32, Kind, String, Option<(u64, Time)>),
+    /// The answer to a request, by its number; the first one counts.
+    Answered(usize, u32, u64, Kind, Heard),
+    Guest(usize, u32, Tag, Answer),
+    Wakes(usize, u32),
+    /// A user cancels the job.
+    Cancel,
+    /// The orchestrator starts anew with the same store.
+    Restart,
+    /// Time passes.
+    Tick,
+}
+
+#[derive(Default)]
+struct Runner {
+    /// The lease of its session, or of the last one.
+    lease: Option<LeaseText>,
+    session: Option<Session>,
+    /// Counts its leases, so that what was meant for an earlier one is dropped.
+    epoch: u32,
+    guest: Option<Tag>,
+}
+
+struct Sim {
+    model: Arc<LeaseHost>,
+    orchestrator: Arc<Pools>,
+    pool: PoolConfig,
+    random: Random,
+    queue: BTreeMap<(Time, u64), Event>,
+    events: u64,
+    runners: Vec<Runner>,
+    job: JobId,
+    start: Time,
+    /// How often a runner was told that its end counts.
+    reported: u32,
+    /// The requests without an answer.
+    open: std::collections::BTreeSet<u64>,
+    /// The newest request that has arrived.
+    newest: u64,
+    /// The ends that were accepted.
+    ended: std::cell::RefCell<std::collections::BTreeSet<String>>,
+    faults: Faults,
+    /// Whether the orchestrator has started anew.
+    was_restarted: bool,
+    seed: u64,
+}
+
+/// How often each fault has happened.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    lost: u32,
+    late: u32,
+    copied: u32,
+    overtaken: u32,
+}
+
+fn written(message: String) -> LogLine {
+    LogLine {
+        at_ms: 0,
+        level: Level::Info,
+        source: LogSource::Stdout,
+        message,
+        fields: Vec::new(),
+    }
+}
+
+fn orchestrator(model: &Arc<LeaseHost>, pool: &PoolConfig) -> Arc<Pools> {
+    let config = DeltaConfig {
+        times: TIMES,
+        pools: vec![pool.clone()],
+        tokens: Tokens::default(),
+    };
+    Pools::over(model, &Refusals::of(crate::delta::NAME), config)
+}
+
+impl Sim {
+    fn new(seed: u64) -> Self {
+        let model = LeaseHost::new();
+        let pool = PoolConfig {
+            name: "ci".parse().unwrap(),
+            origin: String::new(),
+            capabilities: std::collections::BTreeSet::new(),
+            launch: None,
+        };
+        let steps = r#"{"steps":["wasm:a","wasm:b"]}"#;
+        let mut policy = TIMES.policy();
+        policy.timeout_ms = Some(40_000);
+        policy.max_attempts = 3;
+        let job = model.enqueue(("ci", "unit-tests"), steps, policy, &[]);
+        let start = model.clock.now();
+        let mut sim = Self {
+            orchestrator: orchestrator(&model, &pool),
+            model,
+            pool,
+            random: Random(seed),
+            queue: BTreeMap::new(),
+            events: 0,
+            runners: (0..3).map(|_| Runner::default()).collect(),
+            job,
+            start,
+            reported: 0,
+            open: std::collections::BTreeSet::new(),
+            newest: 0,
+            ended: std::cell::RefCell::default(),
+            faults: Faults::default(),
+            was_restarted: false,
+            seed,
+        };
+        for runner in 0..sim.runners.len() {
+            sim.after(runner as u64, Event::Poll(runner));
+        }
+        if sim.random.is_one_in(3) {
+            let at = sim.random.below(FAULTS_MS);
+            sim.after(at, Event::Cancel);
+        }
+        if sim.random.is_one_in(3) {
+            let at = sim.random.below(FAULTS_MS);
+            sim.after(at, Event::Restart);
+        }
+        sim.after(TICK_MS, Event::Tick);
+        sim
+    }
+
+    fn after(&mut self, ms: u64, event: Event) {
+        self.events += 1;
+        let at = self.model.clock.now().plus_ms(ms);
+        self.queue.insert((at, self.events), event);
+    }
+
+    fn has_faults(&self) -> bool {
+        self.model.clock.now().since_ms(self.start) < FAULTS_MS
+    }
+
+    /// Returns how long a message is on its way; `None` if it is lost.
+    fn way(&mut self) -> Option<u64> {
+        if !self.has_faults() {
+            return Some(5);
+        }
+        match self.random.below(10) {
+            0 => {
+                self.faults.lost += 1;
+                None
+            }
+            1 => {
+                self.faults.late += 1;
+                Some(self.random.below(40_000))
+            }
+            2..=4 => Some(self.random.below(4_000)),
+            _ => Some(self.random.below(50)),
+        }
+    }
+
+    /// Runs until the job has ended and nobody is at it.
+    fn run(&mut self) {
+        while let Some(((at, _), event)) = self.queue.pop_first() {
+            self.model.advance(at.since_ms(self.model.clock.now()));
+            self.step(event);
+            let is_over = self.model.state(self.job).is_terminal();
+            if is_over && self.runners.iter().all(|it| it.session.is_none()) {
+                return;
+            }
+        }
+        unreachable!("time passes until the end");
+    }
+
+    fn step(&mut self, event: Event) {
+        let (now, wall) = (self.model.clock.now(), "now".to_owned());
+        match event {
+            Event::Tick => {
+                let passed = now.since_ms(self.start);
+                assert!(passed < END_MS, "seed {}: the job has not ended", self.seed);
+                self.after(TICK_MS, Event::Tick);
+            }
+            Event::Cancel => {
+                // The job may have ended.
+                let _ended = self.model.cancel(self.job, None);
+            }
+            Event::Restart => {
+                self.model.restart();
+                self.was_restarted = true;
+                self.orchestrator = orchestrator(&self.model, &self.pool);
+            }
+            Event::Poll(runner) => self.poll(runner),
+            Event::Granted(runner, body) => self.begin(now, runner, &body),
+            Event::Arrives(runner, epoch, kind, body, until) => {
+                if let Some((number, _)) = until {
+                    self.faults.overtaken += u32::from(number < self.newest);
+                    self.newest = self.newest.max(number);
+                }
+                let heard = self.receive(runner, kind, &body);
+                if let (Some(back), Some((number, until))) = (self.way(), until)
+                    && now.plus_ms(back) < until
+                {
+                    self.after(back, Event::Answered(runner, epoch, number, kind, heard));
+                }
+            }
+            Event::Answered(runner, epoch, number, kind, heard) => {
+                if !self.open.remove(&number) {
+                    return;
+                }
+                self.with(runner, epoch, |session| {
+                    session.on_heard(now, &wall, kind, &heard)
+                });
+            }
+            Event::Guest(runner, epoch, tag, answer) => {
+                if self.runners[runner].epoch == epoch && self.runners[runner].guest == Some(tag) {
+                    if matches!(answer, Answer::Ended(..)) {
+                        self.runners[runner].guest = None;
+                    }
+                    self.with(runner, epoch, |session| {
+                        session.on_guest(now, &wall, tag, answer)
+                    });
+                }
+            }
+            Event::Wakes(runner, epoch) => {
+                self.with(runner, epoch, |session| session.on_wakeup(now, &wall));
+            }
+        }
+    }
+
+    fn poll(&mut self, runner: usize) {
+        if self.runners[runner].session.is_some() {
+            return;
+        }
+        let ask = read::Ask {
+            runner_id: format!("w{runner}"),
+            capabilities: std::collections::BTreeSet::new(),
+            wait_seconds: 0,
+        };
+        if self.has_faults() && self.random.is_one_in(8) {
+            // A copy comes first, and its answer finds nobody.
+            self.faults.copied += 1;
+            drop(self.ask(&ask));
+        }
+        let granted = self.ask(&ask);
+        let way = self.way();
+        if let (Some(granted), Some(way)) = (granted, way) {
+            let body = serde_json::to_vec(&granted).unwrap();
+            return self.after(way, Event::Granted(runner, body));
+        }
+        self.after(POLL_MS, Event::Poll(runner));
+    }
+
+    fn ask(&self, ask: &read::Ask) -> Option<LeaseGranted> {
+        let request = Request::Ask(self.pool.name.clone(), ask.clone());
+        let answer = self.orchestrator.request(request).now_or_never();
+        match answer.expect("an answer") {
+            Ok(Answered::Granted(granted)) => granted.map(|it| convert::granted(&it, TIMES)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn begin(&mut self, now: Time, runner: usize, body: &[u8]) {
+        let lease = lease::read(body).unwrap();
+        let id_of_lease = lease.id.clone();
+        let id = format!("w{runner}");
+        let results = Results::default();
+        let mut session = Session::new(now, lease, &id, Dialect::Documented, (true, true), results);
+        let acts = session.begin(now, "now");
+        let it = &mut self.runners[runner];
+        it.epoch += 1;
+        it.lease = Some(id_of_lease);
+        it.session = Some(session);
+        let epoch = it.epoch;
+        self.act(runner, epoch, acts);
+    }
+
+    fn with(&mut self, runner: usize, epoch: u32, event: impl FnOnce(&mut Session) -> Vec<Act>) {
+        let it = &mut self.runners[runner];
+        let Some(session) = it.session.as_mut().filter(|_| it.epoch == epoch) else {
+            return;
+        };
+        let acts = event(session);
+        self.act(runner, epoch, acts);
+    }
+
+    fn act(&mut self, runner: usize, epoch: u32, acts: Vec<Act>) {
+        for act in acts {
+            match act {
+                Act::Send {
+                    kind,
+                    body,
+                    timeout_ms,
+                } => self.send(runner, epoch, kind, body, timeout_ms),
+                Act::Start(tag, job) => self.start(runner, epoch, tag, job.deadline),
+                Act::Stop(tag, grace_ms, _) => {
+                    if self.runners[runner].guest == Some(tag) {
+                        let after = self.random.below(grace_ms + 1);
+                        let outcome = Outcome::Cancelled { partial: None };
+                        let answer = Answer::Ended(outcome, Meter::default());
+                        if after == 0 {
+                            self.runners[runner].guest = None;
+                            let now = self.model.clock.now();
+                            self.with(runner, epoch, |it| it.on_guest(now, "now", tag, answer));
+                        } else {
+                            self.after(after, Event::Guest(runner, epoch, tag, answer));
+                        }
+                    }
+                }
+                Act::Done(done) => {
+                    self.reported += u32::from(matches!(done, Done::Reported(_)));
+                    assert_eq!(self.runners[runner].guest, None, "its guest has stopped");
+                    self.runners[runner].session = None;
+                    self.after(1_000, Event::Poll(runner));
+                }
+                Act::Upload {
+                    offset,
+                    text,
+                    timeout_ms,
+                } => {
+                    let lease = self.runners[runner].lease.as_ref().unwrap();
+                    let body = format!("{} {offset} {text}", lease.0);
+                    self.send(runner, epoch, Kind::Log, body, timeout_ms);
+                }
+                Act::Log(..) | Act::Keep(..) => {}
+            }
+        }
+        let it = &self.runners[runner];
+        if let Some(due) = it.session.as_ref().and_then(Session::wakeup) {
+            let ms = due.since_ms(self.model.clock.now());
+            self.after(ms, Event::Wakes(runner, epoch));
+        }
+    }
+
+    fn send(&mut self, runner: usize, epoch: u32, kind: Kind, body: String, timeout_ms: u64) {
+        let until = self.model.clock.now().plus_ms(timeout_ms);
+        self.events += 1;
+        let number = self.events;
+        self.open.insert(number);
+        if self.has_faults() && self.random.is_one_in(8) {
+            let way = self.random.below(60_000);
+            self.faults.copied += 1;
+            self.after(way, Event::Arrives(runner, epoch, kind, body.clone(), None));
+        }
+        if let Some(way) = self.way() {
+            self.after(
+                way,
+                Event::Arrives(runner, epoch, kind, body, Some((number, until))),
+            );
+        }
+        // If no answer comes first, the session hears of it.
+        self.after(
+            timeout_ms,
+            Event::Answered(runner, epoch, number, kind, Heard::Again),
+        );
+    }
+
+    fn start(&mut self, runner: usize, epoch: u32, tag: Tag, deadline: Option<Time>) {
+        let others = self.runners.iter().filter(|it| it.guest.is_some());
+        assert_eq!(
+            others.count(),
+            0,
+            "seed {}: two guests of one job",
+            self.seed
+        );
+        self.runners[runner].guest = Some(tag);
+        let takes = self.random.below(30_000);
+        let left = deadline.map_or(u64::MAX, |end| end.since_ms(self.model.clock.now()));
+        let outcome = if takes >= left {
+            Outcome::Failed(Failure::new(FailureKind::TimedOut, "too long"))
+        } else if self.random.is_one_in(6) {
+            Outcome::Failed(Failure::new(FailureKind::UserError, "no luck"))
+        } else {
+            Outcome::Completed {
+                result: Some(JsonText("1".to_owned())),
+            }
+        };
+        let answer = Answer::Ended(outcome, Meter::default());
+        let takes = takes.min(left);
+        for line in 0..LINES {
+            let at = takes * line / LINES;
+            let answer = Answer::Logged {
+                started_at: self.start,
+                lines: vec![written(format!("{}-{line}", tag.0))],
+            };
+            self.after(at, Event::Guest(runner, epoch, tag, answer));
+        }
+        self.after(takes, Event::Guest(runner, epoch, tag, answer));
+    }
+
+    fn request(&self, runner: usize, kind: Kind, body: &str) -> Result<Request, Refused> {
+        let bytes = body.as_bytes();
+        let (about, message) = match kind {
+            Kind::Ack => Message::ack(bytes)?,
+            // Nothing waits here.
+            Kind::Heartbeat => {
+                Message::heartbeat(body.replace("wait_seconds", "waits_no_seconds").as_bytes())?
+            }
+            Kind::Complete => Message::complete(bytes)?,
+            Kind::CancelAck => Message::cancel_ack(bytes)?,
+            Kind::Log => {
+                let parts: Vec<&str> = body.splitn(3, ' ').collect();
+                let about = read::About {
+                    lease_id: LeaseText(parts[0].to_owned()),
+                    runner_id: format!("w{runner}"),
+                };
+                let (offset, bytes) = (parts[1].parse().unwrap(), parts[2].to_owned().into());
+                (about, Message::Extension(Extension::Log { offset, bytes }))
+            }
+        };
+        Ok(Request::Message(Named::read(&self.pool, &about)?, message))
+    }
+
+    /// Hands a message to the orchestrator, and sorts its answer as a runner does.
+    fn receive(&mut self, runner: usize, kind: Kind, body: &str) -> Heard {
+        let before = self.model.state(self.job);
+        let live = self.live_lease();
+        let answered = self.request(runner, kind, body).and_then(|request| {
+            let answer = self.orchestrator.request(request).now_or_never();
+            Ok(match answer.expect("an answer")? {
+                Answered::Heartbeat(ack) => serde_json::to_string(&ack).unwrap(),
+                Answered::Logged(next) => format!(r#"{{"next_offset":{next}}}"#),
+                _ => String::new(),
+            })
+        });
+        let after = self.model.state(self.job);
+        let stays = !before.is_terminal() || before == after;
+        assert!(
+            stays,
+            "{before:?} became {after:?} by {kind:?} of w{runner}"
+        );
+        self.check_lease(kind, body, before.is_terminal(), live.as_ref(), &answered);
+        match answered {
+            Ok(text) => sort(kind, 200, text.as_bytes()),
+            Err(refused) => {
+                let is_known = matches!(
+                    refused.code,
+                    Code::StaleLease | Code::State | Code::AlreadyComplete | Code::LogOffset
+                );
+                assert!(is_known, "{refused:?}");
+                let next = match refused.more {
+                    More::NextOffset(next) => format!(r#"{{"next_offset":{next}}}"#),
+                    _ => "{}".to_owned(),
+                };
+                sort(kind, refused.code.status(), next.as_bytes())
+            }
+        }
+    }
+}
+
+#[test]
+fn histories_with_faults_end_once() {
+    let mut states = BTreeMap::new();
+    let mut lost = 0;
+    let mut faults = Faults::default();
+    let mut whole_logs = 0;
+    let histories = histories(500, 10_000);
+    for seed in 0..histories {
+        let mut sim = Sim::new(u64::from(seed));
+        sim.run();
+        sim.check();
+        sim.check_log();
+        faults.lost += sim.faults.lost;
+        faults.late += sim.faults.late;
+        faults.copied += sim.faults.copied;
+        faults.overtaken += sim.faults.overtaken;
+        whole_logs += u32::from(sim.model.logged().len() as u64 >= 2 * LINES);
+        *states.entry(sim.model.state(sim.job)).or_insert(0) += 1;
+        lost += u32::from(sim.model.attempts(sim.job).contains("lost"));
+    }
+    // The histories are of all kinds.
+    assert_eq!(states.len(), 3, "{states:?}");
+    let (few, many) = (histories / 100, histories / 10);
+    assert!(states.values().all(|count| *count > few), "{states:?}");
+    assert!(lost > many, "{lost}");
+    assert!(whole_logs > many, "{whole_logs}");
+    let every = [faults.lost, faults.late, faults.copied, faults.overtaken];
+    assert!(every.iter().all(|count| *count > many), "{faults:?}");
+}
