@@ -52,7 +52,7 @@ impl Host {
         Self {
             leases,
             asks: LeaseRequests::default(),
-            dispatches: Requests::default(),
+            dispatches: Requests::in_this_runtime(),
             sender: Arc::new(Sender {
                 config: config.clone(),
                 client: HttpClient::default(),

@@ -5,7 +5,6 @@ use std::io;
 use std::sync::Arc;
 
 use host_core::port::{Answer, Answers, Execute, Reply, Tag};
-use host_runtime::tasks::Tasks;
 
 use super::callbacks::{Callbacks, Heard};
 use super::outbox::Outbox;
@@ -23,7 +22,6 @@ pub(super) struct Host {
     requests: Requests,
     /// Keeps the ends of tasks until the control plane has them; `None` in `host worker`.
     outbox: Option<Outbox>,
-    writes: Tasks,
 }
 
 /// Reports what guests say.
@@ -40,16 +38,14 @@ impl Host {
         Self {
             execute,
             callbacks: Callbacks::default(),
-            requests: Requests::default(),
+            requests: Requests::in_this_runtime(),
             outbox,
-            writes: Tasks::default(),
         }
     }
 
     /// Waits until all callbacks and writes have ended.
     pub(super) async fn join(&self) {
         self.requests.join().await;
-        self.writes.join().await;
     }
 
     /// Writes to the disk. If that fails, the session goes on all the same.
@@ -64,7 +60,7 @@ impl Host {
             return hub.report(Event::Stored(tag));
         };
         let hub = Arc::clone(hub);
-        self.writes.spawn(async move {
+        self.requests.start(tag, async move {
             let written = tokio::task::spawn_blocking(move || write(outbox)).await;
             if let Ok(Err(error)) = written {
                 tracing::warn!(%error, "{failed}");

@@ -5,21 +5,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::port::Tag;
 use host_runtime::tasks::Tasks;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// Requests that have no answer yet.
-#[derive(Debug, Default)]
+/// Requests that have no answer yet. Any thread may start them.
+#[derive(Debug)]
 pub struct Requests {
     open: Arc<Mutex<HashMap<Tag, CancellationToken>>>,
     tasks: Tasks,
+    runtime: Handle,
 }
 
 impl Requests {
+    /// Returns requests that the runtime of the caller carries out.
+    pub fn in_this_runtime() -> Self {
+        Self {
+            open: Arc::default(),
+            tasks: Tasks::default(),
+            runtime: Handle::current(),
+        }
+    }
+
     /// Carries out a request, which ends with the report of its answer.
     pub fn start(&self, tag: Tag, request: impl Future<Output = ()> + Send + 'static) {
         let aborted = CancellationToken::new();
         lock(&self.open).insert(tag, aborted.clone());
         let open = Arc::clone(&self.open);
+        let _entered = self.runtime.enter();
         self.tasks.spawn(async move {
             aborted.run_until_cancelled(request).await;
             lock(&open).remove(&tag);
