@@ -3,7 +3,7 @@
 use host_core::job::State;
 use host_core::port::Clock as _;
 
-use super::{LINES, Sim};
+use super::{Answered, LINES, Sim};
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::messages::read;
 use crate::delta::refusals::Refused;
@@ -27,7 +27,7 @@ impl Sim {
         body: &str,
         was_over: bool,
         live: Option<&LeaseText>,
-        answered: &Result<String, Refused>,
+        answered: &Result<Answered, Refused>,
     ) {
         if answered.is_err() || kind == Kind::Log {
             return;
