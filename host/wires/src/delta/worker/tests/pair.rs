@@ -24,9 +24,8 @@ use crate::delta::messages::LeaseGranted;
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::messages::read;
 use crate::delta::orchestrator::{Answer as Answered, Extension, Message, Named, Pools, Request};
-use crate::delta::refusals::{Code, More, Refused};
+use crate::delta::refusals::Refused;
 use crate::delta::settings::{DeltaConfig, PoolConfig, Times, Tokens};
-use crate::delta::worker::client::sort;
 use crate::delta::worker::exchange::{Kind, Response};
 use crate::delta::worker::lease;
 use crate::delta::worker::results::Results;
@@ -361,7 +360,7 @@ impl Sim {
                 "{before:?} became {after:?} by {kind:?} of w{runner}"
             );
             self.check_lease(kind, &open.body, before.is_terminal(), live, &answer);
-            let response = response(kind, answer);
+            let response = checks::response(kind, answer);
             if let (Some(back), Some((number, until))) = (self.way(), open.until)
                 && now.plus_ms(back) < until
             {
@@ -552,28 +551,6 @@ impl Sim {
         };
         Ok(Request::Message(Named::read(&self.pool, &about)?, message))
     }
-}
-
-/// Sorts an answer as a runner does.
-fn response(kind: Kind, answer: Result<Answered, Refused>) -> Response {
-    let (status, body) = match answer {
-        Ok(Answered::Heartbeat(ack)) => (200, serde_json::to_string(&ack).unwrap()),
-        Ok(Answered::Logged(next)) => (200, format!(r#"{{"next_offset":{next}}}"#)),
-        Ok(_) => (200, String::new()),
-        Err(refused) => {
-            let is_known = matches!(
-                refused.code,
-                Code::StaleLease | Code::State | Code::AlreadyComplete | Code::LogOffset
-            );
-            assert!(is_known, "{refused:?}");
-            let body = match refused.more {
-                More::NextOffset(next) => format!(r#"{{"next_offset":{next}}}"#),
-                _ => "{}".to_owned(),
-            };
-            (refused.code.status(), body)
-        }
-    };
-    sort(kind, status, body.as_bytes())
 }
 
 #[test]
