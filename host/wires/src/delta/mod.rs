@@ -110,12 +110,14 @@ impl Configured for ConfiguredDelta {
 impl ConfiguredDelta {
     /// Checks that all is there that `host worker` needs.
     fn worker(&self) -> Result<Working, OpenError> {
-        let peer = self.worker.peer.clone().ok_or_else(|| {
-            OpenError::usage("no orchestrator is named; name it with --orchestrator URL")
-        })?;
+        let peer = self
+            .worker
+            .peer
+            .clone()
+            .ok_or_else(|| OpenError::usage("missing orchestrator; set --orchestrator URL"))?;
         let file = self.worker.file.as_ref().map(FileJob::open).transpose()?;
         if file.is_none() && peer.token.is_none() {
-            let message = "no token is named; name its variable with --token-env";
+            let message = "missing token; name its variable with --token-env";
             return Err(OpenError::usage(message));
         }
         Ok(Working { peer, file })

@@ -3,44 +3,43 @@
 
 crate::wire::codes! {
     AlreadyComplete = "E_ALREADY_COMPLETE", 409,
-        "The lease ended with another message; the answer names the status that was recorded, and \
-         it stays.";
+        "Another message ended the lease before; the answer names the status that was recorded.";
     Auth = "E_AUTH", 401,
-        "The request has no bearer token that a pool of runners has; see \
+        "The bearer token is missing, or no pool of runners has it; see \
          protocol.delta.runners.NAME.token_file.";
-    BodyTooLarge = "E_BODY_TOO_LARGE", 413, "The body is larger than this path takes; send less.";
-    Busy = "E_BUSY", 503, "The host has no room or is stopping; repeat the message as it is.";
+    BodyTooLarge = "E_BODY_TOO_LARGE", 413, "The body is too large for this path; send less.";
+    Busy = "E_BUSY", 503, "The host is busy or stopping; send the same message again.";
     FieldMismatch = "E_FIELD_MISMATCH", 422,
-        "Two values that must agree do not; the answer names them.";
+        "Two values contradict each other; the answer names them.";
     FieldRange = "E_FIELD_RANGE", 422,
         "A field's value is outside its range; the answer names both.";
     FieldType = "E_FIELD_TYPE", 422,
-        "A field is missing or has another type than the document says; the answer names it.";
+        "A field is missing or has the wrong type; the answer names it.";
     FieldValue = "E_FIELD_VALUE", 422,
-        "A field has a value that is not one of its own; the answer names it.";
+        "A field has an invalid value; the answer names it.";
     Json = "E_JSON", 400,
-        "The body is not JSON as it is taken here: whole UTF-8, no key twice, no number beyond a \
-         double, less than 128 levels deep; the answer says at which byte.";
+        "The body is not valid JSON: UTF-8, no duplicate keys, no number beyond a double, fewer \
+         than 128 levels; the answer names the byte.";
     LeaseTheft = "E_LEASE_THEFT", 409,
-        "A runner named a lease that another runner holds; it got the answer to an unknown lease, \
-         and the log has both names. Look how it came by the lease.";
+        "A runner named a lease that another runner holds. Its answer was that of an unknown \
+         lease; the log has both names. Find out how it got the lease.";
     LogOffset = "E_LOG_OFFSET", 409,
-        "A chunk of a log begins behind the end of what was received; go on at next_offset.";
+        "A chunk of a log begins after the end of what was received; continue at next_offset.";
     Off = "E_OFF", 404,
         "No pool of runners is configured; add protocol.delta.runners.NAME with a token or a \
          `cmd`.";
     Rate = "E_RATE", 429,
-        "One lease had more than 10 heartbeats a second; the document's interval is 20 s. The \
-         lease lives by those that were accepted.";
+        "More than 10 heartbeats a second arrived for one lease; the document's interval is 20 s. \
+         Those that were accepted keep the lease alive.";
     Request = "E_REQUEST", 400,
         "The HTTP request was refused before its body was read; the answer says why.";
     StaleLease = "E_STALE_LEASE", 409,
-        "The lease is over or was never granted; stop the work and send nothing more about it.";
+        "The lease has ended or was never granted; stop the job and send nothing more about it.";
     State = "E_STATE", 409,
-        "The lease is not in a state for this message; acknowledge it first, and answer a cancel \
-         only after one was requested.";
+        "The lease is in the wrong state for this message: acknowledge it first, and answer a \
+         cancel only after one was requested.";
     StoreFull = "E_STORE_FULL", 507,
-        "There is no room on the host's disk; repeat the message later.";
+        "The host's disk is full; send the message again later.";
 }
 
 impl Code {
@@ -123,8 +122,7 @@ impl Refused {
     }
 
     pub(super) fn rate() -> Self {
-        let message =
-            "more than 10 heartbeats a second came for this lease; it lives by the others";
+        let message = "more than 10 heartbeats a second for this lease; those that were accepted keep it alive";
         Self::new(Code::Rate, message)
     }
 

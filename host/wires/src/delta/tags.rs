@@ -50,7 +50,7 @@ pub(super) fn lane(pool: &Name, requires: &str) -> Result<Name, String> {
     {
         if !is_tag(tag) {
             return Err(format!(
-                "{REQUIRES}: a tag is 1 to {TAG_BYTES_MAX} of A-Z a-z 0-9 _ . : -, one of these is not"
+                "{REQUIRES}: invalid tag: expected 1–{TAG_BYTES_MAX} characters A-Z a-z 0-9 _ . : -"
             ));
         }
         tags.insert(tag);
@@ -61,7 +61,7 @@ pub(super) fn lane(pool: &Name, requires: &str) -> Result<Name, String> {
         name.push_str(tag);
     }
     name.parse()
-        .map_err(|error| format!("{REQUIRES}: the tags of one job are too many: {error}"))
+        .map_err(|error| format!("{REQUIRES}: too many tags: {error}"))
 }
 
 /// Returns the pool and the tags of a lane, if the name is written as [`lane`] writes it.

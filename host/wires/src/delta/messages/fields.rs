@@ -122,10 +122,7 @@ pub(in crate::delta) fn within_bytes(
     if text.len() <= most {
         return Ok(text);
     }
-    let message = format!(
-        "{name}: it has at most {most} bytes, this one has {}",
-        text.len()
-    );
+    let message = format!("{name}: must be at most {most} bytes, got {}", text.len());
     Err(Refused::new(Code::FieldRange, message))
 }
 

@@ -135,7 +135,7 @@ pub(in crate::delta) fn ack(body: &[u8]) -> Result<About, Refused> {
     if let (Some((job, _)), Some(job_id)) = (about.lease_id.parse(), job_id)
         && job_id != job.to_string()
     {
-        let message = "job_id: it is not the job of the lease";
+        let message = "job_id: not the job of this lease";
         return Err(Refused::new(Code::FieldMismatch, message));
     }
     Ok(about)
@@ -359,7 +359,7 @@ fn capabilities(fields: &Fields<'_>) -> Result<BTreeSet<String>, Refused> {
     let tags = tags.unwrap_or_default();
     if tags.len() > TAGS_MAX || tags.iter().any(|tag| tag.len() > TAG_BYTES_MAX) {
         let message = format!(
-            "capabilities: at most {TAGS_MAX} of at most {TAG_BYTES_MAX} bytes are taken; these are {}",
+            "capabilities: expected at most {TAGS_MAX} tags of at most {TAG_BYTES_MAX} bytes, got {}",
             tags.len()
         );
         return Err(Refused::new(Code::FieldRange, message));
@@ -367,7 +367,7 @@ fn capabilities(fields: &Fields<'_>) -> Result<BTreeSet<String>, Refused> {
     let tags = tags.into_iter().collect();
     match tags::conflict(&tags) {
         Some(kind) => {
-            let message = format!("capabilities: a runner has one {kind}, these name several");
+            let message = format!("capabilities: expected at most one {kind}: tag, got several");
             Err(Refused::new(Code::FieldValue, message))
         }
         None => Ok(tags),

@@ -251,7 +251,7 @@ async fn logs(
         let pool = access.pool_of(&api.pools, Some(&lease_id))?;
         let body = body?;
         let Query(chunk) = query.map_err(|_| {
-            let message = "the query has runner_id and offset, a number of bytes";
+            let message = "the query must have runner_id and offset, a number of bytes";
             Refused::new(Code::FieldType, message)
         })?;
         let about = About {
@@ -260,7 +260,7 @@ async fn logs(
         };
         let (offset, most) = (chunk.offset, u64::MAX - LOG_BYTES_MAX);
         if offset > most {
-            let message = format!("offset: it is at most {most}");
+            let message = format!("offset: must be at most {most}");
             return Err(Refused::new(Code::FieldRange, message));
         }
         let bytes = body.bytes.clone();

@@ -36,8 +36,7 @@ impl Executors for Pools {
             Found::Here => Ok(lane),
             Found::Nobody => Err(format!("{REQUIRES}: {pool} is not a Delta pool")),
             Found::Full(most) => Err(format!(
-                "{REQUIRES}: {most} combinations of tags were asked for since the host started, and \
-                 this one is new"
+                "{REQUIRES}: too many combinations of tags: at most {most} since the host started"
             )),
         }
     }

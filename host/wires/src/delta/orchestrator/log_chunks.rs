@@ -97,7 +97,7 @@ impl LogChunks {
         self.charge(line)
     }
 
-    /// Counts a line. The first for which there is no room becomes a word about that, later ones `None`.
+    /// Counts a line. The first that does not fit becomes a note about that, later ones `None`.
     fn charge(&mut self, line: LogLine) -> Option<LogLine> {
         if self.is_full {
             return None;

@@ -38,6 +38,7 @@ pub(in crate::delta) struct Pools {
 struct Host {
     /// Set once the host can grant leases.
     leases: OnceLock<Arc<dyn Leases>>,
+    events: OnceLock<Arc<dyn LeaseEvents>>,
     requests: LeaseRequests,
     logs: Arc<dyn JobLogs>,
     clock: Arc<dyn Clock>,
@@ -71,6 +72,7 @@ impl Pools {
         let session = Orchestrator::new(Arc::clone(&self.config));
         let host = Host {
             leases: OnceLock::new(),
+            events: OnceLock::new(),
             requests: LeaseRequests::default(),
             logs,
             clock: Arc::clone(&clock),
@@ -148,9 +150,9 @@ impl Pools {
         }
     }
 
-    /// Returns what hears of changes of leases.
+    /// Returns what reports changes of leases.
     pub(super) fn lease_events(&self) -> Option<Arc<dyn LeaseEvents>> {
-        self.hub.get().map(lease_events)
+        self.hub.get().map(|hub| hub.handler().events(hub))
     }
 
     pub(super) fn logs(&self) -> Option<Arc<dyn JobLogs>> {
@@ -205,6 +207,12 @@ impl Pools {
     }
 }
 
+impl Host {
+    fn events(&self, hub: &Arc<OrchestratorHub>) -> Arc<dyn LeaseEvents> {
+        Arc::clone(self.events.get_or_init(|| lease_events(hub)))
+    }
+}
+
 impl EffectHandler<Orchestrator> for Host {
     fn handle(&self, hub: &Arc<OrchestratorHub>, effect: Effect) {
         let Some(leases) = self.leases.get() else {
@@ -224,7 +232,7 @@ impl EffectHandler<Orchestrator> for Host {
                     slots: 1,
                     hold,
                     wait_ms,
-                    events: Some(lease_events(hub)),
+                    events: Some(self.events(hub)),
                 };
                 let granted =
                     |mut granted: Vec<Granted>| Event::Granted(asked, granted.pop().map(Box::new));

@@ -88,7 +88,7 @@ impl PoolConfig {
         let number = runner_id.parse::<usize>();
         if number.is_ok_and(|number| (1..=most).contains(&number)) {
             let message = format!(
-                "runner_id: 1 to {most} are runners of this pool that the host starts; take another name"
+                "runner_id: 1–{most} are reserved for runners that the host starts; choose another name"
             );
             return Err(Refused::new(Code::FieldValue, message));
         }
@@ -117,8 +117,7 @@ impl DeltaConfig {
             let lines = tokens::lines(secret.text()?);
             for token in lines.map_err(|why| secret.refused(why))? {
                 if !config.tokens.add(token, number) {
-                    let message = "a token of this pool is one of another pool too; give each pool \
-                                   its own";
+                    let message = "another pool has the same token; give each pool its own";
                     return Err(secret.refused(message));
                 }
             }
@@ -224,6 +223,6 @@ pub(in crate::delta) fn needed(
 ) -> Result<SecretText, ConfigError> {
     secret.ok_or_else(|| ConfigError::Hidden {
         origin: table.origin(""),
-        message: "a token is needed: name it with token_file or token_env".to_owned(),
+        message: "missing token: set token_file or token_env".to_owned(),
     })
 }

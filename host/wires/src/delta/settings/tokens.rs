@@ -21,7 +21,7 @@ pub(in crate::delta) fn lines(text: &str) -> Result<Vec<&str>, String> {
         token.len() <= TOKEN_BYTES_MAX && token.bytes().all(|byte| byte.is_ascii_graphic())
     };
     if tokens.is_empty() {
-        return Err("the file has no token; write one per line".to_owned());
+        return Err("the file has no token; expected one per line".to_owned());
     }
     match tokens.iter().position(|token| !is_token(token)) {
         Some(at) => Err(format!(

@@ -54,7 +54,7 @@ fn of_table(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<Pe
         let text = table.text(key)?;
         text.ok_or_else(|| ConfigError::Hidden {
             origin: table.origin(key),
-            message: format!("the orchestrator {name} needs it"),
+            message: format!("the orchestrator {name} requires it"),
         })
     };
     let secret = needed(secret(section, table)?, table)?;
@@ -76,7 +76,7 @@ fn of_flags(section: &Section<'_>) -> Result<Option<Peer>, ConfigError> {
     let Some((origin, text)) = section.find(&RUNNER_ID) else {
         return Err(ConfigError::Hidden {
             origin: RUNNER_ID.key.to_owned(),
-            message: "the runner needs a name; give one with --runner-id".to_owned(),
+            message: "the runner requires a name; set --runner-id".to_owned(),
         });
     };
     let runner_id = runner_id(origin, text)?;

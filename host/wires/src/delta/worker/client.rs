@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
-use super::exchange::{Heard, Kind, Reply};
+use super::exchange::{Kind, Reply, Response};
 use crate::delta::messages::fields::{Fields, cut};
 use crate::delta::messages::lease_id::LeaseText;
 use crate::kit::http_client::{BaseUrl, HttpClient, Post, RequestError};
@@ -87,25 +87,25 @@ impl Client {
     }
 
     /// Sends a message about a lease. Cancel safe: the orchestrator may have it.
-    pub(super) async fn send(&self, kind: Kind, body: String, timeout_ms: u64) -> Heard {
+    pub(super) async fn send(&self, kind: Kind, body: String, timeout_ms: u64) -> Response {
         let (status, body) = match self.post(kind.path(), body, timeout_ms).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(orchestrator = %self.base, %error, "a message got no answer");
-                return Heard::Again;
+                return Response::Again;
             }
         };
         sort(kind, status, &body)
     }
 
     /// Sends a part of a log to its path. Cancel safe: the orchestrator may have it.
-    pub(super) async fn upload(&self, path: &str, text: String, timeout_ms: u64) -> Heard {
+    pub(super) async fn upload(&self, path: &str, text: String, timeout_ms: u64) -> Response {
         let put = self.http.put_text(self.request(path, text, timeout_ms));
         match put.await {
             Ok(answer) => sort(Kind::Log, answer.status, &answer.body),
             Err(error) => {
                 tracing::debug!(orchestrator = %self.base, %error, "a part of a log got no answer");
-                Heard::Again
+                Response::Again
             }
         }
     }
@@ -142,32 +142,32 @@ impl Client {
 }
 
 /// Sorts an answer.
-pub(super) fn sort(kind: Kind, status: u16, body: &[u8]) -> Heard {
+pub(super) fn sort(kind: Kind, status: u16, body: &[u8]) -> Response {
     match status {
         200..=299 if kind == Kind::Heartbeat => reply(body),
         200..=299 | 409 if kind == Kind::Log => logged(status, body),
-        200..=299 => Heard::Accepted(Reply::default()),
-        409 => Heard::Stale,
-        400 if String::from_utf8_lossy(body).contains("unknown field") => Heard::UnknownField,
-        408 | 425 | 429 | 500..=599 => Heard::Again,
-        _ => Heard::Refused(format!("{status} {}", shown(body))),
+        200..=299 => Response::Accepted(Reply::default()),
+        409 => Response::Stale,
+        400 if String::from_utf8_lossy(body).contains("unknown field") => Response::UnknownField,
+        408 | 425 | 429 | 500..=599 => Response::Again,
+        _ => Response::Refused(format!("{status} {}", shown(body))),
     }
 }
 
 /// Reads the answer to a part of a log: both an acceptance and the refusal of a gap say where it goes
 /// on.
-fn logged(status: u16, body: &[u8]) -> Heard {
+fn logged(status: u16, body: &[u8]) -> Response {
     let fields = Fields::read(body, &["next_offset"]).ok();
     let next = fields.and_then(|fields| fields.optional("next_offset", "").ok()?);
     match next {
-        Some(next) => Heard::Logged(next),
-        None if status == 409 => Heard::Stale,
-        None => Heard::Refused(format!("{status} without next_offset")),
+        Some(next) => Response::Logged(next),
+        None if status == 409 => Response::Stale,
+        None => Response::Refused(format!("{status} without next_offset")),
     }
 }
 
 /// Reads the answer to a heartbeat. One that cannot be read still extends the lease.
-fn reply(body: &[u8]) -> Heard {
+fn reply(body: &[u8]) -> Response {
     let names = &[
         "extend_lease",
         "stale",
@@ -176,11 +176,11 @@ fn reply(body: &[u8]) -> Heard {
         "cancel_deadline_seconds",
     ];
     let Ok(fields) = Fields::read(body, names) else {
-        return Heard::Accepted(Reply::default());
+        return Response::Accepted(Reply::default());
     };
     let flag = |name: &str| fields.optional(name, "").ok().flatten();
     if flag("stale") == Some(true) || flag("extend_lease") == Some(false) {
-        return Heard::Stale;
+        return Response::Stale;
     }
     let seconds = |name: &str| {
         let seconds: Option<u64> = fields.optional(name, "").ok().flatten();
@@ -188,7 +188,7 @@ fn reply(body: &[u8]) -> Heard {
     };
     let is_cancelled = flag("cancel_requested") == Some(true);
     let cancel_ms = seconds("cancel_deadline_seconds").unwrap_or_default();
-    Heard::Accepted(Reply {
+    Response::Accepted(Reply {
         ttl_ms: seconds("new_lease_ttl_seconds").filter(|ms| *ms > 0),
         cancel_ms: is_cancelled.then_some(cancel_ms),
     })
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn answers_are_sorted_by_their_status() {
-        let accepted = Heard::Accepted(Reply::default());
+        let accepted = Response::Accepted(Reply::default());
         for (kind, status, body, expected) in [
             (Kind::Ack, 200, "", accepted.clone()),
             (Kind::Complete, 204, "", accepted.clone()),
@@ -226,52 +226,57 @@ mod tests {
                 Kind::Heartbeat,
                 409,
                 r#"{"error":"stale lease"}"#,
-                Heard::Stale,
+                Response::Stale,
             ),
             (
                 Kind::Heartbeat,
                 200,
                 r#"{"extend_lease":false,"stale":true}"#,
-                Heard::Stale,
+                Response::Stale,
             ),
             (
                 Kind::Heartbeat,
                 400,
                 r#"{"error":"json: unknown field \"progress\""}"#,
-                Heard::UnknownField,
+                Response::UnknownField,
             ),
             (
                 Kind::Complete,
                 400,
                 r#"{"error":"bad"}"#,
-                Heard::Refused("400 bad".to_owned()),
+                Response::Refused("400 bad".to_owned()),
             ),
             (
                 Kind::Complete,
                 422,
                 r#"{"error":{"code":"E","message":"status: bad"}}"#,
-                Heard::Refused("422 status: bad".to_owned()),
+                Response::Refused("422 status: bad".to_owned()),
             ),
             (
                 Kind::Complete,
                 401,
                 "no\x1b[31m",
-                Heard::Refused("401 no [31m".to_owned()),
+                Response::Refused("401 no [31m".to_owned()),
             ),
-            (Kind::Complete, 302, "", Heard::Refused("302 ".to_owned())),
-            (Kind::Complete, 500, "", Heard::Again),
-            (Kind::Complete, 503, "", Heard::Again),
-            (Kind::Heartbeat, 429, "", Heard::Again),
-            (Kind::Log, 200, r#"{"next_offset":7}"#, Heard::Logged(7)),
+            (
+                Kind::Complete,
+                302,
+                "",
+                Response::Refused("302 ".to_owned()),
+            ),
+            (Kind::Complete, 500, "", Response::Again),
+            (Kind::Complete, 503, "", Response::Again),
+            (Kind::Heartbeat, 429, "", Response::Again),
+            (Kind::Log, 200, r#"{"next_offset":7}"#, Response::Logged(7)),
             (
                 Kind::Log,
                 409,
                 r#"{"next_offset":3,"error":{}}"#,
-                Heard::Logged(3),
+                Response::Logged(3),
             ),
-            (Kind::Log, 409, r#"{"type":"StaleLease"}"#, Heard::Stale),
-            (Kind::Log, 503, "", Heard::Again),
-            (Kind::Log, 404, "no", Heard::Refused("404 no".to_owned())),
+            (Kind::Log, 409, r#"{"type":"StaleLease"}"#, Response::Stale),
+            (Kind::Log, 503, "", Response::Again),
+            (Kind::Log, 404, "no", Response::Refused("404 no".to_owned())),
         ] {
             assert_eq!(
                 sort(kind, status, body.as_bytes()),
@@ -283,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_heartbeat_hears_of_a_cancel() {
-        let heard = sort(
+        let response = sort(
             Kind::Heartbeat,
             200,
             br#"{"new_lease_ttl_seconds":60,"cancel_requested":true,"cancel_deadline_seconds":5}"#,
@@ -292,13 +297,13 @@ mod tests {
             ttl_ms: Some(60_000),
             cancel_ms: Some(5_000),
         };
-        assert_eq!(heard, Heard::Accepted(reply));
+        assert_eq!(response, Response::Accepted(reply));
         let odd = sort(
             Kind::Heartbeat,
             200,
             br#"{"cancel_requested":"yes","new_lease_ttl_seconds":-1}"#,
         );
-        assert_eq!(odd, Heard::Accepted(Reply::default()));
+        assert_eq!(odd, Response::Accepted(Reply::default()));
     }
 
     #[test]

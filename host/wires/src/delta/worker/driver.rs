@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, Part};
-use super::exchange::{Heard, Kind};
+use super::exchange::{Kind, Response};
 use super::lease::Lease;
 use super::log_file::{self, LogFile};
 use super::results::Results;
@@ -61,7 +61,7 @@ struct Driver<'a> {
     /// Whose log it is.
     upload: Part,
     inbox: Arc<Inbox>,
-    sending: FuturesUnordered<BoxFuture<'static, (Kind, Heard)>>,
+    sending: FuturesUnordered<BoxFuture<'static, (Kind, Response)>>,
     log: Option<LogFile>,
 }
 
@@ -118,12 +118,12 @@ impl Driver<'_> {
                 Duration::from_millis(due.since_ms(now))
             });
             tokio::select! {
-                Some((kind, heard)) = self.sending.next(), if !self.sending.is_empty() => {
+                Some((kind, response)) = self.sending.next(), if !self.sending.is_empty() => {
                     let (now, wall) = self.now();
-                    acts = self.session.on_heard(now, &wall, kind, &heard);
+                    acts = self.session.on_response(now, &wall, kind, &response);
                     let is_strict = self.session.dialect() == Dialect::Strict;
                     self.orchestrator.is_strict.fetch_or(is_strict, Ordering::Relaxed);
-                    if kind == Kind::Log && matches!(heard, Heard::Refused(_)) {
+                    if kind == Kind::Log && matches!(response, Response::Refused(_)) {
                         self.refuses_logs();
                     }
                 }

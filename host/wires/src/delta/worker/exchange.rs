@@ -25,7 +25,7 @@ impl Kind {
 
 /// What the orchestrator answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum Response {
     /// It accepts the message.
     Accepted(Reply),
     /// It has the log up to this offset.

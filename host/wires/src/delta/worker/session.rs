@@ -13,7 +13,7 @@ use host_core::cell::LogLine;
 use host_core::port::{ForeignJob, Stop, Tag};
 use host_core::time::Time;
 
-use super::exchange::{Heard, Kind};
+use super::exchange::{Kind, Response};
 use super::lease::Lease;
 use super::results::Results;
 use super::upload::Upload;
@@ -178,37 +178,37 @@ impl Session {
     }
 
     /// Takes the answer to a message.
-    pub(super) fn on_heard(
+    pub(super) fn on_response(
         &mut self,
         now: Time,
         wall: &str,
         kind: Kind,
-        heard: &Heard,
+        response: &Response,
     ) -> Vec<Act> {
         if self.is_done {
             return Vec::new();
         }
         match kind {
-            Kind::Heartbeat => self.heard_heartbeat(now, wall, heard),
-            Kind::Ack => self.heard_ack(now, wall, heard),
-            Kind::Complete | Kind::CancelAck => self.heard_end(now, kind, heard),
-            Kind::Log => self.heard_log(now, heard),
+            Kind::Heartbeat => self.on_heartbeat_response(now, wall, response),
+            Kind::Ack => self.on_ack_response(now, wall, response),
+            Kind::Complete | Kind::CancelAck => self.on_end_response(now, kind, response),
+            Kind::Log => self.on_log_response(now, response),
         }
     }
 
-    fn heard_ack(&mut self, now: Time, wall: &str, heard: &Heard) -> Vec<Act> {
-        match heard {
-            Heard::Accepted(_) => {
+    fn on_ack_response(&mut self, now: Time, wall: &str, response: &Response) -> Vec<Act> {
+        match response {
+            Response::Accepted(_) => {
                 self.main = None;
                 self.is_acked = true;
                 vec![self.send_beat(now, wall)]
             }
-            Heard::Stale => self.give_up(Done::Lost("the lease was taken away")),
-            Heard::UnknownField | Heard::Refused(_) => {
-                let why = format!("AckLease was refused{}", said(heard));
+            Response::Stale => self.give_up(Done::Lost("the lease was taken away")),
+            Response::UnknownField | Response::Refused(_) => {
+                let why = format!("AckLease was refused{}", reason(response));
                 self.give_up(Done::Refused(why))
             }
-            Heard::Again | Heard::Logged(_) => {
+            Response::Again | Response::Logged(_) => {
                 self.later(now);
                 Vec::new()
             }
@@ -337,9 +337,9 @@ impl Pending {
     }
 }
 
-fn said(heard: &Heard) -> String {
-    match heard {
-        Heard::Refused(text) => format!(": {text}"),
+fn reason(response: &Response) -> String {
+    match response {
+        Response::Refused(text) => format!(": {text}"),
         _ => String::new(),
     }
 }

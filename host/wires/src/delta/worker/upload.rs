@@ -3,7 +3,7 @@
 
 use host_core::time::Time;
 
-use super::exchange::Heard;
+use super::exchange::Response;
 use crate::delta::messages::LOG_BYTES_MAX;
 use crate::kit::backoff::Backoff;
 
@@ -93,13 +93,13 @@ impl Upload {
     }
 
     /// Takes the answer to a part.
-    pub(super) fn on_heard(&mut self, now: Time, heard: &Heard) {
+    pub(super) fn on_response(&mut self, now: Time, response: &Response) {
         if !self.is_under_way {
             return;
         }
         self.is_under_way = false;
-        match heard {
-            Heard::Logged(next) => {
+        match response {
+            Response::Logged(next) => {
                 let new = next.saturating_sub(self.received);
                 let new = usize::try_from(new).unwrap_or(usize::MAX);
                 // An orchestrator that says something else has started anew, or is confused.
@@ -112,10 +112,13 @@ impl Upload {
                 self.backoff.reset();
                 self.next_at = now.plus_ms(PAUSE_MS);
             }
-            Heard::Again => {
+            Response::Again => {
                 self.next_at = now.plus_ms(self.backoff.next_ms());
             }
-            Heard::Accepted(_) | Heard::Stale | Heard::UnknownField | Heard::Refused(_) => {
+            Response::Accepted(_)
+            | Response::Stale
+            | Response::UnknownField
+            | Response::Refused(_) => {
                 self.is_on = false;
             }
         }
@@ -145,11 +148,11 @@ mod tests {
         assert_eq!(it.take(NOW), Some((0, "one\n".to_owned())));
         it.write("two\n");
         assert_eq!((it.due(), it.take(NOW)), (None, None), "one at a time");
-        it.on_heard(NOW, &Heard::Logged(4));
+        it.on_response(NOW, &Response::Logged(4));
         assert_eq!(it.due(), Some(NOW.plus_ms(PAUSE_MS)));
         it.hurry(NOW);
         assert_eq!(it.take(NOW), Some((4, "two\n".to_owned())));
-        it.on_heard(NOW, &Heard::Logged(8));
+        it.on_response(NOW, &Response::Logged(8));
         assert!(!it.is_behind());
     }
 
@@ -158,43 +161,43 @@ mod tests {
         let mut it = upload();
         it.write("one\ntwo\n");
         it.take(NOW);
-        it.on_heard(NOW, &Heard::Again);
+        it.on_response(NOW, &Response::Again);
         it.hurry(NOW);
         assert_eq!(it.due(), Some(NOW.plus_ms(BACKOFF.nth_ms(0))));
         let later = NOW.plus_ms(BACKOFF.nth_ms(0));
         assert_eq!(it.take(later), Some((0, "one\ntwo\n".to_owned())));
-        it.on_heard(later, &Heard::Logged(4));
+        it.on_response(later, &Response::Logged(4));
         it.hurry(later);
         assert_eq!(it.take(later), Some((4, "two\n".to_owned())));
         // An answer that comes twice changes nothing.
-        it.on_heard(later, &Heard::Logged(8));
-        it.on_heard(later, &Heard::Logged(8));
+        it.on_response(later, &Response::Logged(8));
+        it.on_response(later, &Response::Logged(8));
         assert_eq!(it.received(), 8);
     }
 
     #[test]
     fn an_orchestrator_that_takes_no_logs_gets_no_more() {
-        for heard in [
-            Heard::Refused("404".to_owned()),
-            Heard::UnknownField,
-            Heard::Logged(2),
+        for response in [
+            Response::Refused("404".to_owned()),
+            Response::UnknownField,
+            Response::Logged(2),
         ] {
             let mut it = upload();
             it.write("é\n");
             it.take(NOW);
-            it.on_heard(NOW, &heard);
+            it.on_response(NOW, &response);
             it.write("more");
-            let is_kept = heard == Heard::Logged(2);
+            let is_kept = response == Response::Logged(2);
             assert_eq!(
                 (it.is_on(), it.is_behind()),
                 (is_kept, is_kept),
-                "{heard:?}"
+                "{response:?}"
             );
         }
         let mut it = upload();
         it.write("é\n");
         it.take(NOW);
-        it.on_heard(NOW, &Heard::Logged(1));
+        it.on_response(NOW, &Response::Logged(1));
         assert!(!it.is_on(), "no offset within a character is ours");
     }
 

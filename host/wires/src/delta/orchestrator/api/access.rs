@@ -61,7 +61,7 @@ impl Access {
 }
 
 fn denied() -> Refused {
-    let message = "a bearer token of a pool of runners is needed";
+    let message = "the bearer token of a pool of runners is required";
     Refused::new(Code::Auth, message)
 }
 

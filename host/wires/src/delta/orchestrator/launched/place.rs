@@ -36,7 +36,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// How long a process may take to end by itself once its lease has ended by its own message.
 const EXIT_TIME: Duration = Duration::from_secs(10);
 
-/// How long a process that was told to end may take: if its lease is lost, and if the host stops.
+/// How long a process that was asked to end may take: if its lease is lost, and if the host stops.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
@@ -185,7 +185,7 @@ impl Place {
         self.pool.files.make(granted.job, attempt, &text)
     }
 
-    /// Starts the process and waits until it has ended. It is told to end when its lease is over or the
+    /// Starts the process and waits until it has ended. It is asked to end when its lease is over or the
     /// host stops.
     async fn live(
         &self,

@@ -161,7 +161,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
             "cancel_deadline_seconds = 604801",
             "cancel_deadline_seconds",
         ),
-        ("[runners.ci]", "runners.ci: a token is needed"),
+        ("[runners.ci]", "runners.ci: missing token"),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\npool_size = 2",
             "runners.ci.pool_size: invalid value `2`: requires `cmd`",
@@ -208,7 +208,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\n[runners.gpu]\ntoken_env = \"TOKEN\"",
-            "runners.gpu.token_env: a token of this pool is one of another",
+            "runners.gpu.token_env: another pool has the same token",
         ),
         (
             "[runners.\"a/b\"]\ntoken_env = \"TOKEN\"",

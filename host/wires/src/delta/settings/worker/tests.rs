@@ -102,7 +102,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
     let url = ("orchestrator", "http://127.0.0.1:1");
     let id = ("runner_id", "r");
     for (flags, table, expected) in [
-        (&[url][..], "", "the runner needs a name"),
+        (&[url][..], "", "the runner requires a name"),
         (
             &[("orchestrator", "ftp://h"), id],
             "",
@@ -127,16 +127,16 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
             "invalid value `a b`",
         ),
         (&[url, id, ("concurrency", "0")], "", "expected 1–256"),
-        (&[], "url = \"http://h\"", "a token is needed"),
+        (&[], "url = \"http://h\"", "missing token"),
         (
             &[],
             "token_env = \"TOKEN\"",
-            "up.url: the orchestrator up needs it",
+            "up.url: the orchestrator up requires it",
         ),
         (
             &[],
             "token_env = \"TOKEN\"\nurl = \"https://h\"",
-            "up.runner_id: the orchestrator up needs it",
+            "up.runner_id: the orchestrator up requires it",
         ),
         (
             &[],

@@ -3,7 +3,7 @@
 use host_core::port::Stop;
 use host_core::time::Time;
 
-use super::super::exchange::{Heard, Kind};
+use super::super::exchange::{Kind, Response};
 use super::super::words::Dialect;
 use super::{
     ANSWER_MS, Act, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Pending, Session,
@@ -37,14 +37,19 @@ impl Session {
         }
     }
 
-    pub(super) fn heard_heartbeat(&mut self, now: Time, wall: &str, heard: &Heard) -> Vec<Act> {
+    pub(super) fn on_heartbeat_response(
+        &mut self,
+        now: Time,
+        wall: &str,
+        response: &Response,
+    ) -> Vec<Act> {
         let Some(beat) = self.beat.take() else {
             return Vec::new();
         };
-        match heard {
+        match response {
             // What ends the lease is on its way, and decides.
             _ if self.end.is_some() => Vec::new(),
-            Heard::Accepted(reply) => {
+            Response::Accepted(reply) => {
                 let ttl_ms = reply.ttl_ms.unwrap_or(self.lease.ttl_ms);
                 self.live_until = beat.sent_at.plus_ms(ttl_ms);
                 self.beat_backoff.reset();
@@ -62,13 +67,16 @@ impl Session {
                     }
                 }
             }
-            Heard::Stale => self.lose("the orchestrator says that the lease is stale"),
-            Heard::UnknownField if self.dialect == Dialect::Documented => {
+            Response::Stale => self.lose("the orchestrator says that the lease is stale"),
+            Response::UnknownField if self.dialect == Dialect::Documented => {
                 self.dialect = Dialect::Strict;
                 vec![self.send_beat(now, wall)]
             }
             // A heartbeat that is refused does not keep the lease; it ends by its time.
-            Heard::UnknownField | Heard::Refused(_) | Heard::Again | Heard::Logged(_) => {
+            Response::UnknownField
+            | Response::Refused(_)
+            | Response::Again
+            | Response::Logged(_) => {
                 self.next_beat = now.plus_ms(self.beat_backoff.next_ms());
                 Vec::new()
             }

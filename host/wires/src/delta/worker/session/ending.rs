@@ -2,9 +2,9 @@
 
 use host_core::time::Time;
 
-use super::super::exchange::{Heard, Kind};
+use super::super::exchange::{Kind, Response};
 use super::super::words::{Dialect, End};
-use super::{Act, Done, Session, said};
+use super::{Act, Done, Session, reason};
 use crate::delta::messages::read::Status;
 
 impl Session {
@@ -52,21 +52,26 @@ impl Session {
         Some(self.send_main(now, kind, body))
     }
 
-    pub(super) fn heard_end(&mut self, now: Time, kind: Kind, heard: &Heard) -> Vec<Act> {
+    pub(super) fn on_end_response(
+        &mut self,
+        now: Time,
+        kind: Kind,
+        response: &Response,
+    ) -> Vec<Act> {
         let Some((_, end)) = &self.end else {
             return Vec::new();
         };
-        let done = match heard {
-            Heard::Accepted(_) => Done::Reported(end.status),
-            Heard::UnknownField if self.dialect == Dialect::Documented => {
+        let done = match response {
+            Response::Accepted(_) => Done::Reported(end.status),
+            Response::UnknownField if self.dialect == Dialect::Documented => {
                 self.dialect = Dialect::Strict;
                 return self.send_end(now).into_iter().collect();
             }
-            Heard::Stale => Done::Refused(format!("{kind:?} was refused: the lease is stale")),
-            Heard::UnknownField | Heard::Refused(_) => {
-                Done::Refused(format!("{kind:?} was refused{}", said(heard)))
+            Response::Stale => Done::Refused(format!("{kind:?} was refused: the lease is stale")),
+            Response::UnknownField | Response::Refused(_) => {
+                Done::Refused(format!("{kind:?} was refused{}", reason(response)))
             }
-            Heard::Again | Heard::Logged(_) => {
+            Response::Again | Response::Logged(_) => {
                 self.later(now);
                 return Vec::new();
             }

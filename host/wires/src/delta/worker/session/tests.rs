@@ -14,7 +14,7 @@ use super::*;
 
 const START: Time = Time(1_000_000);
 const WALL: &str = "2026-01-04T08:00:00.000Z";
-const ACCEPTED: Heard = Heard::Accepted(Reply {
+const ACCEPTED: Response = Response::Accepted(Reply {
     ttl_ms: None,
     cancel_ms: None,
 });
@@ -96,8 +96,8 @@ impl Bench {
         clippy::needless_pass_by_value,
         reason = "answers are written in place"
     )]
-    fn hears(&mut self, kind: Kind, heard: Heard) -> Vec<Act> {
-        self.session.on_heard(self.now, WALL, kind, &heard)
+    fn receives(&mut self, kind: Kind, response: Response) -> Vec<Act> {
+        self.session.on_response(self.now, WALL, kind, &response)
     }
 
     fn guest(&mut self, tag: u64, answer: Answer) -> Vec<Act> {
@@ -113,8 +113,8 @@ impl Bench {
     /// Begins, and hears that the lease is acknowledged and extended: the first step runs.
     fn runs(mut self) -> Self {
         self.begin();
-        self.hears(Kind::Ack, ACCEPTED);
-        self.hears(Kind::Heartbeat, ACCEPTED);
+        self.receives(Kind::Ack, ACCEPTED);
+        self.receives(Kind::Heartbeat, ACCEPTED);
         self
     }
 
@@ -134,9 +134,9 @@ fn a_job_is_acknowledged_beaten_for_and_completed() {
         message(&acts),
         json!({"type": "AckLease", "job_id": "j", "lease_id": "l", "runner_id": "w1", "accepted_at": WALL})
     );
-    let acts = it.hears(Kind::Ack, ACCEPTED);
+    let acts = it.receives(Kind::Ack, ACCEPTED);
     assert_eq!(shown(&acts), ["send Heartbeat"]);
-    let acts = it.hears(Kind::Heartbeat, ACCEPTED);
+    let acts = it.receives(Kind::Heartbeat, ACCEPTED);
     assert_eq!(shown(&acts), ["start 0 echo"]);
     let Act::Start(_, job) = &acts[0] else {
         unreachable!()
@@ -173,11 +173,11 @@ fn a_job_is_acknowledged_beaten_for_and_completed() {
         })
     );
     // The answer to a heartbeat that was on its way counts no more.
-    assert_eq!(it.hears(Kind::Heartbeat, Heard::Stale), []);
-    let acts = it.hears(Kind::Complete, ACCEPTED);
+    assert_eq!(it.receives(Kind::Heartbeat, Response::Stale), []);
+    let acts = it.receives(Kind::Complete, ACCEPTED);
     assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
     assert_eq!(it.session.wakeup(), None);
-    assert_eq!(it.hears(Kind::Complete, ACCEPTED), []);
+    assert_eq!(it.receives(Kind::Complete, ACCEPTED), []);
 }
 
 #[test]
@@ -238,8 +238,8 @@ fn steps_run_in_order_and_the_first_that_fails_ends_the_job() {
     );
     let mut it = bench(&json!([]));
     it.begin();
-    it.hears(Kind::Ack, ACCEPTED);
-    let acts = it.hears(Kind::Heartbeat, ACCEPTED);
+    it.receives(Kind::Ack, ACCEPTED);
+    let acts = it.receives(Kind::Heartbeat, ACCEPTED);
     assert_eq!(message(&acts)["summary"], "the job has no steps");
 }
 
@@ -283,17 +283,17 @@ fn a_message_without_an_answer_is_sent_again_byte_for_byte() {
     let mut waits = Vec::new();
     for _ in 0..8 {
         let before = it.now;
-        assert_eq!(it.hears(Kind::Ack, Heard::Again), []);
+        assert_eq!(it.receives(Kind::Ack, Response::Again), []);
         assert_eq!(it.wakes(), first);
         waits.push(it.now.since_ms(before));
     }
     assert_eq!(waits, [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]);
-    it.hears(Kind::Ack, ACCEPTED);
-    it.hears(Kind::Heartbeat, ACCEPTED);
+    it.receives(Kind::Ack, ACCEPTED);
+    it.receives(Kind::Heartbeat, ACCEPTED);
     let first = it.guest(0, completed("1"));
-    it.hears(Kind::Complete, Heard::Again);
+    it.receives(Kind::Complete, Response::Again);
     assert_eq!(it.wakes(), first);
-    let acts = it.hears(Kind::Complete, ACCEPTED);
+    let acts = it.receives(Kind::Complete, ACCEPTED);
     assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
 }
 
@@ -302,7 +302,7 @@ fn an_end_is_repeated_while_the_lease_may_live_and_no_longer() {
     let mut it = bench(&one()).runs();
     it.guest(0, completed("1"));
     loop {
-        it.hears(Kind::Complete, Heard::Again);
+        it.receives(Kind::Complete, Response::Again);
         let acts = it.wakes();
         if let [Act::Done(done)] = acts.as_slice() {
             assert!(matches!(done, Done::Lost(_)), "{done:?}");
@@ -317,7 +317,7 @@ fn an_end_is_repeated_while_the_lease_may_live_and_no_longer() {
 fn a_stale_answer_stops_the_guest_at_once_and_nothing_is_sent_after() {
     let mut it = bench(&one()).beats();
     assert_eq!(
-        shown(&it.hears(Kind::Heartbeat, Heard::Stale)),
+        shown(&it.receives(Kind::Heartbeat, Response::Stale)),
         ["stop 0 0 Disconnected"]
     );
     assert_eq!(it.session.wakeup(), None);
@@ -328,14 +328,14 @@ fn a_stale_answer_stops_the_guest_at_once_and_nothing_is_sent_after() {
     );
     let mut it = bench(&one());
     it.begin();
-    let acts = it.hears(Kind::Ack, Heard::Stale);
+    let acts = it.receives(Kind::Ack, Response::Stale);
     assert!(
         matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
         "{acts:?}"
     );
     let mut it = bench(&one()).runs();
     it.guest(0, completed("1"));
-    let acts = it.hears(Kind::Complete, Heard::Stale);
+    let acts = it.receives(Kind::Complete, Response::Stale);
     assert!(
         matches!(acts.as_slice(), [Act::Done(Done::Refused(_))]),
         "{acts:?}"
@@ -344,18 +344,18 @@ fn a_stale_answer_stops_the_guest_at_once_and_nothing_is_sent_after() {
 
 #[test]
 fn a_refusal_ends_it_with_its_reason() {
-    let refused = || Heard::Refused("401 no".to_owned());
+    let refused = || Response::Refused("401 no".to_owned());
     let mut it = bench(&one());
     it.begin();
-    let acts = it.hears(Kind::Ack, refused());
+    let acts = it.receives(Kind::Ack, refused());
     assert_eq!(shown(&acts), ["Refused(\"AckLease was refused: 401 no\")"]);
     let mut it = bench(&one()).runs();
     it.guest(0, completed("1"));
-    let acts = it.hears(Kind::Complete, refused());
+    let acts = it.receives(Kind::Complete, refused());
     assert_eq!(shown(&acts), ["Refused(\"Complete was refused: 401 no\")"]);
     // A heartbeat is tried again until the lease has run out.
     let mut it = bench(&one()).beats();
-    assert_eq!(it.hears(Kind::Heartbeat, refused()), []);
+    assert_eq!(it.receives(Kind::Heartbeat, refused()), []);
     assert_eq!(shown(&it.wakes()), ["send Heartbeat"]);
 }
 
@@ -364,7 +364,7 @@ fn a_guest_does_not_outlive_a_lease_that_nobody_extends() {
     let mut it = bench(&one()).runs();
     loop {
         let acts = it.wakes();
-        it.hears(Kind::Heartbeat, Heard::Again);
+        it.receives(Kind::Heartbeat, Response::Again);
         if shown(&acts) == ["stop 0 0 Disconnected"] {
             break;
         }
@@ -379,19 +379,19 @@ fn a_guest_does_not_outlive_a_lease_that_nobody_extends() {
 #[test]
 fn a_cancel_leaves_the_guest_its_time_and_is_acknowledged() {
     let cancel = |ms| {
-        Heard::Accepted(Reply {
+        Response::Accepted(Reply {
             ttl_ms: Some(120_000),
             cancel_ms: Some(ms),
         })
     };
     let mut it = bench(&one()).beats();
     assert_eq!(
-        shown(&it.hears(Kind::Heartbeat, cancel(30_000))),
+        shown(&it.receives(Kind::Heartbeat, cancel(30_000))),
         ["stop 0 29000 Cancelled"]
     );
     // Heartbeats go on, and hear of it again.
     assert_eq!(shown(&it.wakes()), ["send Heartbeat"]);
-    assert_eq!(it.hears(Kind::Heartbeat, cancel(10_000)), []);
+    assert_eq!(it.receives(Kind::Heartbeat, cancel(10_000)), []);
     let acts = it.guest(0, stopped());
     assert_eq!(
         message(&acts),
@@ -400,22 +400,22 @@ fn a_cancel_leaves_the_guest_its_time_and_is_acknowledged() {
             "ts": WALL, "artifacts": [], "summary": "wasm:echo: stopped; it had done 7",
         })
     );
-    let acts = it.hears(Kind::CancelAck, ACCEPTED);
+    let acts = it.receives(Kind::CancelAck, ACCEPTED);
     assert_eq!(acts, [Act::Done(Done::Reported(Status::Canceled))]);
     // Work that was finished all the same is reported as finished.
     let mut it = bench(&one()).beats();
-    it.hears(Kind::Heartbeat, cancel(0));
+    it.receives(Kind::Heartbeat, cancel(0));
     assert_eq!(message(&it.guest(0, completed("1")))["status"], "SUCCEEDED");
     // But no further step begins.
     let mut it = bench(&json!(["wasm:a", "wasm:b"])).beats();
-    it.hears(Kind::Heartbeat, cancel(30_000));
+    it.receives(Kind::Heartbeat, cancel(30_000));
     assert_eq!(shown(&it.guest(0, completed("1"))), ["send CancelAck"]);
     // One that is cancelled before it began does not begin.
     let mut it = bench(&one());
     it.begin();
-    it.hears(Kind::Ack, ACCEPTED);
+    it.receives(Kind::Ack, ACCEPTED);
     assert_eq!(
-        shown(&it.hears(Kind::Heartbeat, cancel(30_000))),
+        shown(&it.receives(Kind::Heartbeat, cancel(30_000))),
         ["send CancelAck"]
     );
 }
@@ -423,7 +423,7 @@ fn a_cancel_leaves_the_guest_its_time_and_is_acknowledged() {
 #[test]
 fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
     let mut it = bench(&one()).beats();
-    let acts = it.hears(Kind::Heartbeat, Heard::UnknownField);
+    let acts = it.receives(Kind::Heartbeat, Response::UnknownField);
     assert_eq!(
         message(&acts),
         json!({"type": "Heartbeat", "lease_id": "l", "runner_id": "w1", "ts": WALL})
@@ -440,9 +440,9 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
     // One that refuses an end first.
     let mut it = bench(&one()).runs();
     assert!(message(&it.guest(0, completed("1")))["timings"].is_object());
-    let end = message(&it.hears(Kind::Complete, Heard::UnknownField));
+    let end = message(&it.receives(Kind::Complete, Response::UnknownField));
     assert!(end["timings"].is_null() && end["finished_at"].is_string());
-    let acts = it.hears(Kind::Complete, Heard::UnknownField);
+    let acts = it.receives(Kind::Complete, Response::UnknownField);
     assert!(
         matches!(acts.as_slice(), [Act::Done(Done::Refused(_))]),
         "{acts:?}"
@@ -461,7 +461,7 @@ fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
     let mut it = bench(&one()).runs();
     it.guest(0, completed("1"));
     assert_eq!(it.session.shut_down(), []);
-    let acts = it.hears(Kind::Complete, ACCEPTED);
+    let acts = it.receives(Kind::Complete, ACCEPTED);
     assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
 }
 
@@ -470,12 +470,12 @@ fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
     let mut it = bench(&one());
     it.session.is_network = true;
     it.begin();
-    let acts = it.hears(Kind::Ack, ACCEPTED);
+    let acts = it.receives(Kind::Ack, ACCEPTED);
     assert!(
         message(&acts)["wait_seconds"].is_null(),
         "the guest waits for its answer"
     );
-    it.hears(Kind::Heartbeat, ACCEPTED);
+    it.receives(Kind::Heartbeat, ACCEPTED);
     let acts = it.wakes();
     assert_eq!(message(&acts)["wait_seconds"], 20);
     let Act::Send { timeout_ms, .. } = &acts[0] else {
@@ -515,11 +515,14 @@ fn what_a_guest_writes_is_sent_as_it_comes_and_before_the_end() {
     );
     assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0], "one at a time");
     let first = LINE.len() as u64 + 4;
-    assert_eq!(shown(&it.hears(Kind::Log, Heard::Logged(first))), [""; 0]);
+    assert_eq!(
+        shown(&it.receives(Kind::Log, Response::Logged(first))),
+        [""; 0]
+    );
     let acts = it.guest(0, completed("1"));
     let rest = format!("upload {first} {:?}", format!("{LINE}two\n"));
     assert_eq!(shown(&acts), [rest], "the end waits");
-    let acts = it.hears(Kind::Log, Heard::Logged(2 * first));
+    let acts = it.receives(Kind::Log, Response::Logged(2 * first));
     assert_eq!(shown(&acts), ["send Complete"]);
     assert_eq!(message(&acts)["status"], "SUCCEEDED");
 }
@@ -535,12 +538,12 @@ fn an_end_does_not_wait_long_for_the_log() {
         if shown(&acts).contains(&"send Complete".to_owned()) {
             break;
         }
-        it.hears(Kind::Log, Heard::Again);
+        it.receives(Kind::Log, Response::Again);
     }
     assert_eq!(it.now.since_ms(ended_at), 5_000);
-    let late = it.hears(Kind::Log, Heard::Logged(9));
+    let late = it.receives(Kind::Log, Response::Logged(9));
     assert_eq!(shown(&late), [""; 0], "no part follows the end");
-    let done = it.hears(Kind::Complete, ACCEPTED);
+    let done = it.receives(Kind::Complete, ACCEPTED);
     assert_eq!(done, [Act::Done(Done::Reported(Status::Succeeded))]);
 }
 
@@ -548,7 +551,7 @@ fn an_end_does_not_wait_long_for_the_log() {
 fn an_orchestrator_without_a_way_for_logs_gets_the_end_at_once() {
     let mut it = network();
     it.guest(0, logs("one"));
-    it.hears(Kind::Log, Heard::Refused("404".to_owned()));
+    it.receives(Kind::Log, Response::Refused("404".to_owned()));
     assert!(!it.session.takes_logs());
     assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0]);
     assert_eq!(shown(&it.guest(0, completed("1"))), ["send Complete"]);
@@ -558,12 +561,12 @@ fn an_orchestrator_without_a_way_for_logs_gets_the_end_at_once() {
 fn a_stale_answer_to_the_log_ends_the_lease() {
     let mut it = network();
     it.guest(0, logs("one"));
-    let acts = it.hears(Kind::Log, Heard::Stale);
+    let acts = it.receives(Kind::Log, Response::Stale);
     assert_eq!(shown(&acts), ["stop 0 0 Disconnected"]);
     let mut it = network();
     it.guest(0, logs("one"));
     it.guest(0, completed("1"));
-    let acts = it.hears(Kind::Log, Heard::Stale);
+    let acts = it.receives(Kind::Log, Response::Stale);
     assert!(
         matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
         "{acts:?}"

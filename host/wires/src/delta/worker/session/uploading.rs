@@ -4,7 +4,7 @@
 use host_core::cell::LogLine;
 use host_core::time::Time;
 
-use super::super::exchange::Heard;
+use super::super::exchange::Response;
 use super::super::log_text;
 use super::{ANSWER_MS, Act, CANCEL_MARGIN_MS, Session};
 
@@ -43,12 +43,12 @@ impl Session {
         Some(now.plus_ms(ms.min(left_ms / 4)))
     }
 
-    pub(super) fn heard_log(&mut self, now: Time, heard: &Heard) -> Vec<Act> {
+    pub(super) fn on_log_response(&mut self, now: Time, response: &Response) -> Vec<Act> {
         let has_sent_end = self.end.is_some() && self.end_at.is_none();
-        if *heard == Heard::Stale && !has_sent_end {
+        if *response == Response::Stale && !has_sent_end {
             return self.lose("the orchestrator says that the lease is stale");
         }
-        self.upload.on_heard(now, heard);
+        self.upload.on_response(now, response);
         self.stage.log_bytes = self.upload.received();
         if self.end_at.is_none() {
             return Vec::new();

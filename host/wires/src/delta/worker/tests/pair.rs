@@ -8,23 +8,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::failure::{Failure, FailureKind};
-use host_core::id::JobId;
+use host_core::id::{JobId, LeaseId};
+use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::{Answer, Clock as _, Tag};
 use host_core::time::Time;
+use uuid::Uuid;
 
 use crate::delta::convert;
 use crate::delta::messages::LeaseGranted;
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::messages::read;
 use crate::delta::orchestrator::{Answer as Answered, Extension, Message, Named, Pools, Request};
-use crate::delta::refusals::{Code, More, Refused};
+use crate::delta::refusals::Refused;
 use crate::delta::settings::{DeltaConfig, PoolConfig, Times, Tokens};
-use crate::delta::worker::client::sort;
-use crate::delta::worker::exchange::{Heard, Kind};
+use crate::delta::worker::exchange::{Kind, Response};
 use crate::delta::worker::lease;
 use crate::delta::worker::results::Results;
 use crate::delta::worker::session::{Act, Done, Session};
@@ -78,7 +80,7 @@ enum Event {
     /// wanted, unless it is a copy.
     Arrives(usize, u32, Kind, String, Option<(u64, Time)>),
     /// The answer to a request, by its number; the first one counts.
-    Answered(usize, u32, u64, Kind, Heard),
+    Answered(usize, u32, u64, Kind, Response),
     Guest(usize, u32, Tag, Answer),
     Wakes(usize, u32),
     /// A user cancels the job.
@@ -87,6 +89,16 @@ enum Event {
     Restart,
     /// Time passes.
     Tick,
+}
+
+/// A message that the orchestrator has not answered yet.
+struct Open {
+    runner: usize,
+    epoch: u32,
+    kind: Kind,
+    body: String,
+    until: Option<(u64, Time)>,
+    answer: BoxFuture<'static, Result<Answered, Refused>>,
 }
 
 #[derive(Default)]
@@ -111,13 +123,17 @@ struct Sim {
     start: Time,
     /// How often a runner was told that its end counts.
     reported: u32,
-    /// The requests without an answer.
+    /// What the orchestrator has not answered.
+    waiting: Vec<Open>,
+    /// The requests whose runners have no answer.
     open: std::collections::BTreeSet<u64>,
     /// The newest request that has arrived.
     newest: u64,
     /// The ends that were accepted.
     ended: std::cell::RefCell<std::collections::BTreeSet<String>>,
     faults: Faults,
+    /// How often a message waited on for its answer.
+    delayed: u32,
     /// Whether the orchestrator has started anew.
     was_restarted: bool,
     seed: u64,
@@ -177,10 +193,12 @@ impl Sim {
             job,
             start,
             reported: 0,
+            waiting: Vec::new(),
             open: std::collections::BTreeSet::new(),
             newest: 0,
             ended: std::cell::RefCell::default(),
             faults: Faults::default(),
+            delayed: 0,
             was_restarted: false,
             seed,
         };
@@ -243,10 +261,12 @@ impl Sim {
 
     fn step(&mut self, event: Event) {
         let (now, wall) = (self.model.clock.now(), "now".to_owned());
+        let (before, live) = (self.model.state(self.job), self.live_lease());
         match event {
             Event::Tick => {
                 let passed = now.since_ms(self.start);
                 assert!(passed < END_MS, "seed {}: the job has not ended", self.seed);
+                self.wake();
                 self.after(TICK_MS, Event::Tick);
             }
             Event::Cancel => {
@@ -256,6 +276,7 @@ impl Sim {
             Event::Restart => {
                 self.model.restart();
                 self.was_restarted = true;
+                self.waiting.clear();
                 self.orchestrator = orchestrator(&self.model, &self.pool);
             }
             Event::Poll(runner) => self.poll(runner),
@@ -265,19 +286,24 @@ impl Sim {
                     self.faults.overtaken += u32::from(number < self.newest);
                     self.newest = self.newest.max(number);
                 }
-                let heard = self.receive(runner, kind, &body);
-                if let (Some(back), Some((number, until))) = (self.way(), until)
-                    && now.plus_ms(back) < until
-                {
-                    self.after(back, Event::Answered(runner, epoch, number, kind, heard));
-                }
+                let request = self.request(runner, kind, &body);
+                let orchestrator = Arc::clone(&self.orchestrator);
+                let answer = async move { orchestrator.request(request?).await };
+                self.waiting.push(Open {
+                    runner,
+                    epoch,
+                    kind,
+                    body,
+                    until,
+                    answer: answer.boxed(),
+                });
             }
-            Event::Answered(runner, epoch, number, kind, heard) => {
+            Event::Answered(runner, epoch, number, kind, response) => {
                 if !self.open.remove(&number) {
                     return;
                 }
                 self.with(runner, epoch, |session| {
-                    session.on_heard(now, &wall, kind, &heard)
+                    session.on_response(now, &wall, kind, &response)
                 });
             }
             Event::Guest(runner, epoch, tag, answer) => {
@@ -292,6 +318,56 @@ impl Sim {
             }
             Event::Wakes(runner, epoch) => {
                 self.with(runner, epoch, |session| session.on_wakeup(now, &wall));
+            }
+        }
+        self.settle(before, live.as_ref());
+    }
+
+    /// Lets the orchestrator do what is due.
+    fn wake(&self) {
+        let nothing = read::About {
+            lease_id: LeaseText::of(self.job, LeaseId(Uuid::nil())),
+            runner_id: "nobody".to_owned(),
+        };
+        let nothing = Request::AwaitEnd(Named::read(&self.pool, &nothing).unwrap());
+        drop(self.orchestrator.request(nothing).now_or_never());
+    }
+
+    /// Takes the answers of the orchestrator and sends them on their way. `before` and `live` are the job and its
+    /// lease before they were made.
+    fn settle(&mut self, before: State, live: Option<&LeaseText>) {
+        // One request may make the orchestrator answer another one.
+        let mut open = usize::MAX;
+        while self.waiting.len() < open {
+            open = self.waiting.len();
+            self.take_answers(before, live);
+        }
+        self.delayed += u32::from(open > 0);
+    }
+
+    fn take_answers(&mut self, before: State, live: Option<&LeaseText>) {
+        let now = self.model.clock.now();
+        for mut open in std::mem::take(&mut self.waiting) {
+            let Some(answer) = open.answer.as_mut().now_or_never() else {
+                self.waiting.push(open);
+                continue;
+            };
+            let after = self.model.state(self.job);
+            let stays = !before.is_terminal() || before == after;
+            let Open { runner, kind, .. } = open;
+            assert!(
+                stays,
+                "{before:?} became {after:?} by {kind:?} of w{runner}"
+            );
+            self.check_lease(kind, &open.body, before.is_terminal(), live, &answer);
+            let response = checks::response(kind, answer);
+            if let (Some(back), Some((number, until))) = (self.way(), open.until)
+                && now.plus_ms(back) < until
+            {
+                self.after(
+                    back,
+                    Event::Answered(runner, open.epoch, number, kind, response),
+                );
             }
         }
     }
@@ -419,7 +495,7 @@ impl Sim {
         // If no answer comes first, the session hears of it.
         self.after(
             timeout_ms,
-            Event::Answered(runner, epoch, number, kind, Heard::Again),
+            Event::Answered(runner, epoch, number, kind, Response::Again),
         );
     }
 
@@ -460,10 +536,7 @@ impl Sim {
         let bytes = body.as_bytes();
         let (about, message) = match kind {
             Kind::Ack => Message::ack(bytes)?,
-            // Nothing waits here.
-            Kind::Heartbeat => {
-                Message::heartbeat(body.replace("wait_seconds", "waits_no_seconds").as_bytes())?
-            }
+            Kind::Heartbeat => Message::heartbeat(bytes)?,
             Kind::Complete => Message::complete(bytes)?,
             Kind::CancelAck => Message::cancel_ack(bytes)?,
             Kind::Log => {
@@ -478,42 +551,6 @@ impl Sim {
         };
         Ok(Request::Message(Named::read(&self.pool, &about)?, message))
     }
-
-    /// Hands a message to the orchestrator, and sorts its answer as a runner does.
-    fn receive(&mut self, runner: usize, kind: Kind, body: &str) -> Heard {
-        let before = self.model.state(self.job);
-        let live = self.live_lease();
-        let answered = self.request(runner, kind, body).and_then(|request| {
-            let answer = self.orchestrator.request(request).now_or_never();
-            Ok(match answer.expect("an answer")? {
-                Answered::Heartbeat(ack) => serde_json::to_string(&ack).unwrap(),
-                Answered::Logged(next) => format!(r#"{{"next_offset":{next}}}"#),
-                _ => String::new(),
-            })
-        });
-        let after = self.model.state(self.job);
-        let stays = !before.is_terminal() || before == after;
-        assert!(
-            stays,
-            "{before:?} became {after:?} by {kind:?} of w{runner}"
-        );
-        self.check_lease(kind, body, before.is_terminal(), live.as_ref(), &answered);
-        match answered {
-            Ok(text) => sort(kind, 200, text.as_bytes()),
-            Err(refused) => {
-                let is_known = matches!(
-                    refused.code,
-                    Code::StaleLease | Code::State | Code::AlreadyComplete | Code::LogOffset
-                );
-                assert!(is_known, "{refused:?}");
-                let next = match refused.more {
-                    More::NextOffset(next) => format!(r#"{{"next_offset":{next}}}"#),
-                    _ => "{}".to_owned(),
-                };
-                sort(kind, refused.code.status(), next.as_bytes())
-            }
-        }
-    }
 }
 
 #[test]
@@ -521,7 +558,7 @@ fn histories_with_faults_end_once() {
     let mut states = BTreeMap::new();
     let mut lost = 0;
     let mut faults = Faults::default();
-    let mut whole_logs = 0;
+    let (mut whole_logs, mut delayed) = (0, 0);
     let histories = histories(500, 10_000);
     for seed in 0..histories {
         let mut sim = Sim::new(u64::from(seed));
@@ -532,6 +569,7 @@ fn histories_with_faults_end_once() {
         faults.late += sim.faults.late;
         faults.copied += sim.faults.copied;
         faults.overtaken += sim.faults.overtaken;
+        delayed += u32::from(sim.delayed > 0);
         whole_logs += u32::from(sim.model.logged().len() as u64 >= 2 * LINES);
         *states.entry(sim.model.state(sim.job)).or_insert(0) += 1;
         lost += u32::from(sim.model.attempts(sim.job).contains("lost"));
@@ -542,6 +580,7 @@ fn histories_with_faults_end_once() {
     assert!(states.values().all(|count| *count > few), "{states:?}");
     assert!(lost > many, "{lost}");
     assert!(whole_logs > many, "{whole_logs}");
+    assert!(delayed > many, "{delayed}");
     let every = [faults.lost, faults.late, faults.copied, faults.overtaken];
     assert!(every.iter().all(|count| *count > many), "{faults:?}");
 }

@@ -101,7 +101,7 @@ const BAD: &[Case<'_>] = &[
         r#"{"runner_id":"w","capabilities":["os:linux","os:mac"]}"#,
         422,
         "E_FIELD_VALUE",
-        "capabilities: a runner has one os",
+        "capabilities: expected at most one os:",
     ),
     (
         "lease",

@@ -105,7 +105,7 @@ async fn nobody_takes_the_name_of_a_runner_that_the_host_starts() {
         let answer = host.ask(name, &["os:linux"]).await;
         if is_taken {
             let message = answer.refused(422, "E_FIELD_VALUE");
-            assert!(message.contains("1 to 2"), "{message}");
+            assert!(message.contains("1–2"), "{message}");
         } else {
             assert_eq!(answer.status, 204, "{name}");
         }

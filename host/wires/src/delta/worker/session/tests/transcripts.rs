@@ -7,7 +7,7 @@ use host_core::port::{Answer, Tag};
 use host_core::time::Time;
 
 use super::super::super::client::sort;
-use super::super::super::exchange::{Heard, Kind};
+use super::super::super::exchange::{Kind, Response};
 use super::super::super::lease;
 use super::super::super::results::Results;
 use super::super::super::words::Dialect;
@@ -49,11 +49,11 @@ impl Stage for Table {
         let session = self.session.as_mut().expect("the first line makes it");
         match words[..] {
             ["peer>", of, "none"] => {
-                shown(session.on_heard(self.now, &wall, kind(of), &Heard::Again))
+                shown(session.on_response(self.now, &wall, kind(of), &Response::Again))
             }
             ["peer>", of, status, body] => {
-                let heard = sort(kind(of), status.parse().unwrap(), body.as_bytes());
-                shown(session.on_heard(self.now, &wall, kind(of), &heard))
+                let response = sort(kind(of), status.parse().unwrap(), body.as_bytes());
+                shown(session.on_response(self.now, &wall, kind(of), &response))
             }
             ["host>", tag, ..] => {
                 let said = line.splitn(3, ' ').nth(2).unwrap();

@@ -3,11 +3,12 @@
 use host_core::job::State;
 use host_core::port::Clock as _;
 
-use super::{LINES, Sim};
+use super::{Answered, LINES, Sim};
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::messages::read;
-use crate::delta::refusals::Refused;
-use crate::delta::worker::exchange::Kind;
+use crate::delta::refusals::{Code, More, Refused};
+use crate::delta::worker::client::sort;
+use crate::delta::worker::exchange::{Kind, Response};
 
 impl Sim {
     /// Returns the lease that the store holds, if it has not run out.
@@ -27,7 +28,7 @@ impl Sim {
         body: &str,
         was_over: bool,
         live: Option<&LeaseText>,
-        answered: &Result<String, Refused>,
+        answered: &Result<Answered, Refused>,
     ) {
         if answered.is_err() || kind == Kind::Log {
             return;
@@ -102,4 +103,26 @@ impl Sim {
             assert!(self.reported as usize <= reported, "{:?}", job.attempts);
         });
     }
+}
+
+/// Sorts an answer as a runner does.
+pub(super) fn response(kind: Kind, answer: Result<Answered, Refused>) -> Response {
+    let (status, body) = match answer {
+        Ok(Answered::Heartbeat(ack)) => (200, serde_json::to_string(&ack).unwrap()),
+        Ok(Answered::Logged(next)) => (200, format!(r#"{{"next_offset":{next}}}"#)),
+        Ok(_) => (200, String::new()),
+        Err(refused) => {
+            let is_known = matches!(
+                refused.code,
+                Code::StaleLease | Code::State | Code::AlreadyComplete | Code::LogOffset
+            );
+            assert!(is_known, "{refused:?}");
+            let body = match refused.more {
+                More::NextOffset(next) => format!(r#"{{"next_offset":{next}}}"#),
+                _ => "{}".to_owned(),
+            };
+            (refused.code.status(), body)
+        }
+    };
+    sort(kind, status, body.as_bytes())
 }
