@@ -1,4 +1,4 @@
-//! What becomes of leases between a session and a host in memory.
+//! Leases between a session and a host in memory.
 
 pub(in crate::beads) mod host;
 

@@ -1,4 +1,4 @@
-//! A host in memory that has jobs, grants leases behind the auditor, and keeps what comes back.
+//! A host in memory that has jobs, grants leases behind the auditor, and records the ends.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::assignment;
 use crate::beads::WIRE;
 
-/// Nothing in a test takes as long.
+/// Longer than anything in a test.
 const BOUND: Duration = Duration::from_mins(1);
 
 type Waiting = (LeaseRequest, Box<dyn Respond<Vec<Granted>>>);
@@ -41,7 +41,7 @@ struct Jobs {
     leases_made: u128,
 }
 
-/// What a test may look at.
+/// What a test may inspect.
 #[derive(Clone, Debug, Default)]
 pub(in crate::beads) struct Seen {
     pub(in crate::beads) running: usize,
@@ -95,7 +95,7 @@ impl LeaseHost {
         assert!(is_reached, "it does not come: {:?}", self.seen.borrow());
     }
 
-    /// Gives available jobs to those who wait.
+    /// Gives available jobs to waiting requests.
     fn grant(&self) {
         while let Some((granted, respond)) = self.next() {
             let job = number(granted.job);
