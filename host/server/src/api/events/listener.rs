@@ -42,11 +42,11 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Opens a stream of what happens after the change with the number `received`, or from now on.
+    /// Opens a stream of what happens after the change with the number `after`, or from now on.
     pub(super) async fn open(
         shared: &Shared,
         query: EventsQuery,
-        received: Option<u64>,
+        after: Option<u64>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, ApiError> {
         let dispatch = shared.api.dispatch.clone();
@@ -56,13 +56,13 @@ impl Listener {
         let newest = kept.next.saturating_sub(1);
         // Tells the listener that it hears everything from here on.
         let mut ready = VecDeque::from([": listening\n\n".to_owned()]);
-        let last = match received {
+        let last = match after {
             None => newest,
-            Some(received) if received > newest => {
+            Some(after) if after > newest => {
                 ready.push_back(gap(newest, None));
                 newest
             }
-            Some(received) => received,
+            Some(after) => after,
         };
         let mut listener = Self {
             dispatch,
