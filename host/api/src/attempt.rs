@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use crate::node::NamedNode;
 use crate::raw;
 
-/// One attempt; one that runs has no end, and its numbers are those it last reported.
+/// An attempt. One that is running has no end yet; its numbers are the latest reported.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Attempt)]
 pub struct AttemptView {
@@ -20,7 +20,7 @@ pub struct AttemptView {
     #[serde(default)]
     #[schema(required = true)]
     pub executor: String,
-    /// The node that runs it, as long as it runs, if others may share the store.
+    /// The node that runs it, while it runs, if other nodes may share the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NamedNode>,
     /// The component it was executed with.
@@ -80,7 +80,7 @@ pub struct FailureView {
     /// The handler's own code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// More data, as the handler gave it.
+    /// More data from the handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub details: Option<Box<RawValue>>,
@@ -94,7 +94,7 @@ pub struct FailureView {
 }
 
 impl AttemptView {
-    /// Shows the attempt that runs, if one does, and what it has used as far as is known.
+    /// Shows the running attempt, if there is one, and its latest known usage.
     pub fn running(job: &Lifecycle, meter: Meter, node: Option<NamedNode>) -> Option<Self> {
         let lease = job.lease.as_ref()?;
         Some(Self {

@@ -23,12 +23,12 @@ pub struct CancelBody {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryBody {
-    /// Whether it starts although jobs that it depends on have not completed.
+    /// Whether it starts even if jobs it depends on have not completed.
     #[serde(skip_serializing_if = "Not::not")]
     pub force: bool,
 }
 
-/// Another priority.
+/// A new priority.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriorityBody {
@@ -37,7 +37,7 @@ pub struct PriorityBody {
     pub priority: i64,
 }
 
-/// Another start. One of both is given.
+/// A new start time: exactly one of the two.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RescheduleBody {
@@ -50,7 +50,7 @@ pub struct RescheduleBody {
     pub delay_seconds: Option<Seconds>,
 }
 
-/// What became of a cancel.
+/// The result of a cancel.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CancelView {
     /// The job.
@@ -59,7 +59,7 @@ pub struct CancelView {
     pub id: String,
     /// `running` until it has stopped, else `cancelled`.
     pub state: String,
-    /// When the first cancel of the job was accepted.
+    /// When the job's first cancel was accepted.
     pub cancel_requested_at: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct CancelView {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CountView {
     pub jobs: u64,
-    /// Whether all jobs were examined; there may be more than counted if not.
+    /// Whether all jobs were examined. If not, there may be more.
     pub complete: bool,
     /// When the first of them was enqueued.
     pub oldest: Option<String>,
@@ -75,14 +75,14 @@ pub struct CountView {
     pub newest: Option<String>,
 }
 
-/// What became of one page of jobs.
+/// The result of changing one page of jobs.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ManyView {
     /// How many jobs of this page match.
     pub matched: u64,
     /// How many of them were changed.
     pub changed: u64,
-    /// How many of them were not, because their state no longer allows it, for instance.
+    /// How many of them were not, for instance because their state no longer allows it.
     pub refused: u64,
     /// The first refusals, at most ten.
     #[serde(default)]

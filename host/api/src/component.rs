@@ -44,7 +44,7 @@ pub struct ComponentView {
     #[serde(default)]
     #[schema(required = true)]
     pub revisions: Vec<KeptView>,
-    /// Whether each node can run the current revision. Nodes that have gone are left out.
+    /// Whether each node can run the current revision. Nodes that are gone are left out.
     #[serde(default)]
     #[schema(required = true)]
     pub nodes: Vec<ReadinessView>,
@@ -96,19 +96,19 @@ pub struct DeployedView {
     #[serde(default)]
     #[schema(required = true)]
     pub unchanged: bool,
-    /// The handlers of the revision before that it lacks.
+    /// Handlers of the previous revision that it lacks.
     #[serde(default)]
     #[schema(required = true)]
     pub handlers_removed: Vec<RemovedHandlerView>,
-    /// What its handlers may reach that the revision before did not.
+    /// What its handlers may access that the previous revision could not.
     #[serde(default)]
     #[schema(required = true)]
     pub grants_added: Vec<String>,
-    /// The limits of its handlers that are not those of the revision before.
+    /// Limits that differ from the previous revision.
     #[serde(default)]
     #[schema(required = true)]
     pub limits_changed: Vec<LimitChangeView>,
-    /// The interfaces that it imports and is not given: their functions fail when they are called.
+    /// Interfaces that it imports but is not given: calls to them fail.
     #[serde(default)]
     #[schema(required = true)]
     pub stubbed: Vec<String>,
@@ -116,7 +116,7 @@ pub struct DeployedView {
     #[serde(default)]
     #[schema(required = true)]
     pub nodes_ready: usize,
-    /// How many nodes there are that have not gone.
+    /// How many nodes there are, without those that are gone.
     #[serde(default)]
     #[schema(required = true)]
     pub nodes_all: usize,
@@ -132,7 +132,7 @@ pub struct RemovedHandlerView {
     pub jobs: u64,
 }
 
-/// A limit of a handler that is not what it was.
+/// A limit of a handler that has changed.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = LimitChange)]
 pub struct LimitChangeView {
@@ -147,7 +147,7 @@ pub struct LimitChangeView {
     pub after: Option<u64>,
 }
 
-/// A component that is no more.
+/// A removed component.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct RemovedView {
     /// Its name.

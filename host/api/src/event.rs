@@ -8,7 +8,7 @@ use host_core::name::Name;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// Which events to hear. All that is given must hold.
+/// Which events to send. An event must match every parameter that is given.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +38,7 @@ pub struct ChangeView<'a> {
     pub at: Cow<'a, str>,
 }
 
-/// The data of an event `progress`: a running job told how far it is.
+/// The data of an event `progress`: a running job reported progress.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ProgressEventView<'a> {
     #[schema(value_type = String)]
@@ -49,10 +49,10 @@ pub struct ProgressEventView<'a> {
     pub at: Cow<'a, str>,
 }
 
-/// The data of an event `gap`: changes of any job were missed, and are no longer kept.
+/// The data of an event `gap`: changes were missed and are no longer kept.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct GapView {
-    /// How many; absent if that is not known, because the id is not one of this host.
+    /// How many; absent if unknown because the id is not one of this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<u64>,
 }

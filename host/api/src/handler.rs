@@ -23,9 +23,9 @@ pub struct HandlerView {
     #[serde(default)]
     #[schema(required = true)]
     pub revision: u32,
-    /// What an attempt may use up.
+    /// What an attempt may use.
     pub limits: LimitsView,
-    /// What an attempt may reach beyond its params.
+    /// What an attempt may access besides its params.
     #[serde(default)]
     #[schema(required = true)]
     pub grants: GrantsView,
@@ -53,13 +53,13 @@ pub struct HandlerView {
     pub result_schema: Option<Box<RawValue>>,
 }
 
-/// What an attempt may use up.
+/// What an attempt may use.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Limits)]
 pub struct LimitsView {
     /// Linear memory.
     pub memory_bytes: u64,
-    /// CPU budget; absent, the time limit decides it.
+    /// CPU budget; if absent, it follows from the time limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
     /// Time limit.
@@ -72,7 +72,7 @@ pub struct LimitsView {
     pub log_bytes_max: u64,
 }
 
-/// What an attempt may reach.
+/// What an attempt may access.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = Grants)]
 pub struct GrantsView {

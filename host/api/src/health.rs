@@ -14,7 +14,7 @@ pub struct Health {
     pub uptime_seconds: u64,
     /// Which jobs share a cell: `shared`, all of them, or `component`, those of the same component.
     pub isolation: String,
-    /// What this system does not give to confine cells, and `cells.allow_weak` goes without.
+    /// What this system lacks to sandbox cells fully, where `cells.allow_weak` permits that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weak: Vec<String>,
 }

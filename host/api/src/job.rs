@@ -18,7 +18,7 @@ use crate::node::NamedNode;
 use crate::{raw, seconds};
 
 /// A job. Lists leave out what is large: params, result and the rest that does not change.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
 pub struct JobView {
     /// Its id.
@@ -55,11 +55,11 @@ pub struct JobView {
     #[serde(default)]
     #[schema(required = true)]
     pub ran_ms: u64,
-    /// The node that runs it, if others may share the store. Of one whose worker holds it by heartbeats,
-    /// none is shown: they may go on at any node.
+    /// The node that runs it, if other nodes may share the store. Absent if its worker holds it by heartbeats,
+    /// because those may continue at any node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NamedNode>,
-    /// How it came: `http` or a protocol's name.
+    /// The wire it came by; `http` is this API.
     #[serde(default)]
     #[schema(required = true)]
     pub wire: String,
@@ -76,13 +76,13 @@ pub struct JobView {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
-    /// When the foreign worker that runs it last said that it is alive.
+    /// When its foreign worker last sent a heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_at: Option<String>,
-    /// When its cancel was asked for.
+    /// When its cancel was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_requested_at: Option<String>,
-    /// Why, in their words.
+    /// The reason given for the cancel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_reason: Option<String>,
     /// The longest an attempt may take, if the job says so.
@@ -115,17 +115,17 @@ pub struct JobView {
     /// W3C trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_context: Option<BTreeMap<String, String>>,
-    /// Whatever else its sender attached.
+    /// Other values that its sender attached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<BTreeMap<String, String>>,
-    /// How far its attempt said it was.
+    /// The latest progress of its attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressView>,
     /// What the handler is called with.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub params: Option<Box<RawValue>>,
-    /// What it returned, or had done until it was cancelled.
+    /// Its result, or what it had done when it was cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
@@ -134,7 +134,7 @@ pub struct JobView {
     pub failure: Option<FailureView>,
 }
 
-/// How far an attempt says it is.
+/// The progress of an attempt.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Progress)]
 pub struct ProgressView {
@@ -148,7 +148,7 @@ pub struct ProgressView {
 }
 
 impl JobView {
-    /// Shows a job as a list has it.
+    /// Shows a job in a list.
     pub fn summary(job: JobSummary, live: Option<Progress>, now: Time) -> Self {
         let mut view = Self::new(&job.lifecycle, job.ran_ms, job.wire, now);
         view.progress = live.map(ProgressView::from);
@@ -158,7 +158,7 @@ impl JobView {
         view
     }
 
-    /// Shows all of a job; `live` is what its running attempt said.
+    /// Shows all of a job; `live` is the progress of its running attempt.
     pub fn detail(job: JobDetail, live: Option<Progress>, now: Time) -> Self {
         let mut view = Self::new(&job.lifecycle, job.ran_ms, job.payload.wire, now);
         let kept = job.lifecycle.policy.retention;
@@ -203,7 +203,6 @@ impl JobView {
             attempts_lost: job.attempts_uncharged,
             waited_ms: exists_ms.saturating_sub(ran_ms),
             ran_ms,
-            node: None,
             wire,
             enqueued_at: job.enqueued_at.to_rfc3339(),
             run_at: instant(job.run_at),
@@ -217,19 +216,8 @@ impl JobView {
             }),
             cancel_reason: reason,
             timeout_seconds: job.policy.timeout_ms.map(seconds),
-            kept_until: None,
-            retention_seconds: None,
-            retention_discarded_seconds: None,
             prerequisites_open: (job.state == State::Pending).then_some(job.prerequisites_open),
-            waits_because: None,
-            unique_key: None,
-            depends_on: None,
-            external_id: None,
-            trace_context: None,
-            attributes: None,
-            progress: None,
-            params: None,
-            result: None,
+            ..Self::default()
         }
     }
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// One line of a log. A line break in its message is text.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LineView {
-    /// Its place in the order; grows.
+    /// Its position; increases from line to line.
     #[serde(default)]
     #[schema(required = true)]
     pub seq: u64,
@@ -32,7 +32,7 @@ pub struct LineView {
     #[serde(default)]
     #[schema(required = true)]
     pub source: String,
-    /// What it says.
+    /// The message.
     #[serde(default)]
     #[schema(required = true)]
     pub message: String,

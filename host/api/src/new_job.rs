@@ -72,7 +72,7 @@ pub struct NewJobBody<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     pub trace_context: Option<Pairs>,
-    /// Whatever else the handler should see.
+    /// Other values that the handler sees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     pub attributes: Option<Pairs>,
@@ -117,7 +117,7 @@ pub enum NewJobsBody<'a> {
     Several(Vec<NewJobBody<'a>>),
 }
 
-/// What became of one job of a request.
+/// The result for one job of a request.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Accepted)]
 pub struct AcceptedView {

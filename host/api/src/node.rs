@@ -38,7 +38,7 @@ pub struct NodeView {
     /// Where its API listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// How long ago it said that it lives.
+    /// How long ago its last heartbeat was.
     #[serde(default)]
     #[schema(required = true)]
     pub heartbeat_age_seconds: f64,
@@ -62,7 +62,7 @@ pub struct NodeView {
     pub running: RunningView,
 }
 
-/// How many attempts a node runs. Those whose workers hold a lease by heartbeats may go on at any node, and
+/// How many attempts a node runs. Those whose workers hold a lease by heartbeats may continue at any node, and
 /// are not counted.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = NodeRunning)]

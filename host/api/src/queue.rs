@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 pub struct QueueView {
     /// Its name.
     pub name: String,
-    /// Whether its jobs are kept from starting.
+    /// Whether its jobs do not start.
     #[serde(default)]
     #[schema(required = true)]
     pub paused: bool,

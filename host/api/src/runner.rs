@@ -12,18 +12,18 @@ use crate::node::NamedNode;
 pub struct PoolView {
     /// Its name: what stands before `#` in a handler's name.
     pub name: String,
-    /// The node that has it, if others live.
+    /// The node that has it, if there are others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NamedNode>,
-    /// The protocol it speaks.
+    /// Its wire.
     #[serde(default)]
     #[schema(required = true)]
     pub wire: String,
-    /// Whether its runners are started by another program; a restart then connects anew.
+    /// Whether its runners are started by another program; a restart then reconnects.
     #[serde(default)]
     #[schema(required = true)]
     pub external: bool,
-    /// Whether its runners can be restarted, or connected to anew, by the host that has it.
+    /// Whether its node can restart its runners or reconnect to them.
     #[serde(default)]
     #[schema(required = true)]
     pub restartable: bool,
@@ -47,7 +47,7 @@ pub struct PoolView {
     #[serde(default)]
     #[schema(required = true)]
     pub runners: Vec<RunnerView>,
-    /// How many more it has at another node, which tells only of the first 128.
+    /// How many more it has at another node, which lists only the first 128.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schema(required = false)]
     pub runners_untold: u64,
@@ -78,19 +78,19 @@ pub struct RunnerView {
     #[serde(default)]
     #[schema(required = true)]
     pub in_flight: u64,
-    /// How often in a row it ended without having answered anything, or could not be reached.
+    /// How often in a row it ended without an answer or could not be reached.
     #[serde(default)]
     #[schema(required = true)]
     pub failures: u32,
-    /// Why it takes no work, if that is known.
+    /// Why it takes no work, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What it does, if its protocol tells.
+    /// What it is doing, if its wire reports that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doing: Option<String>,
 }
 
-/// Whose pool is meant.
+/// Which node's pool.
 #[derive(Debug, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -109,7 +109,7 @@ pub struct RestartBody {
 }
 
 impl PoolView {
-    /// Shows a pool of a node; the node is left out if no others live.
+    /// Shows a pool of a node; the node is left out if it is the only one.
     pub fn new(pool: Pool, node: Option<NamedNode>) -> Self {
         Self {
             name: pool.name.into(),

@@ -33,7 +33,7 @@ use super::problem::kinds;
 /// ends when the job has ended.
 #[utoipa::path(
     get, path = path::EVENTS, tag = "events",
-    params(EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last change that was heard")),
+    params(EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "The id of the last change that was received")),
     responses((status = 200, body = ChangeView<'static>, content_type = "text/event-stream"))
 )]
 pub(super) async fn events(
@@ -45,11 +45,11 @@ pub(super) async fn events(
         let detail = "as many streams of events are open as may be";
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
-    let heard = headers
+    let received = headers
         .get("last-event-id")
         .map(last_event_id)
         .transpose()?;
-    let listener = Listener::open(&shared, query, heard, permit).await?;
+    let listener = Listener::open(&shared, query, received, permit).await?;
     let chunks = stream::unfold(listener, |mut listener| async move {
         let chunk = listener.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(chunk)), listener))

@@ -68,11 +68,11 @@ pub(super) async fn list(
         .await?;
     let (live, now) = (&dispatch.shared().live, shared.api.clock.now());
     let lifecycles = || page.items.iter().map(|job| &job.lifecycle);
-    let told = told(dispatch, lifecycles()).await?;
+    let reported = reported(dispatch, lifecycles()).await?;
     let places = Places::of(&shared, lifecycles()).await;
     let items = page.items.into_iter().map(|job| {
         let (id, node) = (job.lifecycle.id, places.of_job(&job.lifecycle));
-        let elsewhere = told.iter().find(|it| it.job == id);
+        let elsewhere = reported.iter().find(|it| it.job == id);
         let mut view = JobView::summary(job, live.latest_of(id, elsewhere), now);
         view.node = node;
         view
@@ -101,8 +101,8 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let dispatch = &shared.api.dispatch;
     let job = dispatch.read(move |reader| reader.job(id)).await?;
     let job = job.ok_or_else(|| unknown(id))?;
-    let told = told(dispatch, [&job.lifecycle]).await?;
-    let progress = dispatch.shared().live.latest_of(id, told.first());
+    let reported = reported(dispatch, [&job.lifecycle]).await?;
+    let progress = dispatch.shared().live.latest_of(id, reported.first());
     let waits_because = waiting::reason(shared, &job.lifecycle).await?;
     let node = Places::of(shared, [&job.lifecycle])
         .await
@@ -140,8 +140,8 @@ fn runs_at(job: &Lifecycle) -> Option<NodeId> {
     is_held.then_some(lease.node)
 }
 
-/// Reads how far those of these jobs are that run, as their nodes have told the others.
-async fn told(
+/// Reads the progress of the running ones of these jobs that their nodes have published.
+async fn reported(
     dispatch: &Dispatch,
     jobs: impl IntoIterator<Item = &Lifecycle>,
 ) -> Result<Vec<Reported>, ApiError> {
@@ -154,10 +154,10 @@ async fn told(
         return Ok(Vec::new());
     }
     let ids: Vec<JobId> = running.keys().copied().collect();
-    let mut told = dispatch.read(move |reader| reader.reported(&ids)).await?;
+    let mut reported = dispatch.read(move |reader| reader.reported(&ids)).await?;
     // What is left of an earlier attempt is not how far this one is.
-    told.retain(|it| running.get(&it.job) == Some(&it.attempt));
-    Ok(told)
+    reported.retain(|it| running.get(&it.job) == Some(&it.attempt));
+    Ok(reported)
 }
 
 fn unknown(id: JobId) -> ApiError {

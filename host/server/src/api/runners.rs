@@ -46,8 +46,8 @@ fn all(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
     }
     let are_many = living.len() > 1;
     let had = |id: &NodeId| {
-        let told = nodes.iter().find(|node| node.id == *id);
-        let info = told.and_then(|node| node.info.as_ref());
+        let record = nodes.iter().find(|node| node.id == *id);
+        let info = record.and_then(|node| node.info.as_ref());
         NodePools {
             node: are_many.then(|| NamedNode::of(nodes, *id)),
             id: *id,

@@ -131,7 +131,7 @@ fn check_schema(params: &str, handler: &Handler, budget: &mut Budget) -> Result<
 /// How long an example may be to be shown in a refusal, in bytes.
 const EXAMPLE_BYTES_MAX: usize = 500;
 
-/// What a request without params is told by the schema of the handler: what it takes, and an example.
+/// Says what params the schema of the handler requires, with an example.
 fn missing(schema: &JsonText) -> String {
     let schema: Value = serde_json::from_str(schema.as_str()).unwrap_or_default();
     let mut detail = "missing params".to_owned();

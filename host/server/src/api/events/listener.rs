@@ -31,7 +31,7 @@ pub(super) struct Listener {
     receiver: Receiver<Arc<Vec<Event>>>,
     stopping: CancellationToken,
     query: EventsQuery,
-    /// The number of the last change that was told or left out.
+    /// The number of the last change that was sent or left out.
     last: u64,
     /// Whether changes after `last` must be read from the store.
     behind: bool,
@@ -42,27 +42,27 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Opens a stream of what happens after the change with the number `heard`, or from now on.
+    /// Opens a stream of what happens after the change with the number `after`, or from now on.
     pub(super) async fn open(
         shared: &Shared,
         query: EventsQuery,
-        heard: Option<u64>,
+        after: Option<u64>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, ApiError> {
         let dispatch = shared.api.dispatch.clone();
-        // What is published after this is heard, and what was committed before it is in the store.
+        // What is published after this is received, and what was committed before it is in the store.
         let receiver = dispatch.shared().events.listen();
         let kept = dispatch.read(|reader| reader.changes(u64::MAX, 0)).await?;
         let newest = kept.next.saturating_sub(1);
         // Tells the listener that it hears everything from here on.
         let mut ready = VecDeque::from([": listening\n\n".to_owned()]);
-        let last = match heard {
+        let last = match after {
             None => newest,
-            Some(heard) if heard > newest => {
+            Some(after) if after > newest => {
                 ready.push_back(gap(newest, None));
                 newest
             }
-            Some(heard) => heard,
+            Some(after) => after,
         };
         let mut listener = Self {
             dispatch,
@@ -102,12 +102,12 @@ impl Listener {
                 self.catch_up().await?;
                 continue;
             }
-            let heard = tokio::select! {
-                heard = self.receiver.recv() => heard,
+            let event = tokio::select! {
+                event = self.receiver.recv() => event,
                 () = tokio::time::sleep(KEEP_ALIVE) => return Some(": \n\n".to_owned()),
                 () = self.stopping.cancelled() => return None,
             };
-            match heard {
+            match event {
                 Ok(batch) => self.tell(batch.iter()),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => return None,
@@ -146,7 +146,7 @@ impl Listener {
         Some(())
     }
 
-    /// Writes what is wanted of some events, except changes that were told before.
+    /// Writes what is wanted of some events, except changes that were sent before.
     fn tell<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
         let mut out = String::new();
         let mut at = (Time::default(), String::new());
