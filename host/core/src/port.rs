@@ -3,13 +3,11 @@
 //! the host brings the store and the cells.
 //!
 //! - [`execute`]: a foreign orchestrator sends work, and the host executes it.
-//! - [`assign`]: the host gives leased attempts to a wire, which pushes them to foreign workers.
-//! - [`lease`]: foreign workers pull work, and the host grants and tracks their leases.
-//! - [`conformance`]: auditors that check the three ports in tests.
+//! - [`lease`]: foreign workers execute our jobs, and the host grants and tracks their leases.
+//! - [`conformance`]: auditors that check both ports in tests.
 
 #![warn(missing_docs)]
 
-pub mod assign;
 pub mod conformance;
 pub mod execute;
 pub mod lease;
@@ -17,8 +15,8 @@ pub mod spans;
 
 use crate::time::Time;
 
-pub use assign::{Assign, AssignEvents, Assignment, End};
 pub use execute::{Answer, Answers, Execute, ForeignJob, Reply, Stop};
+pub use lease::{Assignment, End};
 
 /// Names one execution between a wire and the host; unique for the life of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

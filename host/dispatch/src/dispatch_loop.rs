@@ -1,17 +1,19 @@
 //! The dispatch loop: the thread that owns the store. Each turn collects requests and events of
-//! cells and executors, commits once, and then sends replies, starts and stops attempts, and
+//! cells and foreign workers, commits once, and then sends replies, starts and stops attempts, and
 //! publishes events. Knows no wire.
 
 mod batch;
+mod claims;
 mod demand;
 mod drain;
 mod intake;
+mod messages;
 mod params_in_flight;
-mod pulled;
 mod remote;
 mod settle;
 mod start;
 mod traces;
+mod unconfigured;
 mod worker_events;
 
 use std::collections::BTreeSet;
@@ -19,7 +21,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use host_cells::pool::Placement;
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::command::Command;
@@ -31,26 +32,28 @@ use host_runtime::clock::Clock;
 use host_runtime::lifeline::Lifeline;
 use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::DropGuard;
 
-use self::batch::{Batch, Finished, OfferedSlot, Origin, Target};
-use self::demand::CellDemand;
+use self::batch::{Batch, Finished, Origin};
+use self::demand::Demand;
 use self::intake::Intake;
 use self::params_in_flight::ParamsInFlight;
 use self::traces::Traces;
-use crate::executors::Executors;
+use self::unconfigured::Unconfigured;
 use crate::lease_mail::{self, LeaseMail, LeaseService};
 use crate::logged::Logs;
 use crate::nodes::{CommitSignal, RemoteChange};
 use crate::numbers::Numbers;
-use crate::pulls::Pulls;
+use crate::workers::Workers;
 use crate::{Request, Shared, SubmitError};
 
 pub use self::intake::{BATCH_BYTES_MAX, BATCH_COMMANDS_MAX};
+pub use self::unconfigured::IsConfigured;
 
 /// The most cell events that may wait for the loop. Beyond that, cells wait.
 pub const EVENTS_MAX: usize = 1_024;
 
-/// The most bytes of params that cells and executors may hold, each job's until its attempt has
+/// The most bytes of params that cells and foreign workers may hold, each job's until its attempt has
 /// ended. Beyond that, jobs wait in the store instead of in memory.
 pub const PARAMS_BYTES_MAX: usize = 256 << 20;
 
@@ -85,10 +88,12 @@ pub struct Wiring<P> {
     pub shared: Arc<Shared>,
     /// The cells, and what is deployed.
     pub cells: CellExecutor<P>,
-    /// Executors that attempts are pushed to, and those whose workers pull.
-    pub executors: Executors,
-    /// The messages of workers that pull.
+    /// Whether the host is configured for an executor. Asked when a job first names it.
+    pub is_configured: IsConfigured,
+    /// The requests and messages of foreign workers.
     pub leases: LeaseService,
+    /// Dropped after the last attempt, which ends the wires that send attempts to their workers.
+    pub workers_end: DropGuard,
     /// This host. It takes its own leases back when it restarts.
     pub node: NodeId,
     /// For how long its cells may run guests, if other nodes share the store.
@@ -146,19 +151,20 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         clock: wiring.clock,
         shared: wiring.shared,
         cells: wiring.cells,
-        executors: wiring.executors,
-        pulls: Pulls::new(
-            wiring.leases.renewals().clone(),
+        unconfigured: Unconfigured::new(wiring.is_configured, is_shared),
+        workers: Workers::new(
+            wiring.leases.table().clone(),
             is_shared.then_some(wiring.node),
         ),
         leases: wiring.leases,
+        workers_end: Some(wiring.workers_end),
         node: wiring.node,
         lifeline: wiring.lifeline,
         commit_signal,
         logs: wiring.logs,
         finished: Vec::new(),
         params_in_flight: ParamsInFlight::new(wiring.params_bytes_max),
-        demand: CellDemand::new(0),
+        demand: Demand::new(0),
         next_wakeup: None,
         full_until: None,
         room_at: None,
@@ -210,9 +216,11 @@ struct DispatchLoop<P> {
     clock: Clock,
     shared: Arc<Shared>,
     cells: CellExecutor<P>,
-    executors: Executors,
+    unconfigured: Unconfigured,
     leases: LeaseService,
-    pulls: Pulls,
+    workers: Workers,
+    /// `None` once wires that send attempts to their workers must end.
+    workers_end: Option<DropGuard>,
     node: NodeId,
     lifeline: Option<Arc<Lifeline>>,
     /// Notified after each commit, if other nodes share the store.
@@ -221,7 +229,7 @@ struct DispatchLoop<P> {
     /// Attempts that have ended but are not stored yet.
     finished: Vec<Finished>,
     params_in_flight: ParamsInFlight,
-    demand: CellDemand,
+    demand: Demand,
     next_wakeup: Option<Time>,
     /// When to try a full disk again.
     full_until: Option<Time>,
@@ -238,7 +246,7 @@ struct DispatchLoop<P> {
     /// The handlers whose jobs are left to other nodes.
     unrunnable: BTreeSet<Name>,
     /// How many attempts ran when this was last reported, and whether no more were started.
-    last_reported: Option<([usize; 3], bool)>,
+    last_reported: Option<([usize; 2], bool)>,
 }
 
 impl<P: CellPort> DispatchLoop<P> {
@@ -253,13 +261,13 @@ impl<P: CellPort> DispatchLoop<P> {
             tracing::info!(jobs, "requeueing jobs left running by the previous process");
         }
         let reader = self.store.reader()?;
+        self.demand = Demand::new(committed.available);
         for executor in reader.runners_awaited()? {
-            self.executors.open(&executor);
+            self.await_executor(&executor);
         }
         for remote in reader.remote_leases()? {
-            self.pulls.restore(remote);
+            self.workers.table.restore(remote);
         }
-        self.demand = CellDemand::new(committed.available);
         self.next_wakeup = committed.next_wakeup;
         self.look_for_room(now);
         self.publish(now, committed.first_change, &committed.changes);
@@ -279,7 +287,6 @@ impl<P: CellPort> DispatchLoop<P> {
                     None => std::future::pending().await,
                 }
             };
-            let mail = Arc::clone(self.executors.mail());
             let leases = self.leases.clone();
             let remote_changes = async {
                 match &mut inputs.remote_changes {
@@ -289,7 +296,6 @@ impl<P: CellPort> DispatchLoop<P> {
             };
             tokio::select! {
                 biased;
-                () = mail.arrived() => {}
                 () = leases.arrived() => {}
                 Some(event) = inputs.events.recv() => intake.events.push(event),
                 Some(request) = inputs.requests.recv() => intake.add(request),
@@ -315,8 +321,11 @@ impl<P: CellPort> DispatchLoop<P> {
     /// Returns when the loop must act without input; at or before `now` if it must act already.
     fn due(&self, now: Time) -> Option<Time> {
         let full = self.full_until.filter(|until| now < *until);
-        let mut due: Vec<Option<Time>> =
-            vec![self.cells.pool.due(), self.pulls.due(), self.room_at];
+        let mut due: Vec<Option<Time>> = vec![
+            self.cells.pool.due(),
+            self.workers.requests.due(),
+            self.room_at,
+        ];
         if self.phase > Phase::Running {
             due.push(Some(self.stop_by));
         }
@@ -324,10 +333,9 @@ impl<P: CellPort> DispatchLoop<P> {
             due.push(full);
         } else {
             due.push(self.next_wakeup);
-            due.push(self.pulls.renewals_due());
-            let claims = self.claims() && self.demand.is_claimable() && self.cells.pool.free() > 0;
-            let assigns = self.claims() && (self.executors.may_claim() || self.may_grant());
-            due.push((claims || assigns || !self.finished.is_empty()).then_some(now));
+            due.push(self.workers.table.renewals_due());
+            let may_claim = self.claims() && self.may_claim();
+            due.push((may_claim || !self.finished.is_empty()).then_some(now));
             if self.demand.has_suspects() && self.claims() {
                 let alone_at = self.cells.pool.alone_at().max(now);
                 due.push((self.cells.pool.free_alone(alone_at) > 0).then_some(alone_at));
@@ -339,11 +347,6 @@ impl<P: CellPort> DispatchLoop<P> {
     /// Returns whether other nodes share the store.
     fn is_shared(&self) -> bool {
         self.commit_signal.is_some()
-    }
-
-    /// Returns whether the loop claims jobs now.
-    fn claims(&self) -> bool {
-        self.phase == Phase::Running && !self.is_draining && self.params_in_flight.bytes_left() > 0
     }
 
     /// Records an attempt that has ended.
@@ -361,14 +364,14 @@ impl<P: CellPort> DispatchLoop<P> {
             return;
         }
         let now = self.clock.now();
-        let runs = self.cells.pool.runs() + self.executors.runs() + self.pulls.held_by_connection();
+        let runs = self.runs();
         tracing::info!(?phase, runs, "the host is stopping");
         self.phase = phase;
         match phase {
             Phase::Running => {}
             Phase::Stopping => {
                 self.stop_by = now.plus_ms(self.stopping_ms);
-                self.executors.drain();
+                self.workers.table.recall();
             }
             Phase::Killing => self.close(now),
         }
@@ -377,16 +380,15 @@ impl<P: CellPort> DispatchLoop<P> {
     fn close(&mut self, now: Time) {
         self.phase = Phase::Killing;
         self.stop_by = now.plus_ms(CLOSE_TIMEOUT_MS);
-        self.executors.close();
+        self.workers_end = None;
         self.cells.pool.close();
     }
 
     /// Returns whether the loop has nothing left to do.
     fn is_done(&mut self) -> bool {
         let now = self.clock.now();
-        let settled = self.finished.is_empty();
-        let settled = settled && self.executors.runs() == 0;
-        let idle = settled && self.cells.pool.runs() == 0 && self.pulls.held_by_connection() == 0;
+        let settled = self.finished.is_empty() && self.workers.table.connected() == 0;
+        let idle = settled && self.cells.pool.runs() == 0;
         if self.phase == Phase::Stopping && (idle || now >= self.stop_by) {
             self.close(now);
         }
@@ -402,9 +404,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 self.handle_pool_event(now, event);
             }
         }
-        for event in self.executors.take_events() {
-            self.handle_executor_event(now, event);
-        }
+        let messages = self.handle_lease_mail(now);
         for change in intake.remote_changes {
             self.handle_remote_change(now, change);
         }
@@ -413,24 +413,25 @@ impl<P: CellPort> DispatchLoop<P> {
             self.look_for_room(now);
         }
         let mut batch = Batch::default();
-        batch.renew(self.pulls.renewals(now));
+        batch.renew(self.workers.table.take_renewals(now));
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
         for mut request in intake.requests {
             self.demand.record_request(&request.command);
-            self.executors.record_request(&request.command);
             let enqueues = match &self.traces {
                 Some(_) => Traces::enqueues(now, &mut request.command),
                 None => Vec::new(),
             };
             batch.request(request, enqueues);
         }
-        self.handle_lease_mail(now, &mut batch);
+        self.plan_messages(messages, &mut batch);
         self.plan_claim(now, &mut batch);
         if !batch.is_empty() {
             self.commit(now, batch, finished, asked)?;
         }
-        self.pulls.expire(now, self.phase > Phase::Running);
+        self.workers
+            .requests
+            .expire(now, self.phase > Phase::Running);
         self.cells.pool.flush();
         let runs = self.cells.pool.runs();
         self.shared.is_busy.store(runs > 0, Ordering::Relaxed);
@@ -452,35 +453,6 @@ impl<P: CellPort> DispatchLoop<P> {
             batch.tick(TICK_JOBS_MAX);
         }
         finished
-    }
-
-    /// Plans a claim if there is room and there may be work.
-    fn plan_claim(&mut self, now: Time, batch: &mut Batch) {
-        if !self.claims() || self.full_until.is_some() {
-            return;
-        }
-        let wanted = self.demand.slots_wanted(batch.newly_available_max);
-        let mut slots = Vec::new();
-        for place in self.cells.pool.offer(wanted) {
-            let name = self.cells.pool.name(&place).to_owned();
-            slots.push(OfferedSlot::connected(Target::Cell(place), name));
-        }
-        if self.demand.has_suspects() {
-            for _ in 0..self.cells.pool.free_alone(now) {
-                let name = self.cells.pool.name(&Placement::Alone).to_owned();
-                slots.push(OfferedSlot::connected(Target::Cell(Placement::Alone), name));
-            }
-        }
-        for (executor, count) in self.executors.offer(&batch.for_executors) {
-            let worker = executor.to_string();
-            let slot = OfferedSlot::connected(Target::Executor(executor), worker);
-            slots.extend(vec![slot; count]);
-        }
-        self.offer_waiters(&batch.for_executors, &mut slots);
-        if !slots.is_empty() {
-            let except = self.unrunnable.clone();
-            batch.claim(self.node, slots, except, self.params_in_flight.bytes_left());
-        }
     }
 
     fn look_for_room(&mut self, now: Time) {
@@ -541,7 +513,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 self.finished.splice(0..0, finished);
                 if asked && !self.finished.is_empty() && self.full_until.is_none() {
                     let mut rest = Batch::default();
-                    rest.renew(self.pulls.renewals(now));
+                    rest.renew(self.workers.table.take_renewals(now));
                     let finished = self.plan(now, &mut rest);
                     return self.commit(now, rest, finished, false);
                 }

@@ -1,6 +1,6 @@
-//! Messages of workers that pull, kept until the dispatch loop takes them. This is the host's side
-//! of [`host_core::port::lease`]. The mailbox is bounded: if it is full, a request is refused at
-//! once.
+//! Messages of foreign workers, kept until the dispatch loop takes them. This is the host's side of
+//! [`host_core::port::lease`]. The mailbox is bounded: if it is full, a request is refused at once. Ends
+//! of leases held by connection are not refused; the number of those leases bounds them.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
 use host_core::port::lease::{
-    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
-    Standing,
+    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
+    Resumed, Standing, WAIT_FOREVER,
 };
 use host_core::time::Time;
 use host_runtime::clock::Clock;
@@ -19,15 +19,17 @@ use host_runtime::mailbox::Mailbox;
 use tokio_util::sync::CancellationToken;
 
 use crate::readers::READERS;
-use crate::renewals::Renewals;
+use crate::workers::table::LeaseTable;
 use crate::{Dispatch, Shared};
 
 /// How many messages may wait for the loop.
 const WAITING_MAX: usize = 16_384;
 
 pub(crate) enum LeaseMail {
-    /// A worker asks for work.
-    Ask(LeaseRequest, Box<dyn Respond<Option<Granted>>>),
+    /// A wire asks for attempts.
+    Ask(LeaseRequest, Box<dyn Respond<Vec<Granted>>>),
+    /// An attempt has ended whose lease a connection holds.
+    Ended(Ended),
     /// A worker's message about its lease.
     Message(WorkerMessage),
     /// A wire takes over the leases of an executor that were granted before a restart.
@@ -60,24 +62,24 @@ pub(crate) struct WorkerMessage {
     pub(crate) attempt: Option<(u32, Time)>,
 }
 
-/// How wires whose workers pull reach the dispatch loop. Cloning shares it.
+/// How wires whose workers execute our jobs reach the dispatch loop. Cloning shares it.
 #[derive(Clone)]
 pub struct LeaseService {
     mail: Arc<Mailbox<LeaseMail>>,
     lookups: Arc<Mailbox<JobLookup>>,
-    renewals: Renewals,
+    table: LeaseTable,
     shared: Arc<Shared>,
     clock: Clock,
 }
 
 impl LeaseService {
     /// Makes the service of the loop that publishes in `shared`. Renewed leases are stored after
-    /// `renewal_ms_max` milliseconds at most: usually [`crate::renewals::RENEWAL_MS_MAX`].
+    /// `renewal_ms_max` milliseconds at most: usually [`crate::RENEWAL_MS_MAX`].
     pub fn new(clock: Clock, shared: Arc<Shared>, renewal_ms_max: u64) -> Self {
         Self {
             mail: Arc::default(),
             lookups: Arc::default(),
-            renewals: Renewals::new(renewal_ms_max),
+            table: LeaseTable::new(renewal_ms_max),
             shared,
             clock,
         }
@@ -86,13 +88,13 @@ impl LeaseService {
     /// Makes it the service of a node that shares its store with others.
     #[must_use]
     pub fn among_nodes(mut self) -> Self {
-        self.renewals = self.renewals.among_nodes();
+        self.table = self.table.among_nodes();
         self
     }
 
-    /// Returns the leases that are renewed in memory.
-    pub(crate) fn renewals(&self) -> &Renewals {
-        &self.renewals
+    /// Returns the leases that workers hold.
+    pub(crate) const fn table(&self) -> &LeaseTable {
+        &self.table
     }
 
     /// Takes all messages, oldest first.
@@ -143,7 +145,7 @@ impl LeaseService {
             }
         };
         let now = || self.clock.now();
-        let outcome = self.renewals.heartbeat(now, job, fence, note)?;
+        let outcome = self.table.heartbeat(now, job, fence, note)?;
         if outcome.is_due_earlier {
             self.mail.wake();
         }
@@ -151,7 +153,12 @@ impl LeaseService {
     }
 
     fn put(&self, mail: LeaseMail) {
-        if let Err(mail) = self.mail.put_below(WAITING_MAX, mail) {
+        let waiting_max = match &mail {
+            LeaseMail::Ask(request, _) if request.wait_ms == WAIT_FOREVER => usize::MAX,
+            LeaseMail::Ended(_) => usize::MAX,
+            _ => WAITING_MAX,
+        };
+        if let Err(mail) = self.mail.put_below(waiting_max, mail) {
             let error = if self.mail.is_closed() {
                 LeaseError::Stopping
             } else {
@@ -167,7 +174,7 @@ pub(crate) struct CloseOnDrop(LeaseService);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.0.renewals.close();
+        self.0.table.close();
         for mail in self.0.mail.close() {
             refuse(mail, LeaseError::Stopping);
         }
@@ -178,7 +185,9 @@ impl Drop for CloseOnDrop {
 pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
     // The worker may have gone.
     let _gone = match mail {
-        LeaseMail::Ask(_, respond) => respond.respond(None).is_err(),
+        LeaseMail::Ask(_, respond) => respond.respond(Vec::new()).is_err(),
+        // The host takes its own leases back when it starts again.
+        LeaseMail::Ended(_) => false,
         LeaseMail::Message(message) => message.respond.respond(Err(error)).is_err(),
         LeaseMail::Resume(resume) => resume.respond.respond(Err(error)).is_err(),
     };
@@ -203,8 +212,12 @@ async fn answer(dispatch: &Dispatch, lookup: JobLookup) {
 }
 
 impl Leases for LeaseService {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
         self.put(LeaseMail::Ask(request, respond));
+    }
+
+    fn end(&self, ended: Ended) {
+        self.put(LeaseMail::Ended(ended));
     }
 
     fn send(

@@ -2,12 +2,9 @@
 //! publishes events (`dispatch_loop`); beside it the executor of foreign work (`foreign`), which needs no
 //! store. Knows no wire, no HTTP and no configuration. This file is the handle to the loop.
 
-pub mod assign_mail;
-mod assignment;
 pub mod costs;
 pub mod dispatch_loop;
 pub mod events;
-pub mod executors;
 pub mod foreign;
 pub mod labels;
 pub mod lease_mail;
@@ -15,11 +12,10 @@ pub mod live;
 pub mod logged;
 pub mod nodes;
 pub mod numbers;
-mod pulls;
 pub mod readers;
-pub mod renewals;
 mod span;
 pub mod waiters;
+mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +34,8 @@ use self::live::Live;
 use self::nodes::{DeploySync, Presence};
 use self::readers::Readers;
 use self::waiters::{Waiter, Waiters};
+
+pub use self::workers::table::RENEWAL_MS_MAX;
 
 /// The most requests that may wait for the loop. Later ones get [`SubmitError::Busy`].
 pub const REQUESTS_MAX: usize = 16_384;

@@ -12,7 +12,6 @@ use host_core::name::Name;
 use host_core::node::{NodeRecord, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
-use host_dispatch::executors::Opened;
 use host_http::json::nearest;
 use host_wires::wire::executors::{self, ExecutorHealth, RestartError};
 
@@ -157,13 +156,9 @@ impl Executors {
         wires.find(|wire| wire.find(name) == executors::Found::Here)
     }
 
-    /// Connects the dispatch loop to an executor.
-    pub fn open(&self, name: &Name) -> Opened {
-        if self.of_wires.iter().any(|wire| wire.is_pulled(name)) {
-            return Opened::Pulled;
-        }
-        let port = self.of_wires.iter().find_map(|wire| wire.open(name));
-        port.map_or(Opened::Unknown, Opened::Pushed)
+    /// Gets ready for the jobs of an executor, which wait. Returns whether this host has it.
+    pub fn open(&self, name: &Name) -> bool {
+        self.of_wires.iter().any(|wire| wire.open(name))
     }
 
     /// Checks whether an executor accepts `params`, a JSON object, for this handler. The error is

@@ -17,8 +17,8 @@ use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
-    Standing,
+    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
+    Resumed, Standing,
 };
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -37,7 +37,7 @@ const BOUND: Duration = Duration::from_mins(1);
 struct Waiting {
     request: LeaseRequest,
     until: Time,
-    respond: Box<dyn Respond<Option<Granted>>>,
+    respond: Box<dyn Respond<Vec<Granted>>>,
 }
 
 #[derive(Default)]
@@ -312,7 +312,7 @@ impl Inner {
                 Some(id) => told.push(self.grant(now, id, waiting)),
                 None if waiting.until <= now => {
                     let respond = waiting.respond;
-                    told.push(Box::new(move |_| drop(respond.respond(None))));
+                    told.push(Box::new(move |_| drop(respond.respond(Vec::new()))));
                 }
                 None => self.waiting.push(waiting),
             }
@@ -353,7 +353,7 @@ impl Inner {
         let granted = job.granted();
         let respond = waiting.respond;
         Box::new(move |host| {
-            if respond.respond(Some(granted)).is_err() {
+            if respond.respond(vec![granted]).is_err() {
                 let fence = Fence::Lease(lease);
                 let back = Input::Lose(&fence, Loss::NotBegun);
                 let _ended = host.change(|inner, now| inner.apply(now, id, &back));
@@ -363,7 +363,7 @@ impl Inner {
 }
 
 impl Leases for LeaseHost {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
         self.change(|inner, now| {
             let until = now.plus_ms(request.wait_ms);
             inner.waiting.push(Waiting {
@@ -373,6 +373,10 @@ impl Leases for LeaseHost {
             });
             ((), Told::new())
         });
+    }
+
+    fn end(&self, ended: Ended) {
+        panic!("{ended:?}");
     }
 
     fn send(

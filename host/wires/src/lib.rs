@@ -11,6 +11,8 @@ pub mod kit;
 #[cfg(test)]
 mod lease_host;
 #[cfg(test)]
+mod pushed;
+#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod transcript;

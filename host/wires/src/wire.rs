@@ -23,7 +23,7 @@ use host_core::chain::ChainKind;
 use host_core::id::JobId;
 use host_core::name::Name;
 use host_core::port::lease::Leases;
-use host_core::port::{AssignEvents, Clock, Counters, Execute};
+use host_core::port::{Clock, Counters, Execute};
 use host_core::time::Time;
 use host_http::route::{Description, Group, RoutePorts};
 use host_runtime::tasks::Tasks;
@@ -206,8 +206,8 @@ pub struct ExecutorPorts {
     pub clock: Arc<dyn Clock>,
     /// Counts what is refused.
     pub counters: Arc<dyn Counters>,
-    /// Hears how executors are and how attempts end.
-    pub events: Arc<dyn AssignEvents>,
+    /// Grants attempts to executors that send them to their workers.
+    pub leases: Arc<dyn Leases>,
     /// Keeps what workers write.
     pub logs: Arc<dyn JobLogs>,
     /// Joins the executors' tasks when the host stops.
@@ -225,7 +225,7 @@ pub struct Ports {
     pub counters: Arc<dyn Counters>,
     /// Executes foreign jobs: each call returns a way in for one session.
     pub execute: Arc<dyn Fn() -> Arc<dyn Execute> + Send + Sync>,
-    /// Grants leases to workers that pull; `None` in `host worker`.
+    /// Grants leases to workers; `None` in `host worker`.
     pub leases: Option<Arc<dyn Leases>>,
     /// Ends the serving.
     pub stopping: CancellationToken,

@@ -1,10 +1,9 @@
 //! Conformance: auditors for tests. An auditor stands between a wire and the host, passes
 //! everything on, and records what breaks the contract of a port. Every wire's tests can use them.
 //!
-//! - [`ExecuteAudit`] for wires that hand work in, [`AssignAudit`] for wires that push attempts,
-//!   [`LeaseAudit`] for wires whose workers pull.
+//! - [`ExecuteAudit`] for wires that hand work in, [`LeaseAudit`] for wires whose workers execute
+//!   our jobs.
 
-mod assign;
 mod execute;
 mod lease;
 
@@ -13,7 +12,6 @@ mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use assign::AssignAudit;
 pub use execute::ExecuteAudit;
 pub use lease::LeaseAudit;
 

@@ -1,13 +1,12 @@
-//! Lease: foreign workers pull work. A worker asks for work and may wait; then it acknowledges,
-//! sends heartbeats, and completes the attempt or gives it back. Leases by TTL live in the store
-//! and survive a restart of the host, which begins a whole TTL for each: what it promised last may
-//! not have been stored. Knows no wire.
+//! Lease: foreign workers execute our jobs. A wire asks for attempts on behalf of its workers and
+//! may wait; then a worker acknowledges, sends heartbeats, and completes the attempt or gives it
+//! back. Leases by TTL live in the store and survive a restart of the host, which begins a whole
+//! TTL for each: what it promised last may not have been stored. Knows no wire.
 
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::Assignment;
 use crate::id::{JobId, LeaseId};
 use crate::job::{Cancel, Lifecycle, State};
 use crate::json::JsonText;
@@ -28,15 +27,21 @@ pub trait Respond<T>: Send {
     fn respond(self: Box<Self>, answer: T) -> Result<(), T>;
 }
 
-/// A worker that has room for one attempt.
+/// The wait of a wire that sends attempts to its workers: until there is work or the host stops. The
+/// number of such requests is not limited, because the configuration limits it.
+pub const WAIT_FOREVER: u64 = u64::MAX;
+
+/// Workers that have room for attempts.
 pub struct LeaseRequest {
-    /// The executors whose jobs the worker takes, in the order in which they are tried.
+    /// The executors whose jobs the workers take, in the order in which they are tried.
     pub executors: Vec<Name>,
     /// The worker's name. It is the fence of [`Fence::Worker`], and people see it.
     pub worker: String,
-    /// What keeps the lease alive.
+    /// The most attempts of the answer.
+    pub slots: usize,
+    /// What keeps the leases alive.
     pub hold: Hold,
-    /// How long the worker waits for work, in milliseconds; 0 is answered at once.
+    /// How long the workers wait for work, in milliseconds; 0 is answered at once.
     pub wait_ms: u64,
     /// Gets a call at once when the lease is cancelled or taken away; `None` if the wire cannot
     /// call the worker. It is not kept over a restart of the host: the worker then learns it from
@@ -52,6 +57,74 @@ pub trait LeaseEvents: Send + Sync {
 
     /// The lease is over: it ran out or was taken away. Later messages from its worker are stale.
     fn revoked(&self, job: JobId, lease: LeaseId);
+
+    /// The host starts no more attempts for now: those that no worker has begun should go back.
+    fn recalled(&self) {}
+
+    /// Returns the grace of a cancel that sets none, in milliseconds.
+    fn grace_ms(&self) -> u64 {
+        5_000
+    }
+}
+
+/// One leased attempt, as a foreign worker gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Identifies this attempt; every attempt has a new one.
+    pub request_id: String,
+    /// Identifies the job.
+    pub job_id: String,
+    /// The handler's name at the worker, without the executor's prefix.
+    pub handler: String,
+    /// What the handler is called with: a JSON object.
+    pub params: JsonText,
+    /// The queue it waited in.
+    pub queue: String,
+    /// The job's priority; 0 is the most urgent.
+    pub priority: u8,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    /// When the job was accepted.
+    pub enqueued_at: Time,
+    /// The longest time for the attempt, in milliseconds.
+    pub timeout_ms: u64,
+    /// The instant of host time after which the attempt may not run.
+    pub deadline: Option<Time>,
+    /// W3C trace context.
+    pub trace: Vec<(String, String)>,
+    /// Other key-value pairs that the job's sender attached.
+    pub attributes: Vec<(String, String)>,
+    /// Identifies the host in the worker's logs.
+    pub worker_id: String,
+    /// How many workers were lost while they had this job and others, since its latest outcome.
+    /// An executor whose workers run several attempts at once keeps such a job away from others.
+    pub losses: u8,
+}
+
+/// How an attempt ended that a wire had sent to one of its workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its outcome is known.
+    Outcome(Outcome),
+    /// The worker is gone, and its result is not known. The reason is for people.
+    Lost(String),
+    /// The same, and the worker had other attempts too, any of which may be the cause.
+    LostWithOthers(String),
+    /// The attempt was not sent, because no worker has room.
+    NoRoom,
+}
+
+/// The end of an attempt whose lease a connection holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The job.
+    pub job: JobId,
+    /// Its lease.
+    pub lease: LeaseId,
+    /// The worker's name, for people: the wire may have chosen it after the lease was granted.
+    pub worker: String,
+    /// How it ended.
+    pub end: End,
 }
 
 /// A lease that was granted.
@@ -162,13 +235,18 @@ pub enum LeaseError {
     Stopping,
 }
 
-/// Grants leases to workers that pull. No call waits: answers come through [`Respond`], after the
+/// Grants leases to foreign workers. No call waits: answers come through [`Respond`], after the
 /// commit that makes them true; those to heartbeats, see [`LeaseMessage::Heartbeat`].
 pub trait Leases: Send + Sync {
-    /// Asks for one attempt: of the first executor that has a job, the most urgent and then the
-    /// oldest. The answer is `None` if the wait ends or the host stops. If the requester no longer
-    /// takes the answer, the lease is given back at once.
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>);
+    /// Asks for attempts: of the first executor that has jobs, the most urgent and then the oldest.
+    /// There is one answer, with those that one claim found; a wire with room for more asks again.
+    /// The answer is empty if the wait ends or the host stops. If the requester no longer takes the
+    /// answer, the leases are given back at once.
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>);
+
+    /// Ends an attempt whose lease a connection holds. There is no answer: the host keeps the end
+    /// until it is stored, also while the disk is full.
+    fn end(&self, ended: Ended);
 
     /// Sends a message about the lease that `fence` names.
     fn send(

@@ -14,9 +14,9 @@ use host_runtime::ids;
 use tokio::sync::oneshot;
 
 use crate::lease_mail::WorkerMessage;
-use crate::pulls::Waiter;
-use crate::renewals::Renewal;
 use crate::span::Enqueues;
+use crate::workers::requests::RequestId;
+use crate::workers::table::Renewal;
 use crate::{Request, SubmitError};
 
 /// An attempt that has ended but is not stored yet.
@@ -52,10 +52,10 @@ impl Finished {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Cell(Placement),
-    /// An executor that attempts are pushed to.
-    Executor(Name),
-    /// A worker that waits for work of this executor.
-    Waiter(Waiter, Name),
+    /// A request for jobs of this executor.
+    Request(RequestId, Name),
+    /// An executor that is not configured: the job fails.
+    Unconfigured(Name),
 }
 
 /// A slot that is offered to the store.
@@ -109,7 +109,7 @@ impl Offer {
                 self.alone += 1;
                 Lane::Alone
             }
-            Target::Executor(name) | Target::Waiter(_, name) => {
+            Target::Request(_, name) | Target::Unconfigured(name) => {
                 *self.executors.entry(name.clone()).or_default() += 1;
                 Lane::Runner(name.clone())
             }
@@ -145,7 +145,7 @@ pub(super) struct Batch {
     /// An upper bound of the jobs that this batch makes available, to decide how many to claim.
     pub(super) newly_available_max: u64,
     /// The number of new jobs for each executor.
-    pub(super) for_executors: BTreeMap<Name, u64>,
+    pub(super) new_by_executor: BTreeMap<Name, u64>,
 }
 
 impl Batch {
@@ -174,9 +174,9 @@ impl Batch {
     pub(super) fn request(&mut self, request: Request, enqueues: Enqueues) {
         if let Command::Enqueue(jobs) = &request.command {
             for executor in jobs.iter().filter_map(|job| job.runner.as_ref()) {
-                match self.for_executors.get_mut(executor) {
+                match self.new_by_executor.get_mut(executor) {
                     Some(jobs) => *jobs += 1,
-                    None => drop(self.for_executors.insert(executor.clone(), 1)),
+                    None => drop(self.new_by_executor.insert(executor.clone(), 1)),
                 }
             }
         }

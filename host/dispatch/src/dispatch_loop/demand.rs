@@ -1,51 +1,80 @@
-//! How many jobs cells could run now: upper bounds, by lane. Pure.
+//! How many jobs could run now: upper bounds, by lane. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::command::{Change, Command};
 use host_core::job::{Lifecycle, State};
+use host_core::name::Name;
 
 use super::batch::{End, Finished};
 
-/// What a claim for cells may find. Executors have their own, see [`crate::executors`].
+/// What a claim may find.
 #[derive(Debug)]
-pub(super) struct CellDemand {
+pub(super) struct Demand {
     /// An upper bound of the jobs that shared cells may claim.
-    claimable: u64,
+    shared: u64,
     /// Whether a suspect may be claimable.
     has_suspects: bool,
+    /// The same of each executor that a job has named; `u64::MAX` if unknown.
+    by_executor: BTreeMap<Name, u64>,
 }
 
-impl CellDemand {
-    /// Makes the demand of a store with this many available jobs.
+impl Demand {
+    /// Makes the demand of a store with this many available jobs for cells.
     pub(super) fn new(available: u64) -> Self {
         Self {
-            claimable: available,
+            shared: available,
             has_suspects: true,
+            by_executor: BTreeMap::new(),
         }
+    }
+
+    /// Adds an executor. Returns false if it is there already.
+    pub(super) fn add_executor(&mut self, executor: &Name) -> bool {
+        let is_new = !self.by_executor.contains_key(executor);
+        if is_new {
+            self.by_executor.insert(executor.clone(), u64::MAX);
+        }
+        is_new
     }
 
     /// Counts on work in all lanes.
     pub(super) fn reset(&mut self) {
-        *self = Self::new(u64::MAX);
+        self.shared = u64::MAX;
+        self.has_suspects = true;
+        self.reset_executors();
     }
 
-    pub(super) fn is_claimable(&self) -> bool {
-        self.claimable > 0
+    fn reset_executors(&mut self) {
+        self.by_executor
+            .values_mut()
+            .for_each(|jobs| *jobs = u64::MAX);
     }
 
-    pub(super) fn has_suspects(&self) -> bool {
+    pub(super) const fn has_shared(&self) -> bool {
+        self.shared > 0
+    }
+
+    pub(super) const fn has_suspects(&self) -> bool {
         self.has_suspects
     }
 
     /// Returns how many slots of shared cells could be filled if `coming` more jobs become available.
-    pub(super) fn slots_wanted(&self, coming: u64) -> usize {
-        usize::try_from(self.claimable.saturating_add(coming)).unwrap_or(usize::MAX)
+    pub(super) fn shared_slots(&self, coming: u64) -> usize {
+        usize::try_from(self.shared.saturating_add(coming)).unwrap_or(usize::MAX)
     }
 
-    /// Records a request that may release suspects.
+    /// Returns how many jobs of an executor could run.
+    pub(super) fn of(&self, executor: &Name) -> u64 {
+        self.by_executor.get(executor).copied().unwrap_or_default()
+    }
+
+    /// Records a request that may release jobs without a change that shows it.
     pub(super) fn record_request(&mut self, command: &Command) {
-        self.has_suspects |= matches!(command, Command::SetPaused { paused: false, .. });
+        if let Command::SetPaused { paused: false, .. } = command {
+            self.has_suspects = true;
+            self.reset_executors();
+        }
     }
 
     /// Records attempts that have ended: the job of a lost one may be a suspect.
@@ -59,20 +88,47 @@ impl CellDemand {
         self.has_suspects |= job.suspect && job.state == State::Available;
     }
 
-    /// Records a commit that leaves `available` jobs and has made `newly_available_max` available at most.
+    /// Records a commit that leaves `available` jobs for cells and has made `newly_available_max`
+    /// available at most.
     pub(super) fn record_commit(&mut self, available: u64, newly_available_max: u64) {
-        let may_be_more = self.claimable > 0 || newly_available_max > 0;
-        self.claimable = if may_be_more { available } else { 0 };
+        let may_be_more = self.shared > 0 || newly_available_max > 0;
+        self.shared = if may_be_more { available } else { 0 };
+    }
+
+    /// Records a committed change of a job for an executor.
+    pub(super) fn record_change(&mut self, change: &Change) {
+        let executor = change.runner.as_ref();
+        let Some(jobs) = executor.and_then(|executor| self.by_executor.get_mut(executor)) else {
+            return;
+        };
+        if change.to == Some(State::Available) {
+            *jobs = jobs.saturating_add(1);
+        } else if change.from == Some(State::Available) && change.to != Some(State::Running) {
+            // A claim may have stopped at this job, so the number of jobs behind it is unknown.
+            *jobs = u64::MAX;
+        }
     }
 
     /// Records that a claim found fewer jobs than shared cells had slots.
-    pub(super) fn exhaust_shared(&mut self) {
-        self.claimable = 0;
+    pub(super) const fn exhaust_shared(&mut self) {
+        self.shared = 0;
     }
 
     /// Records that a claim found fewer suspects than there was room for.
-    pub(super) fn exhaust_suspects(&mut self) {
+    pub(super) const fn exhaust_suspects(&mut self) {
         self.has_suspects = false;
+    }
+
+    /// Records what a claim found for an executor.
+    pub(super) fn record_claim(&mut self, executor: &Name, offered: usize, claimed: usize) {
+        let Some(jobs) = self.by_executor.get_mut(executor) else {
+            return;
+        };
+        if claimed < offered {
+            *jobs = 0;
+        } else if *jobs != u64::MAX {
+            *jobs = jobs.saturating_sub(claimed as u64);
+        }
     }
 
     /// Records changes that other nodes have made.
@@ -82,7 +138,7 @@ impl CellDemand {
                 && change.from == Some(State::Running)
                 && change.to == Some(State::Available)
         });
-        self.claimable = self.claimable.saturating_add(left_available(changes));
+        self.shared = self.shared.saturating_add(left_available(changes));
     }
 }
 

@@ -12,47 +12,34 @@ impl<P: CellPort> DispatchLoop<P> {
             return;
         }
         if asked {
-            let [cells, pushed, pulled] = self.counted();
-            let runs = cells + pushed + pulled;
+            let runs = self.runs();
             tracing::warn!(
                 runs,
                 "draining: no more jobs start here until `host node resume`"
             );
-            // What no worker has begun goes back.
-            self.executors.drain();
+            self.workers.table.recall();
         } else {
             tracing::info!("resumed: jobs start here again");
-            self.reset_demand();
+            self.demand.reset();
         }
     }
 
-    /// Looks for jobs of all lanes with the next claim.
-    pub(super) fn reset_demand(&mut self) {
-        self.demand.reset();
-        self.executors.reset_demand();
+    /// Counts the attempts in cells and those whose leases connections hold.
+    pub(super) fn runs(&self) -> usize {
+        self.cells.pool.runs() + self.workers.table.connected()
     }
 
     /// Publishes what runs here, if that has changed.
     pub(super) fn report_running(&mut self) {
         let is_draining = self.is_draining || self.phase > Phase::Running;
-        let now = Some((self.counted(), is_draining));
-        if self.last_reported == now {
-            return;
+        let counted = [self.cells.pool.runs(), self.workers.table.connected()];
+        let now = Some((counted, is_draining));
+        if self.last_reported != now {
+            self.last_reported = now;
+            let cells = self.cells.pool.runs() as u64;
+            let runners = self.workers.table.connected_by_executor();
+            let running = Running { cells, runners };
+            self.shared.presence.set_running(running, is_draining);
         }
-        self.last_reported = now;
-        let mut runners = self.executors.in_flight();
-        for (name, held) in self.pulls.connected() {
-            *runners.entry(name).or_default() += held;
-        }
-        let cells = self.cells.pool.runs() as u64;
-        self.shared
-            .presence
-            .set_running(Running { cells, runners }, is_draining);
-    }
-
-    /// Counts the attempts in cells, those that were pushed to executors, and those of connected workers.
-    fn counted(&self) -> [usize; 3] {
-        let pulled = self.pulls.held_by_connection();
-        [self.cells.pool.runs(), self.executors.runs(), pulled]
     }
 }

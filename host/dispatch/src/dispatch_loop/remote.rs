@@ -20,11 +20,11 @@ impl<P: CellPort> DispatchLoop<P> {
             RemoteChange::Effects(effects) => {
                 for (job, effect) in effects {
                     // What is known of it in memory is not current any more.
-                    self.leases.renewals().forget(job);
+                    self.workers.table.forget_stored(job);
                     self.carry_out(now, job, effect);
                 }
             }
-            RemoteChange::Queues => self.reset_demand(),
+            RemoteChange::Queues => self.demand.reset(),
         }
     }
 
@@ -32,7 +32,7 @@ impl<P: CellPort> DispatchLoop<P> {
     pub(super) fn set_unrunnable(&mut self, unrunnable: &BTreeSet<Name>) {
         if self.is_shared() && self.unrunnable != *unrunnable {
             self.unrunnable.clone_from(unrunnable);
-            self.reset_demand();
+            self.demand.reset();
         }
     }
 
@@ -50,8 +50,8 @@ impl<P: CellPort> DispatchLoop<P> {
 
     fn handle_changes_elsewhere(&mut self, changes: &[Change]) {
         for change in changes {
-            self.executors.record_change(change);
-            if let Some(lease) = self.pulls.record_remote_change(change) {
+            self.record_demand(change);
+            if let Some(lease) = self.workers.table.record_remote_change(change) {
                 self.params_in_flight.end(lease);
             }
             if change.from == Some(State::Running) {

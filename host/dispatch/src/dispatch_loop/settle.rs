@@ -1,10 +1,13 @@
 //! After a commit: sends replies, publishes changes, starts claimed jobs, and stops what must stop.
 
+use std::collections::BTreeMap;
+
 use host_cells::pool::executor::NotStarted;
 use host_cells::port::CellPort;
 use host_core::command::{Change, Claimed, Committed, Reply};
-use host_core::id::JobId;
+use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lane, State};
+use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -13,8 +16,10 @@ use host_core::transition::{Effect, Loss};
 use super::DispatchLoop;
 use super::batch::{End, Finished, Offer, Origin, Target};
 use super::start;
+use super::unconfigured::Unconfigured;
 use crate::SubmitError;
 use crate::logged::Logged;
+use crate::workers::requests::RequestId;
 
 impl<P: CellPort> DispatchLoop<P> {
     /// Carries out what a committed batch requires.
@@ -35,8 +40,8 @@ impl<P: CellPort> DispatchLoop<P> {
             self.carry_out(now, job, effect);
         }
         for change in &committed.changes {
-            self.executors.record_change(change);
-            if let Some(lease) = self.pulls.record_change(change) {
+            self.record_demand(change);
+            if let Some(lease) = self.workers.table.record_change(change) {
                 self.params_in_flight.end(lease);
                 self.shared.live.forget(change.job);
             } else if self.is_shared() && change.from == Some(State::Running) {
@@ -47,7 +52,7 @@ impl<P: CellPort> DispatchLoop<P> {
         for (origin, reply) in origins.into_iter().zip(committed.replies) {
             // Before the answer: the next heartbeat may arrive before this call returns.
             if let Ok(Reply::Moved(job)) = &reply {
-                self.pulls.stored(now, job);
+                self.workers.record_stored(now, job);
             }
             match origin {
                 Origin::Request(asked, enqueues) => {
@@ -61,7 +66,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 Origin::Renewal(job) => {
                     if let Err(rejection) = reply {
                         tracing::warn!(%job, %rejection, "a lease renewed in memory is no longer current");
-                        self.leases.renewals().forget(job);
+                        self.workers.table.forget_stored(job);
                     }
                 }
                 Origin::Finished => self.finished(reply),
@@ -79,20 +84,18 @@ impl<P: CellPort> DispatchLoop<P> {
                 grace_ms,
                 reason,
             } => {
-                let is_notified =
-                    self.executors.stop(lease, grace_ms) || self.pulls.stop(lease, grace_ms);
-                if !is_notified {
+                if !self.workers.table.stop(lease, grace_ms) {
                     self.cells.pool.stop(now, lease, grace_ms, &reason);
                 }
             }
             Effect::Revoke { lease } => {
                 self.params_in_flight.end(lease);
-                // First: while the lease is known there, heartbeats report progress.
-                self.leases.renewals().forget(job);
+                // First: until then heartbeats are answered from memory and report progress.
+                self.workers.table.forget_stored(job);
                 self.shared.live.forget(job);
-                if self.pulls.revoke(lease) {
+                if self.workers.table.revoke(lease) {
                     self.numbers.lost();
-                } else if !self.executors.stop(lease, Some(0)) {
+                } else {
                     self.cells.pool.revoke(now, lease);
                 }
             }
@@ -124,6 +127,7 @@ impl<P: CellPort> DispatchLoop<P> {
         if all_bytes < offer.params_bytes_max {
             self.exhausted(&mut offer, &claimed);
         }
+        let mut requests = BTreeMap::new();
         for mut job in claimed {
             if let Some(lease) = &job.lifecycle.lease {
                 self.params_in_flight.begin(lease.id, bytes(&job));
@@ -133,7 +137,15 @@ impl<P: CellPort> DispatchLoop<P> {
                     traces.begun(now, lease.id, &mut job, worker);
                 }
             }
-            self.start(now, &mut offer, job);
+            self.start(now, &mut offer, job, &mut requests);
+        }
+        for (request, claimed) in requests {
+            for untaken in self.workers.grant(now, request, claimed) {
+                let (job, lease) = (untaken.job, untaken.lease);
+                let (loss, executor) = (Loss::NotBegun, untaken.worker);
+                let end = End::Lost { loss, executor };
+                self.finish(Finished { job, lease, end });
+            }
         }
     }
 
@@ -151,28 +163,30 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         for (executor, offered) in std::mem::take(&mut offer.executors) {
             let found = found(&Lane::Runner(executor.clone()));
-            self.executors.record_claim(&executor, offered, found);
+            self.demand.record_claim(&executor, offered, found);
         }
     }
 
-    /// Starts a claimed job in its slot, or records why it cannot start.
-    fn start(&mut self, now: Time, offer: &mut Offer, claimed: Claimed) {
+    /// Starts a claimed job in its cell, adds it to those of its request, or records why it cannot start.
+    fn start(
+        &mut self,
+        now: Time,
+        offer: &mut Offer,
+        claimed: Claimed,
+        requests: &mut BTreeMap<RequestId, Vec<(LeaseId, Claimed)>>,
+    ) {
         let job = claimed.lifecycle.id;
         let Some(lease) = claimed.lifecycle.lease.as_ref().map(|lease| lease.id) else {
             return;
         };
         let (place, worker) = match offer.places.remove(&lease) {
             Some((Target::Cell(place), worker)) => (place, worker),
-            Some((Target::Executor(name), _)) => {
-                return self.executors.start(now, &name, lease, claimed);
+            Some((Target::Request(request, _), _)) => {
+                return requests.entry(request).or_default().push((lease, claimed));
             }
-            Some((Target::Waiter(waiter, _), worker)) => {
-                if !self.pulls.grant(now, waiter, lease, claimed) {
-                    let (loss, executor) = (Loss::NotBegun, worker);
-                    let end = End::Lost { loss, executor };
-                    self.finish(Finished { job, lease, end });
-                }
-                return;
+            Some((Target::Unconfigured(_), worker)) => {
+                let end = End::Reported(Box::new(Unconfigured::report(worker)));
+                return self.finish(Finished { job, lease, end });
             }
             None => return,
         };
@@ -199,6 +213,23 @@ impl<P: CellPort> DispatchLoop<P> {
             })),
         };
         self.finish(Finished { job, lease, end });
+    }
+
+    /// Records a change in the demand for executors.
+    pub(super) fn record_demand(&mut self, change: &Change) {
+        if let Some(executor) = &change.runner
+            && change.to == Some(State::Available)
+        {
+            self.await_executor(executor);
+        }
+        self.demand.record_change(change);
+    }
+
+    /// Counts on jobs for an executor.
+    pub(super) fn await_executor(&mut self, executor: &Name) {
+        if self.demand.add_executor(executor) {
+            self.unconfigured.check(executor);
+        }
     }
 
     /// Publishes changes and wakes waiting requests.

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 mod drain;
 mod failing;
 mod leases;
+mod pushing;
 mod runners;
 mod traces;
 mod unrunnable;

@@ -1,45 +1,33 @@
-//! Turns what cells and executors report about attempts into the commands of the next batch.
+//! Turns what cells and foreign workers report about attempts into the commands of the next batch.
 
 use host_cells::pool::PoolEvent;
 use host_cells::port::CellPort;
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Progress, Report};
-use host_core::port;
+use host_core::port::{self, lease::Ended};
 use host_core::time::Time;
 use host_core::transition::Loss;
 
 use super::batch::{End, Finished};
 use super::{DispatchLoop, Phase};
-use crate::executors;
 use crate::logged::Logged;
 
 impl<P: CellPort> DispatchLoop<P> {
-    /// Handles what an executor reports about an attempt.
-    pub(super) fn handle_executor_event(&mut self, now: Time, event: executors::ExecutorEvent) {
-        match event {
-            executors::ExecutorEvent::Progressed {
-                job,
-                attempt,
-                progress,
-            } => self.progressed(now, job, attempt, progress),
-            executors::ExecutorEvent::Ended { run, worker, end } => {
-                self.ended_at_executor(now, &run, worker, end);
-            }
-        }
-    }
-
-    fn ended_at_executor(
-        &mut self,
-        now: Time,
-        run: &executors::Run,
-        worker: String,
-        end: port::End,
-    ) {
-        let progress = self.shared.live.forget(run.job);
+    /// Handles the end of an attempt whose lease a connection holds.
+    pub(super) fn handle_ended(&mut self, now: Time, ended: Ended) {
+        let Ended {
+            job,
+            lease,
+            worker,
+            end,
+        } = ended;
+        let Some((_, granted_at)) = self.workers.table.attempt_of(job, lease) else {
+            return tracing::debug!(%job, "the end of an attempt comes after its lease");
+        };
+        let progress = self.shared.live.forget(job);
         let end = match end {
             port::End::Outcome(outcome) => {
-                let ran_ms = now.since_ms(run.started_at);
-                self.numbers.ended(&outcome, ran_ms);
+                self.numbers.ended(&outcome, now.since_ms(granted_at));
                 End::Reported(Box::new(Report {
                     outcome,
                     meter: Meter::default(),
@@ -48,33 +36,21 @@ impl<P: CellPort> DispatchLoop<P> {
                     revision: None,
                 }))
             }
-            port::End::Lost(reason) => {
-                self.lost_at_executor(run, worker, &reason, Loss::WorkerGone)
-            }
-            port::End::LostWithOthers(reason) => {
-                self.lost_at_executor(run, worker, &reason, Loss::SharedWorkerGone)
+            port::End::Lost(why) => self.lost_by_worker(job, worker, &why, Loss::WorkerGone),
+            port::End::LostWithOthers(why) => {
+                self.lost_by_worker(job, worker, &why, Loss::SharedWorkerGone)
             }
             port::End::NoRoom => End::Lost {
                 loss: Loss::NotBegun,
                 executor: worker,
             },
         };
-        self.finish(Finished {
-            job: run.job,
-            lease: run.lease,
-            end,
-        });
+        self.finish(Finished { job, lease, end });
     }
 
-    fn lost_at_executor(
-        &mut self,
-        run: &executors::Run,
-        worker: String,
-        reason: &str,
-        loss: Loss,
-    ) -> End {
+    fn lost_by_worker(&self, job: JobId, worker: String, reason: &str, loss: Loss) -> End {
         self.numbers.lost();
-        tracing::warn!(job = %run.job, worker, reason, "a foreign worker lost a job");
+        tracing::warn!(%job, worker, reason, "a foreign worker lost a job");
         let loss = match self.phase {
             Phase::Killing => Loss::HostRestarted,
             Phase::Running | Phase::Stopping => loss,

@@ -21,17 +21,14 @@ use host_core::handler::Digest;
 use host_core::id::NodeId;
 use host_core::policy::Retention;
 use host_core::port::spans::Spans;
-use host_dispatch::assign_mail::AssignMail;
 use host_dispatch::dispatch_loop::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
-use host_dispatch::executors::Executors as Assigned;
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::logged::Logs;
 use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
-use host_dispatch::renewals::RENEWAL_MS_MAX;
-use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
+use host_dispatch::{Dispatch, RENEWAL_MS_MAX, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
@@ -46,7 +43,7 @@ use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
 use host_wires::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::node::{LoopEnd, Node};
 use super::{ServeError, damage, node, node_id, supervisor, system};
@@ -162,11 +159,14 @@ impl Host {
 
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
-        let (executors, assigned) = executors(config, wires, &base, &foreign_logs, &tasks);
+        let (shared, leases) = loop_doors(base.clock, node.is_some(), Arc::clone(&presence));
+        let (ports, workers_end) = executor_ports(&base, &leases, &foreign_logs, &tasks);
+        let executors = executors(config, wires, &ports);
+        executors.register(&base.metrics);
         executors.tell(&presence);
-        let (shared, leases, assigned) = loop_doors(base.clock, node.is_some(), presence, assigned);
         let loops = LoopPorts {
-            executors: assigned,
+            executors: executors.clone(),
+            workers_end,
             leases: leases.clone(),
             shared,
             phase: entered,
@@ -419,34 +419,35 @@ fn collect(
 /// The dispatch loop, and the receiver of its result.
 type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
 
-/// Starts the executors of all wires and connects them with the dispatch loop.
-fn executors(
-    config: &Config,
-    wires: &mut [Box<dyn Active>],
+/// Makes what executors need of the host, and what ends them when it is dropped.
+fn executor_ports(
     base: &Base,
+    leases: &LeaseService,
     logs: &Arc<ForeignLogs>,
     tasks: &Tasks,
-) -> (Executors, Assigned) {
-    let (mail, stopping) = (Arc::new(AssignMail::default()), CancellationToken::new());
+) -> (ExecutorPorts, DropGuard) {
+    let stopping = CancellationToken::new();
     let ports = ExecutorPorts {
         clock: Arc::new(base.clock),
         counters: Arc::new(base.metrics.clone()),
-        events: Arc::<AssignMail>::clone(&mail),
+        leases: Arc::new(leases.clone()),
         logs: Arc::<ForeignLogs>::clone(logs),
         tasks: tasks.clone(),
         stopping: stopping.clone(),
     };
-    let of_wires = wires.iter_mut().filter_map(|wire| wire.executors(&ports));
-    let executors = Executors::new(of_wires.collect(), config.routes.clone());
-    executors.register(&base.metrics);
-    let known = executors.clone();
-    let assigned = Assigned::new(move |name| known.open(name), mail, stopping);
-    (executors, assigned)
+    (ports, stopping.drop_guard())
+}
+
+/// Starts the executors of all wires.
+fn executors(config: &Config, wires: &mut [Box<dyn Active>], ports: &ExecutorPorts) -> Executors {
+    let of_wires = wires.iter_mut().filter_map(|wire| wire.executors(ports));
+    Executors::new(of_wires.collect(), config.routes.clone())
 }
 
 /// How the dispatch loop meets the rest of the host.
 struct LoopPorts {
-    executors: Assigned,
+    executors: Executors,
+    workers_end: DropGuard,
     leases: LeaseService,
     shared: Arc<Shared>,
     phase: watch::Receiver<Phase>,
@@ -494,16 +495,15 @@ fn loop_doors(
     clock: Clock,
     is_shared: bool,
     presence: Arc<Presence>,
-    assigned: Assigned,
-) -> (Arc<Shared>, LeaseService, Assigned) {
+) -> (Arc<Shared>, LeaseService) {
     if !is_shared {
         let shared = Arc::new(Shared::alone(presence));
         let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-        return (shared, leases, assigned);
+        return (shared, leases);
     }
     let shared = Arc::new(Shared::among_nodes(presence));
     let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-    (shared, leases.among_nodes(), assigned.among_nodes())
+    (shared, leases.among_nodes())
 }
 
 /// Starts the dispatch loop over the store.
@@ -514,6 +514,7 @@ fn dispatch(
     cells: &Cells,
     LoopPorts {
         executors,
+        workers_end,
         leases,
         shared,
         phase,
@@ -537,7 +538,8 @@ fn dispatch(
         clock: base.clock,
         shared,
         cells: feed(config, base, "cell", ProcessPort::new(cells, cell_says)),
-        executors,
+        is_configured: Box::new(move |executor| executors.open(executor)),
+        workers_end,
         leases,
         node,
         lifeline,

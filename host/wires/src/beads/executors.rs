@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_core::port::Assign;
 
 use super::WIRE;
 use super::leases::OrchestratorHub;
@@ -39,14 +38,6 @@ impl Executors for Pulled {
 
     fn policy(&self, _executor: &Name) -> Policy {
         policy()
-    }
-
-    fn open(&self, _executor: &Name) -> Option<Box<dyn Assign>> {
-        None
-    }
-
-    fn is_pulled(&self, executor: &Name) -> bool {
-        self.name == *executor
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -63,6 +63,7 @@ impl EffectHandler<Orchestrator> for LeasePort {
                 let request = LeaseRequest {
                     executors: vec![self.executor.clone()],
                     worker,
+                    slots: 1,
                     hold: Hold::Connection,
                     wait_ms,
                     events: Some(Arc::new(Told(Arc::downgrade(hub)))),
@@ -106,20 +107,21 @@ struct Grant {
     is_gone: Arc<AtomicBool>,
 }
 
-impl Respond<Option<lease::Granted>> for Grant {
+impl Respond<Vec<lease::Granted>> for Grant {
     fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
     }
 
     fn respond(
         self: Box<Self>,
-        answer: Option<lease::Granted>,
-    ) -> Result<(), Option<lease::Granted>> {
+        mut answer: Vec<lease::Granted>,
+    ) -> Result<(), Vec<lease::Granted>> {
         if self.is_gone() {
             return Err(answer);
         }
         self.hub.handler().waiting().remove(&self.ask);
-        let granted = answer.map(|granted| task(granted.job, granted.lease, granted.assignment));
+        let granted = answer.pop();
+        let granted = granted.map(|granted| task(granted.job, granted.lease, granted.assignment));
         self.hub.report(Event::Answered(self.ask, granted));
         Ok(())
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_core::port::Assign;
 
 use super::NAME;
 use super::orchestrator::Orchestrator;
@@ -50,14 +49,6 @@ impl Executors for Pools {
 
     fn policy(&self, _: &Name) -> Policy {
         self.0.config.times.policy()
-    }
-
-    fn open(&self, _: &Name) -> Option<Box<dyn Assign>> {
-        None
-    }
-
-    fn is_pulled(&self, executor: &Name) -> bool {
-        self.0.find_lane(executor) == Found::Here
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -73,7 +73,7 @@ impl Active for Serving {
     }
 
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
-        Some(Arc::new(Lanes::start(&self.config, &self.instance, ports)))
+        Some(Lanes::start(&self.config, &self.instance, ports))
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::Outcome;
-use host_core::port::{Assign, Assignment, End, Tag};
+use host_core::port::{Assignment, End, Tag};
 use host_runtime::ids;
+use host_runtime::slots::{Pusher, Slots};
 
 use super::config::DispatcherConfig;
 use super::lane_states::LaneStates;
@@ -19,7 +20,7 @@ use super::section::HeroConfig;
 use super::session::DispatcherHandle;
 use super::task::{SCRIPT, Task};
 use crate::wire::ExecutorPorts;
-use crate::wire::executors::{ExecutorHealth, Executors, Found, RestartError};
+use crate::wire::executors::{ExecutorHealth, Executors, Found};
 
 /// The prefix of the worker id in a lane's name.
 const LANE_PREFIX: &str = "hero-";
@@ -49,7 +50,7 @@ pub(super) struct Lanes {
 impl Lanes {
     /// Starts the session that sends jobs to Redis, where this host is known as `instance`. It ends
     /// with `ports.stopping`.
-    pub(super) fn start(config: &HeroConfig, instance: &str, ports: &ExecutorPorts) -> Self {
+    pub(super) fn start(config: &HeroConfig, instance: &str, ports: &ExecutorPorts) -> Arc<Self> {
         let (lanes, dispatcher) = Self::new(config, instance, ports);
         let handle = lanes.dispatcher.clone();
         let (url, clock) = (config.url.clone(), Arc::clone(&ports.clock));
@@ -59,18 +60,23 @@ impl Lanes {
         lanes
     }
 
-    fn new(config: &HeroConfig, instance: &str, ports: &ExecutorPorts) -> (Self, DispatcherConfig) {
-        let states = LaneStates::new(config, Arc::clone(&ports.events));
-        let states = Arc::new(states);
+    fn new(
+        config: &HeroConfig,
+        instance: &str,
+        ports: &ExecutorPorts,
+    ) -> (Arc<Self>, DispatcherConfig) {
+        let slots = Slots::new(Arc::clone(&ports.leases), GRACE_MS);
+        let states = Arc::new(LaneStates::new(config, Arc::clone(&slots)));
         let dispatcher = DispatcherConfig {
             // Each lane has its own limit.
             in_flight_max: usize::MAX,
             ..DispatcherConfig::new(instance)
         };
-        let lanes = Self {
+        let lanes = Arc::new(Self {
             dispatcher: DispatcherHandle::new(Arc::clone(&states)),
             states,
-        };
+        });
+        slots.connect(Arc::downgrade(&lanes) as _);
         (lanes, dispatcher)
     }
 }
@@ -102,38 +108,19 @@ impl Executors for Lanes {
         Task::of(SCRIPT.to_owned(), JsonText(params.to_owned())).map(drop)
     }
 
-    fn open(&self, executor: &Name) -> Option<Box<dyn Assign>> {
-        let worker_id = worker_id(executor.as_str())?.to_owned();
-        self.states.add_below(usize::MAX, executor);
-        Some(Box::new(Lane {
-            name: executor.clone(),
-            worker_id,
-            dispatcher: self.dispatcher.clone(),
-            states: Arc::clone(&self.states),
-        }))
+    fn open(&self, executor: &Name) -> bool {
+        is_lane(executor.as_str()) && self.states.add_below(usize::MAX, executor)
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {
         self.states.health()
     }
-
-    fn restart(&self, _executor: &Name, _only: Option<usize>) -> Result<(), RestartError> {
-        Err(RestartError::NotOurs)
-    }
 }
 
-/// Connects the dispatch loop to one worker id.
-struct Lane {
-    name: Name,
-    worker_id: String,
-    dispatcher: DispatcherHandle,
-    states: Arc<LaneStates>,
-}
-
-impl Assign for Lane {
-    fn start(&self, tag: Tag, assignment: Assignment) {
-        self.states.started(tag, &self.name);
-        match Execution::of(assignment, &self.worker_id, ids::uuid()) {
+impl Pusher for Lanes {
+    fn start(self: Arc<Self>, tag: Tag, lane: &Name, assignment: Assignment) {
+        let worker_id = worker_id(lane.as_str()).unwrap_or_default();
+        match Execution::of(assignment, worker_id, ids::uuid()) {
             Ok(execution) => self.dispatcher.start(tag, execution),
             Err(failure) => {
                 let end = End::Outcome(Outcome::Failed(failure));
@@ -142,16 +129,11 @@ impl Assign for Lane {
         }
     }
 
-    fn cancel(&self, tag: Tag, grace_ms: u64) {
+    fn cancel(self: Arc<Self>, tag: Tag, grace_ms: u64) {
         self.dispatcher.cancel(tag, grace_ms);
     }
 
-    /// Drains all lanes of the same Redis.
-    fn drain(&self) {
+    fn recall(self: Arc<Self>) {
         self.dispatcher.drain();
-    }
-
-    fn grace_ms(&self) -> u64 {
-        GRACE_MS
     }
 }

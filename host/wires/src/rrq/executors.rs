@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_core::port::Assign;
 
 use super::WIRE;
 use super::config::{PoolConfig, policy};
 use super::pool::{PoolPorts, RunnerPool};
 use crate::wire::ExecutorPorts;
-use crate::wire::executors::{ExecutorHealth, Executors, Found, RestartError};
+use crate::wire::executors::{ExecutorHealth, Executors, RestartError};
 
 pub(super) struct Pools(BTreeMap<Name, RunnerPool>);
 
@@ -19,7 +18,7 @@ impl Pools {
     pub(super) fn start(configs: &BTreeMap<Name, PoolConfig>, ports: &ExecutorPorts) -> Self {
         let pool = |(name, config): (&Name, &PoolConfig)| {
             let pool = PoolPorts {
-                events: ports.events.clone(),
+                leases: ports.leases.clone(),
                 logs: ports.logs.clone(),
                 clock: ports.clock.clone(),
                 counters: ports.counters.clone(),
@@ -46,21 +45,8 @@ impl Executors for Pools {
         self.0.keys().cloned().collect()
     }
 
-    fn find(&self, name: &Name) -> Found {
-        if self.0.contains_key(name) {
-            Found::Here
-        } else {
-            Found::Nobody
-        }
-    }
-
     fn policy(&self, _executor: &Name) -> Policy {
         policy()
-    }
-
-    fn open(&self, executor: &Name) -> Option<Box<dyn Assign>> {
-        let pool = self.0.get(executor)?.clone();
-        Some(Box::new(pool))
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use host_core::name::Name;
-use host_core::port::{Assign, AssignEvents, Assignment, Clock, Counters, Tag};
+use host_core::port::lease::Leases;
+use host_core::port::{Assignment, Clock, Counters, Tag};
+use host_runtime::slots::{Pusher, Slots};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -43,7 +45,7 @@ const EFFECTS_SPARE: usize = 64;
 /// What a pool needs from the host.
 #[derive(Clone)]
 pub(super) struct PoolPorts {
-    pub(super) events: Arc<dyn AssignEvents>,
+    pub(super) leases: Arc<dyn Leases>,
     pub(super) logs: Arc<dyn JobLogs>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) counters: Arc<dyn Counters>,
@@ -82,7 +84,7 @@ enum ProcessEffect {
 /// Passes the session's effects to the host, or to the task that owns processes and sockets.
 struct Effects {
     name: Name,
-    events: Arc<dyn AssignEvents>,
+    slots: Arc<Slots>,
     job_lines: Arc<JobLines>,
     queue: mpsc::Sender<ProcessEffect>,
 }
@@ -99,14 +101,14 @@ fn runner_name(pool: &Name, runner: usize) -> String {
 impl EffectHandler<Orchestrator> for Effects {
     fn handle(&self, hub: &Arc<Hub<Orchestrator, Self>>, effect: PoolEffect) {
         let (effect, failed) = match effect {
-            PoolEffect::Capacity(attempts) => return self.events.capacity(&self.name, attempts),
+            PoolEffect::Capacity(attempts) => return self.slots.set_capacity(&self.name, attempts),
             PoolEffect::Ended { tag, runner, end } => {
                 let worker = match runner {
                     Some(runner) => runner_name(&self.name, runner),
                     None => self.name.to_string(),
                 };
                 self.job_lines.end(tag, &worker);
-                return self.events.ended(tag, worker, end);
+                return self.slots.ended(tag, worker, end);
             }
             PoolEffect::Launch { runner } => (
                 ProcessEffect::Launch { runner },
@@ -131,22 +133,18 @@ impl EffectHandler<Orchestrator> for Effects {
     }
 }
 
-impl Assign for RunnerPool {
-    fn start(&self, tag: Tag, assignment: Assignment) {
-        self.job_lines.begin(tag, &assignment);
-        self.hub.report(PoolEvent::Start(tag, Box::new(assignment)));
+impl Pusher for Hub<Orchestrator, Effects> {
+    fn start(self: Arc<Self>, tag: Tag, _: &Name, assignment: Assignment) {
+        self.handler().job_lines.begin(tag, &assignment);
+        self.report(PoolEvent::Start(tag, Box::new(assignment)));
     }
 
-    fn cancel(&self, tag: Tag, grace_ms: u64) {
-        self.hub.report(PoolEvent::Cancel { tag, grace_ms });
+    fn cancel(self: Arc<Self>, tag: Tag, grace_ms: u64) {
+        self.report(PoolEvent::Cancel { tag, grace_ms });
     }
 
-    fn drain(&self) {
-        self.hub.report(PoolEvent::Drain);
-    }
-
-    fn grace_ms(&self) -> u64 {
-        CANCEL_GRACE_MS
+    fn recall(self: Arc<Self>) {
+        self.report(PoolEvent::Drain);
     }
 }
 
@@ -159,15 +157,18 @@ impl RunnerPool {
         let has_one_job = config.in_flight_max == 1;
         let job_lines = JobLines::new(has_one_job, Arc::clone(&ports.clock), ports.logs);
         let job_lines = Arc::new(job_lines);
+        let slots = Slots::new(ports.leases, CANCEL_GRACE_MS);
         let effects = Effects {
             name: config.name.clone(),
-            events: ports.events,
+            slots: Arc::clone(&slots),
             job_lines: Arc::clone(&job_lines),
             queue,
         };
+        let hub = Hub::new(session, effects, ports.clock, ports.counters);
+        slots.connect(Arc::downgrade(&hub) as _);
         let unknown = (0..runners).map(|_| RunnerProcess::default());
         Self {
-            hub: Hub::new(session, effects, ports.clock, ports.counters),
+            hub,
             runners: Arc::new(Mutex::new(unknown.collect())),
             config: Arc::new(config),
             job_lines,

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
-use host_core::port::Assign;
 use tokio::net::TcpListener;
 
 use self::shell::{Peer, serve};
@@ -146,10 +145,6 @@ struct Runners(BTreeMap<Name, Peer>);
 impl Executors for Runners {
     fn names(&self) -> Vec<Name> {
         self.0.keys().cloned().collect()
-    }
-
-    fn open(&self, executor: &Name) -> Option<Box<dyn Assign>> {
-        Some(Box::new(self.0.get(executor)?.clone()))
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::name::Name;
-use host_core::port::{Answer, Answers, Assign, AssignEvents, Assignment, Execute, Reply, Tag};
+use host_core::port::{Answer, Answers, Assignment, Execute, Reply, Tag};
+use host_runtime::slots::{Pusher, Slots};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
@@ -18,7 +19,7 @@ const GRACE_MS: u64 = 500;
 /// What the host is to a session: it executes, or it has an executor.
 pub(super) enum Host {
     Execute(Arc<dyn Execute>),
-    Assign(Name, Arc<dyn AssignEvents>),
+    Executor(Name, Arc<Slots>),
 }
 
 /// A session with its connections. Cloning shares it.
@@ -32,11 +33,13 @@ impl EffectHandler<Peers> for Host {
                 execute.start(*job, Reply::new(tag, Arc::new(Peer(Arc::clone(hub)))));
             }
             (Self::Execute(execute), Effect::Stop(tag, why)) => execute.stop(tag, GRACE_MS, why),
-            (Self::Assign(name, events), Effect::Capacity(most)) => events.capacity(name, most),
-            (Self::Assign(name, events), Effect::Ended(tag, end)) => {
-                events.ended(tag, format!("{name}/1"), end);
+            (Self::Executor(name, slots), Effect::Capacity(most)) => slots.set_capacity(name, most),
+            (Self::Executor(name, slots), Effect::Ended(tag, end)) => {
+                slots.ended(tag, format!("{name}/1"), end);
             }
-            (Self::Assign(..), Effect::Run(tag, _)) => hub.report(Event::Answer(tag, Answer::Busy)),
+            (Self::Executor(..), Effect::Run(tag, _)) => {
+                hub.report(Event::Answer(tag, Answer::Busy));
+            }
             _ => {}
         }
     }
@@ -48,13 +51,13 @@ impl Answers for Peer {
     }
 }
 
-impl Assign for Peer {
-    fn start(&self, tag: Tag, assignment: Assignment) {
-        self.0.report(Event::Start(tag, assignment));
+impl Pusher for Hub<Peers, Host> {
+    fn start(self: Arc<Self>, tag: Tag, _: &Name, assignment: Assignment) {
+        self.report(Event::Start(tag, assignment));
     }
 
-    fn cancel(&self, tag: Tag, grace_ms: u64) {
-        self.0.report(Event::Cancel(tag, grace_ms));
+    fn cancel(self: Arc<Self>, tag: Tag, grace_ms: u64) {
+        self.report(Event::Cancel(tag, grace_ms));
     }
 }
 
@@ -76,9 +79,11 @@ pub(super) async fn serve(listener: TcpListener, ports: Ports) {
 impl Peer {
     /// Connects to a worker, again and again, until the executors end.
     pub(super) fn dial(name: &Name, address: SocketAddr, ports: &ExecutorPorts) -> Self {
-        let host = Host::Assign(name.clone(), ports.events.clone());
+        let slots = Slots::new(ports.leases.clone(), GRACE_MS);
+        let host = Host::Executor(name.clone(), slots.clone());
         let (clock, counters) = (ports.clock.clone(), ports.counters.clone());
         let hub = Hub::new(Peers::default(), host, clock, counters);
+        slots.connect(Arc::downgrade(&hub) as _);
         let (peer, stopping) = (Self(hub.clone()), ports.stopping.clone());
         ports.tasks.spawn(async move {
             let connecting = async {

@@ -7,10 +7,9 @@ use std::time::Duration;
 use host_core::cell::LogLine;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
-use host_core::json::JsonText;
-use host_core::outcome::{Outcome, Progress};
-use host_core::port::conformance::{AssignAudit, ExecuteAudit};
-use host_core::port::{AssignEvents, Assignment, End, Tag};
+use host_core::outcome::Outcome;
+use host_core::port::conformance::{ExecuteAudit, LeaseAudit};
+use host_core::port::End;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
@@ -22,18 +21,14 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::pushed::{PushedAttempts, assignment};
 use crate::wire::JobLogs;
 use crate::wire::section::{NamedTable, Sources, Stated, Tables};
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
 
-/// What the wire reports as an orchestrator.
-#[derive(Default)]
-struct Host {
-    capacity: watch::Sender<usize>,
-    ends: watch::Sender<BTreeMap<Tag, End>>,
-}
+struct NoLogs;
 
 /// `echo` returns its params, `hang` runs until it is stopped, others fail.
 fn cells() -> Arc<FakeExecutor> {
@@ -43,26 +38,7 @@ fn cells() -> Arc<FakeExecutor> {
     })
 }
 
-impl AssignEvents for Host {
-    fn capacity(&self, _: &Name, attempts: usize) {
-        self.capacity.send_replace(attempts);
-    }
-
-    fn started(&self, tag: Tag) {
-        panic!("the wire does not tell that {tag:?} has begun");
-    }
-
-    fn progressed(&self, tag: Tag, _: Progress) {
-        panic!("the wire does not tell how far {tag:?} is");
-    }
-
-    fn ended(&self, tag: Tag, worker: String, end: End) {
-        assert_eq!(worker, "there/1");
-        self.ends.send_modify(|ends| drop(ends.insert(tag, end)));
-    }
-}
-
-impl JobLogs for Host {
+impl JobLogs for NoLogs {
     fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
         true
     }
@@ -154,10 +130,9 @@ fn mode() -> Mode {
 
 /// A host that has the runner `there`, in the orchestrator role.
 struct Orchestrator {
-    host: Arc<Host>,
-    audit: Arc<AssignAudit>,
+    host: Arc<PushedAttempts>,
+    audit: Arc<LeaseAudit>,
     executors: Arc<dyn Executors>,
-    there: Box<dyn Assign>,
     ports: ExecutorPorts,
 }
 
@@ -167,59 +142,41 @@ impl Orchestrator {
         assert!(config.has_executor("there") && !config.has_executor("other"));
         let mut active = config.open(&mode()).await.unwrap();
         assert_eq!(active.ready(), [(NAME, "off".to_owned())]);
-        let host = Arc::new(Host::default());
-        let audit = AssignAudit::new(Arc::<Host>::clone(&host), |name| name.as_str() == "there");
+        let (host, audit) = PushedAttempts::new();
         let ports = ExecutorPorts {
             clock: Arc::new(Clock::start()),
             counters: Refusals::of(NAME),
-            events: Arc::<AssignAudit>::clone(&audit),
-            logs: Arc::<Host>::clone(&host),
+            leases: Arc::<LeaseAudit>::clone(&audit),
+            logs: Arc::new(NoLogs),
             tasks: Tasks::default(),
             stopping: CancellationToken::new(),
         };
         let executors = active.executors(&ports).unwrap();
-        let there = executors.open(&executors.names()[0]).unwrap();
-        let there = audit.assign(there);
-        until(&host.capacity, |capacity| *capacity > 0).await;
+        host.until("room", |host| host.capacity("there") > 0).await;
         Self {
             host,
             audit,
             executors,
-            there,
             ports,
         }
     }
 
-    fn give(&self, tag: u64, handler: &str, params: &str, timeout_ms: u64) {
-        let assignment = Assignment {
-            request_id: format!("request {tag}"),
-            job_id: format!("job {tag}"),
-            handler: handler.to_owned(),
-            params: JsonText(params.to_owned()),
-            queue: "default".to_owned(),
-            priority: 5,
-            attempt: 1,
-            enqueued_at: Time(0),
-            timeout_ms,
-            deadline: None,
-            trace: Vec::new(),
-            attributes: Vec::new(),
-            worker_id: "host".to_owned(),
-            losses: 0,
-        };
-        self.there.start(Tag(tag), assignment);
+    fn give(&self, number: u64, handler: &str, params: &str, timeout_ms: u64) -> bool {
+        let assignment = assignment(number, handler, params, timeout_ms);
+        self.host.give("there", number, assignment)
     }
 
-    async fn end_of(&self, tag: u64) -> End {
-        until(&self.host.ends, |ends| ends.contains_key(&Tag(tag))).await;
-        self.host.ends.borrow()[&Tag(tag)].clone()
+    async fn end_of(&self, number: u64) -> End {
+        let (worker, end) = self.host.end_of(number).await;
+        assert_eq!(worker, "there/1");
+        end
     }
 
     async fn stop(self) {
         self.ports.stopping.cancel();
         timeout(BOUND, self.ports.tasks.join()).await.unwrap();
         self.audit.assert_settled();
-        assert_eq!(*self.host.capacity.borrow(), 0);
+        self.host.until_capacity("there", 0).await;
     }
 }
 
@@ -229,12 +186,12 @@ async fn an_orchestrator_gives_work_to_a_worker() {
     let orchestrator = Orchestrator::start(&worker).await;
     let health = orchestrator.executors.health();
     assert_eq!(health[0].workers[0].state, WorkerState::Up);
-    orchestrator.give(1, "echo", "{\"text\":\n\"two words\"}", 60_000);
+    assert!(orchestrator.give(1, "echo", "{\"text\":\n\"two words\"}", 60_000));
     let End::Outcome(Outcome::Completed { result }) = orchestrator.end_of(1).await else {
         panic!("it completes");
     };
     assert_eq!(result.unwrap().as_str(), "{\"text\": \"two words\"}");
-    orchestrator.give(2, "fail", "{}", 60_000);
+    assert!(orchestrator.give(2, "fail", "{}", 60_000));
     let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(2).await else {
         panic!("it fails");
     };
@@ -247,13 +204,13 @@ async fn an_orchestrator_gives_work_to_a_worker() {
 async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
-    orchestrator.give(1, "hang", "{}", 600_000);
+    assert!(orchestrator.give(1, "hang", "{}", 600_000));
     worker.cells.until_running(1).await;
-    orchestrator.there.cancel(Tag(1), 600_000);
+    orchestrator.host.cancel(1, 600_000);
     let stopped = Failure::new(FailureKind::UserError, "it was stopped");
     let expected = End::Outcome(Outcome::Failed(stopped));
     assert_eq!(orchestrator.end_of(1).await, expected);
-    orchestrator.give(2, "hang", "{}", 20);
+    assert!(orchestrator.give(2, "hang", "{}", 20));
     let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(2).await else {
         panic!("its time is over");
     };
@@ -266,13 +223,15 @@ async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
 async fn what_runs_ends_with_its_connection() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
-    orchestrator.give(1, "hang", "{}", 600_000);
+    assert!(orchestrator.give(1, "hang", "{}", 600_000));
     worker.cells.until_running(1).await;
     orchestrator.ports.stopping.cancel();
     assert!(matches!(orchestrator.end_of(1).await, End::Lost(_)));
     worker.cells.until_running(0).await;
-    orchestrator.give(2, "echo", "{}", 600_000);
-    assert_eq!(orchestrator.end_of(2).await, End::NoRoom);
+    assert!(
+        !orchestrator.give(2, "echo", "{}", 600_000),
+        "there is no room"
+    );
     orchestrator.stop().await;
     worker.stop().await;
 }

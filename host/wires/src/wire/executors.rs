@@ -3,7 +3,6 @@
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_core::port::Assign;
 
 /// What became of the search for an executor by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +59,10 @@ pub trait Executors: Send + Sync {
         Policy::default()
     }
 
-    /// Returns the dispatch loop's way to an executor that is pushed to; `None` if there is none of
-    /// this name. May be called for a job that was accepted in an earlier life of the host.
-    fn open(&self, executor: &Name) -> Option<Box<dyn Assign>>;
-
-    /// Tells whether the workers of an executor pull: its jobs are leased through
-    /// `host_core::port::lease` then, and [`Executors::open`] is not called.
-    fn is_pulled(&self, executor: &Name) -> bool {
-        let _ = executor;
-        false
+    /// Gets ready for the jobs of an executor, which wait. Returns whether the wire has it. May be
+    /// called for a job that was accepted before the host restarted.
+    fn open(&self, executor: &Name) -> bool {
+        self.find(executor) == Found::Here
     }
 
     /// Returns how all executors are, by name.

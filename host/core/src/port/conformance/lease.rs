@@ -9,12 +9,12 @@ use crate::id::{JobId, LeaseId};
 use crate::lease::Fence;
 use crate::name::Name;
 use crate::port::lease::{
-    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
-    Standing,
+    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
+    Resumed, Standing,
 };
 use crate::rejection::Rejection;
 
-/// Stands between a wire whose workers pull and the host. The wire must wait for the answer to a
+/// Stands between a wire whose workers execute our jobs and the host. The wire must wait for the answer to a
 /// message before it sends the next one about the same lease.
 pub struct LeaseAudit {
     state: Arc<State>,
@@ -79,13 +79,19 @@ impl LeaseAudit {
 }
 
 impl Leases for LeaseAudit {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
         let grant = AuditedGrant {
             state: Arc::clone(&self.state),
             worker: request.worker.clone(),
+            slots: request.slots,
             respond,
         };
         self.leases.lease(request, Box::new(grant));
+    }
+
+    fn end(&self, ended: Ended) {
+        self.state.end(&ended);
+        self.leases.end(ended);
     }
 
     fn send(
@@ -135,6 +141,19 @@ impl State {
         if lock(&self.granted).insert(key, lease).is_some() {
             self.violations.note(format!("{key:?} is granted twice"));
         }
+    }
+
+    /// Records an end that is not answered.
+    fn end(&self, ended: &Ended) {
+        let why = match lock(&self.granted).get_mut(&(ended.job, ended.lease)) {
+            None => "which was never granted".to_owned(),
+            Some(lease) => match lease.over.replace("its end".to_owned()) {
+                None => return,
+                Some(why) => format!("after {why}"),
+            },
+        };
+        let (job, end) = (ended.job, &ended.end);
+        self.violations.note(format!("{end:?} of job {job} {why}"));
     }
 
     /// Finds the lease that a message is about. Records a violation if the message is not allowed.
@@ -204,26 +223,33 @@ const fn is_over(rejection: &Rejection) -> bool {
 struct AuditedGrant {
     state: Arc<State>,
     worker: String,
-    respond: Box<dyn Respond<Option<Granted>>>,
+    slots: usize,
+    respond: Box<dyn Respond<Vec<Granted>>>,
 }
 
-impl Respond<Option<Granted>> for AuditedGrant {
+impl Respond<Vec<Granted>> for AuditedGrant {
     fn is_gone(&self) -> bool {
         self.respond.is_gone()
     }
 
-    fn respond(self: Box<Self>, answer: Option<Granted>) -> Result<(), Option<Granted>> {
-        let key = answer.as_ref().map(|granted| (granted.job, granted.lease));
-        // Record the lease before the answer: the worker's first message may arrive before this
+    fn respond(self: Box<Self>, answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
+        if answer.len() > self.slots {
+            let (granted, slots) = (answer.len(), self.slots);
+            self.state
+                .violations
+                .note(format!("{granted} attempts for {slots} slots"));
+        }
+        // Record the leases before the answer: the worker's first message may arrive before this
         // call returns.
-        if let Some(granted) = &answer {
+        for granted in &answer {
             self.state.grant(granted, &self.worker);
         }
-        let taken = self.respond.respond(answer);
-        if let (Err(_), Some(key)) = (&taken, key) {
-            lock(&self.state.granted).remove(&key);
-        }
-        taken
+        self.respond.respond(answer).inspect_err(|untaken| {
+            let mut all = lock(&self.state.granted);
+            for granted in untaken {
+                all.remove(&(granted.job, granted.lease));
+            }
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use uuid::Uuid;
 
-use super::{AssignAudit, ExecuteAudit, LeaseAudit};
+use super::{ExecuteAudit, LeaseAudit};
 use crate::failure::{Failure, FailureKind};
 use crate::id::{JobId, LeaseId};
 use crate::job::State;
@@ -13,12 +13,10 @@ use crate::lease::{Fence, Hold};
 use crate::name::Name;
 use crate::outcome::{Meter, Outcome, Progress};
 use crate::port::lease::{
-    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
-    Standing,
+    End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
+    Respond, Resumed, Standing,
 };
-use crate::port::{
-    Answer, Answers, Assign, AssignEvents, Assignment, End, Execute, ForeignJob, Reply, Stop, Tag,
-};
+use crate::port::{Answer, Answers, Assignment, Execute, ForeignJob, Reply, Stop, Tag};
 use crate::rejection::Rejection;
 use crate::time::Time;
 
@@ -55,77 +53,11 @@ impl Heard {
     }
 }
 
-impl AssignEvents for Heard {
-    fn capacity(&self, _: &Name, _: usize) {
-        self.note("capacity");
-    }
-
-    fn started(&self, _: Tag) {
-        self.note("started");
-    }
-
-    fn progressed(&self, _: Tag, _: Progress) {
-        self.note("progressed");
-    }
-
-    fn ended(&self, _: Tag, _: String, _: End) {
-        self.note("ended");
-    }
-}
-
-struct Silent;
-
-impl Assign for Silent {
-    fn start(&self, _: Tag, _: Assignment) {}
-
-    fn cancel(&self, _: Tag, _: u64) {}
-}
-
 fn halfway() -> Progress {
     Progress {
         percent: Some(50.0),
         message: "half".to_owned(),
     }
-}
-
-#[test]
-fn assign_notes_what_is_told_of_attempts_that_do_not_run() {
-    let heard = Arc::new(Heard::default());
-    let audit = AssignAudit::new(Arc::<Heard>::clone(&heard), |name| name.as_str() == "here");
-    let executor = audit.assign(Box::new(Silent));
-    executor.start(Tag(1), assignment());
-    audit.capacity(&"here".parse().unwrap(), 1);
-    audit.started(Tag(1));
-    audit.progressed(Tag(1), halfway());
-    audit.ended(Tag(1), "w".to_owned(), End::NoRoom);
-    executor.cancel(Tag(1), 5);
-    audit.assert_settled();
-    executor.cancel(Tag(2), 5);
-    audit.capacity(&"elsewhere".parse().unwrap(), 1);
-    audit.progressed(Tag(1), halfway());
-    audit.ended(Tag(1), "w".to_owned(), End::NoRoom);
-    audit.started(Tag(3));
-    executor.start(Tag(1), assignment());
-    assert_eq!(
-        audit.violations(),
-        [
-            "a cancel of Tag(2), which was never started",
-            "the capacity of `elsewhere`, which nobody knows",
-            "progress of Tag(1) after its end",
-            "an end of Tag(1) after its end",
-            "the begin of Tag(3), which was never started",
-            "Tag(1) is started twice",
-        ]
-    );
-    assert_eq!(heard.all().len(), 8, "all is passed on");
-}
-
-#[test]
-#[should_panic(expected = "no end was told of [Tag(1)]")]
-fn assign_is_not_settled_while_an_attempt_runs() {
-    let audit = AssignAudit::new(Arc::new(Heard::default()), |_| true);
-    audit.assign(Box::new(Silent)).start(Tag(1), assignment());
-    audit.assert_settled();
 }
 
 impl Answers for Heard {
@@ -214,7 +146,7 @@ const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
 struct Granting(Mutex<bool>);
 
 impl Leases for Granting {
-    fn lease(&self, _: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+    fn lease(&self, _: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
         let granted = Granted {
             job: JOB,
             lease: LEASE,
@@ -222,8 +154,10 @@ impl Leases for Granting {
             expires_at: None,
             ack_by: None,
         };
-        let _gone = respond.respond(Some(granted)).is_err();
+        let _gone = respond.respond(vec![granted]).is_err();
     }
+
+    fn end(&self, _: Ended) {}
 
     fn send(
         &self,
@@ -293,6 +227,7 @@ fn ask(audit: &LeaseAudit, waits: bool) {
     let request = LeaseRequest {
         executors: vec!["there".parse().unwrap()],
         worker: "w".to_owned(),
+        slots: 1,
         hold: Hold::Connection,
         wait_ms: 0,
         events: None,
@@ -376,4 +311,25 @@ fn lease_notes_messages_after_a_refusal_that_says_that_it_is_over() {
     tell(&audit, Fence::Lease(LEASE), complete());
     let found = audit.violations();
     assert!(found[0].contains("after the refusal: "), "{found:?}");
+}
+
+#[test]
+fn lease_notes_an_end_that_ends_nothing() {
+    let audit = LeaseAudit::new(Arc::new(Granting::default()));
+    let end = || {
+        audit.end(Ended {
+            job: JOB,
+            lease: LEASE,
+            worker: "w/1".to_owned(),
+            end: End::NoRoom,
+        });
+    };
+    end();
+    ask(&audit, true);
+    end();
+    end();
+    let found = audit.violations();
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found[0].ends_with("which was never granted"), "{found:?}");
+    assert!(found[1].ends_with("after its end"), "{found:?}");
 }

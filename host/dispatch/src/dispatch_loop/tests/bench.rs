@@ -14,15 +14,16 @@ use host_core::policy::{Backoff, Policy};
 use host_core::port::spans::Spans;
 use host_core::query::JobDetail;
 use host_core::time::Time;
-use host_store::{Reader, Store, StoreError};
 use host_testing::store::MemoryStore;
+use host_store::{Reader, Store, StoreError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::failing::{Disk, FailingStore};
+use super::pushing::FakeExecutor;
 use crate::dispatch_loop::{EVENTS_MAX, Phase, Wiring, spawn};
-use crate::executors::fake::FakeExecutor;
+use host_testing::cells::{FakePort, Record, Sent, handlers};
 use crate::lease_mail::LeaseService;
 use crate::logged::{Logs, Waiting};
 use crate::nodes::{CommitSignal, RemoteChange};
@@ -35,7 +36,6 @@ use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::run::build::RunBuilder;
 use host_runtime::clock::Clock;
 use host_runtime::ids;
-use host_testing::cells::{FakePort, Record, Sent, handlers};
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -108,7 +108,6 @@ impl Bench {
         spans: Option<Arc<dyn Spans>>,
         others: Option<(mpsc::Receiver<RemoteChange>, CommitSignal)>,
     ) -> Self {
-        let (executors, runner) = FakeExecutor::executors("python");
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
         let (events, heard) = mpsc::channel(EVENTS_MAX);
         let (logs, logged) = Logs::channel();
@@ -126,14 +125,18 @@ impl Bench {
         };
         let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
         let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+        let runner = FakeExecutor::of(&leases, "python");
         let numbers = Numbers::default();
         let loop_ended = spawn(Wiring {
             store,
             clock,
             shared: Arc::clone(&shared),
             cells: CellExecutor::new(Pool::new(port, shape), runs),
-            executors,
+            is_configured: Box::new(|name| {
+                ["python", "pulled", "pulled-too"].contains(&name.as_str())
+            }),
             leases: leases.clone(),
+            workers_end: runner.stopping.clone().drop_guard(),
             lifeline: None,
             others,
             node,

@@ -139,6 +139,7 @@ impl Worker {
         LeaseRequest {
             executors: executors.collect(),
             worker: self.name.clone(),
+            slots: 1,
             hold: self.hold,
             wait_ms,
             events: Some(Arc::<Ears>::clone(&self.ears)),
@@ -146,14 +147,14 @@ impl Worker {
     }
 
     /// Asks for work and returns the receiver of the answer.
-    fn asks(&self, executors: &[&str], wait_ms: u64) -> oneshot::Receiver<Option<Granted>> {
+    fn asks(&self, executors: &[&str], wait_ms: u64) -> oneshot::Receiver<Vec<Granted>> {
         let (respond, answer) = respond();
         self.audit.lease(self.request(executors, wait_ms), respond);
         answer
     }
 
     async fn ask(&self, executors: &[&str], wait_ms: u64) -> Option<Granted> {
-        answered(self.asks(executors, wait_ms)).await
+        one(self.asks(executors, wait_ms)).await
     }
 
     /// Leases the next job of the executor `pulled`.
@@ -231,6 +232,11 @@ impl Bench {
         };
         timeout(PATIENCE, stored).await.expect("a stored renewal");
     }
+}
+
+/// Returns the attempt of an answer.
+async fn one(answer: oneshot::Receiver<Vec<Granted>>) -> Option<Granted> {
+    answered(answer).await.pop()
 }
 
 async fn answered<T>(answer: oneshot::Receiver<T>) -> T {

@@ -3,12 +3,12 @@
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::{Outcome, Progress};
-use host_core::port::{self, AssignEvents as _};
+use host_core::port;
 use host_testing::store::MemoryStore;
 
 use super::failing::Disk;
+use super::pushing::Call;
 use super::*;
-use crate::executors::fake::Call;
 
 fn job_for(runner: &str, handler: &str) -> host_core::command::NewJob {
     let mut job = job(handler);
@@ -71,13 +71,12 @@ async fn how_far_a_runner_is_is_seen_and_kept() {
     let mut events = bench.dispatch.shared().events.listen();
     bench.runner.room(1);
     let id = bench.enqueue(job_for("python", "noop")).await;
-    let (tag, _) = bench.given(1).await;
+    let (tag, assignment) = bench.given(1).await;
     let progress = Progress {
         percent: Some(50.0),
         message: "half".to_owned(),
     };
-    bench.runner.audit.started(tag);
-    bench.runner.audit.progressed(tag, progress.clone());
+    bench.runner.progressed(&assignment, progress.clone());
     let told = async {
         loop {
             for event in events.recv().await.unwrap().iter() {

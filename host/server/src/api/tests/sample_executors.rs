@@ -6,7 +6,6 @@ use std::sync::Mutex;
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_core::port::Assign;
 use host_wires::wire::executors::{
     ExecutorHealth, Executors, Found, RestartError, WorkerHealth, WorkerState,
 };
@@ -93,10 +92,6 @@ impl Executors for Sample {
 
     fn policy(&self, _executor: &Name) -> Policy {
         policy()
-    }
-
-    fn open(&self, _executor: &Name) -> Option<Box<dyn Assign>> {
-        None
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
-use host_core::port::Assign;
 
 use super::{Control, envelope};
 use crate::arco::NAME;
@@ -28,14 +27,6 @@ impl Executors for Remote {
             ack_window_ms: Some(times.heartbeat_timeout_ms),
             ..Policy::default()
         }
-    }
-
-    fn open(&self, _: &Name) -> Option<Box<dyn Assign>> {
-        None
-    }
-
-    fn is_pulled(&self, executor: &Name) -> bool {
-        self.0.config.workers.contains_key(executor)
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

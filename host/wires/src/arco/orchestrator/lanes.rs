@@ -139,6 +139,7 @@ impl Lanes {
         let request = LeaseRequest {
             executors: vec![self.name.clone()],
             worker: format!("{}/1", self.name),
+            slots: 1,
             hold: Hold::Ttl {
                 ttl_ms: self.control.config.times.heartbeat_timeout_ms,
             },
@@ -147,11 +148,11 @@ impl Lanes {
         };
         running.leases.lease(request, respond);
         let granted = tokio::select! {
-            granted = &mut answer => granted.ok().flatten(),
+            granted = &mut answer => granted.ok().and_then(|mut granted| granted.pop()),
             () = self.stopping.cancelled() => {
                 // One that was granted in this instant is given back by its delivery.
                 answer.close();
-                return answer.try_recv().ok().flatten();
+                return answer.try_recv().ok().and_then(|mut granted| granted.pop());
             }
         };
         if granted.is_none() {

@@ -93,6 +93,7 @@ impl Orchestrator {
             let request = LeaseRequest {
                 executors,
                 worker: worker.to_owned(),
+                slots: 1,
                 hold: Hold::Ttl {
                     ttl_ms: self.config.times.lease_ttl * 1_000,
                 },
@@ -102,7 +103,7 @@ impl Orchestrator {
             host.leases.lease(request, respond);
             tokio::select! {
                 biased;
-                granted = answer => return Ok(granted.unwrap_or_default()),
+                granted = answer => return Ok(granted.ok().and_then(|mut granted| granted.pop())),
                 () = stopping.cancelled() => return Ok(None),
                 // A lane that is new may be one for this runner: ask again. A lease that comes
                 // meanwhile is given back, because its answer finds nobody.

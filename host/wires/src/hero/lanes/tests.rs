@@ -1,15 +1,12 @@
-//! Which lanes exist and what they report to the dispatch loop, without a Redis.
+//! Which lanes exist and what they ask the host for, without a Redis.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use host_core::cell::LogLine;
 use host_core::failure::FailureKind;
 use host_core::id::JobId;
-use host_core::outcome::Progress;
-use host_core::port::conformance::AssignAudit;
-use host_core::port::{AssignEvents, Counters};
+use host_core::port::Counters;
+use host_core::port::conformance::LeaseAudit;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
@@ -17,40 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::hero::section::tests::parsed;
+use crate::pushed::{PushedAttempts, assignment};
 use crate::wire::JobLogs;
-use crate::wire::executors::WorkerHealth;
+use crate::wire::executors::{RestartError, WorkerHealth};
 
-/// The host for the lanes: records what they report.
-#[derive(Default)]
-struct Host {
-    capacities: Mutex<BTreeMap<Name, usize>>,
-    ends: Mutex<Vec<(Tag, String, End)>>,
-}
-
-impl Host {
-    fn capacity(&self, name: &Name) -> usize {
-        self.capacities.lock().unwrap()[name]
-    }
-
-    fn ends(&self) -> Vec<(Tag, String, End)> {
-        std::mem::take(&mut self.ends.lock().unwrap())
-    }
-}
-
-impl AssignEvents for Host {
-    fn capacity(&self, executor: &Name, attempts: usize) {
-        let mut capacities = self.capacities.lock().unwrap();
-        capacities.insert(executor.clone(), attempts);
-    }
-
-    fn started(&self, _tag: Tag) {}
-
-    fn progressed(&self, _tag: Tag, _progress: Progress) {}
-
-    fn ended(&self, tag: Tag, worker: String, end: End) {
-        self.ends.lock().unwrap().push((tag, worker, end));
-    }
-}
+struct Host;
 
 impl Counters for Host {
     fn refused(&self, _wire: &'static str, _code: &'static str) {}
@@ -67,24 +35,22 @@ fn config() -> HeroConfig {
     parsed(&[("url", url), ("dispatch_in_flight", "7")])
 }
 
-fn ports(host: &Arc<Host>) -> (ExecutorPorts, Arc<AssignAudit>) {
-    let is_ours = |name: &Name| is_lane(name.as_str());
-    let audit = AssignAudit::new(Arc::<Host>::clone(host), is_ours);
+fn ports() -> (ExecutorPorts, Arc<PushedAttempts>, Arc<LeaseAudit>) {
+    let (host, audit) = PushedAttempts::new();
     let ports = ExecutorPorts {
         clock: Arc::new(Clock::start()),
-        counters: Arc::<Host>::clone(host),
-        events: Arc::<AssignAudit>::clone(&audit),
-        logs: Arc::<Host>::clone(host),
+        counters: Arc::new(Host),
+        leases: Arc::<LeaseAudit>::clone(&audit),
+        logs: Arc::new(Host),
         tasks: Tasks::default(),
         stopping: CancellationToken::new(),
     };
-    (ports, audit)
+    (ports, host, audit)
 }
 
 /// Returns lanes whose session does not run.
-fn lanes() -> (Lanes, Arc<Host>, Arc<AssignAudit>) {
-    let host = Arc::new(Host::default());
-    let (ports, audit) = ports(&host);
+fn lanes() -> (Arc<Lanes>, Arc<PushedAttempts>, Arc<LeaseAudit>) {
+    let (ports, host, audit) = ports();
     let (lanes, _) = Lanes::new(&config(), "host-a", &ports);
     (lanes, host, audit)
 }
@@ -97,23 +63,9 @@ fn worker(lanes: &Lanes) -> WorkerHealth {
     lanes.health()[0].workers[0].clone()
 }
 
-fn assignment(handler: &str) -> Assignment {
-    Assignment {
-        request_id: "r".to_owned(),
-        job_id: "j".to_owned(),
-        handler: handler.to_owned(),
-        params: JsonText("{}".to_owned()),
-        queue: "default".to_owned(),
-        priority: 5,
-        attempt: 1,
-        enqueued_at: Time(0),
-        timeout_ms: 1_000,
-        deadline: None,
-        trace: Vec::new(),
-        attributes: Vec::new(),
-        worker_id: "host".to_owned(),
-        losses: 0,
-    }
+fn give(host: &PushedAttempts, number: u64, handler: &str) {
+    let assignment = assignment(number, handler, "{}", 1_000);
+    assert!(host.give("hero-w1", number, assignment));
 }
 
 #[test]
@@ -128,7 +80,7 @@ fn a_lane_is_there_by_its_name() {
         assert_eq!(is_lane(name), is, "{name}");
     }
     let (lanes, ..) = lanes();
-    assert!(lanes.open(&name("python")).is_none());
+    assert!(!lanes.open(&name("python")));
     assert_eq!(lanes.find(&name("python")), Found::Nobody);
     for n in 0..LANES_MAX {
         assert_eq!(lanes.find(&name(&format!("hero-{n}"))), Found::Here, "{n}");
@@ -139,10 +91,7 @@ fn a_lane_is_there_by_its_name() {
         Found::Here,
         "it is there already"
     );
-    assert!(
-        lanes.open(&name("hero-kept")).is_some(),
-        "its jobs are kept"
-    );
+    assert!(lanes.open(&name("hero-kept")), "its jobs are kept");
 }
 
 #[test]
@@ -151,20 +100,20 @@ fn a_lane_takes_work_only_while_redis_is_there() {
     let (one, other) = (name("hero-w1"), name("hero-w2"));
     lanes.open(&one);
     assert_eq!(
-        (host.capacity(&one), worker(&lanes).state.as_str()),
+        (host.capacity("hero-w1"), worker(&lanes).state.as_str()),
         (0, "starting")
     );
     lanes.states.connected();
-    assert_eq!(host.capacity(&one), 0, "earlier jobs come first");
+    assert_eq!(host.capacity("hero-w1"), 0, "earlier jobs come first");
     lanes.states.ready();
     lanes.open(&other);
-    assert_eq!((host.capacity(&one), host.capacity(&other)), (7, 7));
+    assert_eq!((host.capacity("hero-w1"), host.capacity("hero-w2")), (7, 7));
     let up = worker(&lanes);
     assert_eq!((up.state.as_str(), up.reason), ("up", None));
     assert_eq!(up.address.as_deref(), Some("redis://127.0.0.1:1/2"));
     lanes.states.away(3, "refused");
     let down = worker(&lanes);
-    assert_eq!((host.capacity(&one), down.state.as_str()), (0, "down"));
+    assert_eq!((host.capacity("hero-w1"), down.state.as_str()), (0, "down"));
     assert_eq!(
         (down.failures, down.reason.as_deref()),
         (3, Some("refused"))
@@ -177,13 +126,14 @@ fn a_lane_takes_work_only_while_redis_is_there() {
 #[test]
 fn what_is_out_is_counted_and_its_end_is_told() {
     let (lanes, host, audit) = lanes();
-    let lane = audit.assign(lanes.open(&name("hero-w1")).unwrap());
-    lane.start(Tag(1), assignment("resize"));
+    lanes.open(&name("hero-w1"));
+    lanes.states.ready();
+    give(&host, 1, "resize");
     assert_eq!(worker(&lanes).in_flight, 1);
     let lost = End::Lost("gone".to_owned());
-    lanes.states.ended(Tag(1), lost.clone());
-    lanes.states.ended(Tag(1), lost.clone());
-    let once = [(Tag(1), "hero-w1".to_owned(), lost)];
+    lanes.states.ended(Tag(0), lost.clone());
+    lanes.states.ended(Tag(0), lost.clone());
+    let once = [(1, ("hero-w1".to_owned(), lost))].into();
     assert_eq!(host.ends(), once);
     assert_eq!(worker(&lanes).in_flight, 0);
     audit.assert_settled();
@@ -193,11 +143,12 @@ fn what_is_out_is_counted_and_its_end_is_told() {
 fn a_script_without_one_fails_before_it_is_sent() {
     let (lanes, host, audit) = lanes();
     let one = name("hero-w1");
-    let lane = audit.assign(lanes.open(&one).unwrap());
-    lane.start(Tag(1), assignment(SCRIPT));
+    lanes.open(&one);
+    lanes.states.ready();
+    give(&host, 1, SCRIPT);
     let ends = host.ends();
     audit.assert_settled();
-    let End::Outcome(Outcome::Failed(failure)) = &ends[0].2 else {
+    let End::Outcome(Outcome::Failed(failure)) = &ends[&1].1 else {
         panic!("{ends:?}")
     };
     assert_eq!(failure.kind, FailureKind::InvalidParams);
@@ -209,18 +160,19 @@ fn a_script_without_one_fails_before_it_is_sent() {
 
 #[tokio::test]
 async fn a_host_that_stops_without_redis_ends_all() {
-    let host = Arc::new(Host::default());
-    let (ports, audit) = ports(&host);
+    let (ports, host, audit) = ports();
     let lanes = Lanes::start(&config(), "host-a", &ports);
-    let lane = audit.assign(lanes.open(&name("hero-w1")).unwrap());
-    lane.start(Tag(1), assignment("resize"));
+    lanes.open(&name("hero-w1"));
+    lanes.states.ready();
+    give(&host, 1, "resize");
     ports.stopping.cancel();
     tokio::time::timeout(Duration::from_mins(1), ports.tasks.join())
         .await
         .unwrap();
-    lane.start(Tag(2), assignment("resize"));
-    let ends = host.ends().into_iter();
-    let ends: Vec<_> = ends.map(|(tag, _, end)| (tag, end)).collect();
-    assert_eq!(ends, [(Tag(1), End::NoRoom), (Tag(2), End::NoRoom)]);
+    lanes.states.ready();
+    give(&host, 2, "resize");
+    let ends = host.ends().into_values();
+    let ends: Vec<_> = ends.map(|(_, end)| end).collect();
+    assert_eq!(ends, [End::NoRoom, End::NoRoom]);
     audit.assert_settled();
 }

@@ -1,12 +1,10 @@
 //! The wire as the host uses it: opened in both places, served, and its pools as executors.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use host_core::cell::LogLine;
 use host_core::id::JobId;
-use host_core::outcome::Progress;
-use host_core::port::{AssignEvents, End, Execute, Tag};
+use host_core::port::Execute;
 use host_core::time::Time;
 use host_runtime::tasks::Tasks;
 use host_testing::{Refusals, TokioClock};
@@ -15,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::pushed::PushedAttempts;
 use crate::rrq::config::{Dialect, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Client, Host, handlers};
 use crate::rrq::worker::Rules;
@@ -105,24 +104,9 @@ async fn an_address_that_is_taken_is_named_with_what_to_do() {
     assert!(refused.is_usage && refused.message.contains(&taken));
 }
 
-/// Keeps the reported capacities.
-#[derive(Default)]
-struct Events(Mutex<Vec<(String, usize)>>);
+struct NoLogs;
 
-impl AssignEvents for Events {
-    fn capacity(&self, executor: &Name, attempts: usize) {
-        let mut said = self.0.lock().unwrap();
-        said.push((executor.to_string(), attempts));
-    }
-
-    fn started(&self, _tag: Tag) {}
-
-    fn progressed(&self, _tag: Tag, _progress: Progress) {}
-
-    fn ended(&self, _tag: Tag, _worker: String, _end: End) {}
-}
-
-impl JobLogs for Events {
+impl JobLogs for NoLogs {
     fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
         true
     }
@@ -145,12 +129,12 @@ async fn pools_are_executors_of_serve_alone() {
         ..config(Some("127.0.0.1:0"))
     };
     assert!(config.has_executor("there"));
-    let events = Arc::new(Events::default());
+    let (pushed, leases) = PushedAttempts::new();
     let ports = ExecutorPorts {
         clock: Arc::new(TokioClock::start()),
         counters: Refusals::of("rrq"),
-        events: Arc::<Events>::clone(&events),
-        logs: Arc::<Events>::clone(&events),
+        leases,
+        logs: Arc::new(NoLogs),
         tasks: Tasks::default(),
         stopping: CancellationToken::new(),
     };
@@ -165,15 +149,14 @@ async fn pools_are_executors_of_serve_alone() {
         }
     };
     timeout(BOUND, is_up).await.unwrap();
-    let said = events.0.lock().unwrap().clone();
-    assert_eq!(said, [("there".to_owned(), 3)]);
+    assert_eq!(pushed.capacity("there"), 3);
     let other: Name = "other".parse().unwrap();
     assert_eq!(pools.names(), std::slice::from_ref(&name));
     assert_eq!(
         (pools.find(&name), pools.find(&other)),
         (Found::Here, Found::Nobody)
     );
-    assert!(pools.open(&name).is_some() && pools.open(&other).is_none());
+    assert!(pools.open(&name) && !pools.open(&other));
     let policy = pools.policy(&name);
     assert_eq!((policy.timeout_ms, policy.max_attempts), (Some(300_000), 5));
     let backoff = (policy.backoff.base_ms, policy.backoff.max_ms);

@@ -1,113 +1,77 @@
 //! Tests with real processes: the test program starts itself as the runner, with one ignored test.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use host_core::cell::LogLine;
 use host_core::failure::FailureKind;
 use host_core::id::JobId;
 use host_core::json::JsonText;
-use host_core::name::Name;
-use host_core::outcome::{Outcome, Progress};
-use host_core::port::conformance::AssignAudit;
-use host_core::port::{Assign as _, AssignEvents, Assignment, End, Tag};
+use host_core::outcome::Outcome;
+use host_core::port::End;
+use host_core::port::conformance::LeaseAudit;
 use host_core::time::Time;
 use host_testing::{Refusals, TokioClock};
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::process::SOCKET_VARIABLE;
 use super::{PoolPorts, RunnerPool, WorkerState};
+use crate::pushed::{PushedAttempts, assignment, job};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Host};
 use crate::rrq::serve::{bind, read_address};
 use crate::wire::JobLogs;
 
-/// What the pool reported to its host.
-#[derive(Debug, Default)]
-struct Heard {
-    capacity: usize,
-    ended: BTreeMap<u64, (String, End)>,
-    logged: Vec<String>,
-}
-
+/// The lines of jobs that the pool has kept.
 #[derive(Default)]
-struct Events(watch::Sender<Heard>);
-
-impl AssignEvents for Events {
-    fn capacity(&self, executor: &Name, attempts: usize) {
-        assert_eq!(executor.as_str(), "own");
-        self.0.send_modify(|heard| {
-            assert_ne!(heard.capacity, attempts, "said only when it changes");
-            heard.capacity = attempts;
-        });
-    }
-
-    fn started(&self, tag: Tag) {
-        panic!("the wire does not tell that {tag:?} has begun");
-    }
-
-    fn progressed(&self, tag: Tag, _progress: Progress) {
-        panic!("the wire does not tell how far {tag:?} is");
-    }
-
-    fn ended(&self, tag: Tag, worker: String, end: End) {
-        self.0.send_modify(|heard| {
-            let before = heard.ended.insert(tag.0, (worker, end));
-            assert!(before.is_none(), "{tag:?} ended twice");
-        });
-    }
+struct Logged {
+    lines: Mutex<Vec<String>>,
+    host: Arc<PushedAttempts>,
 }
 
-impl JobLogs for Events {
+impl JobLogs for Logged {
     fn keep(&self, job: JobId, _attempt: u32, _started_at: Time, lines: Vec<LogLine>) -> bool {
-        self.0.send_modify(|heard| {
-            let lines = lines.into_iter();
-            heard
-                .logged
-                .extend(lines.map(|line| format!("{job} {}", line.message)));
-        });
+        let lines = lines.into_iter();
+        let lines = lines.map(|line| format!("{job} {}", line.message));
+        self.lines.lock().unwrap().extend(lines);
+        self.host.changes.send_modify(|changes| *changes += 1);
         true
     }
 }
 
-impl Events {
-    async fn until(&self, condition: impl Fn(&Heard) -> bool) {
-        let mut heard = self.0.subscribe();
-        let reached = timeout(BOUND, heard.wait_for(|heard| condition(heard))).await;
-        assert!(reached.is_ok(), "{:?}", self.0.borrow());
-    }
-
-    async fn end_of(&self, tag: u64) -> (String, End) {
-        self.until(|heard| heard.ended.contains_key(&tag)).await;
-        self.0.borrow().ended[&tag].clone()
+impl Logged {
+    fn all(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
     }
 }
 
 struct Bench {
     pool: RunnerPool,
-    audit: Arc<AssignAudit>,
-    events: Arc<Events>,
+    audit: Arc<LeaseAudit>,
+    host: Arc<PushedAttempts>,
+    logged: Arc<Logged>,
     stopping: CancellationToken,
     running: JoinHandle<std::io::Result<()>>,
 }
 
 fn job_id(tag: u64) -> String {
-    format!("01990f3c-0000-7000-8000-{tag:012}")
+    job(tag).to_string()
 }
 
 impl Bench {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
     fn start(source: Source, in_flight_max: usize, dialect: Dialect) -> Self {
-        let events = Arc::new(Events::default());
-        let own = |name: &Name| name.as_str() == "own";
-        let audit = AssignAudit::new(Arc::<Events>::clone(&events), own);
+        let (host, audit) = PushedAttempts::new();
+        let logged = Arc::new(Logged {
+            host: Arc::clone(&host),
+            ..Logged::default()
+        });
         let ports = PoolPorts {
-            events: Arc::<AssignAudit>::clone(&audit),
-            logs: Arc::<Events>::clone(&events),
+            leases: Arc::<LeaseAudit>::clone(&audit),
+            logs: Arc::<Logged>::clone(&logged),
             clock: Arc::new(TokioClock::start()),
             counters: Refusals::of("rrq"),
         };
@@ -123,31 +87,23 @@ impl Bench {
         Self {
             pool,
             audit,
-            events,
+            host,
+            logged,
             stopping,
             running,
         }
     }
 
-    fn give(&self, tag: u64, handler: &str, timeout_ms: u64) {
-        let assignment = Assignment {
-            request_id: format!("request {tag}"),
-            job_id: job_id(tag),
-            handler: handler.to_owned(),
-            params: JsonText(format!("{{\"tag\":{tag}}}")),
-            queue: "default".to_owned(),
-            priority: 5,
-            attempt: 1,
-            enqueued_at: Time(1_763_000_000_000),
-            timeout_ms,
-            deadline: None,
-            attributes: Vec::new(),
-            trace: Vec::new(),
-            worker_id: "host".to_owned(),
-            losses: 0,
-        };
-        let pool = self.audit.assign(Box::new(self.pool.clone()));
-        pool.start(Tag(tag), assignment);
+    async fn give(&self, tag: u64, handler: &str, timeout_ms: u64) {
+        let params = format!("{{\"tag\":{tag}}}");
+        let assignment = assignment(tag, handler, &params, timeout_ms);
+        // The pool asks for the next attempt just after it has told the end of one.
+        let given = |host: &PushedAttempts| host.give("own", tag, assignment.clone());
+        self.host.until("room", given).await;
+    }
+
+    async fn until_capacity(&self, attempts: usize) {
+        self.host.until_capacity("own", attempts).await;
     }
 
     /// Waits until the only runner is up and its process is not `first`.
@@ -272,10 +228,10 @@ async fn a_stranger_on_the_port_of_a_runner_is_sent_nothing() {
             launch.command = ["sh", "-c", "sleep 600", "sh"].map(str::to_owned).into();
         }
         let bench = Bench::start(Source::Launched(launch), 1, dialect);
-        bench.give(1, "echo", 60_000);
         bench
             .until_reason(|reason| reason.contains("is not the runner"))
             .await;
+        assert_eq!(bench.host.capacity("own"), 0, "it takes no attempts");
         bench.stop().await;
     }
     assert!(!heard.is_finished(), "it would have ended with a byte");
@@ -286,20 +242,20 @@ async fn a_stranger_on_the_port_of_a_runner_is_sent_nothing() {
 async fn a_pool_of_processes_does_the_work_of_both_dialects() {
     for dialect in [Dialect::Current, Dialect::Documented] {
         let bench = Bench::start(ourselves(2), 4, dialect);
-        bench.events.until(|heard| heard.capacity == 8).await;
+        bench.until_capacity(8).await;
         let health = bench.pool.health();
         assert_ne!(health[0].address, health[1].address);
         for tag in 0..8 {
-            bench.give(tag, "echo", 20_000);
+            bench.give(tag, "echo", 20_000).await;
         }
         for tag in 0..8 {
-            let (_, end) = bench.events.end_of(tag).await;
+            let (_, end) = bench.host.end_of(tag).await;
             let result = Some(JsonText(format!("{{\"tag\":{tag}}}")));
             assert_eq!(end, End::Outcome(Outcome::Completed { result }));
         }
         let used = |name: &str| {
-            let heard = bench.events.0.borrow();
-            heard.ended.values().any(|(executor, _)| executor == name)
+            let ends = bench.host.ends();
+            ends.values().any(|(executor, _)| executor == name)
         };
         assert!(used("own/1") && used("own/2"));
         bench.stop().await;
@@ -309,32 +265,32 @@ async fn a_pool_of_processes_does_the_work_of_both_dialects() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_dies_loses_its_work_and_is_replaced() {
     let bench = Bench::start(ourselves(1), 2, Dialect::Current);
-    bench.events.until(|heard| heard.capacity == 2).await;
+    bench.until_capacity(2).await;
     let first = bench.pool.health()[0].pid;
-    bench.give(0, "hang", 20_000);
-    bench.give(1, "exit", 20_000);
+    bench.give(0, "hang", 20_000).await;
+    bench.give(1, "exit", 20_000).await;
     for tag in 0..2 {
-        let (executor, end) = bench.events.end_of(tag).await;
+        let (executor, end) = bench.host.end_of(tag).await;
         assert_eq!(executor, "own/1");
         assert!(matches!(end, End::LostWithOthers(_)), "{end:?}");
     }
     bench.until_replaced(first).await;
-    bench.give(2, "echo", 20_000);
-    assert!(is_completed(&bench.events.end_of(2).await.1));
+    bench.give(2, "echo", 20_000).await;
+    assert!(is_completed(&bench.host.end_of(2).await.1));
     bench.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runner_that_is_stuck_is_killed_and_replaced() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
-    bench.events.until(|heard| heard.capacity == 1).await;
+    bench.until_capacity(1).await;
     let first = bench.pool.health()[0].pid;
-    bench.give(0, "wedge", 300);
-    let (_, end) = bench.events.end_of(0).await;
+    bench.give(0, "wedge", 300).await;
+    let (_, end) = bench.host.end_of(0).await;
     assert_eq!(failure_kind(&end), Some(FailureKind::TimedOut));
     bench.until_replaced(first).await;
-    bench.give(1, "echo", 20_000);
-    assert!(is_completed(&bench.events.end_of(1).await.1));
+    bench.give(1, "echo", 20_000).await;
+    assert!(is_completed(&bench.host.end_of(1).await.1));
     bench.stop().await;
 }
 
@@ -342,17 +298,17 @@ async fn a_runner_that_is_stuck_is_killed_and_replaced() {
 async fn a_cancel_reaches_the_runner_and_a_restart_replaces_it() {
     for dialect in [Dialect::Current, Dialect::Documented] {
         let bench = Bench::start(ourselves(1), 2, dialect);
-        bench.events.until(|heard| heard.capacity == 2).await;
-        bench.give(0, "hang", 20_000);
-        bench.give(1, "hang", 20_000);
-        bench.pool.cancel(Tag(0), 500);
-        let (_, end) = bench.events.end_of(0).await;
+        bench.until_capacity(2).await;
+        bench.give(0, "hang", 20_000).await;
+        bench.give(1, "hang", 20_000).await;
+        bench.host.cancel(0, 500);
+        let (_, end) = bench.host.end_of(0).await;
         assert_eq!(end, End::Outcome(Outcome::Cancelled { partial: None }));
         let first = bench.pool.health()[0].pid;
         bench.pool.restart(0);
-        bench.pool.cancel(Tag(1), 0);
-        bench.events.end_of(1).await;
-        bench.events.until(|heard| heard.capacity == 2).await;
+        bench.host.cancel(1, 0);
+        bench.host.end_of(1).await;
+        bench.until_capacity(2).await;
         assert_ne!(bench.pool.health()[0].pid, first);
         bench.stop().await;
     }
@@ -364,24 +320,24 @@ async fn an_external_runner_is_used_while_it_is_there() {
     let address = listener.local_addr().unwrap();
     let host = Host::start(listener);
     let bench = Bench::start(Source::External(address), 3, Dialect::Current);
-    bench.events.until(|heard| heard.capacity == 3).await;
-    bench.give(0, "echo", 20_000);
-    assert!(is_completed(&bench.events.end_of(0).await.1));
-    bench.give(1, "deaf", 20_000);
+    bench.until_capacity(3).await;
+    bench.give(0, "echo", 20_000).await;
+    assert!(is_completed(&bench.host.end_of(0).await.1));
+    bench.give(1, "deaf", 20_000).await;
     host.handlers.until_running(1).await;
     assert_eq!(bench.pool.health()[0].reason, None);
     host.stop().await;
-    assert!(!is_completed(&bench.events.end_of(1).await.1));
-    bench.events.until(|heard| heard.capacity == 0).await;
+    assert!(!is_completed(&bench.host.end_of(1).await.1));
+    bench.until_capacity(0).await;
     assert_eq!(bench.pool.health()[0].address, Some(address.to_string()));
     let unreachable = format!("cannot connect to {address}: ");
     bench
         .until_reason(|reason| reason.starts_with(&unreachable))
         .await;
     let host = Host::start(bind(address).await.unwrap());
-    bench.events.until(|heard| heard.capacity == 3).await;
-    bench.give(2, "echo", 20_000);
-    assert!(is_completed(&bench.events.end_of(2).await.1));
+    bench.until_capacity(3).await;
+    bench.give(2, "echo", 20_000).await;
+    assert!(is_completed(&bench.host.end_of(2).await.1));
     bench.stop().await;
     host.stop().await;
 }
@@ -389,15 +345,15 @@ async fn an_external_runner_is_used_while_it_is_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_runner_writes_goes_to_the_log_of_its_only_job() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
-    bench.events.until(|heard| heard.capacity == 1).await;
-    bench.give(0, "shout", 20_000);
-    bench.events.end_of(0).await;
+    bench.until_capacity(1).await;
+    bench.give(0, "shout", 20_000).await;
+    bench.host.end_of(0).await;
     let is_shouted =
         |line: &String| line.starts_with(&job_id(0)) && line.ends_with("shouted by a handler");
-    let is_logged = |heard: &Heard| heard.logged.iter().any(is_shouted);
-    bench.events.until(is_logged).await;
+    let is_logged = |_: &_| bench.logged.all().iter().any(is_shouted);
+    bench.host.until("a line", is_logged).await;
     let hello = |line: &String| line.contains("hello from a runner");
-    let is_of_a_job = bench.events.0.borrow().logged.iter().any(hello);
+    let is_of_a_job = bench.logged.all().iter().any(hello);
     assert!(!is_of_a_job, "it was written before there was a job");
     bench.stop().await;
 }
@@ -405,13 +361,13 @@ async fn what_a_runner_writes_goes_to_the_log_of_its_only_job() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_line_goes_to_the_job_that_wrote_it() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
-    bench.events.until(|heard| heard.capacity == 1).await;
+    bench.until_capacity(1).await;
     for tag in 0..200 {
-        bench.give(tag, "shout", 20_000);
-        let (_, end) = bench.events.end_of(tag).await;
+        bench.give(tag, "shout", 20_000).await;
+        let (_, end) = bench.host.end_of(tag).await;
         assert!(is_completed(&end), "{end:?}");
         // The line is there with the end, not some time after it.
-        let heard = bench.events.0.borrow().logged.clone();
+        let heard = bench.logged.all();
         let of_this_job = heard.iter().filter(|line| line.starts_with(&job_id(tag)));
         assert_eq!(of_this_job.count(), 1, "{heard:?}");
     }
@@ -438,11 +394,7 @@ async fn what_cannot_be_started_is_said() {
     };
     timeout(BOUND, tried_again).await.unwrap();
     bench.until_reason(is_missing).await;
-    bench.give(0, "echo", 1_000);
-    assert_eq!(
-        bench.events.end_of(0).await,
-        ("own".to_owned(), End::NoRoom)
-    );
+    assert_eq!(bench.host.capacity("own"), 0, "there is no room");
     bench.stop().await;
     launch.command = vec![
         "/bin/sh".to_owned(),

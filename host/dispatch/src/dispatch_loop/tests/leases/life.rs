@@ -24,7 +24,7 @@ async fn draining_answers_who_waits_and_leaves_leases_by_ttl(engine: Engine) {
     let granted = worker.lease().await;
     let waiting = worker.asks(&["pulled"], LONG_MS);
     bench.phase.send(Phase::Stopping).unwrap();
-    assert_eq!(answered(waiting).await, None);
+    assert_eq!(one(waiting).await, None);
     let ended = timeout(PATIENCE, bench.loop_ended).await.unwrap();
     assert!(ended.unwrap().is_ok());
     let lifecycle = bench.reader.job(id).unwrap().unwrap().lifecycle;

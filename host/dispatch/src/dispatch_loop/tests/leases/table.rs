@@ -373,7 +373,7 @@ async fn a_lease_that_is_given_back_goes_to_the_next_worker(engine: Engine) {
         let back = LeaseMessage::GiveBack { begun };
         let standing = worker.tell(&granted, back).await.unwrap();
         assert_eq!(standing.state, State::Available);
-        let granted = answered(waiting).await.unwrap();
+        let granted = one(waiting).await.unwrap();
         assert_eq!(granted.job, id);
         recorded += usize::from(begun);
         assert_eq!(bench.attempts(id).await.len(), recorded);

@@ -18,6 +18,7 @@ on_both_stores!(
     a_look_at_several_executors_is_one_look,
     the_most_urgent_job_comes_first,
     many_workers_get_different_jobs,
+    one_claim_fills_the_slots_of_a_request,
     a_worker_that_has_gone_costs_no_attempt,
     executors_that_are_pushed_to_keep_their_room,
     a_full_disk_refuses_messages_and_grants_nothing,
@@ -29,7 +30,7 @@ async fn a_worker_that_waits_is_answered_when_a_job_comes(engine: Engine) {
     let waiting = worker.asks(&["pulled"], LONG_MS);
     let elsewhere = bench.enqueue(job_for("pulled-too")).await;
     let id = bench.enqueue(pulled()).await;
-    let granted = answered(waiting).await.unwrap();
+    let granted = one(waiting).await.unwrap();
     assert_eq!(granted.job, id);
     assert_eq!(granted.assignment.handler, "work");
     assert_eq!(granted.assignment.params.as_str(), "{\"n\":1}");
@@ -43,7 +44,7 @@ async fn a_worker_that_waits_is_answered_when_a_job_comes(engine: Engine) {
     let mut later = pulled();
     later.run_at = Some(bench.clock.now().plus_ms(SHORT_MS));
     let later = bench.enqueue(later).await;
-    assert_eq!(answered(waiting).await.unwrap().job, later);
+    assert_eq!(one(waiting).await.unwrap().job, later);
     worker.audit.assert_kept();
     bench.stop().await;
 }
@@ -58,7 +59,7 @@ async fn a_wait_ends_without_work(engine: Engine) {
     let id = bench.enqueue(job_for("pulled-too")).await;
     assert_eq!(bench.read(id).await.lifecycle.state, State::Available);
     let id = bench.enqueue(pulled()).await;
-    assert_eq!(answered(longer).await.unwrap().job, id);
+    assert_eq!(one(longer).await.unwrap().job, id);
     bench.stop().await;
 }
 
@@ -88,7 +89,7 @@ async fn the_first_executor_that_has_a_job_comes_first(engine: Engine) {
     }
     let waiting = worker.asks(&both, LONG_MS);
     let late = bench.enqueue(job_for("pulled-too")).await;
-    assert_eq!(answered(waiting).await.unwrap().job, late);
+    assert_eq!(one(waiting).await.unwrap().job, late);
     bench.stop().await;
 }
 
@@ -145,7 +146,7 @@ async fn many_workers_get_different_jobs(engine: Engine) {
     }
     let mut granted = Vec::new();
     for answer in waiting {
-        granted.push(answered(answer).await.unwrap());
+        granted.push(one(answer).await.unwrap());
     }
     let given: BTreeSet<_> = granted.iter().map(|granted| granted.job).collect();
     assert_eq!(given, ids);
@@ -158,15 +159,42 @@ async fn many_workers_get_different_jobs(engine: Engine) {
     bench.stop().await;
 }
 
+async fn one_claim_fills_the_slots_of_a_request(engine: Engine) {
+    let bench = engine.bench().await;
+    let worker = Worker::of(&bench, "w", LONG);
+    let ask = |slots| {
+        let (respond, answer) = respond();
+        let request = LeaseRequest {
+            slots,
+            ..worker.request(&["pulled-too", "pulled"], LONG_MS)
+        };
+        worker.audit.lease(request, respond);
+        answer
+    };
+    let (three, five) = (ask(3), ask(5));
+    let jobs: Vec<_> = (0..4).map(|_| pulled()).collect();
+    let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
+    let (three, five) = (answered(three).await, answered(five).await);
+    let granted = |all: &[Granted]| all.iter().map(|it| it.job).collect::<Vec<_>>();
+    assert_eq!(granted(&three), ids[..3]);
+    assert_eq!(granted(&five), ids[3..]);
+    for granted in three.iter().chain(&five) {
+        worker.tell(granted, completed()).await.unwrap();
+    }
+    worker.audit.assert_settled();
+    bench.stop().await;
+}
+
 /// A worker that disconnects just before its answer comes.
 struct Gone;
 
-impl Respond<Option<Granted>> for Gone {
+impl Respond<Vec<Granted>> for Gone {
     fn is_gone(&self) -> bool {
         false
     }
 
-    fn respond(self: Box<Self>, answer: Option<Granted>) -> Result<(), Option<Granted>> {
+    fn respond(self: Box<Self>, answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
         Err(answer)
     }
 }
@@ -237,7 +265,7 @@ async fn a_full_disk_refuses_messages_and_grants_nothing(engine: Engine) {
     assert_eq!(worker.ask(&["pulled"], SHORT_MS).await, None);
     let waiting = worker.asks(&["pulled"], LONG_MS);
     disk.free();
-    assert_eq!(answered(waiting).await.unwrap().job, id);
+    assert_eq!(one(waiting).await.unwrap().job, id);
     worker.tell(&granted, completed()).await.unwrap();
     worker.audit.assert_kept();
     bench.stop().await;

@@ -12,8 +12,8 @@ use host_core::outcome::Outcome;
 use host_core::port::Counters;
 use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{
-    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond, Resumed,
-    Standing,
+    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
+    Resumed, Standing,
 };
 use host_core::rejection::Rejection;
 use tokio::sync::watch;
@@ -26,7 +26,7 @@ use crate::beads::WIRE;
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
 
-type Waiting = (LeaseRequest, Box<dyn Respond<Option<Granted>>>);
+type Waiting = (LeaseRequest, Box<dyn Respond<Vec<Granted>>>);
 
 struct Held {
     lease: LeaseId,
@@ -100,7 +100,7 @@ impl LeaseHost {
         while let Some((granted, respond)) = self.next() {
             let job = number(granted.job);
             self.seen.send_modify(|seen| seen.running += 1);
-            if respond.respond(Some(granted)).is_err() {
+            if respond.respond(vec![granted]).is_err() {
                 let mut jobs = self.jobs.lock().unwrap();
                 jobs.held.remove(&job);
                 jobs.available.push_front(job);
@@ -109,7 +109,7 @@ impl LeaseHost {
         }
     }
 
-    fn next(&self) -> Option<(Granted, Box<dyn Respond<Option<Granted>>>)> {
+    fn next(&self) -> Option<(Granted, Box<dyn Respond<Vec<Granted>>>)> {
         let mut jobs = self.jobs.lock().unwrap();
         jobs.waiting.retain(|(_, respond)| !respond.is_gone());
         if jobs.waiting.is_empty() {
@@ -145,7 +145,7 @@ impl LeaseHost {
 }
 
 impl Leases for LeaseHost {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Option<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
         let refused = {
             let mut jobs = self.jobs.lock().unwrap();
             if request.wait_ms > 0 || !jobs.available.is_empty() {
@@ -157,8 +157,12 @@ impl Leases for LeaseHost {
         };
         match refused {
             None => self.grant(),
-            Some(respond) => drop(respond.respond(None)),
+            Some(respond) => drop(respond.respond(Vec::new())),
         }
+    }
+
+    fn end(&self, ended: Ended) {
+        panic!("{ended:?}");
     }
 
     fn send(

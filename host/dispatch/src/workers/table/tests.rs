@@ -41,26 +41,42 @@ fn fence(job: &Lifecycle) -> Fence {
     Fence::Lease(lease(job))
 }
 
-/// A table that knows a job that began at [`NOW`].
-fn knowing(job: &Lifecycle) -> Renewals {
-    let renewals = Renewals::new(RENEWAL_MS_MAX);
-    renewals.know(NOW, job);
-    renewals
+/// A table with a job that began at [`NOW`].
+fn knowing(job: &Lifecycle) -> LeaseTable {
+    let table = LeaseTable::new(RENEWAL_MS_MAX);
+    add(&table, job);
+    table
 }
 
-fn beat(renewals: &Renewals, job: &Lifecycle, ms: u64) -> Option<HeartbeatOutcome> {
-    renewals.heartbeat(|| at(ms), job.id, &fence(job), |_, _| {})
+fn add(table: &LeaseTable, job: &Lifecycle) {
+    let lease = job.lease.clone().unwrap();
+    let held = Held {
+        lease: lease.id,
+        attempt: job.attempt,
+        worker: lease.worker,
+        executor: job.runner.clone(),
+        hold: lease.hold,
+        granted_at: lease.granted_at,
+        is_restored: false,
+        events: None,
+    };
+    table.hold(job.id, held);
+    table.record_stored(NOW, job);
+}
+
+fn beat(table: &LeaseTable, job: &Lifecycle, ms: u64) -> Option<HeartbeatOutcome> {
+    table.heartbeat(|| at(ms), job.id, &fence(job), |_, _| {})
 }
 
 /// Takes what is to be stored, and stores it.
-fn store(renewals: &Renewals, job: &mut Lifecycle, ms: u64) -> Vec<u64> {
-    let taken = renewals.take(at(ms));
+fn store(table: &LeaseTable, job: &mut Lifecycle, ms: u64) -> Vec<u64> {
+    let taken = table.take_renewals(at(ms));
     let fence = fence(job);
     for renewal in &taken {
         assert_eq!((renewal.job, renewal.lease), (job.id, lease(job)));
         job.apply(at(ms), &Input::Renew(&fence, renewal.until))
             .unwrap();
-        renewals.know(at(ms), job);
+        table.record_stored(at(ms), job);
     }
     let ends = taken.iter().map(|renewal| renewal.until.since_ms(NOW));
     ends.collect()
@@ -69,91 +85,91 @@ fn store(renewals: &Renewals, job: &mut Lifecycle, ms: u64) -> Vec<u64> {
 #[test]
 fn heartbeats_are_stored_together_after_a_part_of_the_ttl() {
     let mut job = running(TTL, Policy::default());
-    let renewals = knowing(&job);
-    let first = beat(&renewals, &job, 100).unwrap();
+    let table = knowing(&job);
+    let first = beat(&table, &job, 100).unwrap();
     assert!(first.is_due_earlier);
     assert_eq!(first.standing.expires_at, Some(at(8_100)));
-    assert_eq!(renewals.due(), Some(at(1_100)));
-    let second = beat(&renewals, &job, 900).unwrap();
+    assert_eq!(table.renewals_due(), Some(at(1_100)));
+    let second = beat(&table, &job, 900).unwrap();
     assert!(!second.is_due_earlier);
     assert_eq!(second.standing.expires_at, Some(at(8_900)));
-    assert_eq!(store(&renewals, &mut job, 1_099), [0; 0]);
-    assert_eq!(store(&renewals, &mut job, 1_100), [8_900]);
-    assert_eq!(renewals.due(), None);
-    assert_eq!(store(&renewals, &mut job, 100_000), [0; 0]);
+    assert_eq!(store(&table, &mut job, 1_099), [0; 0]);
+    assert_eq!(store(&table, &mut job, 1_100), [8_900]);
+    assert_eq!(table.renewals_due(), None);
+    assert_eq!(store(&table, &mut job, 100_000), [0; 0]);
 }
 
 #[test]
 fn a_heartbeat_while_a_batch_is_stored_waits_for_the_next() {
     let mut job = running(TTL, Policy::default());
-    let renewals = knowing(&job);
-    beat(&renewals, &job, 100).unwrap();
-    let taken = renewals.take(at(1_100));
-    beat(&renewals, &job, 1_105).unwrap();
+    let table = knowing(&job);
+    beat(&table, &job, 100).unwrap();
+    let taken = table.take_renewals(at(1_100));
+    beat(&table, &job, 1_105).unwrap();
     let fence = fence(&job);
     job.apply(at(1_110), &Input::Renew(&fence, taken[0].until))
         .unwrap();
-    renewals.know(at(1_110), &job);
-    assert_eq!(renewals.due(), Some(at(2_105)));
-    assert_eq!(store(&renewals, &mut job, 2_105), [9_105]);
+    table.record_stored(at(1_110), &job);
+    assert_eq!(table.renewals_due(), Some(at(2_105)));
+    assert_eq!(store(&table, &mut job, 2_105), [9_105]);
 }
 
 #[test]
 fn no_stored_end_passes_while_a_later_one_was_promised() {
     let mut job = running(TTL, Policy::default());
-    let renewals = knowing(&job);
-    beat(&renewals, &job, 7_999).unwrap();
-    assert_eq!(renewals.due(), Some(at(8_999)));
-    assert_eq!(renewals.take(at(7_999)), []);
+    let table = knowing(&job);
+    beat(&table, &job, 7_999).unwrap();
+    assert_eq!(table.renewals_due(), Some(at(8_999)));
+    assert_eq!(table.take_renewals(at(7_999)), []);
     // Also again, if the batch with it failed.
-    assert_eq!(renewals.take(at(8_000)).len(), 1);
-    assert_eq!(store(&renewals, &mut job, 8_001), [15_999]);
-    assert_eq!(store(&renewals, &mut job, 15_998), [0; 0]);
+    assert_eq!(table.take_renewals(at(8_000)).len(), 1);
+    assert_eq!(store(&table, &mut job, 8_001), [15_999]);
+    assert_eq!(store(&table, &mut job, 15_998), [0; 0]);
 }
 
 #[test]
 fn a_lease_that_has_run_out_stays_so() {
     let job = running(TTL, Policy::default());
-    let renewals = knowing(&job);
-    beat(&renewals, &job, 10).unwrap();
-    assert_eq!(beat(&renewals, &job, 8_010), None);
-    assert_eq!(renewals.take(at(8_010))[0].until, at(8_010));
+    let table = knowing(&job);
+    beat(&table, &job, 10).unwrap();
+    assert_eq!(beat(&table, &job, 8_010), None);
+    assert_eq!(table.take_renewals(at(8_010))[0].until, at(8_010));
 }
 
 #[test]
 fn what_the_rules_refuse_is_not_answered_here() {
     let job = running(TTL, Policy::default());
-    let renewals = knowing(&job);
+    let table = knowing(&job);
     let noted = |_, _| panic!("nothing is to be noted");
     for fence in [
         Fence::Lease(host_runtime::ids::lease()),
         Fence::Attempt(2),
         Fence::Worker("other".to_owned()),
     ] {
-        let answer = renewals.heartbeat(|| at(1), job.id, &fence, noted);
+        let answer = table.heartbeat(|| at(1), job.id, &fence, noted);
         assert_eq!(answer, None);
     }
     let unknown = running(TTL, Policy::default());
-    assert_eq!(beat(&renewals, &unknown, 1), None);
+    assert_eq!(beat(&table, &unknown, 1), None);
     let window = Policy {
         ack_window_ms: Some(1_000),
         ..Policy::default()
     };
     let unacknowledged = running(TTL, window);
-    renewals.know(NOW, &unacknowledged);
-    assert_eq!(beat(&renewals, &unacknowledged, 1), None);
-    assert_eq!(renewals.due(), None);
-    renewals.forget(job.id);
-    assert_eq!(beat(&renewals, &job, 1), None);
+    add(&table, &unacknowledged);
+    assert_eq!(beat(&table, &unacknowledged, 1), None);
+    assert_eq!(table.renewals_due(), None);
+    table.forget(job.id);
+    assert_eq!(beat(&table, &job, 1), None);
 }
 
 #[test]
 fn a_cancel_that_is_stored_is_told_and_takes_no_renewal_back() {
     let mut job = running(TTL, Policy::default());
-    let renewals = knowing(&job);
+    let table = knowing(&job);
     let attempts = std::cell::Cell::new(0);
     let fence = fence(&job);
-    renewals
+    table
         .heartbeat(
             || at(500),
             job.id,
@@ -167,37 +183,40 @@ fn a_cancel_that_is_stored_is_told_and_takes_no_renewal_back() {
         grace_ms: None,
     };
     job.apply(at(600), &cancel).unwrap();
-    renewals.know(at(600), &job);
-    assert_eq!(renewals.take(at(8_000))[0].until, at(8_500));
-    let beaten = beat(&renewals, &job, 700).unwrap();
+    table.record_stored(at(600), &job);
+    assert_eq!(table.take_renewals(at(8_000))[0].until, at(8_500));
+    let beaten = beat(&table, &job, 700).unwrap();
     assert!(beaten.standing.cancel.is_some());
 }
 
 #[test]
 fn a_lease_held_by_connection_has_nothing_to_store() {
     let job = running(Hold::Connection, Policy::default());
-    let renewals = knowing(&job);
-    let beaten = beat(&renewals, &job, 100_000).unwrap();
+    let table = knowing(&job);
+    let beaten = beat(&table, &job, 100_000).unwrap();
     assert_eq!(
         (beaten.standing.expires_at, beaten.is_due_earlier),
         (None, false)
     );
-    assert_eq!((renewals.due(), renewals.take(at(200_000))), (None, vec![]));
+    assert_eq!(
+        (table.renewals_due(), table.take_renewals(at(200_000))),
+        (None, vec![])
+    );
 }
 
 #[test]
 fn many_renewals_are_stored_in_several_batches() {
-    let renewals = Renewals::new(RENEWAL_MS_MAX);
+    let table = LeaseTable::new(RENEWAL_MS_MAX);
     let jobs: Vec<_> = (0..BATCH_MAX + 10)
         .map(|_| running(TTL, Policy::default()))
         .collect();
     for job in &jobs {
-        renewals.know(NOW, job);
-        beat(&renewals, job, 5).unwrap();
+        add(&table, job);
+        beat(&table, job, 5).unwrap();
     }
     let now = at(1_005);
     for expected in [BATCH_MAX, 10] {
-        let taken = renewals.take(now);
+        let taken = table.take_renewals(now);
         assert_eq!(taken.len(), expected);
         for renewal in taken {
             let job = jobs.iter().find(|job| job.id == renewal.job).unwrap();
@@ -205,15 +224,18 @@ fn many_renewals_are_stored_in_several_batches() {
             let fence = fence(&job);
             job.apply(now, &Input::Renew(&fence, renewal.until))
                 .unwrap();
-            renewals.know(now, &job);
+            table.record_stored(now, &job);
         }
     }
-    assert_eq!(renewals.due(), None);
+    assert_eq!(table.renewals_due(), None);
     // Those whose stored end has passed are stored at once, however many.
     for job in &jobs {
-        beat(&renewals, job, 8_004).unwrap();
+        beat(&table, job, 8_004).unwrap();
     }
-    assert_eq!(renewals.take(at(8_005)).len(), jobs.len());
-    renewals.close();
-    assert_eq!((renewals.due(), renewals.take(at(9_000))), (None, vec![]));
+    assert_eq!(table.take_renewals(at(8_005)).len(), jobs.len());
+    table.close();
+    assert_eq!(
+        (table.renewals_due(), table.take_renewals(at(9_000))),
+        (None, vec![])
+    );
 }

@@ -1,14 +1,13 @@
-//! Workers that pull, in the loop: their messages become commands of the batch, and the answers are
+//! Foreign workers, in the loop: their messages become commands of the batch, and the answers are
 //! sent after the commit.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use host_cells::port::CellPort;
 use host_core::command::{Claimed, Reply};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
-use host_core::name::Name;
 use host_core::outcome::Progress;
 use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::rejection::Rejection;
@@ -16,42 +15,53 @@ use host_core::time::Time;
 use host_store::StoreError;
 
 use super::DispatchLoop;
-use super::batch::{Batch, OfferedSlot, Target};
+use super::batch::Batch;
+use crate::SubmitError;
 use crate::lease_mail::{LeaseMail, Resume, WorkerMessage};
-use crate::{SubmitError, assignment};
+use crate::workers::assignment;
 
 impl<P: CellPort> DispatchLoop<P> {
-    /// Handles the messages of workers that pull.
-    pub(super) fn handle_lease_mail(&mut self, now: Time, batch: &mut Batch) {
-        // Progress in this batch, which is not committed yet.
-        let mut reported: HashMap<JobId, (Fence, Progress)> = HashMap::new();
+    /// Handles what wires say of their workers, except for the messages that it returns.
+    pub(super) fn handle_lease_mail(&mut self, now: Time) -> Vec<WorkerMessage> {
+        let mut messages = Vec::new();
         for mail in self.leases.take() {
             match mail {
-                LeaseMail::Ask(request, respond) => self.pulls.ask(now, request, respond),
-                LeaseMail::Resume(resume) => self.resume(now, resume),
-                LeaseMail::Message(mut message) => {
-                    message.attempt = self.pulls.attempt(message.job);
-                    if let LeaseMessage::Heartbeat {
-                        progress: Some(progress),
-                    } = &message.body
-                    {
-                        reported.insert(message.job, (message.fence.clone(), progress.clone()));
-                    }
-                    let latest = reported
-                        .get(&message.job)
-                        .filter(|(by, _)| *by == message.fence);
-                    let latest = latest.map(|(_, progress)| progress.clone());
-                    let progress = latest.or_else(|| self.shared.live.progress(message.job));
-                    let command = self.pulls.command(&message, progress);
-                    batch.message(command, message);
+                LeaseMail::Ask(request, respond) => {
+                    self.workers.requests.add(now, request, respond);
                 }
+                LeaseMail::Ended(ended) => self.handle_ended(now, ended),
+                LeaseMail::Resume(resume) => self.resume(now, resume),
+                LeaseMail::Message(message) => messages.push(message),
             }
+        }
+        messages
+    }
+
+    /// Adds the commands of workers' messages to the batch.
+    pub(super) fn plan_messages(&self, messages: Vec<WorkerMessage>, batch: &mut Batch) {
+        // Progress in this batch, which is not committed yet.
+        let mut reported: HashMap<JobId, (Fence, Progress)> = HashMap::new();
+        for mut message in messages {
+            message.attempt = self.workers.table.attempt(message.job);
+            if let LeaseMessage::Heartbeat {
+                progress: Some(progress),
+            } = &message.body
+            {
+                reported.insert(message.job, (message.fence.clone(), progress.clone()));
+            }
+            let latest = reported
+                .get(&message.job)
+                .filter(|(by, _)| *by == message.fence);
+            let latest = latest.map(|(_, progress)| progress.clone());
+            let progress = latest.or_else(|| self.shared.live.progress(message.job));
+            let command = self.workers.command(&message, progress);
+            batch.message(command, message);
         }
     }
 
     /// Answers a wire that takes over the leases of an executor.
     fn resume(&mut self, now: Time, resume: Resume) {
-        let jobs = self.pulls.resume(&resume.executor, &resume.events);
+        let jobs = self.workers.table.resume(&resume.executor, &resume.events);
         let resumed = self.resumed(now, jobs).map_err(|error| {
             tracing::error!(%error, "cannot read the leases of the previous process");
             LeaseError::Stopping
@@ -94,32 +104,6 @@ impl<P: CellPort> DispatchLoop<P> {
         Ok(resumed)
     }
 
-    /// Returns whether a claim may find work for a waiting worker.
-    pub(super) fn may_grant(&self) -> bool {
-        let executors = &self.executors;
-        self.pulls
-            .may_claim(|executor| executors.claimable_max(executor) > 0)
-    }
-
-    /// Offers the room of waiting workers. `new` counts the new jobs of each executor in this
-    /// batch.
-    pub(super) fn offer_waiters(
-        &mut self,
-        new: &BTreeMap<Name, u64>,
-        slots: &mut Vec<OfferedSlot>,
-    ) {
-        let executors = &self.executors;
-        let places = self.pulls.offer(|executor| {
-            let coming = new.get(executor).copied().unwrap_or_default();
-            executors.claimable_max(executor).saturating_add(coming)
-        });
-        slots.extend(places.into_iter().map(|place| OfferedSlot {
-            target: Target::Waiter(place.waiter, place.executor),
-            worker: place.worker,
-            hold: place.hold,
-        }));
-    }
-
     /// Answers a worker's message after it was committed or refused.
     pub(super) fn answer(
         &mut self,
@@ -154,7 +138,7 @@ impl<P: CellPort> DispatchLoop<P> {
             } => {
                 self.progressed(now, message.job, attempt, progress.clone());
                 // A later message of the same batch may have ended the lease.
-                if self.pulls.attempt(message.job) != message.attempt {
+                if self.workers.table.attempt(message.job) != message.attempt {
                     self.shared.live.forget(message.job);
                 }
             }

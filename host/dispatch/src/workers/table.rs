@@ -1,0 +1,432 @@
+//! The leases that foreign workers hold. Heartbeats are answered from here: a lease is renewed at once, by
+//! the same rules as in the store, and in the store later, with many others. The loop stores a renewal
+//! before the end that the store knows has passed, so that nothing there ends a lease that was renewed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use host_core::command::Change;
+use host_core::id::{JobId, LeaseId};
+use host_core::job::{Lifecycle, State};
+use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
+use host_core::port::lease::{LeaseEvents, Standing};
+use host_core::query::RemoteLease;
+use host_core::time::Time;
+use host_core::transition::Input;
+
+/// The longest time until a renewal is stored, in milliseconds. For so long
+/// [`host_core::lease::Lease::last_heartbeat_at`] may be behind.
+pub const RENEWAL_MS_MAX: u64 = 5_000;
+
+/// The longest time until a renewal is stored, as a part of its TTL.
+const TTL_PART: u64 = 8;
+
+/// How many renewals one batch stores, beside those whose stored end has passed.
+const BATCH_MAX: usize = 512;
+
+/// A lease that a worker holds.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub(crate) lease: LeaseId,
+    pub(crate) attempt: u32,
+    pub(crate) worker: String,
+    /// `None` for a lease that was granted before leases had one.
+    pub(crate) executor: Option<Name>,
+    pub(crate) hold: Hold,
+    pub(crate) granted_at: Time,
+    /// Whether it was granted before the host restarted.
+    pub(crate) is_restored: bool,
+    pub(crate) events: Option<Arc<dyn LeaseEvents>>,
+}
+
+/// The leases of all workers, by job. Cloning shares them.
+#[derive(Clone)]
+pub(crate) struct LeaseTable {
+    table: Arc<Mutex<Table>>,
+    wait_ms_max: u64,
+    /// Whether other nodes may end leases that have run out in the store.
+    is_shared: bool,
+}
+
+#[derive(Default)]
+struct Table {
+    leases: HashMap<JobId, Entry>,
+    by_lease: HashMap<LeaseId, JobId>,
+    /// How many leases of each executor end when the host stops.
+    connected: BTreeMap<Name, usize>,
+    /// The jobs of each executor whose leases were granted before the host restarted.
+    restored: BTreeMap<Name, Vec<JobId>>,
+    /// Leases that were renewed since they were stored, by the end that is stored.
+    unstored: BTreeSet<(Time, JobId)>,
+    /// When they are to be stored; `None` if a batch with them is under way or there are none.
+    due: Option<Time>,
+}
+
+struct Entry {
+    held: Held,
+    /// `None` until a message of its worker was stored.
+    stored: Option<Stored>,
+}
+
+struct Stored {
+    /// The job as it is stored, except for the end of its lease.
+    job: Lifecycle,
+    /// `None` if a connection holds the lease.
+    end: Option<Time>,
+}
+
+/// A renewal to store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Renewal {
+    pub(crate) job: JobId,
+    pub(crate) lease: LeaseId,
+    pub(crate) until: Time,
+}
+
+/// How a heartbeat was taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HeartbeatOutcome {
+    pub(crate) standing: Standing,
+    /// Whether [`LeaseTable::renewals_due`] is earlier now.
+    pub(crate) is_due_earlier: bool,
+}
+
+impl LeaseTable {
+    /// Makes an empty table. A renewal is stored after `wait_ms_max` milliseconds at most.
+    pub(crate) fn new(wait_ms_max: u64) -> Self {
+        Self {
+            table: Arc::default(),
+            wait_ms_max,
+            is_shared: false,
+        }
+    }
+
+    /// Leaves heartbeats to the store that come shortly before the stored end: other nodes know no other.
+    pub(crate) fn among_nodes(mut self) -> Self {
+        self.is_shared = true;
+        self
+    }
+
+    /// Adds a lease that a worker holds from now on.
+    pub(crate) fn hold(&self, job: JobId, held: Held) {
+        self.lock().hold(job, held);
+    }
+
+    /// Restores a lease that was granted before the host restarted.
+    pub(crate) fn restore(&self, remote: RemoteLease) {
+        let mut table = self.lock();
+        if let Some(executor) = remote.runner.clone() {
+            table.restored.entry(executor).or_default().push(remote.job);
+        }
+        let held = Held {
+            lease: remote.lease.id,
+            attempt: remote.attempt,
+            worker: remote.lease.worker,
+            executor: remote.runner,
+            hold: remote.lease.hold,
+            granted_at: remote.lease.granted_at,
+            is_restored: true,
+            events: None,
+        };
+        table.hold(remote.job, held);
+    }
+
+    /// Lets `events` hear of the leases of an executor that were granted before the host restarted.
+    /// Returns their jobs.
+    pub(crate) fn resume(
+        &self,
+        executor: &Name,
+        events: &Arc<dyn LeaseEvents>,
+    ) -> Vec<(JobId, LeaseId)> {
+        let mut table = self.lock();
+        let jobs = table.restored.remove(executor).unwrap_or_default();
+        let resume = |job: JobId| {
+            let held = &mut table.leases.get_mut(&job)?.held;
+            held.is_restored.then(|| {
+                held.events = Some(Arc::clone(events));
+                (job, held.lease)
+            })
+        };
+        jobs.into_iter().filter_map(resume).collect()
+    }
+
+    /// Forgets a lease that is over.
+    pub(crate) fn forget(&self, job: JobId) {
+        self.lock().forget(job);
+    }
+
+    /// Returns the worker that holds a job.
+    pub(crate) fn worker(&self, job: JobId) -> Option<String> {
+        let table = self.lock();
+        Some(table.leases.get(&job)?.held.worker.clone())
+    }
+
+    /// Returns a job's attempt at a worker: its number, and when it was granted.
+    pub(crate) fn attempt(&self, job: JobId) -> Option<(u32, Time)> {
+        let table = self.lock();
+        let held = &table.leases.get(&job)?.held;
+        Some((held.attempt, held.granted_at))
+    }
+
+    /// Returns the attempt with this lease: its number, and when it was granted.
+    pub(crate) fn attempt_of(&self, job: JobId, lease: LeaseId) -> Option<(u32, Time)> {
+        let table = self.lock();
+        let held = &table.leases.get(&job)?.held;
+        (held.lease == lease).then_some((held.attempt, held.granted_at))
+    }
+
+    /// Counts the leases that end when the host stops.
+    pub(crate) fn connected(&self) -> usize {
+        self.lock().connected.values().sum()
+    }
+
+    /// Counts them by executor.
+    pub(crate) fn connected_by_executor(&self) -> BTreeMap<Name, u64> {
+        let table = self.lock();
+        let counts = table.connected.iter();
+        counts
+            .map(|(executor, count)| (executor.clone(), *count as u64))
+            .collect()
+    }
+
+    /// Tells the worker of a lease to stop. Returns false if no worker holds it.
+    pub(crate) fn stop(&self, lease: LeaseId, grace_ms: Option<u64>) -> bool {
+        let table = self.lock();
+        let Some(job) = table.by_lease.get(&lease).copied() else {
+            return false;
+        };
+        let entry = table.leases.get(&job);
+        let events = entry.and_then(|entry| entry.held.events.clone());
+        // The wire may send messages during the call.
+        drop(table);
+        if let Some(events) = events {
+            let grace_ms = grace_ms.unwrap_or_else(|| events.grace_ms());
+            events.cancelled(job, lease, grace_ms);
+        }
+        true
+    }
+
+    /// Tells the worker of a lease that the lease is over. Returns false if no worker holds it.
+    pub(crate) fn revoke(&self, lease: LeaseId) -> bool {
+        let mut table = self.lock();
+        let Some(job) = table.by_lease.get(&lease).copied() else {
+            return false;
+        };
+        let held = table.forget(job);
+        drop(table);
+        if let Some(events) = held.and_then(|held| held.events) {
+            events.revoked(job, lease);
+        }
+        true
+    }
+
+    /// Asks all wires for the attempts that no worker has begun.
+    pub(crate) fn recall(&self) {
+        let table = self.lock();
+        let mut wires: Vec<Arc<dyn LeaseEvents>> = Vec::new();
+        for events in table
+            .leases
+            .values()
+            .filter_map(|it| it.held.events.as_ref())
+        {
+            if !wires.iter().any(|it| Arc::ptr_eq(it, events)) {
+                wires.push(Arc::clone(events));
+            }
+        }
+        drop(table);
+        for events in wires {
+            events.recalled();
+        }
+    }
+
+    /// Records a committed change and returns the lease that it ended.
+    pub(crate) fn record_change(&self, change: &Change) -> Option<LeaseId> {
+        let ended = change.from == Some(State::Running);
+        let held = ended.then(|| self.lock().forget(change.job)).flatten()?;
+        Some(held.lease)
+    }
+
+    /// Records a change that another node has made, perhaps long ago, and returns the lease that it ended.
+    pub(crate) fn record_remote_change(&self, change: &Change) -> Option<LeaseId> {
+        let (attempt, _) = self.attempt(change.job)?;
+        (attempt == change.attempt).then(|| self.record_change(change))?
+    }
+
+    /// Renews a lease. Returns nothing if no message of its worker was stored yet, or if the rules
+    /// refuse the heartbeat: the store then answers it. `note` is called before the lease can end.
+    pub(crate) fn heartbeat(
+        &self,
+        now: impl FnOnce() -> Time,
+        job: JobId,
+        fence: &Fence,
+        note: impl FnOnce(Time, u32),
+    ) -> Option<HeartbeatOutcome> {
+        let mut table = self.lock();
+        // Read here: the loop looks for leases that have run out under this lock too, with a time that
+        // it read before.
+        let now = now();
+        let stored = table.leases.get_mut(&job)?.stored.as_mut()?;
+        if self.is_shared && stored.ends_soon(now) {
+            return None;
+        }
+        stored.job.apply(now, &Input::Heartbeat(fence)).ok()?;
+        note(now, stored.job.attempt);
+        let standing = Standing::from(&stored.job);
+        let wait_ms = self.wait_ms(&stored.job);
+        let is_due_earlier = stored.unstored().is_some_and(|end| {
+            table.unstored.insert((end, job));
+            table.hurry(now.plus_ms(wait_ms))
+        });
+        Some(HeartbeatOutcome {
+            standing,
+            is_due_earlier,
+        })
+    }
+
+    /// Records a running job as it is stored now, if a worker holds it. A lease that was renewed
+    /// meanwhile stays so.
+    pub(crate) fn record_stored(&self, now: Time, job: &Lifecycle) {
+        let mut table = self.lock();
+        let before = table.forget_stored(job.id);
+        let Some(entry) = table.leases.get_mut(&job.id) else {
+            return;
+        };
+        let mut stored = Stored {
+            end: job.lease.as_ref().and_then(|lease| lease.expires_at),
+            job: job.clone(),
+        };
+        if let Some(renewed) = before.and_then(|before| before.job.lease)
+            && let Some(lease) = stored.job.lease.as_mut()
+            && lease.id == renewed.id
+        {
+            lease.expires_at = lease.expires_at.max(renewed.expires_at);
+        }
+        let unstored = stored.unstored();
+        entry.stored = Some(stored);
+        if let Some(end) = unstored {
+            let wait_ms = self.wait_ms(job);
+            table.unstored.insert((end, job.id));
+            table.hurry(now.plus_ms(wait_ms));
+        }
+    }
+
+    /// Forgets how a job is stored: the store answers the next heartbeat.
+    pub(crate) fn forget_stored(&self, job: JobId) {
+        self.lock().forget_stored(job);
+    }
+
+    /// Returns what must be stored by now: all renewals of leases that would otherwise run out, and if
+    /// their time has come, others. They are known as stored once [`LeaseTable::record_stored`] says so.
+    pub(crate) fn take_renewals(&self, now: Time) -> Vec<Renewal> {
+        let mut table = self.lock();
+        let is_due = table.due.is_some_and(|due| due <= now);
+        let unstored = table.unstored.iter().enumerate();
+        let chosen: Vec<JobId> = unstored
+            .take_while(|(place, (end, _))| *end <= now || (is_due && *place < BATCH_MAX))
+            .map(|(_, (_, job))| *job)
+            .collect();
+        if is_due {
+            table.due = (chosen.len() < table.unstored.len()).then_some(now);
+        }
+        let leases = chosen.iter().filter_map(|job| {
+            let stored = table.leases.get(job)?.stored.as_ref()?;
+            let lease = stored.job.lease.as_ref()?;
+            Some(Renewal {
+                job: *job,
+                lease: lease.id,
+                until: lease.expires_at?,
+            })
+        });
+        leases.collect()
+    }
+
+    /// Returns when renewals are to be stored.
+    pub(crate) fn renewals_due(&self) -> Option<Time> {
+        self.lock().due
+    }
+
+    /// Forgets all: the loop ends, and nothing that is renewed now would be stored.
+    pub(crate) fn close(&self) {
+        *self.lock() = Table::default();
+    }
+
+    fn wait_ms(&self, job: &Lifecycle) -> u64 {
+        let hold = job.lease.as_ref().map(|lease| lease.hold);
+        let Some(Hold::Ttl { ttl_ms }) = hold else {
+            return self.wait_ms_max;
+        };
+        (ttl_ms / TTL_PART).min(self.wait_ms_max)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn hold(&mut self, job: JobId, held: Held) {
+        self.forget(job);
+        if let (Hold::Connection, Some(executor)) = (held.hold, &held.executor) {
+            match self.connected.get_mut(executor) {
+                Some(count) => *count += 1,
+                None => drop(self.connected.insert(executor.clone(), 1)),
+            }
+        }
+        self.by_lease.insert(held.lease, job);
+        let entry = Entry { held, stored: None };
+        self.leases.insert(job, entry);
+    }
+
+    fn forget(&mut self, job: JobId) -> Option<Held> {
+        self.forget_stored(job);
+        let Entry { held, .. } = self.leases.remove(&job)?;
+        self.by_lease.remove(&held.lease);
+        if let (Hold::Connection, Some(executor)) = (held.hold, &held.executor)
+            && let Some(count) = self.connected.get_mut(executor)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.connected.remove(executor);
+            }
+        }
+        Some(held)
+    }
+
+    fn forget_stored(&mut self, job: JobId) -> Option<Stored> {
+        let stored = self.leases.get_mut(&job)?.stored.take()?;
+        if let Some(end) = stored.unstored() {
+            self.unstored.remove(&(end, job));
+        }
+        Some(stored)
+    }
+
+    /// Stores renewals at `at` at the latest. Returns whether that is earlier than before.
+    fn hurry(&mut self, at: Time) -> bool {
+        let is_earlier = self.due.is_none_or(|due| at < due);
+        if is_earlier {
+            self.due = Some(at);
+        }
+        is_earlier
+    }
+}
+
+impl Stored {
+    /// Returns whether a quarter of the lease or less is left in the store.
+    fn ends_soon(&self, now: Time) -> bool {
+        let lease = self.job.lease.as_ref();
+        let Some(Hold::Ttl { ttl_ms }) = lease.map(|lease| lease.hold) else {
+            return false;
+        };
+        self.end.is_some_and(|end| end.since_ms(now) <= ttl_ms / 4)
+    }
+
+    /// Returns the end that is stored if the lease was renewed since.
+    fn unstored(&self) -> Option<Time> {
+        let end = self.job.lease.as_ref()?.expires_at;
+        self.end.filter(|stored| Some(*stored) != end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

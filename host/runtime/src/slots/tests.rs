@@ -1,0 +1,180 @@
+//! Slots with a host in memory that keeps their requests.
+
+use host_core::json::JsonText;
+use host_core::lease::Fence;
+use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Resumed, Standing};
+use host_core::time::Time;
+use uuid::Uuid;
+
+use super::*;
+
+#[derive(Default)]
+struct Host {
+    requests: Mutex<Vec<(LeaseRequest, Box<dyn Respond<Vec<Granted>>>)>>,
+    ends: Mutex<Vec<Ended>>,
+}
+
+impl Leases for Host {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+        self.requests.lock().unwrap().push((request, respond));
+    }
+
+    fn end(&self, ended: Ended) {
+        self.ends.lock().unwrap().push(ended);
+    }
+
+    fn send(
+        &self,
+        _: JobId,
+        _: Fence,
+        message: LeaseMessage,
+        _: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        panic!("{message:?}");
+    }
+
+    fn resume(
+        &self,
+        _: Name,
+        _: Arc<dyn LeaseEvents>,
+        _: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        panic!("nothing is resumed");
+    }
+
+    fn read(&self, job: JobId, _: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        panic!("{job} is not read");
+    }
+}
+
+impl Host {
+    /// Returns the slots of each request that waits.
+    fn asked(&self) -> Vec<usize> {
+        let mut requests = self.requests.lock().unwrap();
+        requests.retain(|(_, respond)| !respond.is_gone());
+        requests.iter().map(|(request, _)| request.slots).collect()
+    }
+
+    /// Answers the first request with these attempts.
+    fn grant(&self, attempts: &[u128]) -> Result<(), Vec<Granted>> {
+        let (_, respond) = self.requests.lock().unwrap().remove(0);
+        respond.respond(attempts.iter().map(|n| granted(*n)).collect())
+    }
+}
+
+fn granted(n: u128) -> Granted {
+    Granted {
+        job: JobId(Uuid::from_u128(n)),
+        lease: LeaseId(Uuid::from_u128(n)),
+        assignment: Assignment {
+            request_id: n.to_string(),
+            job_id: n.to_string(),
+            handler: "echo".to_owned(),
+            params: JsonText("{}".to_owned()),
+            queue: "default".to_owned(),
+            priority: 5,
+            attempt: 1,
+            enqueued_at: Time(0),
+            timeout_ms: 1_000,
+            deadline: None,
+            trace: Vec::new(),
+            attributes: Vec::new(),
+            worker_id: "host".to_owned(),
+            losses: 0,
+        },
+        expires_at: None,
+        ack_by: None,
+    }
+}
+
+/// The calls that a wire got.
+#[derive(Default)]
+struct Calls(Mutex<Vec<String>>);
+
+impl Calls {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    fn add(&self, call: String) {
+        self.0.lock().unwrap().push(call);
+    }
+}
+
+impl Pusher for Calls {
+    fn start(self: Arc<Self>, tag: Tag, executor: &Name, assignment: Assignment) {
+        self.add(format!("{} at {executor} as {}", assignment.job_id, tag.0));
+    }
+
+    fn cancel(self: Arc<Self>, tag: Tag, grace_ms: u64) {
+        self.add(format!("cancel {} {grace_ms}", tag.0));
+    }
+
+    fn recall(self: Arc<Self>) {
+        self.add("recall".to_owned());
+    }
+}
+
+fn slots() -> (Arc<Slots>, Arc<Host>, Arc<Calls>, Name) {
+    let (host, calls) = (Arc::<Host>::default(), Arc::<Calls>::default());
+    let slots = Slots::new(Arc::<Host>::clone(&host), 500);
+    slots.connect(Arc::downgrade(&calls) as _);
+    (slots, host, calls, "python".parse().unwrap())
+}
+
+#[test]
+fn all_free_slots_are_asked_for_at_once() {
+    let (slots, host, calls, python) = slots();
+    slots.set_capacity(&python, 4);
+    slots.set_capacity(&python, 4);
+    assert_eq!(host.asked(), [4]);
+    host.grant(&[1, 2, 3]).unwrap();
+    let started = ["1 at python as 0", "2 at python as 1", "3 at python as 2"];
+    assert_eq!(calls.take(), started);
+    assert_eq!(host.asked(), [1]);
+    host.grant(&[4]).unwrap();
+    assert_eq!(host.asked(), [0; 0]);
+    for tag in 0..4 {
+        slots.ended(Tag(tag), "python/1".to_owned(), End::NoRoom);
+        slots.ended(Tag(tag), "python/1".to_owned(), End::NoRoom);
+    }
+    // A wave of ends makes few requests.
+    assert_eq!(host.asked(), [1, 1, 2]);
+    let ends = host.ends.lock().unwrap();
+    let ends: Vec<u128> = ends.iter().map(|ended| ended.job.0.as_u128()).collect();
+    assert_eq!(ends, [1, 2, 3, 4]);
+    assert_eq!(slots.in_flight(), [(python, 0)].into());
+}
+
+#[test]
+fn requests_for_slots_that_are_gone_are_withdrawn() {
+    let (slots, host, calls, python) = slots();
+    slots.set_capacity(&python, 4);
+    let (_, late) = host.requests.lock().unwrap().remove(0);
+    slots.set_capacity(&python, 1);
+    assert!(late.is_gone());
+    assert_eq!(late.respond(vec![granted(1)]).unwrap_err().len(), 1);
+    assert_eq!((host.asked(), calls.take().len()), (vec![1], 0));
+    slots.set_capacity(&python, 0);
+    assert_eq!(host.asked(), [0; 0]);
+}
+
+#[test]
+fn what_the_host_says_of_an_attempt_reaches_the_wire() {
+    let (slots, host, calls, python) = slots();
+    slots.set_capacity(&python, 1);
+    host.grant(&[7]).unwrap();
+    calls.take();
+    let Granted { job, lease, .. } = granted(7);
+    slots.cancelled(job, lease, 70);
+    slots.revoked(job, lease);
+    slots.recalled();
+    assert_eq!(calls.take(), ["cancel 0 70", "cancel 0 0", "recall"]);
+    slots.ended(Tag(0), "python/1".to_owned(), End::NoRoom);
+    slots.cancelled(job, lease, 70);
+    assert_eq!(calls.take(), [""; 0]);
+    // An empty answer says that the host stops.
+    host.grant(&[]).unwrap();
+    slots.set_capacity(&python, 2);
+    assert_eq!(host.asked(), [0; 0]);
+}
