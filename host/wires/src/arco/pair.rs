@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 use super::orchestrator::tests::fixture::{Plane, Setup};
 use super::worker::tests::fixture::{Plane as Played, World};
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 /// How many tasks go through one pair of links.
 const TASKS: usize = 20;

@@ -14,8 +14,8 @@ use host_core::policy::{Backoff, Policy};
 use host_core::port::spans::Spans;
 use host_core::query::JobDetail;
 use host_core::time::Time;
-use host_testing::store::MemoryStore;
 use host_store::{Reader, Store, StoreError};
+use host_testing::store::MemoryStore;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,7 +23,6 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::failing::{Disk, FailingStore};
 use super::pushing::FakeExecutor;
 use crate::dispatch_loop::{EVENTS_MAX, Phase, Wiring, spawn};
-use host_testing::cells::{FakePort, Record, Sent, handlers};
 use crate::lease_mail::LeaseService;
 use crate::logged::{Logs, Waiting};
 use crate::nodes::{CommitSignal, RemoteChange};
@@ -36,6 +35,7 @@ use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::run::build::RunBuilder;
 use host_runtime::clock::Clock;
 use host_runtime::ids;
+use host_testing::cells::{FakePort, Record, Sent, handlers};
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 

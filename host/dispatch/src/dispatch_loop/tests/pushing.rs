@@ -8,11 +8,11 @@ use host_core::id::LeaseId;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
-use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{LeaseMessage, Leases as _};
 use host_core::port::{Assignment, End, Tag};
 use host_runtime::mailbox::respond;
 use host_runtime::slots::{Pusher, Slots};
+use host_testing::LeaseAudit;
 use tokio_util::sync::CancellationToken;
 
 use crate::lease_mail::LeaseService;

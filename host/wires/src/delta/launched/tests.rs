@@ -17,8 +17,8 @@ use crate::delta::orchestrator::Host;
 use crate::delta::read;
 use crate::delta::section::{DeltaConfig, Times};
 use crate::delta::tokens::Tokens;
-use crate::lease_host::{LeaseHost, Refusals, TestClock};
 use crate::wire::executors::WorkerState;
+use host_testing::{LeaseHost, Refusals, TestClock};
 
 const BOUND: Duration = Duration::from_mins(1);
 

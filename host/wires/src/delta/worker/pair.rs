@@ -32,7 +32,7 @@ use super::results::Results;
 use super::session::{Act, Done, Session};
 use super::words::Dialect;
 use crate::histories::histories;
-use crate::lease_host::{LeaseHost, Refusals, TestClock};
+use host_testing::{LeaseHost, Refusals, TestClock};
 
 /// When faults stop, and when all must be over, in milliseconds.
 const FAULTS_MS: u64 = 60_000;

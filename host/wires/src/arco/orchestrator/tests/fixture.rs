@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use host_core::id::JobId;
 use host_core::policy::Policy;
-use host_core::port::conformance::LeaseAudit;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Metrics;
@@ -20,6 +19,7 @@ use host_http::problem;
 use host_http::route::RoutePorts;
 use host_http::router::{Serving, router};
 use host_runtime::tasks::Tasks;
+use host_testing::LeaseAudit;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -34,9 +34,9 @@ use crate::arco::orchestrator::{Control, Remote, run};
 use crate::arco::section::{ControlConfig, RemoteWorker, Times};
 use crate::arco::token::Tokens;
 use crate::arco::token::key::Keys;
-use crate::lease_host::{LeaseHost, Refusals, TestClock};
 use crate::wire::Ports;
 use crate::wire::executors::Executors as _;
+use host_testing::{LeaseHost, Refusals, TestClock};
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);

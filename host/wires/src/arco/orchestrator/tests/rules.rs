@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Plane, Setup, Spark, World};
 use crate::arco::token::key::Keys;
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 fn succeeded() -> Value {
     json!({

@@ -27,7 +27,7 @@ use crate::delta::api::routes;
 use crate::delta::orchestrator::{self, Orchestrator};
 use crate::delta::section::{DeltaConfig, PoolConfig, Times};
 use crate::delta::tokens::Tokens;
-use crate::lease_host::{LeaseHost, Refusals, TestClock};
+use host_testing::{LeaseHost, Refusals, TestClock};
 
 /// Nothing in a test takes as long.
 pub(super) const BOUND: Duration = Duration::from_mins(1);

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::fixture::{Answer, Host, config};
 use crate::delta::lease_id::LeaseText;
 use crate::delta::section::Launch;
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 /// A host that starts the runners of its pool `ci` itself.
 fn launching() -> Host {

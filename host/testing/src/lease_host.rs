@@ -26,10 +26,9 @@ use host_core::transition::{Effect, Input, Loss};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use self::job::Job;
-use crate::wire::JobLogs;
+use crate::TestClock;
 
-pub(crate) use host_testing::{Refusals, TestClock};
+pub use self::job::Job;
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
@@ -54,15 +53,15 @@ struct Inner {
 type Told = Vec<Box<dyn FnOnce(&LeaseHost) + Send>>;
 
 /// The host.
-pub(crate) struct LeaseHost {
+pub struct LeaseHost {
     inner: Mutex<Inner>,
-    pub(crate) clock: Arc<TestClock>,
+    pub clock: Arc<TestClock>,
     /// Grows with every change, for tests that wait.
     changes: watch::Sender<u64>,
 }
 
 impl LeaseHost {
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::default(),
             clock: Arc::default(),
@@ -89,7 +88,7 @@ impl LeaseHost {
     }
 
     /// Accepts a job for an executor and its handler.
-    pub(crate) fn enqueue(
+    pub fn enqueue(
         &self,
         (executor, handler): (&str, &str),
         params: &str,
@@ -137,13 +136,13 @@ impl LeaseHost {
     }
 
     /// Asks for the stop of a job.
-    pub(crate) fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<Standing, Rejection> {
+    pub fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<Standing, Rejection> {
         let grace_ms = None;
         self.change(|inner, now| inner.apply(now, id, &Input::Cancel { reason, grace_ms }))
     }
 
     /// Applies what is due by now.
-    pub(crate) fn tick(&self) {
+    pub fn tick(&self) {
         self.change(|inner, now| {
             let ids: Vec<JobId> = inner.jobs.keys().copied().collect();
             let mut told = Told::new();
@@ -157,13 +156,13 @@ impl LeaseHost {
     }
 
     /// Moves the clock and applies what is due then.
-    pub(crate) fn advance(&self, ms: u64) {
+    pub fn advance(&self, ms: u64) {
         self.clock.pass(i64::try_from(ms).unwrap());
         self.tick();
     }
 
     /// Forgets what a host keeps in memory, as a restart does.
-    pub(crate) fn restart(&self) {
+    pub fn restart(&self) {
         let mut inner = self.inner();
         inner.waiting.clear();
         for job in inner.jobs.values_mut() {
@@ -173,24 +172,24 @@ impl LeaseHost {
     }
 
     /// Fails every message until it is called with `None`.
-    pub(crate) fn fail(&self, error: Option<LeaseError>) {
+    pub fn fail(&self, error: Option<LeaseError>) {
         self.inner().failing = error;
     }
 
-    pub(crate) fn look<T>(&self, id: JobId, look: impl FnOnce(&Job) -> T) -> T {
+    pub fn look<T>(&self, id: JobId, look: impl FnOnce(&Job) -> T) -> T {
         look(&self.inner().jobs[&id])
     }
 
-    pub(crate) fn state(&self, id: JobId) -> State {
+    pub fn state(&self, id: JobId) -> State {
         self.look(id, |job| job.lifecycle.state)
     }
 
-    pub(crate) fn kept(&self, id: JobId) -> Option<Kept> {
+    pub fn kept(&self, id: JobId) -> Option<Kept> {
         self.inner().jobs.get(&id).map(Job::kept)
     }
 
     /// Returns number, worker and outcome of each attempt.
-    pub(crate) fn attempts(&self, id: JobId) -> String {
+    pub fn attempts(&self, id: JobId) -> String {
         let shown = |it: &Attempt| format!("{} {} {}", it.number, it.executor, it.outcome);
         self.look(id, |job| {
             let attempts = job.attempts.iter().map(shown);
@@ -199,23 +198,47 @@ impl LeaseHost {
     }
 
     /// Returns how many requests wait for a job.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         let inner = self.inner();
         let waiting = inner.waiting.iter();
         waiting.filter(|it| !it.respond.is_gone()).count()
     }
 
-    pub(crate) fn logged(&self) -> Vec<(JobId, u32, String)> {
+    /// Keeps lines of a job's log.
+    pub fn log(&self, job: JobId, attempt: u32, lines: Vec<LogLine>) {
+        let messages = lines.into_iter().map(|line| line.message);
+        let logged = messages.map(|message| (job, attempt, message));
+        self.inner().logged.extend(logged);
+    }
+
+    pub fn logged(&self) -> Vec<(JobId, u32, String)> {
         self.inner().logged.clone()
     }
 
     /// Waits until a job is as `is_it` says.
-    pub(crate) async fn until(&self, id: JobId, is_it: impl Fn(&Kept) -> bool) -> Kept {
+    pub async fn until(&self, id: JobId, is_it: impl Fn(&Kept) -> bool) -> Kept {
         let mut changes = self.changes.subscribe();
         let reached = changes.wait_for(|_| is_it(&self.kept(id).unwrap()));
         let reached = tokio::time::timeout(BOUND, reached).await;
         assert!(reached.is_ok(), "it stays {:?}", self.kept(id));
         self.kept(id).unwrap()
+    }
+}
+
+impl LeaseHost {
+    /// Returns how many jobs are in a state.
+    pub fn count(&self, state: State) -> usize {
+        let inner = self.inner();
+        let jobs = inner.jobs.values();
+        jobs.filter(|job| job.lifecycle.state == state).count()
+    }
+
+    /// Waits until this many jobs are in a state.
+    pub async fn until_count(&self, state: State, count: usize) {
+        let mut changes = self.changes.subscribe();
+        let reached = changes.wait_for(|_| self.count(state) == count);
+        let is_reached = tokio::time::timeout(BOUND, reached).await.is_ok();
+        assert!(is_reached, "{} are {state:?}", self.count(state));
     }
 }
 
@@ -426,14 +449,5 @@ impl Leases for LeaseHost {
 
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         let _gone = respond.respond(Ok(self.kept(job))).is_err();
-    }
-}
-
-impl JobLogs for LeaseHost {
-    fn keep(&self, job: JobId, attempt: u32, _: Time, lines: Vec<LogLine>) -> bool {
-        let messages = lines.into_iter().map(|line| line.message);
-        let logged = messages.map(|message| (job, attempt, message));
-        self.inner().logged.extend(logged);
-        true
     }
 }

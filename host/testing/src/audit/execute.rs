@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::{Violations, lock};
-use crate::port::{Answer, Answers, Execute, ForeignJob, Reply, Stop, Tag};
+use host_core::port::{Answer, Answers, Execute, ForeignJob, Reply, Stop, Tag};
 
 /// The state of each execution.
 type Executions = Arc<Mutex<BTreeMap<Tag, Execution>>>;
@@ -38,17 +38,11 @@ impl ExecuteAudit {
     }
 
     /// Checks that there are no violations so far. Executions may still lack an answer.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_kept(&self) {
         self.violations.assert_none("Execute");
     }
 
     /// Checks that there are no violations and that every start has got its last answer.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_settled(&self) {
         self.assert_kept();
         let executions = lock(&self.executions);

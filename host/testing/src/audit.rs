@@ -1,4 +1,4 @@
-//! Conformance: auditors for tests. An auditor stands between a wire and the host, passes
+//! Auditors of ports. An auditor stands between a wire and the host, passes
 //! everything on, and records what breaks the contract of a port. Every wire's tests can use them.
 //!
 //! - [`ExecuteAudit`] for wires that hand work in, [`LeaseAudit`] for wires whose workers execute

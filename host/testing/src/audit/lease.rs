@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::{Violations, lock};
-use crate::id::{JobId, LeaseId};
-use crate::lease::Fence;
-use crate::name::Name;
-use crate::port::lease::{
+use host_core::id::{JobId, LeaseId};
+use host_core::lease::Fence;
+use host_core::name::Name;
+use host_core::port::lease::{
     Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
     Resumed, Standing,
 };
-use crate::rejection::Rejection;
+use host_core::rejection::Rejection;
 
 /// Stands between a wire whose workers execute our jobs and the host. The wire must wait for the answer to a
 /// message before it sends the next one about the same lease.
@@ -57,18 +57,12 @@ impl LeaseAudit {
     }
 
     /// Checks that there are no violations so far. Leases may still be held.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_kept(&self) {
         self.state.violations.assert_none("Lease");
     }
 
     /// Checks that there are no violations and that no lease is held any more, as far as the wire
     /// knows.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_settled(&self) {
         self.assert_kept();
         let granted = lock(&self.state.granted);
