@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use crate::TestClock;
 
-pub use self::job::Job;
+use self::job::Job;
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
