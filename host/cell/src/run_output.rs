@@ -2,10 +2,11 @@
 //! the latest progress. Host calls add to it; the session takes from it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::cell::{LINE_FIELDS_MAX, Level, LogLine, LogSource};
 use host_core::outcome::Progress;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::limits::CellMemory;
@@ -90,10 +91,6 @@ impl RunOutput {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn at_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
@@ -101,7 +98,7 @@ impl RunOutput {
     /// Adds a line from the `log` interface.
     pub(crate) fn write(&self, level: Level, message: String, fields: Vec<(String, String)>) {
         let at_ms = self.at_ms();
-        self.inner().push(LogLine {
+        self.inner.lock().push(LogLine {
             at_ms,
             level,
             source: LogSource::Log,
@@ -113,7 +110,7 @@ impl RunOutput {
     /// Adds bytes of standard output or standard error and splits them into lines.
     pub(crate) fn print(&self, source: LogSource, bytes: &[u8]) {
         let at_ms = self.at_ms();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let mut pieces = bytes.split(|byte| *byte == b'\n');
         if let Some(first) = pieces.next() {
             inner.partial(source).add(first);
@@ -130,13 +127,13 @@ impl RunOutput {
         let percent = percent
             .filter(|percent| percent.is_finite())
             .map(|percent| percent.clamp(0.0, 100.0));
-        self.inner().progress = Some(Progress { percent, message });
+        self.inner.lock().progress = Some(Progress { percent, message });
     }
 
     /// Takes output to send, if there is any. If there are many lines it returns only the first; call it
     /// again for the others.
     pub(crate) fn take(&self) -> Option<Unsent> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.lines.is_empty() && inner.progress.is_none() {
             return None;
         }
@@ -149,7 +146,7 @@ impl RunOutput {
     /// Ends partial lines and adds a line about dropped lines. Call it once, after the guest has ended.
     pub(crate) fn finish(&self) {
         let at_ms = self.at_ms();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         for source in [LogSource::Stdout, LogSource::Stderr] {
             if !inner.partial(source).is_empty() {
                 inner.end_line(source, at_ms);
@@ -172,7 +169,13 @@ impl RunOutput {
 
     /// Returns the last lines of standard error, oldest first.
     pub(crate) fn stderr_tail(&self) -> Vec<String> {
-        self.inner().stderr_tail.lines.iter().cloned().collect()
+        self.inner
+            .lock()
+            .stderr_tail
+            .lines
+            .iter()
+            .cloned()
+            .collect()
     }
 }
 

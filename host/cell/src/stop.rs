@@ -1,8 +1,7 @@
 //! When a run must end: at its time limit, or when the grace of a stop request has passed. The end can
 //! only move to an earlier time.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until};
 
@@ -41,7 +40,7 @@ impl Stop {
     /// Asks the run to stop. A later request can only shorten the grace.
     pub(crate) fn request(&self, grace_ms: u64, reason: String) {
         let forced_at = Instant::now() + Duration::from_millis(grace_ms);
-        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = self.request.lock();
         match &mut *request {
             Some(request) => request.forced_at = request.forced_at.min(forced_at),
             None => *request = Some(StopRequest { forced_at, reason }),
@@ -51,7 +50,7 @@ impl Stop {
 
     /// Returns the reason of the stop request, if there is one.
     pub(crate) fn reason(&self) -> Option<String> {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = self.request.lock();
         request.as_ref().map(|request| request.reason.clone())
     }
 
@@ -83,7 +82,7 @@ impl Stop {
 
     /// Returns when the run must be stopped by force, as known now, and why.
     fn end(&self) -> (Instant, Forced) {
-        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = self.request.lock();
         match request.as_ref().map(|request| request.forced_at) {
             Some(at) if at <= self.times_out_at => (at, Forced::Stopped),
             _ => (self.times_out_at, Forced::TimedOut),

@@ -1,10 +1,11 @@
 //! What handlers cost, shared between the loops that count it and the API that shows it. After a
 //! restart it begins with the attempts that the store has.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::cost::{Costs, DAY_MS, RevisionCost, Sample};
 use host_core::time::Time;
+use parking_lot::Mutex;
 
 use crate::Dispatch;
 
@@ -18,12 +19,12 @@ pub struct CostBook(Arc<Mutex<Costs>>);
 impl CostBook {
     /// Counts an attempt.
     pub fn add(&self, handler: &str, revision: (&str, u32), at: Time, sample: Sample) {
-        self.lock().add(handler, revision, at, sample);
+        self.0.lock().add(handler, revision, at, sample);
     }
 
     /// Returns what the revisions of a handler have cost, the one that was used last first.
     pub fn of(&self, handler: &str, now: Time) -> Vec<RevisionCost> {
-        self.lock().of(handler, now)
+        self.0.lock().of(handler, now)
     }
 
     /// Counts attempts of previous processes, which ended before `started_at`.
@@ -38,7 +39,7 @@ impl CostBook {
         });
         match read.await {
             Ok(attempts) => {
-                let mut costs = self.lock();
+                let mut costs = self.0.lock();
                 for (handler, attempt) in &attempts {
                     if let Some((component, revision)) = &attempt.revision {
                         let (at, sample) = (attempt.finished_at, Sample::from(attempt));
@@ -50,9 +51,5 @@ impl CostBook {
                 tracing::warn!(%error, "cannot read what attempts cost before this start");
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Costs> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,12 +2,13 @@
 
 mod sequence;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::outcome::Progress;
 use host_core::time::Time;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast};
 
 use self::sequence::{Run, Sequence};
@@ -54,7 +55,7 @@ struct Order {
 
 impl Order {
     fn lock(&self) -> MutexGuard<'_, Sequence> {
-        self.sequence.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sequence.lock()
     }
 }
 

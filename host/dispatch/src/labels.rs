@@ -1,7 +1,9 @@
 //! Names as labels of metrics: the first ones that come, so that metrics stay few.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The most names that become labels of their own.
 pub const LABELS_MAX: usize = 100;
@@ -18,7 +20,7 @@ pub struct Labels {
 impl Labels {
     /// Returns the label for a name.
     pub fn of(&self, name: &str) -> String {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.contains(name) {
             return name.to_owned();
         }

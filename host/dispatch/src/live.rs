@@ -2,12 +2,13 @@
 //! store, this also knows what they have not been told.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::id::JobId;
 use host_core::node::Reported;
 use host_core::outcome::{Meter, Progress};
 use host_core::time::Time;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// How many jobs are published at once.
@@ -63,24 +64,20 @@ impl Live {
         self.changed.is_some()
     }
 
-    fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns what a running job last reported.
     pub fn latest(&self, job: JobId) -> Option<Latest> {
-        self.jobs().latest.get(&job).cloned()
+        self.jobs.lock().latest.get(&job).cloned()
     }
 
     /// Returns the latest progress of a running job.
     pub fn progress(&self, job: JobId) -> Option<Progress> {
-        self.jobs().latest.get(&job)?.progress.clone()
+        self.jobs.lock().latest.get(&job)?.progress.clone()
     }
 
     /// Returns the latest progress of a job's attempt: what is known here, or what another node was told
     /// later.
     pub fn latest_of(&self, job: JobId, elsewhere: Option<&Reported>) -> Option<Progress> {
-        let jobs = self.jobs();
+        let jobs = self.jobs.lock();
         let here = jobs.latest.get(&job).filter(|it| it.progress.is_some());
         match (here, elsewhere) {
             (Some(here), Some(there)) if (there.attempt, there.at) > (here.attempt, here.at) => {
@@ -93,7 +90,7 @@ impl Live {
 
     /// Stores a progress of a job that runs and does not end meanwhile.
     pub fn record_progress(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
-        let mut jobs = self.jobs();
+        let mut jobs = self.jobs.lock();
         let latest = jobs.latest.entry(job).or_default();
         latest.progress = Some(progress);
         (latest.attempt, latest.at) = (attempt, now);
@@ -105,12 +102,12 @@ impl Live {
 
     /// Stores what an attempt has used. Only the dispatch loop calls it.
     pub fn used(&self, job: JobId, meter: Meter) {
-        self.jobs().latest.entry(job).or_default().meter = meter;
+        self.jobs.lock().latest.entry(job).or_default().meter = meter;
     }
 
     /// Removes a job whose attempt has ended and returns its last progress.
     pub fn forget(&self, job: JobId) -> Option<Progress> {
-        let mut jobs = self.jobs();
+        let mut jobs = self.jobs.lock();
         if let Some(changed) = &self.changed {
             jobs.unpublished.remove(&job);
             if jobs.published.remove(&job) {
@@ -132,7 +129,7 @@ impl Live {
     /// Takes what other nodes must be told, as much as may be told at once. If nobody listens, that is only
     /// what must be taken back.
     pub(crate) fn unpublished(&self, has_others: bool) -> Unpublished {
-        let mut guard = self.jobs();
+        let mut guard = self.jobs.lock();
         let jobs = &mut *guard;
         let mut unpublished = Unpublished::default();
         while has_others
@@ -168,7 +165,7 @@ impl Live {
 
     /// Puts back what could not be published.
     pub(crate) fn put_back(&self, unpublished: Unpublished) {
-        let mut guard = self.jobs();
+        let mut guard = self.jobs.lock();
         let jobs = &mut *guard;
         for Reported { job, .. } in unpublished.reported {
             if jobs.latest.contains_key(&job) {

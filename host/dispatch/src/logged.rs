@@ -2,12 +2,13 @@
 //! that find no room are dropped and counted, and the log notes how many.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::time::Time;
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -81,7 +82,7 @@ pub struct Gaps(Arc<Mutex<BTreeMap<(JobId, u32), Gap>>>);
 
 impl Gaps {
     fn note(&self, job: JobId, attempt: u32, at: Time, lines: u64) {
-        let mut gaps = self.lock();
+        let mut gaps = self.0.lock();
         if let Some(gap) = gaps.get_mut(&(job, attempt)) {
             gap.lines += lines;
         } else if gaps.len() < GAPS_MAX {
@@ -97,11 +98,7 @@ impl Gaps {
 
     /// Takes all gaps. The caller must write them to the log.
     pub fn take(&self) -> Vec<Gap> {
-        std::mem::take(&mut *self.lock()).into_values().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(JobId, u32), Gap>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut *self.0.lock()).into_values().collect()
     }
 }
 

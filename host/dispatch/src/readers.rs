@@ -10,7 +10,7 @@ pub const READERS: usize = 8;
 
 /// A fixed number of readers. Cloning shares them.
 pub struct Readers<R> {
-    idle: Arc<std::sync::Mutex<Vec<R>>>,
+    idle: Arc<parking_lot::Mutex<Vec<R>>>,
     permits: Arc<Semaphore>,
 }
 
@@ -27,7 +27,7 @@ impl<R: Send + 'static> Readers<R> {
     pub fn new(readers: Vec<R>) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(readers.len())),
-            idle: Arc::new(std::sync::Mutex::new(readers)),
+            idle: Arc::new(parking_lot::Mutex::new(readers)),
         }
     }
 
@@ -46,9 +46,9 @@ impl<R: Send + 'static> Readers<R> {
             .map_err(|_| broken("the host is stopping"))?;
         let idle = Arc::clone(&self.idle);
         let answer = tokio::task::spawn_blocking(move || {
-            let reader = idle.lock().ok()?.pop()?;
+            let reader = idle.lock().pop()?;
             let answer = question(&reader);
-            idle.lock().ok()?.push(reader);
+            idle.lock().push(reader);
             drop(permit);
             Some(answer)
         });

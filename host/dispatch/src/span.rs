@@ -158,7 +158,7 @@ impl From<&Outcome> for Ended {
 
 #[cfg(test)]
 pub(crate) mod collected {
-    use std::sync::Mutex;
+    use parking_lot::Mutex;
 
     use host_core::port::spans::{Span, Spans};
 
@@ -168,7 +168,7 @@ pub(crate) mod collected {
 
     impl Spans for Collected {
         fn ended(&self, span: Span) {
-            self.0.lock().unwrap().push(span);
+            self.0.lock().push(span);
         }
     }
 }

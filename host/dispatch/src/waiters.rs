@@ -1,9 +1,10 @@
 //! Requests that wait until a job ends. The loop wakes only those that wait for that job.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use host_core::id::JobId;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// The requests that wait, by job. Cloning shares it.
@@ -27,7 +28,7 @@ pub struct Waiter {
 impl Waiters {
     /// Registers for the end of `job`.
     pub fn wait(&self, job: JobId) -> Waiter {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let entry = waiting.entry(job).or_insert_with(|| Waiting {
             ended: CancellationToken::new(),
             waiters: 0,
@@ -42,13 +43,13 @@ impl Waiters {
 
     /// Returns whether any request waits.
     pub(crate) fn any(&self) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         !waiting.is_empty()
     }
 
     /// Wakes the requests that wait for `job`, which has ended or was purged.
     pub fn ended(&self, job: JobId) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if let Some(waiting) = waiting.remove(&job) {
             waiting.ended.cancel();
         }
@@ -65,7 +66,7 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let waiters = &self.waiters.waiting;
-        let mut waiting = waiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = waiters.lock();
         if let Some(entry) = waiting.get_mut(&self.job)
             && !self.ended.is_cancelled()
         {

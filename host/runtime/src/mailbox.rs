@@ -1,9 +1,8 @@
 //! Mailboxes between threads. Senders never wait; the receiver takes all messages at once. Each
 //! user of a mailbox documents what bounds it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use host_core::port::lease::Respond;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 /// A mailbox with one receiver.
@@ -40,7 +39,7 @@ impl<T> Mailbox<T> {
     /// Adds a message. Returns it as the error if `waiting_max` messages wait or the mailbox is
     /// closed.
     pub fn put_below(&self, waiting_max: usize, message: T) -> Result<(), T> {
-        let mut messages = self.lock();
+        let mut messages = self.messages.lock();
         if messages.closed || messages.waiting.len() >= waiting_max {
             return Err(message);
         }
@@ -60,28 +59,24 @@ impl<T> Mailbox<T> {
 
     /// Takes all messages, oldest first.
     pub fn take(&self) -> Vec<T> {
-        std::mem::take(&mut self.lock().waiting)
+        std::mem::take(&mut self.messages.lock().waiting)
     }
 
     /// Closes the mailbox and returns the messages that wait.
     pub fn close(&self) -> Vec<T> {
-        let mut messages = self.lock();
+        let mut messages = self.messages.lock();
         messages.closed = true;
         std::mem::take(&mut messages.waiting)
     }
 
     /// Returns whether the mailbox is closed.
     pub fn is_closed(&self) -> bool {
-        self.lock().closed
+        self.messages.lock().closed
     }
 
     /// Waits until a message has arrived since the last wait. Cancel safe.
     pub async fn arrived(&self) {
         self.arrived.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Messages<T>> {
-        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

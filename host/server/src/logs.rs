@@ -2,7 +2,6 @@
 //! writes, and several readers serve the API.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use host_core::id::JobId;
 use host_core::time::Time;
 use host_store::StoreError;
 use host_store::logs::{LogEntry, LogPage, LogReader, LogWriter};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::api::ports;
@@ -40,17 +40,13 @@ impl ForeignLogs {
 
     /// Stops keeping lines.
     pub fn close(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Logs>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock() = None;
     }
 }
 
 impl wire::JobLogs for ForeignLogs {
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool {
-        let logs = self.lock();
+        let logs = self.0.lock();
         let Some(logs) = &*logs else { return false };
         logs.send(Logged::Lines {
             job,

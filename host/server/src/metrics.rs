@@ -2,8 +2,8 @@
 //! registers its own metrics; this file has those of the API.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::job::STATES;
@@ -12,6 +12,7 @@ use host_core::port::Counters;
 use host_core::query::QueueStatus;
 use host_dispatch::labels::Labels;
 use host_http::metrics as http;
+use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -153,7 +154,7 @@ impl Default for Metrics {
 impl Metrics {
     /// Lets another part of the server register its metrics.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.registry.lock());
     }
 
     /// Sets the number of jobs of each queue in each state.
@@ -202,7 +203,7 @@ impl Metrics {
 
     /// Writes all metrics in the `OpenMetrics` text format.
     pub(crate) fn encode(&self) -> String {
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         let mut out = String::new();
         // Writing to a string cannot fail.
         let _infallible = text::encode(&mut out, &registry);

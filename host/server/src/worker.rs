@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host_cells::compile::CompileError;
@@ -28,6 +28,7 @@ use host_runtime::tasks::Tasks;
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
 use host_wires::wire::{self, Configured, Mode, OpenError, Ports};
+use parking_lot::Mutex;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
 use tokio::runtime::Runtime;
@@ -379,7 +380,7 @@ struct LoggedRefusals {
 impl Counters for LoggedRefusals {
     fn refused(&self, wire: &'static str, code: &'static str) {
         self.metrics.refused(wire, code);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         let count = counts.entry(code).or_default();
         *count += 1;
         if count.is_power_of_two() {

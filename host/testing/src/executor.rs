@@ -1,12 +1,13 @@
 //! An executor of foreign jobs in memory. The test decides how each job goes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::{Execute, ForeignJob, Reply, Stop, Tag};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -98,12 +99,12 @@ impl FakeExecutor {
 
     /// Returns whether an execution runs.
     pub fn is_running(&self, tag: Tag) -> bool {
-        self.executions.lock().unwrap().contains_key(&tag)
+        self.executions.lock().contains_key(&tag)
     }
 
     /// Takes the reply of an execution that runs, to end it.
     pub fn take(&self, tag: Tag) -> Reply {
-        let taken = self.executions.lock().unwrap().remove(&tag);
+        let taken = self.executions.lock().remove(&tag);
         self.running.send_modify(|running| *running -= 1);
         taken.unwrap().reply
     }
@@ -121,7 +122,7 @@ impl FakeExecutor {
             reply,
             ignores_stops,
         };
-        self.executions.lock().unwrap().insert(tag, running);
+        self.executions.lock().insert(tag, running);
         self.running.send_modify(|running| *running += 1);
     }
 }
@@ -142,7 +143,7 @@ impl Execute for FakeExecutor {
         self.stops
             .send_modify(|stops| stops.push((tag, grace_ms, why)));
         let stopped = {
-            let mut executions = self.executions.lock().unwrap();
+            let mut executions = self.executions.lock();
             match executions.get(&tag) {
                 Some(running) if !running.ignores_stops => executions.remove(&tag),
                 _ => None,

@@ -4,7 +4,7 @@
 mod job;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::LogLine;
@@ -23,6 +23,7 @@ use host_core::port::lease::{
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -69,14 +70,10 @@ impl LeaseHost {
         })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap()
-    }
-
     /// Changes the host, gives available jobs to those who wait, and then tells who has to know.
     fn change<T>(&self, change: impl FnOnce(&mut Inner, Time) -> (T, Told)) -> T {
         let now = self.clock.now();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let (value, mut told) = change(&mut inner, now);
         told.extend(inner.claim(now));
         drop(inner);
@@ -163,7 +160,7 @@ impl LeaseHost {
 
     /// Forgets what a host keeps in memory, as a restart does.
     pub fn restart(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.waiting.clear();
         for job in inner.jobs.values_mut() {
             job.events = None;
@@ -173,11 +170,11 @@ impl LeaseHost {
 
     /// Fails every message until it is called with `None`.
     pub fn fail(&self, error: Option<LeaseError>) {
-        self.inner().failing = error;
+        self.inner.lock().failing = error;
     }
 
     pub fn look<T>(&self, id: JobId, look: impl FnOnce(&Job) -> T) -> T {
-        look(&self.inner().jobs[&id])
+        look(&self.inner.lock().jobs[&id])
     }
 
     pub fn state(&self, id: JobId) -> State {
@@ -185,7 +182,7 @@ impl LeaseHost {
     }
 
     pub fn kept(&self, id: JobId) -> Option<Kept> {
-        self.inner().jobs.get(&id).map(Job::kept)
+        self.inner.lock().jobs.get(&id).map(Job::kept)
     }
 
     /// Returns number, worker and outcome of each attempt.
@@ -199,7 +196,7 @@ impl LeaseHost {
 
     /// Returns how many requests wait for a job.
     pub fn waiting(&self) -> usize {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         let waiting = inner.waiting.iter();
         waiting.filter(|it| !it.respond.is_gone()).count()
     }
@@ -208,11 +205,11 @@ impl LeaseHost {
     pub fn log(&self, job: JobId, attempt: u32, lines: Vec<LogLine>) {
         let messages = lines.into_iter().map(|line| line.message);
         let logged = messages.map(|message| (job, attempt, message));
-        self.inner().logged.extend(logged);
+        self.inner.lock().logged.extend(logged);
     }
 
     pub fn logged(&self) -> Vec<(JobId, u32, String)> {
-        self.inner().logged.clone()
+        self.inner.lock().logged.clone()
     }
 
     /// Waits until a job is as `is_it` says.
@@ -228,7 +225,7 @@ impl LeaseHost {
 impl LeaseHost {
     /// Returns how many jobs are in a state.
     pub fn count(&self, state: State) -> usize {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         let jobs = inner.jobs.values();
         jobs.filter(|job| job.lifecycle.state == state).count()
     }
@@ -409,7 +406,7 @@ impl Leases for LeaseHost {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
-        if let Some(error) = self.inner().failing.clone() {
+        if let Some(error) = self.inner.lock().failing.clone() {
             return drop(respond.respond(Err(error)));
         }
         self.change(|inner, now| {
@@ -426,7 +423,7 @@ impl Leases for LeaseHost {
         events: Arc<dyn LeaseEvents>,
         respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
     ) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let mut resumed = Vec::new();
         for job in inner.jobs.values_mut() {
             let Some(lease) = job.lifecycle.lease.clone() else {

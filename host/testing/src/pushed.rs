@@ -2,7 +2,7 @@
 //! them when a test gives an attempt, and keeps the ends. Attempts are numbered by the test.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::id::{JobId, LeaseId};
@@ -14,6 +14,7 @@ use host_core::port::lease::{
     Leases, Respond, Resumed, Standing,
 };
 use host_core::time::Time;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -64,10 +65,6 @@ fn lease(number: u64) -> LeaseId {
     LeaseId(Uuid::from_u128(u128::from(number)))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap()
-}
-
 impl PushedAttempts {
     /// Makes a host, and the audit that the wire uses it through.
     pub fn new() -> (Arc<Self>, Arc<LeaseAudit>) {
@@ -82,12 +79,12 @@ impl PushedAttempts {
 
     /// Returns how many attempts an executor takes, including those in flight.
     pub fn capacity(&self, executor: &str) -> usize {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         waiting.retain(|(_, respond)| !respond.is_gone());
         let asked = waiting.iter().map(|(request, _)| request);
         let asked = asked.filter(|request| request.executors[0].as_str() == executor);
         let asked: usize = asked.map(|request| request.slots).sum();
-        let in_flight = lock(&self.in_flight);
+        let in_flight = self.in_flight.lock();
         let in_flight = in_flight.values();
         asked
             + in_flight
@@ -97,7 +94,7 @@ impl PushedAttempts {
 
     /// Gives the executor an attempt. Returns false if it asks for none.
     pub fn give(&self, executor: &str, number: u64, assignment: Assignment) -> bool {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         let asks = |(request, respond): &(LeaseRequest, Box<dyn Respond<_>>)| {
             request.executors[0].as_str() == executor && !respond.is_gone()
         };
@@ -108,7 +105,7 @@ impl PushedAttempts {
         drop(waiting);
         let executor = request.executors[0].clone();
         let held = (executor, request.events.unwrap());
-        lock(&self.in_flight).insert(number, held);
+        self.in_flight.lock().insert(number, held);
         let granted = Granted {
             job: job(number),
             lease: lease(number),
@@ -120,14 +117,14 @@ impl PushedAttempts {
     }
 
     pub fn cancel(&self, number: u64, grace_ms: u64) {
-        let events = Arc::clone(&lock(&self.in_flight)[&number].1);
+        let events = Arc::clone(&self.in_flight.lock()[&number].1);
         events.cancelled(job(number), lease(number), grace_ms);
     }
 
     pub async fn until(&self, what: &str, is_it: impl Fn(&Self) -> bool) {
         let mut changes = self.changes.subscribe();
         let reached = timeout(BOUND, changes.wait_for(|_| is_it(self))).await;
-        assert!(reached.is_ok(), "{what}: {:?}", lock(&self.ends));
+        assert!(reached.is_ok(), "{what}: {:?}", self.ends.lock());
     }
 
     /// Waits until an executor takes so many attempts.
@@ -144,29 +141,29 @@ impl PushedAttempts {
 
     /// Waits for the end of an attempt, and returns it with its worker.
     pub async fn end_of(&self, number: u64) -> (String, End) {
-        let has_ended = |host: &Self| lock(&host.ends).contains_key(&number);
+        let has_ended = |host: &Self| host.ends.lock().contains_key(&number);
         self.until("an end", has_ended).await;
-        lock(&self.ends)[&number].clone()
+        self.ends.lock()[&number].clone()
     }
 
     /// Returns all ends by attempt.
     pub fn ends(&self) -> BTreeMap<u64, (String, End)> {
-        lock(&self.ends).clone()
+        self.ends.lock().clone()
     }
 }
 
 impl Leases for PushedAttempts {
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
-        lock(&self.waiting).push((request, respond));
+        self.waiting.lock().push((request, respond));
         self.changed();
     }
 
     fn end(&self, ended: Ended) {
         let number = u64::try_from(ended.lease.0.as_u128()).unwrap();
         assert_eq!(ended.job, job(number));
-        assert!(lock(&self.in_flight).remove(&number).is_some(), "{ended:?}");
+        assert!(self.in_flight.lock().remove(&number).is_some(), "{ended:?}");
         let end = (ended.worker, ended.end);
-        let before = lock(&self.ends).insert(number, end);
+        let before = self.ends.lock().insert(number, end);
         assert_eq!(before, None, "attempt {number} has ended twice");
         self.changed();
     }

@@ -2,7 +2,7 @@
 //! backend with it. Its data is lost when it is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::capacity::Capacity;
 use host_core::command::{Change, Command, Committed, NewJob};
@@ -20,6 +20,7 @@ use host_core::query::{
 use host_core::time::Time;
 use host_store::engine::{self, Counts, Ended, Rows, Terms};
 use host_store::{Reader, Store, StoreError};
+use parking_lot::Mutex;
 
 /// A store that keeps everything in memory.
 #[derive(Default)]
@@ -70,7 +71,7 @@ struct Ending {
 
 impl Store for MemoryStore {
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
-        engine::run(&mut *lock(&self.state), now, self.capacity, batch)
+        engine::run(&mut *self.state.lock(), now, self.capacity, batch)
     }
 
     fn limit(&mut self, capacity: Capacity) {
@@ -82,10 +83,6 @@ impl Store for MemoryStore {
             state: Arc::clone(&self.state),
         }))
     }
-}
-
-fn lock(state: &Mutex<Model>) -> MutexGuard<'_, Model> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Model {
@@ -373,7 +370,7 @@ struct MemoryReader {
 
 impl Reader for MemoryReader {
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
-        Ok(lock(&self.state).jobs.get(&id).map(|entry| JobDetail {
+        Ok(self.state.lock().jobs.get(&id).map(|entry| JobDetail {
             lifecycle: entry.lifecycle.clone(),
             ran_ms: entry.ran_ms(),
             payload: entry.payload.clone(),
@@ -386,7 +383,7 @@ impl Reader for MemoryReader {
     }
 
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let ids = model
             .jobs
             .keys()
@@ -395,7 +392,9 @@ impl Reader for MemoryReader {
     }
 
     fn state(&self, id: JobId) -> Result<Option<State>, StoreError> {
-        Ok(lock(&self.state)
+        Ok(self
+            .state
+            .lock()
             .jobs
             .get(&id)
             .map(|entry| entry.lifecycle.state))
@@ -408,7 +407,7 @@ impl Reader for MemoryReader {
         limit: u32,
     ) -> Result<Page<JobSummary>, StoreError> {
         let limit = limit.min(PAGE_ITEMS_MAX) as usize;
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let (found, next) = page(&model, filter, after, limit);
         let items = found.iter().take(limit).map(|entry| {
             let wire = entry.payload.wire.clone();
@@ -427,7 +426,7 @@ impl Reader for MemoryReader {
         limit: u32,
     ) -> Result<Page<JobId>, StoreError> {
         let limit = limit.min(PAGE_ITEMS_MAX) as usize;
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let (found, next) = page(&model, filter, after, limit);
         let items = found.iter().take(limit).map(|entry| entry.lifecycle.id);
         Ok(Page {
@@ -438,7 +437,7 @@ impl Reader for MemoryReader {
 
     /// This store examines all jobs.
     fn count(&self, filter: &JobFilter, _examined_max: u64) -> Result<JobCount, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let mut count = JobCount {
             complete: true,
             ..JobCount::default()
@@ -450,7 +449,7 @@ impl Reader for MemoryReader {
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         Ok(model
             .jobs
             .get(&id)
@@ -463,7 +462,7 @@ impl Reader for MemoryReader {
         since: Time,
         limit: u32,
     ) -> Result<Vec<(String, Attempt)>, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let jobs = model
             .order
             .values()
@@ -481,7 +480,7 @@ impl Reader for MemoryReader {
 
     /// This store forgets no change.
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let later = model.changes.iter().filter(|change| change.number > after);
         Ok(Changes {
             items: later.take(limit as usize).cloned().collect(),
@@ -491,7 +490,7 @@ impl Reader for MemoryReader {
     }
 
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let mut queues: BTreeMap<Name, QueueStatus> = BTreeMap::new();
         let status = |name: &Name, paused| QueueStatus {
             name: name.clone(),
@@ -512,7 +511,7 @@ impl Reader for MemoryReader {
     }
 
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let available = model.entries().map(|entry| &entry.lifecycle);
         let awaited = available
             .filter(|job| job.state == State::Available)
@@ -522,17 +521,17 @@ impl Reader for MemoryReader {
     }
 
     fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let jobs = model.entries().map(|entry| &entry.lifecycle);
         Ok(jobs.filter_map(RemoteLease::of).collect())
     }
 
     fn components(&self) -> Result<Vec<Revision>, StoreError> {
-        Ok(current_revisions(&lock(&self.state)))
+        Ok(current_revisions(&self.state.lock()))
     }
 
     fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
-        let model = lock(&self.state);
+        let model = self.state.lock();
         let mut revisions = model.revisions.get(component).cloned().unwrap_or_default();
         revisions.reverse();
         let current = model.current.get(component).copied().unwrap_or_default();
@@ -540,7 +539,7 @@ impl Reader for MemoryReader {
     }
 
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(lock(&self.state).blobs.get(&digest).cloned())
+        Ok(self.state.lock().blobs.get(&digest).cloned())
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use host_core::cell::{
@@ -18,6 +18,7 @@ use host_core::cell::{
 use host_core::handler::Limits;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
+use parking_lot::Mutex;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tempfile::TempDir;
 
@@ -41,7 +42,7 @@ pub(crate) fn code(name: &str) -> Code {
     static CODE: OnceLock<Mutex<HashMap<String, Code>>> = OnceLock::new();
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| TempDir::new().unwrap());
-    let mut all = CODE.get_or_init(Mutex::default).lock().unwrap();
+    let mut all = CODE.get_or_init(Mutex::default).lock();
     all.entry(name.to_owned())
         .or_insert_with(|| {
             let path = folder.path().join(format!("{name}.cwasm"));

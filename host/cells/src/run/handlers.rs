@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use host_core::cell::{Compiled, ComponentKey};
 use host_core::failure::{Failure, FailureKind};
@@ -12,6 +12,7 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::node::{Component, Components};
 use host_core::policy::RetentionChoice;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 
 use crate::compile::CompileError;
@@ -132,17 +133,14 @@ struct Damaged {
 impl Handlers {
     /// Returns the compiled component with this digest, `None` if this host has not compiled it.
     pub fn program(&self, digest: Digest) -> Option<Arc<Program>> {
-        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        let programs = self.programs.read();
         programs.get(&digest).cloned()
     }
 
     /// Adds a compiled component. A component that is already known keeps its key, so that cells
     /// that have loaded it need not load it again.
     pub fn add_program(&self, digest: Digest, path: PathBuf, compiled: Compiled) -> Arc<Program> {
-        let mut programs = self
-            .programs
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut programs = self.programs.write();
         if let Some(known) = programs.get(&digest)
             && known.path == path
             && known.sha256 == compiled.sha256
@@ -163,7 +161,7 @@ impl Handlers {
 
     /// Records that a cell could not load a compiled component.
     pub fn is_damaged(&self, component: ComponentKey) {
-        let programs = self.programs.read().unwrap_or_else(PoisonError::into_inner);
+        let programs = self.programs.read();
         let mut programs = programs.iter();
         if let Some((digest, _)) = programs.find(|(_, program)| program.component == component) {
             self.damaged().insert(*digest);
@@ -186,8 +184,7 @@ impl Handlers {
     /// Records that a component is compiled again. If it could not be, its handlers cannot run.
     pub fn is_repaired(&self, digest: Digest, failed: Option<String>) {
         if let Some(message) = failed {
-            let programs = self.programs.write();
-            let mut programs = programs.unwrap_or_else(PoisonError::into_inner);
+            let mut programs = self.programs.write();
             programs.remove(&digest);
             drop(programs);
             let deployed = self.deployed();
@@ -201,8 +198,7 @@ impl Handlers {
     }
 
     fn damaged(&self) -> MutexGuard<'_, BTreeSet<Digest>> {
-        let digests = self.damaged.digests.lock();
-        digests.unwrap_or_else(PoisonError::into_inner)
+        self.damaged.digests.lock()
     }
 
     /// Returns whether a deployed handler needs this compiled component.
@@ -219,7 +215,7 @@ impl Handlers {
     /// forgotten if another revision is current with the next [`Handlers::replace`].
     pub fn took_in(&self, revision: &Revision, flaw: Option<Flaw>) {
         let key = (revision.component.clone(), revision.revision);
-        let mut taken = self.taken.write().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.write();
         taken.insert(key, flaw.map_or(Ok(()), Err));
     }
 
@@ -231,7 +227,7 @@ impl Handlers {
 
     fn taken(&self, revision: &Revision) -> Option<Result<(), Flaw>> {
         let key = (revision.component.clone(), revision.revision);
-        let taken = self.taken.read().unwrap_or_else(PoisonError::into_inner);
+        let taken = self.taken.read();
         taken.get(&key).cloned()
     }
 
@@ -296,7 +292,7 @@ impl Handlers {
     }
 
     fn deployed(&self) -> Arc<Deployed> {
-        let deployed = self.deployed.read().unwrap_or_else(PoisonError::into_inner);
+        let deployed = self.deployed.read();
         Arc::clone(&deployed)
     }
 
@@ -331,15 +327,12 @@ impl Handlers {
             earlier,
             revisions,
         };
-        let mut shared = self
-            .deployed
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.deployed.write();
         *shared = Arc::new(deployed);
     }
 
     fn forget_all_but(&self, revisions: &[Arc<Revision>]) {
-        let mut taken = self.taken.write().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.write();
         let current: BTreeMap<&Name, u32> = revisions
             .iter()
             .map(|revision| (&revision.component, revision.revision))

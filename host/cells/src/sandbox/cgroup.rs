@@ -5,9 +5,10 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use host_runtime::ids;
+use parking_lot::Mutex;
 use rustix::fs::{Access, access};
 use rustix::process::{geteuid, getpid};
 use thiserror::Error;
@@ -204,8 +205,8 @@ impl Groups {
         self.controllers.iter().map(limit).collect()
     }
 
-    fn left(&self) -> std::sync::MutexGuard<'_, Vec<PathBuf>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    fn left(&self) -> parking_lot::MutexGuard<'_, Vec<PathBuf>> {
+        self.left.lock()
     }
 }
 

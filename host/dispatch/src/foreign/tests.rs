@@ -1,7 +1,6 @@
 //! Foreign work over cells in memory: answers, stops, limits and shutdown.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use host_core::port::spans::{Attribute, Kind};
 use host_core::port::{Answer, Answers};
 use host_core::time::Time;
 use host_testing::ExecuteAudit;
-
+use parking_lot::Mutex;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
@@ -47,7 +46,7 @@ struct Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let audits = self.audits.lock().unwrap();
+            let audits = self.audits.lock();
             audits.iter().for_each(|audit| audit.assert_kept());
         }
     }
@@ -103,7 +102,7 @@ impl Bench {
     /// Returns the port of one session. It is audited when the bench is dropped.
     fn session(&self) -> Arc<dyn Execute> {
         let audit = ExecuteAudit::new(self.foreign.session());
-        self.audits.lock().unwrap().push(Arc::clone(&audit));
+        self.audits.lock().push(Arc::clone(&audit));
         audit
     }
 
@@ -349,7 +348,7 @@ fn an_execution_is_a_span_of_the_trace_that_came_with_it() {
     for _ in 1..=3 {
         bench.answer();
     }
-    let spans = bench.spans.0.lock().unwrap();
+    let spans = bench.spans.0.lock();
     let [first, other] = &spans[..] else {
         panic!("{spans:?}")
     };

@@ -1,10 +1,11 @@
 //! What this host says of itself to whoever looks at the nodes, and what it is asked to do.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use host_core::name::Name;
 use host_core::node::{Components, NodeInfo, Pool, Running};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// This host as a node: its info, the components that it has taken in, and whether it is asked to start no more
@@ -24,7 +25,7 @@ type Pools = Box<dyn Fn() -> Vec<Pool> + Send + Sync>;
 impl Presence {
     /// Returns what this host says of itself now.
     pub fn info(&self) -> NodeInfo {
-        let mut info = self.locked().clone();
+        let mut info = self.info.lock().clone();
         if let Some(pools) = self.pools.get() {
             info.pools = pools();
         }
@@ -38,12 +39,12 @@ impl Presence {
 
     /// Changes what it says.
     pub fn update(&self, change: impl FnOnce(&mut NodeInfo)) {
-        change(&mut self.locked());
+        change(&mut self.info.lock());
     }
 
     /// Says what runs here, and whether no more jobs are started.
     pub(crate) fn set_running(&self, running: Running, is_draining: bool) {
-        let mut info = self.locked();
+        let mut info = self.info.lock();
         info.running = running;
         info.is_draining = is_draining;
     }
@@ -97,9 +98,5 @@ impl Presence {
     /// Subscribes to that.
     pub(crate) fn drain_requests(&self) -> watch::Receiver<bool> {
         self.drain.subscribe()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, NodeInfo> {
-        self.info.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

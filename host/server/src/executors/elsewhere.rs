@@ -1,11 +1,12 @@
 //! Executors that only other nodes have: a job for one is accepted here, and runs there.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use host_core::name::Name;
 use host_core::node::{LEASE_MS, NodeRecord, Offer, had_last};
 use host_core::policy::Policy;
 use host_core::time::Time;
+use parking_lot::RwLock;
 
 /// What other nodes have, if that is known. Cloning shares it.
 #[derive(Clone, Default)]
@@ -26,7 +27,7 @@ impl Elsewhere {
         let offers = infos.flat_map(|info| info.offers.iter().cloned()).collect();
         let gone = nodes.iter().filter(|node| node.is_lost()).cloned();
         let gone = gone.collect();
-        let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.write();
         *seen = Some(Seen {
             at: now,
             offers,
@@ -37,18 +38,18 @@ impl Elsewhere {
     /// Forgets what was noted so long ago that its node may have gone.
     pub(super) fn forget_old(&self, now: Time) {
         let is_old = |seen: &Seen| seen.at.plus_ms(LEASE_MS) <= now;
-        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.0.read();
         if !seen.as_ref().is_some_and(is_old) {
             return;
         }
         drop(seen);
-        let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.0.write();
         seen.take_if(|seen| is_old(seen));
     }
 
     /// Returns the names of the executors of nodes that live; `None` if they are not known.
     pub(super) fn names(&self) -> Option<Vec<String>> {
-        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.0.read();
         let offers = seen.as_ref()?.offers.iter();
         let named = offers.filter(|offer| !offer.is_family);
         Some(named.map(|offer| offer.name.clone()).collect())
@@ -56,7 +57,7 @@ impl Elsewhere {
 
     /// Returns which node had an executor last, if no other has it.
     pub(super) fn had(&self, name: &str) -> Option<String> {
-        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.0.read();
         let last = had_last(&seen.as_ref()?.gone, &name.parse().ok()?)?;
         Some(last.called().into_owned())
     }
@@ -86,7 +87,7 @@ impl Elsewhere {
     }
 
     fn offer<T>(&self, name: &Name, of: impl FnOnce(&Offer) -> T) -> Option<T> {
-        let seen = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.0.read();
         let mut offers = seen.as_ref()?.offers.iter();
         offers.find(|offer| offer.has(name)).map(of)
     }

@@ -9,10 +9,11 @@ mod tests;
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{BUSY_TIMEOUT, connect, doing};
@@ -88,7 +89,7 @@ impl Checkpointer {
         }
         if pages >= self.rest_at {
             self.rest_at = pages.saturating_add(WAKE_PAGES);
-            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = self.turn.lock();
             checkpoint(writer)?;
         } else if pages >= self.wake_at {
             self.wake_at = pages.saturating_add(WAKE_PAGES);
@@ -116,7 +117,7 @@ impl Drop for Checkpointer {
 
 fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: &OnceLock<String>) {
     while let Ok(()) = woken.recv() {
-        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = turn.lock();
         if let Err(error) = checkpoint(connection) {
             let _ = failed.set(error);
             return;

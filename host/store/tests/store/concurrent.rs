@@ -2,7 +2,6 @@
 //! changes that the model gives.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use host_core::command::{Command, Committed, NewJob, Reply};
 use host_core::id::NodeId;
@@ -12,6 +11,7 @@ use host_core::rejection::Rejection;
 use host_store::postgres::PostgresStore;
 use host_store::store::Store as _;
 use host_testing::store::MemoryStore;
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -186,7 +186,6 @@ fn write(schema: &Schema, number: u128, plan: &[Vec<Step>], done: &Mutex<Done>) 
         let committed = commit(&mut store, NOW, commands.clone());
         let before = done
             .lock()
-            .unwrap()
             .insert(committed.first_change, (commands, committed));
         assert!(before.is_none(), "two batches have one place in the order");
     }
@@ -236,7 +235,7 @@ proptest! {
                 scope.spawn(move || write(schema, number, plan, done));
             }
         });
-        for (commands, committed) in done.into_inner().unwrap().into_values() {
+        for (commands, committed) in done.into_inner().into_values() {
             let answered = commands.into_iter().zip(committed.replies);
             let (commands, replies): (Vec<_>, Vec<_>) =
                 answered.filter(|(_, reply)| !found_nothing(reply)).unzip();

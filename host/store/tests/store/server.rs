@@ -1,9 +1,9 @@
 //! A schema of its own for each test, on the server of this test process.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use host_testing::database::{Database, database};
+use parking_lot::Mutex;
 
 use crate::proxy::Proxy;
 
@@ -20,7 +20,7 @@ impl Schema {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         static MADE: Mutex<u32> = Mutex::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut made = MADE.lock().unwrap();
+        let mut made = MADE.lock();
         if number > *made {
             let more: Vec<String> = (*made + 1..=*made + AHEAD)
                 .map(|n| format!("CREATE SCHEMA t{n}"))

@@ -1,7 +1,8 @@
 //! Tests that the auditors record violations and pass everything on.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{ExecuteAudit, LeaseAudit};
@@ -31,11 +32,11 @@ struct Heard(Mutex<Vec<String>>);
 
 impl Heard {
     fn note(&self, what: impl Into<String>) {
-        self.0.lock().unwrap().push(what.into());
+        self.0.lock().push(what.into());
     }
 
     fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 
@@ -144,7 +145,7 @@ impl Leases for Granting {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
-        let mut completed = self.0.lock().unwrap();
+        let mut completed = self.0.lock();
         let accepted = !*completed || matches!(message, LeaseMessage::Heartbeat { .. });
         *completed |= matches!(message, LeaseMessage::Complete { .. });
         let standing = Standing {

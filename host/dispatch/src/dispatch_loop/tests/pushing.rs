@@ -2,7 +2,7 @@
 //! says so.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use host_core::id::LeaseId;
 use host_core::lease::Fence;
@@ -13,6 +13,7 @@ use host_core::port::{Assignment, End, Tag};
 use host_runtime::mailbox::respond;
 use host_runtime::slots::{Pusher, Slots};
 use host_testing::LeaseAudit;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::lease_mail::LeaseService;
@@ -91,7 +92,7 @@ impl FakeExecutor {
 
 impl Calls {
     fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 }
 

@@ -24,12 +24,12 @@ fn traced(handler: &str, header: &str) -> host_core::command::NewJob {
 /// Waits until there are `n` spans.
 async fn spans(all: &Arc<Collected>, n: usize) -> Vec<Span> {
     let there = async {
-        while all.0.lock().unwrap().len() < n {
+        while all.0.lock().len() < n {
             tokio::task::yield_now().await;
         }
     };
     let in_time = tokio::time::timeout(bench::PATIENCE, there).await;
-    let all = all.0.lock().unwrap().clone();
+    let all = all.0.lock().clone();
     assert!(in_time.is_ok() && all.len() == n, "{n} spans: {all:?}");
     all
 }
@@ -164,5 +164,5 @@ async fn a_trace_that_is_not_recorded_has_no_spans_and_stays_as_it_is() {
     bench.runner.over(tag, port::End::Outcome(fine));
     bench.ended(id).await;
     bench.stop().await;
-    assert!(collected.0.lock().unwrap().is_empty());
+    assert!(collected.0.lock().is_empty());
 }

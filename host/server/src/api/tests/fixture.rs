@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -28,6 +28,7 @@ use host_wires::wire::section::{Section, Sources};
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -83,7 +84,7 @@ impl Logs for Lines {
         after: Option<u64>,
         limit: u32,
     ) -> BoxFuture<'_, Result<LogPage, StoreError>> {
-        let lines = self.0.lock().unwrap();
+        let lines = self.0.lock();
         let numbered = (1..).zip(lines.iter());
         let mut items: Vec<_> = numbered
             .filter(|(n, line)| line.job == job && Some(*n) > after)

@@ -404,7 +404,7 @@ async fn logs_come_in_pages_that_can_be_followed() {
         message: format!("line {n}"),
         fields: vec![("rows".to_owned(), n.to_string())],
     };
-    host.logs.0.lock().unwrap().extend((1..=3).map(line));
+    host.logs.0.lock().extend((1..=3).map(line));
     let path = format!("/api/v1/jobs/{id}/logs");
     let first = host
         .get(&format!("{path}?limit=2"))
@@ -424,7 +424,7 @@ async fn logs_come_in_pages_that_can_be_followed() {
     let last = host.get(&format!("{path}?limit=2&cursor=2")).await.body;
     assert_eq!(last["items"][0]["message"], "line 3");
     assert_eq!(last["next_cursor"], json!(null));
-    host.logs.0.lock().unwrap().push(line(4));
+    host.logs.0.lock().push(line(4));
     let followed = host.get(&format!("{path}?cursor=3")).await.body;
     assert_eq!(followed["items"][0]["message"], "line 4");
 }

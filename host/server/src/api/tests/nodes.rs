@@ -1,6 +1,6 @@
 //! Looking at nodes, and letting one start no more jobs.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
@@ -11,6 +11,7 @@ use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_store::StoreError;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::fixture::Host;
@@ -61,12 +62,12 @@ impl Nodes for Two {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, StoreError>> {
-        let nodes = self.0.lock().unwrap().clone();
+        let nodes = self.0.lock().clone();
         Box::pin(std::future::ready(Ok(nodes)))
     }
 
     fn set_drain(&self, id: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>> {
-        let mut nodes = self.0.lock().unwrap();
+        let mut nodes = self.0.lock();
         for node in nodes.iter_mut().filter(|node| node.id == id) {
             node.drain = drain;
         }

@@ -2,13 +2,13 @@
 //! start of their names.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 
 use host_core::name::Name;
 use host_core::policy::Policy;
 use host_wires::wire::executors::{
     ExecutorHealth, Executors, Found, RestartError, WorkerHealth, WorkerState,
 };
+use parking_lot::Mutex;
 
 /// The names of pools and how many workers each has.
 const POOLS: [(&str, usize); 2] = [("python", 2), ("ruby", 1)];
@@ -59,7 +59,7 @@ impl Executors for Sample {
     }
 
     fn find(&self, name: &Name) -> Found {
-        let mut far = self.far.lock().unwrap();
+        let mut far = self.far.lock();
         if pool_size(name).is_some() || far.contains(name) {
             Found::Here
         } else if !name.as_str().starts_with(FAR) {
@@ -107,7 +107,7 @@ impl Executors for Sample {
                 (1..=size).map(|n| worker(format!("{name}/{n}"), WorkerState::Down, None));
             executor(name.parse().unwrap(), true, workers.collect())
         });
-        let far = self.far.lock().unwrap();
+        let far = self.far.lock();
         let far = far.iter().map(|name| {
             let starting = WorkerState::Starting;
             let only = worker(name.to_string(), starting, Some("tcp://127.0.0.1:1"));
