@@ -2,7 +2,7 @@
 //! passes on what the host says. Decides nothing.
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -23,7 +23,7 @@ use tokio::time::sleep;
 
 use crate::arco::orchestrator::tests::fixture::{Plane, Setup};
 use crate::arco::worker::tests::fixture::{Plane as Played, World};
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 /// How many tasks go through one pair of links.
 const TASKS: usize = 20;

@@ -1,7 +1,6 @@
 //! The driver with a small line-based wire: what a session receives and in which order, when a
 //! stream continues after a defect, and several listeners over one hub.
 
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
