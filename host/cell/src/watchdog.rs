@@ -164,8 +164,7 @@ pub(crate) fn start(engine: EngineWeak, activity: Arc<Activity>, ends: Ends) -> 
                 }
             }
             // If a message arrives while a guest computes, the guest yields at once, because the message may
-            // be a stop. It may still be unread at the next wait, so every second wait is for the clock
-            // alone.
+            // be a stop. It may still be unread at the next wait, which is therefore for the clock alone.
             let listening = pause == Pause::Tick && !was_readable;
             was_readable = match activity.wait(&ends, pause, listening) {
                 Ok(is_readable) => is_readable,

@@ -1,9 +1,9 @@
-//! How much one store keeps at most. What is beyond that is refused.
+//! How much one store keeps at most. Anything beyond that is refused.
 
-/// The limits of a store. The defaults are far above what a host is meant for.
+/// The limits of a store. The defaults are far above the intended use of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// The most queues. A queue stays known when its last job is gone.
+    /// The most queues. A queue stays known after its last job is gone.
     pub queues_max: u64,
     /// The most jobs that have not ended.
     pub jobs_max: u64,

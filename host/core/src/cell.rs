@@ -1,7 +1,8 @@
-//! The messages between the orchestrator and a cell, in length-delimited postcard frames.
+//! The messages between the host and a cell, in length-delimited postcard frames.
 //!
-//! A cell is not trusted: it may have a bug or be taken over. It opens no path: the orchestrator hands it
-//! open descriptors. It knows its runs only by the numbers it was given, and the receiver checks every number and size in a [`FromCell`].
+//! A cell is not trusted: it may have a bug or be taken over. It opens no path: the host passes it open
+//! descriptors. It knows its runs only by the numbers it was given, and the host checks every number and size
+//! in a [`FromCell`].
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,33 +16,33 @@ use crate::handler::{DirGrant, HandlerInfo, Limits};
 use crate::json::JsonText;
 use crate::outcome::{Meter, Outcome, Progress};
 
-/// The largest frame in either direction, in bytes: a component's path, params or a result at its
-/// highest limit of 16 MiB, and what surrounds it.
+/// The largest frame in either direction, in bytes: a component's path, params or a result at its highest
+/// limit of 16 MiB, plus overhead.
 pub const FRAME_BYTES_MAX: usize = 17 << 20;
 
 /// How many handlers a component may have.
 pub const HANDLERS_MAX: usize = 1_000;
 
-/// How many handlers a cell describes: enough to see that there are too many.
+/// How many handlers a cell describes: just enough to detect that there are too many.
 pub const DESCRIBED_MAX: usize = HANDLERS_MAX + 1;
 
 /// The most fields of a log line.
 pub const LINE_FIELDS_MAX: usize = 64;
 
-/// What a log line costs in addition to its text, in bytes: about what it needs in memory.
+/// The cost of a log line in addition to its text, in bytes: about its overhead in memory.
 pub const LINE_OVERHEAD_BYTES: u64 = 64;
 
 /// The same for each of its fields.
 const FIELD_OVERHEAD_BYTES: u64 = 64;
 
-/// The most that the lines of one message cost together, in bytes.
+/// The highest total cost of the lines of one message, in bytes.
 const LINES_COST_MAX: u64 = 16 << 20;
 
-/// One execution in one cell; unique for the life of the orchestrator.
+/// One execution in one cell; unique for the life of the host process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId(pub u64);
 
-/// One compiled component loaded into a cell; unique for the life of the orchestrator.
+/// One compiled component loaded into a cell; unique for the life of the host process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ComponentKey(pub u64);
 
@@ -51,8 +52,8 @@ pub enum ToCell {
     Load {
         /// The name of the component in later messages.
         component: ComponentKey,
-        /// Where the compiled file is, which this host's compile child wrote. The cell opens nothing:
-        /// the path is for messages.
+        /// The path of the compiled file, which this host's compile child wrote. Only for messages, because
+        /// the cell opens nothing.
         path: PathBuf,
         /// The SHA-256 of the file when it was written.
         sha256: [u8; 32],
@@ -74,7 +75,7 @@ pub enum ToCell {
     },
     /// Ask a component for its handlers, with no grants and a small budget.
     Describe {
-        /// The number that the answer carries.
+        /// The number for the answer.
         run: RunId,
         component: ComponentKey,
     },
@@ -88,9 +89,9 @@ pub struct Start {
     pub component: ComponentKey,
     /// The context that the guest sees.
     pub context: Context,
-    /// What the handler is called with.
+    /// The params of the handler.
     pub params: JsonText,
-    /// Limits of this attempt; the time limit is already cut to the job's deadline.
+    /// Limits of this attempt; the time limit already respects the job's deadline.
     pub limits: Limits,
     /// Environment variables the guest sees.
     pub env: Vec<(String, String)>,
@@ -101,14 +102,14 @@ pub struct Start {
 /// The most open descriptors that come with one message.
 pub const HANDED_OVER_MAX: usize = 64;
 
-/// Whether an open descriptor comes with a message. They come on a socket of their own, which is the first
-/// thing that is handed over, on the socket of the messages.
+/// Whether an open descriptor comes with a message. Descriptors have a socket of their own, which is passed
+/// first, over the socket for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Handover {
     /// It comes, with the others of the message, in order.
     #[default]
     Comes,
-    /// The orchestrator could not open it, and why.
+    /// The host could not open it, and why.
     Failed(String),
 }
 
@@ -128,12 +129,12 @@ impl From<DirGrant> for GivenDir {
     }
 }
 
-/// What the system gave a child process to protect the host.
+/// How this system protects the host from a child process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protection {
-    /// What is needed and not there.
+    /// Required protection that is missing.
     pub missing: Vec<String>,
-    /// What this system does not allow, and which is not needed.
+    /// Optional protection that this system does not allow.
     pub reduced: Vec<String>,
 }
 
@@ -203,7 +204,7 @@ pub enum LogSource {
     Stdout,
     /// Standard error.
     Stderr,
-    /// The host itself, about the guest: for example, that output was cut off.
+    /// The host itself, about the guest: for example, that output was truncated.
     Host,
 }
 
@@ -244,8 +245,8 @@ impl LogLine {
     }
 }
 
-/// Reads at most [`LINE_FIELDS_MAX`] fields: an empty one has two bytes in a frame, and many times that
-/// in memory.
+/// Reads at most [`LINE_FIELDS_MAX`] fields: an empty one has two bytes in a frame, but many times that in
+/// memory.
 fn few_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
     bounded(
         from,
@@ -265,11 +266,12 @@ fn few_lines<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LogLine>, D::Erro
     )
 }
 
-/// The handlers that a component describes: at most [`DESCRIBED_MAX`]. Of more, a cell leaves out the rest.
+/// The handlers that a component describes: at most [`DESCRIBED_MAX`]. A cell leaves out the rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Offer(pub Vec<HandlerInfo>);
 
-/// Reads so many and no more: a handler without words has few bytes in a frame, and many times that in memory.
+/// Reads only that many: a handler without descriptions has few bytes in a frame, but many times that in
+/// memory.
 impl<'de> Deserialize<'de> for Offer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let refusal = "too many handlers are described";
@@ -294,7 +296,7 @@ fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list that is not too long")
+            f.write_str("a list within its limit")
         }
 
         fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -318,7 +320,7 @@ fn bounded<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
 pub enum FromCell {
     /// The cell accepts messages. This is the first frame it sends.
     Ready {
-        /// How many runs it has room for at once.
+        /// How many slots it has.
         slots: u32,
     },
     /// A component cannot be loaded; each run of it ends with a failure that says so.
@@ -376,7 +378,7 @@ pub struct Compiled {
     pub sha256: [u8; 32],
     /// The length of the compiled file.
     pub bytes: u64,
-    /// The interfaces that it imports and is not given: their functions fail when they are called.
+    /// The stubbed interfaces that it imports: their functions fail when called.
     #[serde(default)]
     pub stubbed: Vec<String>,
 }
@@ -386,25 +388,25 @@ pub struct Compiled {
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// The bytes are not a component.
-    #[error("this is no WebAssembly component; build one for the target wasm32-wasip2")]
+    #[error("not a WebAssembly component; build one for the target wasm32-wasip2")]
     NotAComponent,
     /// Machine code that another host compiled. It cannot be checked, so it never runs.
-    #[error("this is compiled code, which is never taken; deploy the component itself")]
+    #[error("this is compiled code, which is never accepted; deploy the component itself")]
     Precompiled,
     /// It does not validate, or uses a feature that is off.
-    #[error("the component is not valid here: {message}")]
+    #[error("invalid component: {message}")]
     Invalid {
         /// The validator's message.
         message: String,
     },
     /// It imports something that no guest gets.
-    #[error("the component imports {name}, which no handler is given")]
+    #[error("the component imports {name}, which handlers cannot use")]
     ForbiddenImport {
         /// The name of the import.
         name: String,
     },
     /// It does not export what a handler must export.
-    #[error("the component does not fit the world host:jobs/job: {message}")]
+    #[error("the component does not implement the world host:jobs/job: {message}")]
     WrongWorld {
         /// What is missing or different.
         message: String,
@@ -413,7 +415,7 @@ pub enum Refusal {
     #[error("the component is larger than {limit} bytes")]
     TooLarge { limit: u64 },
     /// Compiling it takes too much memory or time.
-    #[error("the component cannot be compiled within its limits: {message}")]
+    #[error("cannot compile the component within the limits: {message}")]
     OutOfLimits {
         /// The limit that was exceeded.
         message: String,

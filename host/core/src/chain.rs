@@ -1,7 +1,7 @@
 //! Chains: the ways in which a handler has other handlers run in its own attempt, with its fuel, time,
 //! memory and log.
 
-/// What a handler does to have others run.
+/// How a handler has others run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainKind {
     /// Its result is a list of objects with `handler` and `params`. They run in order.
@@ -11,11 +11,11 @@ pub enum ChainKind {
     Calls,
 }
 
-/// The kind of the error with which a handler asks for a call. Its details are an object with `handler`,
-/// `params` and `key`, by which the handler knows the answer again.
+/// The kind of the error with which a handler requests a call. Its details are an object with `handler`,
+/// `params` and `key`, by which the handler recognizes the answer.
 pub const CALL: &str = "script_call";
 
-/// The kind of the error with which a handler ends because a call of it failed. Its details are an object
+/// The kind of the error with which a handler ends because one of its calls failed. Its details are an object
 /// with `call`, the number of the call from 1.
 pub const CALL_FAILED: &str = "script_call_failed";
 

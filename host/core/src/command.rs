@@ -69,8 +69,7 @@ pub enum Command {
     /// job shows the new end of the lease and, if a cancel is requested, its reason and the end of
     /// its grace.
     Heartbeat { job: JobId, fence: Fence },
-    /// Keep that a lease was renewed by heartbeats that were answered already. Answered by
-    /// [`Reply::Moved`].
+    /// Store that a lease was renewed by heartbeats that were already answered. Answered by [`Reply::Moved`].
     Renew {
         job: JobId,
         lease: LeaseId,
@@ -90,13 +89,13 @@ pub enum Command {
         fence: Fence,
         /// How the lease was lost.
         loss: Loss,
-        /// The name of the executor, as people see it.
+        /// The display name of the executor.
         executor: String,
     },
     /// A user wants the job stopped. Answered by [`Reply::Moved`].
     Cancel {
         job: JobId,
-        /// The reason, in the requester's words.
+        /// The requester's reason.
         reason: Option<String>,
         /// Overrides the job's grace, in milliseconds.
         grace_ms: Option<u64>,
@@ -106,9 +105,9 @@ pub enum Command {
     CancelAck {
         job: JobId,
         fence: Fence,
-        /// What the attempt had done by then.
+        /// The partial result.
         partial: Option<JsonText>,
-        /// How it stopped, in the worker's words.
+        /// The worker's message about the stop.
         message: Option<String>,
     },
     /// An operator wants a cancelled or discarded job to run again. It waits again for the jobs it
@@ -130,17 +129,17 @@ pub enum Command {
     /// Time has passed: apply it to at most `limit` jobs whose wakeup is due, oldest first.
     /// Answered by [`Reply::Ticked`].
     Tick { limit: u32 },
-    /// The host `node` has started, and its earlier cells and connections are gone. Each lease that
-    /// it granted and that a connection holds is lost with [`Loss::HostRestarted`]; those of other
-    /// nodes stay. Leases by TTL begin a whole TTL, because the host could not be told of heartbeats and
-    /// may have forgotten the latest. Answered by [`Reply::Ticked`].
+    /// The host `node` has started, and its earlier cells and connections are gone. Each lease that it
+    /// granted and that a connection holds is lost with [`Loss::HostRestarted`]; those of other nodes stay.
+    /// Leases by TTL get a whole new TTL, because the host could not receive heartbeats and may not have
+    /// stored the latest. Answered by [`Reply::Ticked`].
     Recover {
         /// The host that has started.
         node: NodeId,
     },
-    /// Another node of the store is dead. From now on it writes no more, and what it had is taken back
-    /// as by [`Command::Recover`]. Does nothing if it lives after all or another node was first.
-    /// Answered by [`Reply::Ticked`].
+    /// Another node of the store is dead. It can no longer write, and its leases are taken back as by
+    /// [`Command::Recover`]. Does nothing if it is alive after all or another node was first. Answered by
+    /// [`Reply::Ticked`].
     TakeOver(Dead),
     /// Keep the history of a job of another orchestrator. Answered by [`Reply::Moved`].
     Record(Box<Foreign>),
@@ -169,7 +168,7 @@ pub struct Enqueued {
     pub state: State,
     /// Whether the job existed before.
     pub existing: bool,
-    /// Whether the job existed before, with other params than those asked for.
+    /// Whether the job existed before, with other params than requested.
     pub params_differ: bool,
 }
 
@@ -177,7 +176,7 @@ pub struct Enqueued {
 pub struct Claimed {
     /// The job, now running.
     pub lifecycle: Lifecycle,
-    /// What the handler is called with.
+    /// The params of the handler.
     pub payload: Payload,
 }
 
@@ -234,7 +233,7 @@ pub struct Change {
     pub attempt: u32,
 }
 
-/// The result of a commit, in the order of its commands. When it is returned, all of it is on disk.
+/// The result of a commit, in the order of its commands. When it is returned, everything is on disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Committed {
     /// One answer for each command.
@@ -244,7 +243,7 @@ pub struct Committed {
     /// The number of the first of these changes. Numbers grow by one with each change that the store
     /// has ever made.
     pub first_change: u64,
-    /// What must be done now, in order.
+    /// The effects to carry out now, in order.
     pub effects: Vec<(JobId, Effect)>,
     /// When the next job is due, after this batch.
     pub next_wakeup: Option<Time>,

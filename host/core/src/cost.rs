@@ -1,5 +1,5 @@
-//! What the attempts of handlers cost over the last hour and the last day, by revision of their
-//! component. Bounded: an hour is twelve steps, a day is 24, and only so many revisions are kept.
+//! The cost of handlers' attempts over the last hour and the last day, by revision of their component.
+//! Bounded: an hour is twelve steps, a day is 24, and the number of revisions is limited.
 
 mod histogram;
 
@@ -13,7 +13,7 @@ use self::histogram::Histogram;
 use crate::outcome::{Attempt, Meter};
 use crate::time::Time;
 
-/// How many revisions are kept, over all handlers. The one that has rested longest goes first.
+/// How many revisions are kept, over all handlers. The least recently used one is dropped first.
 pub const REVISIONS_MAX: usize = 128;
 
 /// The longest time that is kept, in milliseconds.
@@ -45,18 +45,18 @@ pub fn is_failure(outcome: &str) -> bool {
     !matches!(outcome, "completed" | "cancelled")
 }
 
-/// How values are distributed. The percentiles are at most an eighth above the exact ones.
+/// The distribution of values. The percentiles are at most an eighth above the exact ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Half of the values are not above it.
+    /// The median.
     pub p50: u64,
-    /// 99 of 100 values are not above it.
+    /// The 99th percentile.
     pub p99: u64,
     /// The largest value.
     pub max: u64,
 }
 
-/// What attempts have cost.
+/// The cost of attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// How many attempts have ended.
@@ -73,7 +73,7 @@ pub struct Cost {
     pub peak_memory_bytes: Spread,
 }
 
-/// What one revision of a handler has cost.
+/// The cost of one revision of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionCost {
     /// The component.
@@ -141,7 +141,7 @@ impl Costs {
         self.revisions += 1;
     }
 
-    /// Returns what the revisions of a handler have cost, the one that was used last first.
+    /// Returns the cost of a handler's revisions, the most recently used first.
     pub fn of(&self, handler: &str, now: Time) -> Vec<RevisionCost> {
         let mut revisions: Vec<&Revision> =
             self.by_handler.get(handler).into_iter().flatten().collect();

@@ -29,7 +29,7 @@ impl Category {
     }
 }
 
-/// The cause of a failure. The list is closed, so that every wire maps all of it.
+/// The cause of a failure. The list is closed, so that every wire can map all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -144,7 +144,7 @@ impl FailureKind {
     }
 }
 
-/// How one attempt failed, with what a person needs to act on it.
+/// How one attempt failed, with everything needed to act on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: FailureKind,

@@ -63,8 +63,8 @@ pub struct Grants {
     pub read_dirs: Vec<DirGrant>,
 }
 
-/// Limits and grants as a manifest writes them. If the handler does not set a value, the
-/// component's value applies, then the default.
+/// Limits and grants as written in a manifest. If the handler does not set a value, the component's value
+/// applies, then the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ManifestSection {
@@ -114,7 +114,7 @@ impl Manifest {
         limits
     }
 
-    /// Returns how long jobs of the handler `name` are kept, if they and their queue do not say so.
+    /// Returns how long jobs of the handler `name` are kept, unless they or their queue decide.
     pub fn retention(&self, name: &Name) -> RetentionChoice {
         let own = self.handlers.get(name).map(ManifestSection::retention);
         own.unwrap_or_default().or(self.defaults.retention())

@@ -1,4 +1,4 @@
-//! What is always true of a job. Tests and `host store check` check it, and debug builds check it
+//! Rules that always hold for a job. Tests and `host store check` check them, and debug builds check them
 //! after each transition.
 
 use crate::job::{Lifecycle, State};

@@ -102,14 +102,14 @@ pub struct Lifecycle {
     pub attempt: u32,
     /// How many lost attempts do not count. Their number is limited.
     pub attempts_uncharged: u32,
-    /// How many attempts do not count in any case: they never began, were lost because of another
-    /// job, or an operator's retry came after them.
+    /// How many attempts never count: they did not start, were lost because of another job, or preceded an
+    /// operator's retry.
     pub attempts_forgiven: u32,
     /// Grows with each lease and never resets.
     pub lease_epoch: u64,
     /// The current lease: `Some` if and only if the job is running.
     pub lease: Option<Lease>,
-    /// The request to stop the job, also after it was carried out.
+    /// The request to stop the job, even after it was carried out.
     pub cancel: Option<Cancel>,
     /// Whether the job was in a cell that died. A suspect must run alone.
     pub suspect: bool,
@@ -193,7 +193,7 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 /// The part of a job that is written once, when the job is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Payload {
-    /// What the handler is called with.
+    /// The params of the handler.
     pub params: JsonText,
     /// Where the job came from: `http`, `cli` or a protocol's name.
     pub wire: String,
@@ -205,15 +205,14 @@ pub struct Payload {
     pub attributes: Vec<(String, String)>,
 }
 
-/// A key that a job has in its queue. If an earlier job with this key is in scope, it stands for the
-/// new one.
+/// A job's unique key in its queue. If an earlier job with this key is in scope, an enqueue returns that job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniqueKey {
     pub key: String,
     pub scope: UniqueScope,
 }
 
-/// Which earlier job with the same key stands for a new one. A job that has not ended always does.
+/// Which earlier job with the same key an enqueue returns. A job that has not ended always qualifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UniqueScope {
     /// Only a job that has not ended.
@@ -225,7 +224,7 @@ pub enum UniqueScope {
 }
 
 impl UniqueScope {
-    /// Returns whether `earlier` stands for a new job with the same key.
+    /// Returns whether an enqueue with the same key returns `earlier`.
     pub fn has(self, earlier: &Lifecycle, now: Time) -> bool {
         !earlier.state.is_terminal()
             || match self {
@@ -251,7 +250,7 @@ pub struct NewJob {
     /// No attempt may run after this instant.
     pub deadline: Option<Time>,
     pub policy: Policy,
-    /// The key for which this job stands alone in its queue.
+    /// The key that is unique in its queue.
     pub unique_key: Option<UniqueKey>,
     /// Jobs that must complete first: existing ones, or others in the same batch. No duplicates.
     pub depends_on: Vec<JobId>,

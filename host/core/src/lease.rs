@@ -1,4 +1,4 @@
-//! The right to execute one attempt, and how a message shows that it is about the current attempt.
+//! The right to execute one attempt, and how a message proves that it is about the current attempt.
 
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +41,8 @@ impl Lease {
         self.hold == Hold::Connection && (self.node == node || self.node == NodeId::NIL)
     }
 
-    /// Returns when the worker last said that it is alive, or when the host started if that was later;
-    /// `None` before the first time, and if a connection holds the lease.
+    /// Returns when the worker last sent a heartbeat, or when the host started if that was later. `None`
+    /// before the first one, and if a connection holds the lease.
     pub fn last_heartbeat_at(&self) -> Option<Time> {
         let Hold::Ttl { ttl_ms } = self.hold else {
             return None;
@@ -60,7 +60,7 @@ impl Lease {
     }
 }
 
-/// What a message presents to show that it is about the current attempt.
+/// What a message presents to prove that it is about the current attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fence {
     /// The lease's id, or an id that stands for it. Cells present it.
@@ -71,7 +71,7 @@ pub enum Fence {
     Worker(String),
     /// The lease's id and the worker that holds it, if messages name both.
     Holder(LeaseId, String),
-    /// The same, but only of a lease by heartbeats: another node may have granted it, and this one does
-    /// not know who holds it.
+    /// The same, but only for a lease by heartbeats: another node may have granted it, so this node does not
+    /// know the holder.
     Remote(Box<Fence>),
 }

@@ -51,8 +51,7 @@ impl Name {
 /// Separates the name of a runner from the name of its handler.
 pub const RUNNER_SEPARATOR: char = '#';
 
-/// Returns a handler's name as people write it: `send_email`, or `python#send_email` at a foreign
-/// runner.
+/// Returns a handler's name as users write it: `send_email`, or `python#send_email` at a foreign runner.
 pub fn address<'a>(runner: Option<&Name>, handler: &'a Name) -> Cow<'a, str> {
     match runner {
         None => Cow::Borrowed(handler.as_str()),

@@ -17,37 +17,37 @@ use crate::time::Time;
 
 pub use self::pools::{Pool, PoolRunner, shorten};
 
-/// After how long without a heartbeat others take what a node has.
+/// How long a node may be silent before others take over its jobs.
 pub const LEASE: Duration = Duration::from_secs(10);
 
 /// The same in milliseconds.
 pub const LEASE_MS: u64 = LEASE.as_secs() * 1_000;
 
-/// After how long without a heartbeat a node is shown as silent: three heartbeats.
+/// How long without a heartbeat before a node is shown as silent: three heartbeats.
 pub const SILENT: Duration = Duration::from_secs(3);
 
-/// For how long a node that has gone stays on the list, and how many of them at most.
+/// How long a node that is gone stays on the list, and how many of them at most.
 pub const GONE_KEPT: Duration = Duration::from_hours(24);
 pub const GONE_KEPT_MAX: u32 = 100;
 
-/// How a node stands.
+/// The state of a node's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// It has said that it lives, and not yet that it ends.
+    /// It has sent heartbeats and has not announced its end.
     Lives,
-    /// It has ended in an orderly way. What it left may be taken.
+    /// It has ended in an orderly way. Others may take over its jobs.
     Left,
-    /// It has ended, and another node has taken what it left.
+    /// It has ended, and another node has taken over its jobs.
     Taken,
 }
 
-/// What the store says of a node.
+/// The store's record of a node's heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub id: NodeId,
     /// How often a process has started as this node, or another node has fenced it.
     pub epoch: i64,
-    /// How often it has said that it lives.
+    /// The number of its heartbeats.
     pub beat: i64,
     pub life: Life,
     /// Whether its last heartbeat is recent, by the time of the database.
@@ -67,7 +67,7 @@ pub struct ClusterView {
     pub drain: bool,
 }
 
-/// What a node says of itself.
+/// What a node reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeInfo {
@@ -83,33 +83,33 @@ pub struct NodeInfo {
     pub wires: Vec<String>,
     /// The foreign runners that it is configured for.
     pub runners: Vec<Name>,
-    /// The foreign runners to which jobs may be given that are enqueued at other nodes.
+    /// The foreign runners that accept jobs enqueued at other nodes.
     pub offers: Vec<Offer>,
-    /// How the foreign runners are that it has.
+    /// The state of its foreign runners.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<Pool>,
-    /// A digest of how long it keeps the jobs of queues, as its configuration says. Empty if that is not known.
+    /// A digest of its configured retention of queues. Empty if unknown.
     pub retentions: String,
-    /// Whether it starts no more jobs.
+    /// Whether it is draining.
     #[serde(rename = "drains")]
     pub is_draining: bool,
     pub running: Running,
 }
 
-/// A foreign runner of a node, or all runners whose names begin in one way.
+/// A foreign runner of a node, or all runners whose names share a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Its name, or how the names begin.
+    /// Its name, or the prefix of the names.
     pub name: String,
     pub is_family: bool,
-    /// Attributes of jobs that only the node itself understands.
+    /// Attributes of jobs that only the node itself can check.
     pub placed_by: Vec<String>,
     /// The rules of its jobs.
     pub policy: Policy,
 }
 
 impl Offer {
-    /// Returns whether a runner is meant.
+    /// Returns whether this offer includes a runner.
     pub fn has(&self, runner: &Name) -> bool {
         let runner = runner.as_str();
         let is_in = self.is_family && runner.len() > self.name.len();
@@ -118,7 +118,7 @@ impl Offer {
 }
 
 impl NodeInfo {
-    /// Returns whether the node has a runner, or one whose name goes on with what a job needs of it.
+    /// Returns whether the node has a runner, or a lane of it whose name adds a job's requirements.
     pub fn has_runner(&self, runner: &Name) -> bool {
         self.offers.iter().any(|offer| {
             let rest = runner.as_str().strip_prefix(&offer.name);
@@ -127,10 +127,10 @@ impl NodeInfo {
     }
 }
 
-/// What a node says of the components that are deployed: by name, the revision that it has taken in.
+/// A node's report about deployed components: by name, the revision that it has loaded.
 pub type Components = BTreeMap<Name, Component>;
 
-/// A component that a node has taken in.
+/// A component that a node has loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Component {
     pub revision: u32,
@@ -143,9 +143,9 @@ pub struct Component {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness<'a> {
     Ready,
-    /// It has yet to hear of it, or to compile it.
+    /// It does not know it yet, or has not compiled it yet.
     Compiling,
-    /// It cannot, and this is why.
+    /// It cannot, for this reason.
     Failed(&'a str),
 }
 
@@ -190,24 +190,24 @@ pub struct NodeRecord {
     pub ahead_ms: i64,
     /// Whether it is asked to start no more jobs.
     pub drain: bool,
-    /// `None` if the process that runs now has said nothing. Of a node that was taken, only the name and the
-    /// offers.
+    /// `None` if the current process has reported nothing. For a node that was taken over, only the name and
+    /// the offers.
     pub info: Option<NodeInfo>,
-    /// Empty if it has said nothing.
+    /// Empty if it has reported nothing.
     pub components: Arc<Components>,
 }
 
-/// How a node stands, for people.
+/// The state of a node, for users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Live,
-    /// It starts no more jobs, or is asked to start none, and some run.
+    /// It starts no more jobs, or is asked to, and some are running.
     Draining,
     /// It starts no more jobs, and none runs.
     Drained,
     /// Its last heartbeats are missing.
     Silent,
-    /// It has ended, or others have taken its place.
+    /// It has ended, or others have taken over its jobs.
     Gone,
 }
 
@@ -246,7 +246,7 @@ impl NodeRecord {
         }
     }
 
-    /// Returns how the node stands.
+    /// Returns the state of the node.
     pub fn standing(&self) -> Standing {
         let silent = Duration::from_millis(self.silent_ms);
         if self.life != Life::Lives {
@@ -268,7 +268,7 @@ impl NodeRecord {
         }
     }
 
-    /// Returns what people call the node: the name of its machine, or its id.
+    /// Returns the display name of the node: the name of its machine, or its id.
     pub fn called(&self) -> Cow<'_, str> {
         let name = self.info.as_ref().map(|info| info.name.as_str());
         match name.filter(|name| !name.is_empty()) {
@@ -283,7 +283,7 @@ impl NodeRecord {
     }
 }
 
-/// Returns which of the nodes that have gone had a runner last.
+/// Returns the gone node that had a runner last.
 pub fn had_last<'a>(nodes: &'a [NodeRecord], runner: &Name) -> Option<&'a NodeRecord> {
     let had = |node: &&NodeRecord| {
         let info = node.info.as_ref();
@@ -293,7 +293,7 @@ pub fn had_last<'a>(nodes: &'a [NodeRecord], runner: &Name) -> Option<&'a NodeRe
     had.min_by_key(|node| node.silent_ms)
 }
 
-/// What a running job reported last.
+/// The latest progress report of a running job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reported {
     pub job: JobId,
@@ -302,7 +302,7 @@ pub struct Reported {
     pub progress: Progress,
 }
 
-/// What tells a node whether others have changed anything that concerns it.
+/// Counters that show a node whether others have changed anything that concerns it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeCounters {
     /// The number of the next change of a job's state.
@@ -315,7 +315,7 @@ pub struct ChangeCounters {
     pub has_mail: bool,
 }
 
-/// A node that counts as dead since it was last seen.
+/// A node that counts as dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dead {
     pub node: NodeId,
@@ -390,7 +390,7 @@ mod tests {
                 false,
             ),
             (known(Life::Lives, 0, false, None), "live", false),
-            // It is asked and has not heard it, or does not say so.
+            // It is asked, but has not seen the request or has not reported it.
             (
                 known(Life::Lives, 0, true, Some((false, 0))),
                 "draining",

@@ -16,14 +16,14 @@ pub enum Outcome {
     Failed(Failure),
     /// The handler asked for another attempt.
     Retry {
-        /// The reason, in the handler's words.
+        /// The handler's reason.
         reason: String,
         /// How long to wait, in milliseconds; `None` means the job's backoff.
         after_ms: Option<u64>,
     },
     /// The attempt stopped because of a cancel.
     Cancelled {
-        /// What the attempt had done by then.
+        /// The partial result.
         partial: Option<JsonText>,
     },
 }
@@ -68,7 +68,7 @@ pub struct Report {
     pub meter: Meter,
     /// The last progress that the attempt reported.
     pub progress: Option<Progress>,
-    /// The worker that executed it, as people see it: `cell-3`, `python/1`.
+    /// The display name of the worker that executed it: `cell-3`, `python/1`.
     pub executor: String,
     /// The component and its revision, for attempts of deployed handlers.
     pub revision: Option<(String, u32)>,

@@ -67,11 +67,10 @@ impl Default for Retention {
     }
 }
 
-/// The shortest retention: the time in which those who wait for a job read how it ended, in
-/// milliseconds.
+/// The shortest retention, in milliseconds: enough for waiting clients to read how a job ended.
 pub const RETENTION_MS_MIN: u64 = 1_000;
 
-/// What a job, its queue or its handler say about retention.
+/// The retention that a job, its queue or its handler chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionChoice {
     pub ms: Option<u64>,

@@ -50,7 +50,7 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// Returns whether a job matches, as far as its lifecycle tells.
+    /// Returns whether a job's lifecycle matches.
     pub fn has(&self, job: &Lifecycle) -> bool {
         let of_handler = |(runner, handler): &(Option<Name>, Name)| {
             *handler == job.handler && *runner == job.runner
@@ -68,7 +68,7 @@ impl JobFilter {
                 .is_none_or(|start| job.id.to_string().starts_with(start))
     }
 
-    /// Returns whether a job matches, as far as what it was enqueued with tells.
+    /// Returns whether a job's payload matches.
     pub fn has_payload(&self, payload: &Payload, unique_key: Option<&str>) -> bool {
         let has = |wanted: &(String, String)| payload.attributes.contains(wanted);
         self.wire.as_ref().is_none_or(|wire| *wire == payload.wire)
@@ -76,7 +76,7 @@ impl JobFilter {
             && self.attribute.as_ref().is_none_or(has)
     }
 
-    /// Returns whether a job matches, as far as its ended attempts tell, of which the latest is the last.
+    /// Returns whether a job's ended attempts match. The latest is the last.
     pub fn has_attempts(&self, job: &Lifecycle, attempts: &[Attempt]) -> bool {
         self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, attempts)
     }
@@ -86,7 +86,7 @@ impl JobFilter {
         self.user_kind.is_some()
     }
 
-    /// Returns whether what a job was enqueued with matters.
+    /// Returns whether the payload of a job matters.
     pub fn needs_payload(&self) -> bool {
         self.wire.is_some() || self.unique_key.is_some() || self.attribute.is_some()
     }

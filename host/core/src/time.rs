@@ -1,5 +1,5 @@
-//! Instants and durations of the rules: integer milliseconds of host time, which the caller passes.
-//! Reads no clock.
+//! Instants and durations of the rules: integer milliseconds of host time, which the caller passes. Reads no
+//! clock.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};

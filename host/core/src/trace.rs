@@ -5,16 +5,16 @@ use std::fmt;
 /// The name of the header.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// The name of the header that goes with it, with what tracing systems tell each other.
+/// The name of the accompanying header, with data for tracing systems.
 pub const TRACESTATE: &str = "tracestate";
 
 /// The start of the names of attributes that describe the spans of a job too.
 pub const CORRELATION: &str = "correlation.";
 
-/// The flag of a trace that is recorded.
+/// The flag of a sampled trace.
 const SAMPLED: u8 = 1;
 
-/// A span as those it causes know it.
+/// A span as seen by its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parent {
     pub trace_id: u128,
@@ -48,8 +48,8 @@ impl Parent {
         header.and_then(|(_, value)| Self::read(value))
     }
 
-    /// Puts the header before the pairs of a trace context, in place of the one that is there: some who
-    /// take pairs take the first ones only.
+    /// Puts the header before the pairs of a trace context, replacing an existing one, because some peers
+    /// read only the first pairs.
     pub fn put(self, pairs: &mut Vec<(String, String)>) {
         pairs.retain(|(name, _)| name != TRACEPARENT);
         pairs.insert(0, (TRACEPARENT.to_owned(), self.to_string()));

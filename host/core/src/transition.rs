@@ -43,7 +43,7 @@ pub enum Input<'a> {
     Ack(&'a Fence),
     /// The worker is alive.
     Heartbeat(&'a Fence),
-    /// The host has promised the worker its lease until this instant, whatever is stored of it.
+    /// The host has promised the worker its lease until this instant, whatever the stored end.
     Renew(&'a Fence, Time),
     /// The attempt ended.
     Complete(&'a Fence, &'a Outcome),
@@ -87,7 +87,7 @@ pub enum Effect {
         /// The reason that the guest sees.
         reason: String,
     },
-    /// The lease was taken away: its run must end at once, and its outcome will be refused.
+    /// The lease was revoked: its run must end at once, and its outcome will be refused.
     Revoke { lease: LeaseId },
     /// An attempt ended without a report from its worker: record this failure for it.
     AttemptLost { failure: Failure },

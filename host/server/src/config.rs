@@ -118,9 +118,9 @@ impl fmt::Debug for Config {
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,
-    /// The database that keeps the jobs; `None` if the data directory does.
+    /// The database that keeps the jobs. `None` if the data directory keeps them.
     pub store: Option<Database>,
-    /// Whether to go on without the store of a data directory that had one.
+    /// Whether to continue if the store of a data directory is missing.
     pub fresh: bool,
     /// The folder of components that are deployed at start.
     pub handlers: Option<PathBuf>,
@@ -128,7 +128,7 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// The names of proxies in front of the API.
     pub allowed_hosts: Vec<String>,
-    /// The local socket on which the API listens too.
+    /// The local socket on which the API also listens.
     pub socket: Option<PathBuf>,
     /// All wires, configured.
     pub wires: Vec<WireConfig>,
@@ -152,7 +152,7 @@ pub struct Config {
     pub drain_ms: u64,
     /// How many bytes of guests' logs are kept.
     pub log_bytes_max: u64,
-    /// How cells are confined.
+    /// The sandbox of cells.
     pub confinement: Confinement,
     /// The variables that guests may be granted.
     pub grantable: Environment,
@@ -221,7 +221,7 @@ impl Config {
         let cells = cells.unwrap_or(machine.cores.max(2) as u64);
         let isolation = isolation(&values)?;
         let cells = usize::try_from(cells).unwrap_or(usize::MAX);
-        // Foreign work may use the same number of cells again.
+        // Foreign work may use the same number of cells in addition.
         let all_cells = 2 * isolation.cells_max(cells) as u64;
         let share = machine.memory_mib / 2 / all_cells;
         let wires = wires(sources)?;
@@ -296,7 +296,7 @@ fn allowed_hosts(values: &Section<'_>) -> Result<Vec<String>, ConfigError> {
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// Lets each wire read its section, and checks that no two executors have the same name.
+/// Has each wire read its section, and checks that no two executors have the same name.
 fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
     let mut wires: Vec<WireConfig> = Vec::new();
     for wire in WIRES {

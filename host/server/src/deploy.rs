@@ -32,16 +32,15 @@ pub struct Deployed {
     pub unchanged: bool,
     /// The handlers of the previous revision that it lacks.
     pub removed: Vec<RemovedHandler>,
-    /// What its handlers may access that the previous revision could not: one line each, for
-    /// people.
+    /// What its handlers may access that those of the previous revision could not: one line each, for users.
     pub grants_added: Vec<String>,
-    /// The limits of its handlers that are not those of the previous revision.
+    /// The limits of its handlers that differ from the previous revision.
     pub limits_changed: Vec<LimitChange>,
-    /// The interfaces that the component imports and is not given.
+    /// The stubbed interfaces that the component imports.
     pub stubbed: Vec<String>,
 }
 
-/// What a new revision changes for its handlers.
+/// A new revision's changes to its handlers.
 #[derive(Default)]
 struct RevisionChanges {
     grants_added: Vec<String>,
@@ -80,7 +79,7 @@ struct Shared {
     announcing: Mutex<()>,
     /// Whether other nodes may deploy something.
     has_others: bool,
-    /// How often the store was read for what is deployed.
+    /// How often the deployed components were read from the store.
     looks: AtomicU64,
 }
 
@@ -154,7 +153,7 @@ impl Deployments {
         self.run(async move { shared.remove(name).await }).await
     }
 
-    /// Takes in what other nodes have deployed: publishes it, and compiles what is new here.
+    /// Applies deploys of other nodes: publishes them, and compiles what is new here.
     pub async fn follow(&self) -> SyncOutcome {
         let shared = Arc::clone(&self.shared);
         let following = async move { shared.follow().await };
@@ -165,14 +164,14 @@ impl Deployments {
     }
 
     /// Publishes what other nodes have deployed meanwhile, which may not be compiled here yet. Returns false
-    /// if that is not known, or there are no other nodes.
+    /// if that is unknown, or there are no other nodes.
     pub async fn look(&self) -> bool {
         if !self.shared.has_others {
             return false;
         }
         let seen = self.shared.looks.load(Ordering::Relaxed);
         let one = self.shared.announcing.lock().await;
-        // Another look may have begun, and ended, while this one waited.
+        // Another sync may have run while this one waited.
         if self.shared.looks.load(Ordering::Relaxed) > seen {
             return true;
         }
@@ -241,7 +240,7 @@ pub async fn restore(
     Ok(())
 }
 
-/// Says to whoever looks at the nodes what this host can run, and to its own loop what it cannot.
+/// Reports to the other nodes what this host can run, and to its own loop what it cannot.
 pub fn say(presence: &Presence, handlers: &Handlers) {
     presence.set_components(handlers.components());
     presence.set_unrunnable(handlers.lacking());
@@ -433,7 +432,7 @@ impl Shared {
     }
 
     /// Publishes what is deployed, compiles what is new here, one component after the other, and publishes
-    /// each. Tries again what could not be taken in.
+    /// each. Retries components that failed.
     async fn follow(&self) -> Result<SyncOutcome, DeployError> {
         let mut tried = BTreeSet::new();
         loop {
@@ -463,7 +462,7 @@ impl Shared {
         self.publish(self.announcing.lock().await, compiled).await
     }
 
-    /// Publishes what is deployed now. Only one at a time, so that nobody publishes what was read earlier.
+    /// Publishes what is deployed now. Only one at a time, so that no stale state is published.
     async fn publish(
         &self,
         _one: MutexGuard<'_, ()>,

@@ -48,7 +48,7 @@ pub enum Found {
     Full(usize),
 }
 
-/// Says that no node that lives has a runner, and which had it `last`.
+/// Explains that no live node has a runner, and which node had it `last`.
 pub fn nowhere(runner: &str, last: Option<&str>) -> String {
     let nobody = format!("no live node has the runner {runner:?}");
     match last {
@@ -95,7 +95,7 @@ impl Executors {
         Found::Nobody
     }
 
-    /// Says that nothing executes the jobs of an executor with this name, to people.
+    /// Explains that nothing executes the jobs of an executor with this name.
     pub fn nobody(&self, name: &str) -> String {
         let shown: String = name.chars().take(64).collect();
         let elsewhere = self.elsewhere.names();
@@ -141,7 +141,7 @@ impl Executors {
         self.of_wires.iter().flat_map(of_wire).collect()
     }
 
-    /// Notes which executors the nodes have.
+    /// Records the executors of the nodes.
     pub fn see(&self, now: Time, nodes: &[NodeRecord]) {
         self.elsewhere.see(now, nodes);
     }
@@ -161,15 +161,13 @@ impl Executors {
         self.of_wires.iter().any(|wire| wire.open(name))
     }
 
-    /// Checks whether an executor accepts `params`, a JSON object, for this handler. The error is
-    /// for people.
+    /// Checks whether an executor accepts `params`, a JSON object, for this handler. The error is for users.
     pub fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {
         self.wire_of(executor)
             .map_or(Ok(()), |wire| wire.check(executor, handler, params))
     }
 
-    /// Returns the part of an executor that takes a job with these attributes. The error is for
-    /// people.
+    /// Returns the lane of an executor for a job with these attributes. The error is for users.
     pub fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
         match self.wire_of(executor) {
             Some(wire) => wire.place(executor, attributes),

@@ -51,7 +51,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             bytes,
         } = read(&path)?;
         let deployed = deployments
-            // Whoever starts the host has put the manifest there.
+            // The operator has put the manifest there.
             .deploy(name, manifest, bytes, true)
             .await
             .map_err(|error| FolderError::Deploy { path, error })?;

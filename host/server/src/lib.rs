@@ -1,5 +1,4 @@
-//! Puts the orchestrator together: configuration, API, deployed components, and all wires over one
-//! dispatch loop.
+//! Assembles the host: configuration, API, deployed components, and all wires over one dispatch loop.
 //!
 //! It never executes guest code and never links wasmtime: cells are separate processes, and it
 //! exchanges the messages of `host_core::cell` with them.

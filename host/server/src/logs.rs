@@ -26,10 +26,10 @@ const BATCH_MAX: usize = 256;
 /// The most pages read at once.
 const LOG_READERS: usize = 2;
 
-/// How long a reader waits for lines that were sent and are not written yet.
+/// How long a reader waits for lines that were sent but are not written yet.
 const WRITING_MAX: Duration = Duration::from_secs(2);
 
-/// Keeps what foreign workers log about our jobs, until it is closed. The log thread ends when the
+/// Receives log lines of foreign workers about our jobs, until it is closed. The log thread ends when the
 /// last sender is gone.
 pub struct ForeignLogs(Mutex<Option<Logs>>);
 
@@ -167,7 +167,7 @@ impl ports::Logs for JobLogs {
         limit: u32,
     ) -> BoxFuture<'_, Result<LogPage, StoreError>> {
         async move {
-            // Who has seen that a job has ended also sees its last lines. A disk that is slower shows them later.
+            // A client that sees the end of a job also sees its last lines, unless the disk is too slow.
             let written = self.progress.all_written();
             let _late = tokio::time::timeout(WRITING_MAX, written).await;
             let page = self

@@ -14,7 +14,7 @@ const INTRO: &str = "\
 
 Limits and grants of handlers, in a TOML file beside the component: `report.toml` beside `report.wasm`,
 or `host deploy --manifest FILE`. An unknown key is an error. Generated from what the host reads;
-`cargo xtask test docs --update` writes it anew.
+`cargo xtask test docs --update` updates it.
 
 ```toml
 ";
@@ -49,7 +49,7 @@ env = ["LANG"]
 read_dirs = [{ host = "/srv/reports", guest = "/reports" }]
 "#;
 
-/// What each key is: its name, its default, its range and its meaning.
+/// The keys: name, default, range and meaning.
 fn keys() -> Vec<(&'static str, String, String, &'static str)> {
     let limits = Limits::default();
     let seconds = |ms: u64| f64::from(Seconds { ms }).to_string();

@@ -67,7 +67,7 @@ struct OfNode {
     node: String,
 }
 
-/// How many nodes have a label of their own: the first that entered.
+/// How many nodes have their own label: the first that joined.
 const NODES_MAX: usize = 100;
 
 /// All metrics of one host. Cloning shares them.
@@ -96,7 +96,7 @@ impl Default for Metrics {
         let refused = Family::default();
         registry.register(
             "wire_refusals",
-            "What was refused on other wires than HTTP, by code",
+            "Refusals on wires other than HTTP, by code",
             refused.clone(),
         );
         let depths = Family::default();
@@ -108,7 +108,7 @@ impl Default for Metrics {
         registry.register("http_requests", "Requests answered", requests.clone());
         registry.register(
             "http_request_seconds",
-            "Time from the header of a request to that of its answer",
+            "Time from the header of a request to the header of its answer",
             seconds.clone(),
         );
         registry.register(
@@ -116,23 +116,23 @@ impl Default for Metrics {
             "Open connections of the API",
             connections.clone(),
         );
-        let kept = "Jobs that are kept in the store, the same at each node, by state and queue; the \
-                    first 100 queues have a label of their own, the others share `_other`";
+        let kept = "Jobs in the store, the same at each node, by state and queue; the first 100 queues \
+                    have their own label, the others share `_other`";
         registry.register("jobs", kept, jobs.clone());
         let (nodes, beats, clocks) = (Family::default(), Family::default(), Family::default());
         registry.register(
             "nodes",
-            "Nodes that share the store, by state; each of them shows the same",
+            "Nodes that share the store, by state; the same at each node",
             nodes.clone(),
         );
         registry.register(
             "node_heartbeat_age_seconds",
-            "Time since the last heartbeat of a node, for the first 100 that have not gone",
+            "Time since the last heartbeat of a node, for the first 100 that are not gone",
             beats.clone(),
         );
         registry.register(
             "node_clock_ahead_seconds",
-            "How far the host time of a node is ahead of the time of the database, for the same nodes",
+            "How far a node's host time is ahead of the database's time, for the same nodes",
             clocks.clone(),
         );
         Self {
@@ -175,7 +175,7 @@ impl Metrics {
         }
     }
 
-    /// Sets how many nodes there are in each state, and when each was heard last.
+    /// Sets how many nodes there are in each state, and the time of their last heartbeats.
     pub(crate) fn set_nodes(&self, nodes: &[NodeRecord]) {
         for standing in STANDINGS {
             let standing_here = nodes.iter().filter(|node| node.standing() == standing);
@@ -183,7 +183,7 @@ impl Metrics {
             let state = standing.as_str();
             self.nodes.get_or_create(&Standings { state }).set(count);
         }
-        // Nodes that have gone must not stay.
+        // Nodes that are gone must not stay.
         self.beats.clear();
         self.clocks.clear();
         let left = nodes

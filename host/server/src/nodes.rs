@@ -1,5 +1,5 @@
-//! The nodes that share the store, as this host sees them: it may be the only one. Asks them to start no more
-//! jobs.
+//! The nodes that share the store, as seen by this host, which may be the only one. Also drains and resumes
+//! them.
 
 use std::fs;
 use std::io;
@@ -18,16 +18,16 @@ use host_store::{Others, StoreError};
 use crate::api::ports;
 use crate::config::Config;
 
-/// The file in the data directory of a host that has its store alone and is asked to start no more jobs.
+/// The file in the data directory that marks a host with its own store as draining.
 const DRAINING: &str = "draining";
 
-/// Where Linux keeps the name of the machine.
+/// The file with the name of the machine on Linux.
 const NAME: &str = "/proc/sys/kernel/hostname";
 
 /// How long the name of a machine may be. Linux allows 64 bytes.
 const NAME_CHARS: usize = 64;
 
-/// Returns what a host that is starting says of itself.
+/// Returns the info of a starting host.
 pub(crate) fn presence(config: &Config, started_at: Time) -> Arc<Presence> {
     let name = fs::read_to_string(NAME).unwrap_or_default();
     let presence = Presence::default();
@@ -44,7 +44,7 @@ pub(crate) fn presence(config: &Config, started_at: Time) -> Arc<Presence> {
     Arc::new(presence)
 }
 
-/// Says once if other nodes keep the jobs of queues for other times than the node `own`.
+/// Warns once if other nodes have a different retention of queues than the node `own`.
 pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
     // Other nodes compare as well when they start.
     let Ok(nodes) = dispatch.read(|reader| reader.nodes()).await else {
@@ -62,7 +62,7 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
     }
 }
 
-/// Returns the nodes that live and keep the jobs of queues for other times.
+/// Returns the live nodes with a different retention of queues.
 fn that_differ(retentions: &str, own: NodeId, nodes: &[NodeRecord]) -> Vec<String> {
     let differs = |node: &&NodeRecord| {
         let said = node.info.as_ref().map_or("", |info| &info.retentions);
@@ -72,7 +72,7 @@ fn that_differ(retentions: &str, own: NodeId, nodes: &[NodeRecord]) -> Vec<Strin
     others.map(|node| node.called().into_owned()).collect()
 }
 
-/// The nodes, as one of them sees them.
+/// The nodes, as seen by one of them.
 pub struct Nodes {
     own: NodeId,
     dispatch: Dispatch,
@@ -82,7 +82,7 @@ pub struct Nodes {
 /// Who else may use the store.
 pub(crate) enum Sharing {
     Others(Arc<dyn Others>),
-    /// Nobody. What is asked of this host is kept in this data directory.
+    /// Nobody. A drain of this host is kept in this data directory.
     Nobody(PathBuf),
 }
 
@@ -148,12 +148,12 @@ impl ports::Nodes for Nodes {
     }
 }
 
-/// Returns whether the host of a data directory is asked to start no more jobs.
+/// Returns whether the host of a data directory is draining.
 pub(crate) fn is_draining(data: &Path) -> bool {
     data.join(DRAINING).exists()
 }
 
-/// Lets a data directory remember whether its host starts jobs.
+/// Stores in a data directory whether its host is draining.
 fn keep(data: &Path, drain: bool) -> io::Result<()> {
     let path = data.join(DRAINING);
     if drain {

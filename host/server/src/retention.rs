@@ -1,5 +1,5 @@
-//! How long jobs are kept after they have ended. What a job says comes first, then its queue in the
-//! configuration, then the manifest of its handler.
+//! How long jobs are kept after they have ended. The job's own value takes precedence, then its queue's in
+//! the configuration, then the manifest of its handler.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use host_cells::run::handlers::Handler;
 use host_core::name::Name;
 use host_core::policy::RetentionChoice;
 
-/// What the configuration says about queues. Cloning shares it.
+/// The configured retention of queues. Cloning shares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retentions(Arc<BTreeMap<Name, RetentionChoice>>);
 
@@ -17,14 +17,14 @@ impl Retentions {
         Self(Arc::new(queues))
     }
 
-    /// Returns what holds for a job that says nothing itself.
+    /// Returns the retention of a job without its own.
     pub fn of(&self, queue: &Name, handler: Option<&Handler>) -> RetentionChoice {
         let of_queue = self.0.get(queue).copied().unwrap_or_default();
         let of_handler = handler.map(Handler::retention);
         of_queue.or(of_handler.unwrap_or_default())
     }
 
-    /// Returns a text that is the same only where the same holds for all queues, as good as always.
+    /// Returns a digest that practically differs if the retention of any queue differs.
     pub fn digest(&self) -> String {
         let of_queues = self.0.iter();
         let stated = of_queues.filter(|(_, choice)| **choice != RetentionChoice::default());

@@ -61,7 +61,7 @@ pub enum ServeError {
         .path.display()
     )]
     Gone { path: PathBuf, left: String },
-    /// A variable for the export of spans and metrics cannot be followed.
+    /// A variable for the export of spans and metrics is invalid.
     #[error(transparent)]
     Telemetry(crate::telemetry::SettingsError),
     /// The API cannot listen on its address.
@@ -108,7 +108,7 @@ pub enum ServeError {
 }
 
 impl ServeError {
-    /// Returns whether other nodes may have taken this host's place. It may start again.
+    /// Returns whether other nodes may have replaced this host. It may start again.
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Store(StoreError::Fenced))
     }
@@ -116,30 +116,30 @@ impl ServeError {
 
 /// Keeps a crash of this process, and of those that it starts, from writing passwords and params to a file.
 pub(crate) fn leave_no_core() {
-    // The kernel writes no file below a page. If it hands crashes to a program, it ignores a limit of 0, but
-    // hands over nothing at a limit of 1.
+    // The kernel writes no file below a page. If crashes go to a program, it ignores a limit of 0, but passes
+    // nothing at a limit of 1.
     let least = Rlimit {
         current: Some(1),
         maximum: Some(1),
     };
-    // Less is always allowed. Only a limit of 0 that nobody may raise stays.
+    // Lowering is always allowed. Only a hard limit of 0 stays.
     let _lowered = setrlimit(Resource::Core, least);
 }
 
-/// Lets this process have as many files open as it may. Cells have a limit of their own.
+/// Raises the limit of open files to the hard limit. Cells have their own limit.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let most = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // If the kernel refuses, the limit stays, and `host doctor` tells if it is low.
+    // If the kernel refuses, the limit stays, and `host doctor` reports it if it is low.
     let _unchanged = setrlimit(Resource::Nofile, most);
 }
 
-/// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a
-/// second signal stops them at once. The process ends then, whatever still blocks. Calls `ready` when
-/// the host accepts requests.
+/// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a second
+/// signal stops them at once. The process then ends, even if something still blocks. Calls `ready` when the
+/// host accepts requests.
 pub fn run(
     config: Config,
     program: CellProgram,
@@ -155,7 +155,7 @@ pub fn run(
         .map_err(system("start the runtime"))?;
     let stops = Stops::listen(Some(Duration::from_millis(config.drain_ms)), END_TIMEOUT)?;
     let served = runtime.block_on(serve(config, program, stops, ready));
-    // Work that still blocks a thread has no receiver any more.
+    // Work that still blocks a thread no longer has a receiver.
     runtime.shutdown_background();
     served
 }

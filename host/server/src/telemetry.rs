@@ -35,13 +35,13 @@ pub use self::settings::{Settings, SettingsError};
 /// How long the last requests may take when the host stops.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
 
-/// What makes the spans and metrics, in the words of OTLP.
+/// The source of the spans and metrics, in OTLP's terms.
 const SCOPE: &str = "host";
 
 /// Returns all metrics in the text format of `OpenMetrics`.
 pub type Collect = Arc<dyn Fn() -> BoxFuture<'static, String> + Send + Sync>;
 
-/// What has to run for the export.
+/// The parts of the export.
 pub struct Export {
     settings: Settings,
     collector: Collector,
@@ -50,8 +50,7 @@ pub struct Export {
     exporter: Option<Arc<Exporter>>,
 }
 
-/// Makes the export that must run, and the port for spans unless they are switched off. Needs a tokio
-/// runtime.
+/// Makes the export, and the port for spans unless they are switched off. Needs a tokio runtime.
 pub fn open(
     settings: Settings,
     clock: Clock,
@@ -77,7 +76,7 @@ pub fn open(
     Ok((export, spans))
 }
 
-/// Registers the counter of spans that no collector got.
+/// Registers the counter of dropped spans.
 pub fn register_dropped(dropped: &Counter, registry: &mut Registry) {
     let about = "Spans that were dropped because the collector was slow or away";
     registry.register("spans_dropped", about, dropped.clone());
@@ -105,7 +104,7 @@ impl Export {
         let _ended = tokio::join!(spans, metrics);
     }
 
-    /// Sends all metrics. What the collector does not take is sent with the next.
+    /// Sends all metrics. What the collector does not accept is included in the next request.
     async fn send_metrics(&self, collect: &Collect) {
         if !self.settings.metrics {
             return;

@@ -76,7 +76,7 @@ pub struct WorkerConfig {
 /// Why a worker could not start.
 #[derive(Debug, Error)]
 pub enum WorkerError {
-    /// The wire cannot be opened, or cannot go on.
+    /// The wire cannot be opened, or cannot continue.
     #[error(transparent)]
     Wire(OpenError),
     /// The folder of components was rejected.
@@ -97,7 +97,7 @@ pub enum WorkerError {
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
     Data { path: PathBuf, error: StoreError },
-    /// A variable for the export of spans and metrics cannot be followed.
+    /// A variable for the export of spans and metrics is invalid.
     #[error(transparent)]
     Telemetry(#[from] SettingsError),
     /// The system cannot provide the signals that ask to stop.
@@ -144,8 +144,8 @@ pub fn run(
         let ports = workers.ports(clock, &watched.metrics, stopping.clone());
         let mut serving = active.run(ports);
         let loaded = if early {
-            // Compiling may take longer than an orchestrator waits. So requests are accepted before
-            // it has ended, and answered in time in any case.
+            // Compiling may take longer than an orchestrator waits. So requests are accepted before it has
+            // finished, and always answered in time.
             tokio::select! {
                 ended = &mut serving => return ended.map_err(WorkerError::Wire),
                 loaded = workers.load(&config.source) => loaded,
@@ -160,12 +160,12 @@ pub fn run(
         loaded?;
         workers.check(&needed)?;
         ready(&words);
-        // The kernel kills the cells with this process, and with them what still runs.
+        // The kernel kills the cells with this process, and with them everything that still runs.
         let served = serving.await.map_err(WorkerError::Wire);
         watched.end().await;
         served
     });
-    // Work that still blocks a thread has no receiver any more.
+    // Work that still blocks a thread no longer has a receiver.
     runtime.shutdown_background();
     served
 }
@@ -178,7 +178,7 @@ fn runtime() -> Result<Runtime, WorkerError> {
         .map_err(system("start the runtime"))
 }
 
-/// What a worker tells of itself. It leaves the process only if a collector is named.
+/// A worker's spans and metrics, which are exported only if a collector is configured.
 struct Watched {
     metrics: Metrics,
     numbers: Numbers,
@@ -364,7 +364,7 @@ fn stop_on_signals(mut stops: Stops) -> CancellationToken {
     Tasks::default().spawn(async move {
         stops.asked().await;
         asked.cancel();
-        // The thread that hears signals lives as long as this does.
+        // The thread that receives signals lives as long as this.
         std::future::pending::<()>().await;
     });
     stopping

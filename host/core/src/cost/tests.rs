@@ -1,4 +1,4 @@
-//! What is counted, for how long, and what is forgotten.
+//! What is counted and for how long.
 
 use super::{Costs, REVISIONS_MAX, Sample, is_failure};
 use crate::outcome::Meter;
@@ -60,7 +60,7 @@ fn what_is_older_than_an_hour_and_a_day_is_forgotten() {
         costs.add("echo", ("basics", 1), at(60 * hours), sample(1, false));
     }
     assert_eq!(runs(&costs, 99 * 60), Some((Some(1), 24)));
-    // What ended long ago, and is told late, is not counted.
+    // Late reports of attempts that ended long ago are not counted.
     costs.add("echo", ("basics", 1), at(0), sample(1, false));
     assert_eq!(runs(&costs, 99 * 60), Some((Some(1), 24)));
 }

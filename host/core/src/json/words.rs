@@ -1,7 +1,7 @@
-//! Says in plain words what serde and the standard library say in those of Rust, for all documents that
-//! people write.
+//! Translates messages of serde and the standard library from Rust's terms into plain words, for documents
+//! that people write.
 
-/// The names of types after "expected", and what they take.
+/// The names of types after "expected", and what they accept.
 const EXPECTED: [(&str, &str); 14] = [
     ("u8", "a whole number from 0 to 255"),
     ("u16", "a whole number from 0 to 65535"),
@@ -19,7 +19,7 @@ const EXPECTED: [(&str, &str); 14] = [
     ("enum ", "one of the values that are allowed"),
 ];
 
-/// Other messages, and what they mean.
+/// Other messages, and their meaning.
 const MEANINGS: [(&str, &str); 8] = [
     ("invalid digit found in string", "must be a whole number"),
     (
@@ -73,7 +73,7 @@ pub fn syntax(message: &str) -> String {
     format!("{plain}{place}")
 }
 
-/// Cuts ` at line 1 column 2` off.
+/// Removes ` at line 1 column 2`.
 fn without_place(message: &str) -> &str {
     match message.rsplit_once(" at line ") {
         Some((before, place)) if place.split(" column ").all(|n| n.parse::<u32>().is_ok()) => {

@@ -4,36 +4,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::Name;
 
-/// How many runners a node tells the others about. Of the rest, it tells how many there are.
+/// How many runners a node reports to the others. Of the rest, it reports only the number.
 const RUNNERS_MAX: usize = 128;
 
-/// How many queues of a pool it tells.
+/// How many queues of a pool it reports.
 const QUEUES_MAX: usize = 64;
 
-/// How much of a text about a runner it tells, in characters.
+/// How much of a text about a runner it reports, in characters.
 const TEXT_CHARS_MAX: usize = 160;
 
 /// A pool of foreign runners.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// What stands before `#` in a handler's name.
+    /// The part before `#` in a handler's name.
     pub name: Name,
-    /// The wire that it speaks.
+    /// Its wire.
     #[serde(default)]
     pub wire: String,
-    /// Whether somebody else starts its runners.
+    /// Whether its runners are started externally.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_external: bool,
-    /// Whether its node can restart its runners, or connect to them anew.
+    /// Whether its node can restart its runners, or reconnect to them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_restartable: bool,
     /// The queues whose jobs all go to it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub queues: Vec<Name>,
-    /// Whether it gets the jobs whose handler no component has.
+    /// Whether it gets jobs whose handler is in no component.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_default: bool,
-    /// How many of its runners take work.
+    /// How many of its runners accept work.
     #[serde(default, skip_serializing_if = "is_default")]
     pub up: u64,
     /// Attempts in flight at all of them.
@@ -63,13 +63,13 @@ pub struct PoolRunner {
     /// Attempts in flight.
     #[serde(skip_serializing_if = "is_default")]
     pub in_flight: u64,
-    /// How often in a row it failed.
+    /// How often in a row it has failed.
     #[serde(skip_serializing_if = "is_default")]
     pub failures: u32,
-    /// Why it takes no work, if that is known.
+    /// Why it accepts no work, if known.
     #[serde(skip_serializing_if = "is_default")]
     pub reason: Option<String>,
-    /// What it does, in the words of its wire.
+    /// A description of its work from its wire.
     #[serde(skip_serializing_if = "is_default")]
     pub doing: Option<String>,
 }
@@ -78,7 +78,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Leaves out what is too much for a node's info.
+/// Truncates the pools to the limits of a node's info.
 pub fn shorten(pools: &mut [Pool]) {
     let mut room = RUNNERS_MAX;
     for pool in pools {

@@ -34,8 +34,8 @@ pub(super) fn apply(
     Ok(Vec::new())
 }
 
-/// Extends the current lease to `until` at least, also if what is stored of it has run out: nobody else
-/// has it as long as it is the current one.
+/// Extends the current lease to `until` at least, even if its stored end has passed: no other worker can have
+/// it while it is the current one.
 pub(super) fn renew(
     job: &mut Lifecycle,
     fence: &Fence,

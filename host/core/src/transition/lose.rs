@@ -33,10 +33,10 @@ pub enum Loss {
     Expired,
     /// The worker's connection ended.
     WorkerGone,
-    /// The worker's process ended without a word about the attempt.
+    /// The worker's process ended without a report about the attempt.
     Exited(Exit),
-    /// The connection ended of a worker that had other jobs too, and any of them may be the cause.
-    /// No attempt counts, and the next one waits.
+    /// The connection of a worker with several jobs ended, and any of them may be the cause. No attempt
+    /// counts, and the next one waits.
     SharedWorkerGone,
     /// The cell was stopped because of another job, so this one is not a suspect.
     Innocent,

@@ -71,7 +71,7 @@ pub(super) fn reschedule(
     Ok(Vec::new())
 }
 
-/// Lets a job that has ended be forgotten before its retention is over.
+/// Purges an ended job before its retention is over.
 pub(super) fn purge(job: &Lifecycle) -> Result<Vec<Effect>, Rejection> {
     if !job.state.is_terminal() {
         return Err(Rejection::WrongState(job.state));

@@ -1,4 +1,4 @@
-//! The table of every state and input, and what holds along every path through it.
+//! The table of every state and input, and the rules along every path through it.
 
 mod fixture;
 mod leases;

@@ -25,7 +25,7 @@ pub(super) fn apply(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
     }
 }
 
-/// Ends a job whose cancel got no answer, or takes away a lease that has run out.
+/// Ends a job whose cancel got no answer, or revokes a lease that has expired.
 fn running(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
     let revoke: Vec<Effect> = job
         .lease

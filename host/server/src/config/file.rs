@@ -14,7 +14,7 @@ use super::{settings, table_settings};
 /// The largest file of the configuration, and of a secret or certificates that it names, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Stands in a key for a name that users choose.
+/// The placeholder in a key for a name that users choose.
 const NAME: &str = ".NAME.";
 
 /// The contents of a file.
@@ -35,7 +35,7 @@ pub(super) fn read(path: &Path) -> Result<File, ConfigError> {
     parse(path, &text)
 }
 
-/// Reads the file `path`, which may be a device without an end.
+/// Reads the file `path` up to a limit, because it may be an endless device.
 pub(super) fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path)?;
@@ -139,10 +139,10 @@ fn unknown(path: &Path, key: String) -> ConfigError {
     }
 }
 
-/// The most edits at which a known key is suggested for an unknown one.
+/// The most edits between an unknown key and a suggested one.
 const EDITS_MAX: usize = 3;
 
-/// Returns the known key that is near to `key` as a whole or in its last part.
+/// Returns the known key that is near to `key`, as a whole or in its last part.
 fn nearest(key: &str) -> Option<&'static str> {
     fn last(key: &str) -> &str {
         key.rsplit('.').next().unwrap_or(key)

@@ -1,4 +1,4 @@
-//! What manifests may grant at most, and how cells are confined.
+//! What manifests may grant at most, and the sandbox of cells.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use host_wires::wire::section::{ConfigError, Section, Sources};
 
 use super::{CELLS_ALLOW_WEAK, CELLS_USER, GRANTS_ENV, GRANTS_READ_ROOTS};
 
-/// The beginning of the names of the host's own variables.
+/// The prefix of the host's own variables.
 const OWN: &str = "HOST_";
 
 /// The most variables.
 const VARIABLES_MAX: usize = 256;
 
-/// Reads how cells are confined.
+/// Reads the sandbox of cells.
 pub(super) fn confinement(values: &Section<'_>) -> Result<Confinement, ConfigError> {
     let mut confinement = Confinement::default();
     let user = values.number(&CELLS_USER)?;
@@ -52,7 +52,7 @@ pub(super) fn grantable(
     Ok(granted.collect())
 }
 
-/// Reads both for a single run, from flags and from the environment alone.
+/// Reads both for a single run, only from flags and the environment.
 pub fn for_one_run(
     flags: &std::collections::BTreeMap<String, String>,
     environment: &Environment,
@@ -69,7 +69,7 @@ pub fn for_one_run(
     Ok((confinement(&values)?, grantable(&values, environment)?))
 }
 
-/// Checks that no root has the kernel's files in it, or those of the host: its data directory or its cache.
+/// Checks that no root contains the kernel's files or the host's own: its data directory or its cache.
 pub fn check_roots(confinement: &Confinement, private: &Path) -> Result<(), String> {
     let kernel = ["/proc", "/dev", "/sys"].map(Path::new);
     confinement

@@ -26,13 +26,13 @@ settings! {
 /// A database that keeps the jobs.
 #[derive(Clone, Debug)]
 pub struct Database {
-    /// Where it is.
+    /// Its address.
     pub target: Target,
-    /// Whether a server is accepted that may lose acknowledged data.
+    /// Whether to accept a server that may lose acknowledged data.
     pub allow_unsafe: bool,
-    /// Whether the server gives hints of what other hosts do.
+    /// Whether the server sends hints about changes by other hosts.
     pub listen: bool,
-    /// Where hints come from, if not from there.
+    /// The address for hints, if it is another one.
     pub hints: Option<Target>,
 }
 

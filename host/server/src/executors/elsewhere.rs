@@ -1,4 +1,4 @@
-//! Executors that only other nodes have: a job for one is accepted here, and runs there.
+//! Executors of other nodes: a job for one is accepted here and runs there.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use host_core::policy::Policy;
 use host_core::time::Time;
 use parking_lot::RwLock;
 
-/// What other nodes have, if that is known. Cloning shares it.
+/// The executors of other nodes, if known. Cloning shares it.
 #[derive(Clone, Default)]
 pub(super) struct Elsewhere(Arc<RwLock<Option<Seen>>>);
 
@@ -20,7 +20,7 @@ struct Seen {
 }
 
 impl Elsewhere {
-    /// Notes what these nodes have that live.
+    /// Records the executors of these live nodes.
     pub(super) fn see(&self, now: Time, nodes: &[NodeRecord]) {
         let living = nodes.iter().filter(|node| !node.is_lost());
         let infos = living.filter_map(|node| node.info.as_ref());
@@ -35,7 +35,7 @@ impl Elsewhere {
         });
     }
 
-    /// Forgets what was noted so long ago that its node may have gone.
+    /// Forgets old records, whose nodes may be gone.
     pub(super) fn forget_old(&self, now: Time) {
         let is_old = |seen: &Seen| seen.at.plus_ms(LEASE_MS) <= now;
         let seen = self.0.read();
@@ -47,7 +47,7 @@ impl Elsewhere {
         seen.take_if(|seen| is_old(seen));
     }
 
-    /// Returns the names of the executors of nodes that live; `None` if they are not known.
+    /// Returns the names of the executors of live nodes. `None` if unknown.
     pub(super) fn names(&self) -> Option<Vec<String>> {
         let seen = self.0.read();
         let offers = seen.as_ref()?.offers.iter();
@@ -70,7 +70,7 @@ impl Elsewhere {
         self.offer(name, |offer| offer.policy.clone())
     }
 
-    /// Returns an executor for a job with these attributes. The error is for people.
+    /// Returns an executor for a job with these attributes. The error is for users.
     pub(super) fn place(
         &self,
         name: &Name,

@@ -1,4 +1,4 @@
-//! How the foreign runners of this host are, as its API shows them and as it tells the other nodes.
+//! The state of this host's foreign runners, for its API and for the other nodes.
 
 use host_core::node::{Pool, PoolRunner, shorten};
 use host_dispatch::nodes::Presence;
@@ -31,7 +31,7 @@ impl Executors {
         }
     }
 
-    /// Tells the other nodes which runners this host has, and with each heartbeat how they are.
+    /// Publishes this host's runners to the other nodes, and their state with each heartbeat.
     pub fn tell(&self, presence: &Presence) {
         presence.update(|info| {
             info.runners = self.names();

@@ -25,7 +25,7 @@ const INTRO: &str = "\
 
 `GET /metrics` shows these in the text format of OpenMetrics; counters have `_total` behind their
 name, histograms `_bucket`, `_sum` and `_count`. Generated from what a host shows;
-`cargo xtask test docs --update` writes it anew.
+`cargo xtask test docs --update` updates it.
 
 | name | type | labels | what it is |
 |---|---|---|---|

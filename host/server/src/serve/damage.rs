@@ -1,4 +1,4 @@
-//! What is done about files of a data directory that are gone or damaged, before the host starts.
+//! Handles missing or damaged files of a data directory before the host starts.
 
 use std::fs;
 use std::io;
@@ -13,16 +13,16 @@ pub const STORE: &str = "host.db";
 /// The file of the guests' logs.
 pub const LOGS: &str = "logs.db";
 
-/// What SQLite keeps beside a file, by suffix.
+/// The suffixes of SQLite's files beside a file.
 const BESIDE: [&str; 3] = ["", "-wal", "-shm"];
 
-/// What a copy of the store has until it is whole.
+/// The suffix of an incomplete copy of the store.
 const PARTIAL: &str = "host.db.partial";
 
 /// How many damaged files are kept.
 const ASIDE_MAX: u32 = 100;
 
-/// Returns what shows that the data directory had a store, if that is gone or empty now.
+/// Returns the evidence that the data directory had a store, if the store is missing or empty now.
 pub(super) fn store_is_gone(data: &Path) -> Option<String> {
     let bytes = fs::metadata(data.join(STORE)).map_or(0, |file| file.len());
     if bytes > 0 {
@@ -40,7 +40,7 @@ pub(super) fn store_is_gone(data: &Path) -> Option<String> {
     (!left.is_empty()).then(|| left.join(" and "))
 }
 
-/// Says that the data directory has jobs of its own, while a database keeps the jobs of the host.
+/// Warns that the data directory has jobs, although a database keeps the jobs of the host.
 pub(super) fn warn_of_unused(data: &Path) {
     let path = data.join(STORE);
     if path.exists() {
@@ -69,7 +69,7 @@ pub(super) fn open_logs(data: &Path, bytes_max: u64) -> Result<LogStore, StoreEr
     }
 }
 
-/// Gives a file of SQLite another name, and returns that.
+/// Renames a SQLite file, and returns the new name.
 fn set_aside(path: &Path) -> io::Result<PathBuf> {
     let named = |n: u32, suffix: &str| {
         let mut name = path.as_os_str().to_owned();

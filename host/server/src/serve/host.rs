@@ -58,13 +58,13 @@ use crate::nodes::{self, Nodes};
 use crate::retention::Retentions;
 use crate::telemetry::{self, Collect, Settings};
 
-/// How long connections and cells may take to end when no job runs any more.
+/// How long connections and cells may take to end after the last job.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long wires may take to end: a moment longer than they wait for their peers.
 const WIRES_TIMEOUT: Duration = STOP_TIME_MAX.saturating_add(Duration::from_secs(2));
 
-/// How long the process may need to end when no job runs any more: longer than all parts together.
+/// How long the process may need to end after the last job: longer than all parts together.
 pub(crate) const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running host.
@@ -87,13 +87,13 @@ pub(super) struct Host {
     foreign_ended: oneshot::Receiver<()>,
     log_writer: JoinHandle<()>,
     nodes: Arc<Nodes>,
-    /// Among the nodes that share the store, if others can.
+    /// The membership among the nodes, if others can share the store.
     node: Option<Node>,
     /// Whether the dispatch loop ended with an error.
     has_failed: bool,
 }
 
-/// What all parts use.
+/// Shared by all parts.
 struct Base {
     clock: Clock,
     runs: RunBuilder,
@@ -229,7 +229,7 @@ impl Host {
         })
     }
 
-    /// Lets all wires accept work.
+    /// Makes all wires accept work.
     pub(super) fn run(&self, wires: Vec<Box<dyn Active>>) {
         let foreign = self.foreign.clone();
         let ports = Ports {
@@ -282,13 +282,13 @@ impl Host {
         }
     }
 
-    /// Says to whoever looks at the nodes where the API listens.
+    /// Publishes the address of the API to the other nodes.
     pub(super) fn listens(&self, address: SocketAddr) {
         let presence = &self.dispatch.shared().presence;
         presence.update(|info| info.address = Some(address.to_string()));
     }
 
-    /// Says which wires there are, by what each adds to the `ready` line.
+    /// Publishes the wires, by what each adds to the `ready` line.
     pub(super) fn serves(&self, words: &[(&'static str, String)]) {
         let wires: BTreeSet<&str> = words.iter().map(|(key, _)| *key).collect();
         let wires = wires.into_iter().map(str::to_owned).collect();
@@ -296,7 +296,7 @@ impl Host {
         presence.update(|info| info.wires = wires);
     }
 
-    /// Tells the supervisor of this process, from now on, that the host is alive.
+    /// Starts to notify the supervisor that the host is alive.
     pub(super) fn keep_alive(&self) {
         let stopping = self.tasks.stopping().clone();
         let beats = supervisor::keep_alive(self.dispatch.clone(), stopping);
@@ -325,7 +325,7 @@ impl Host {
     pub(super) async fn join(self) {
         self.wires.stop();
         let wires = tokio::time::timeout(WIRES_TIMEOUT, self.wires.join()).await;
-        // Heartbeats go on until all cells have ended. Then nobody sends news.
+        // Heartbeats continue until all cells have ended. Then nothing is published any more.
         let rest = async {
             self.tasks.stop();
             // If the sender is gone without a report, foreign work has ended as well.
@@ -335,7 +335,7 @@ impl Host {
         let rest = tokio::time::timeout(JOIN_TIMEOUT, rest).await;
         let has_ended = !self.has_failed && rest.is_ok();
         if let Some(node) = self.node.filter(|_| has_ended) {
-            // It says why it fails.
+            // It reports why it failed.
             let _left = tokio::task::spawn_blocking(|| node.leave()).await;
         }
         if wires.is_err() || rest.is_err() {
@@ -382,7 +382,7 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
     }
 }
 
-/// Returns what says how long the history of foreign work is kept.
+/// Returns the retention of the history of foreign work.
 fn kept_for(retentions: Retentions, handlers: Handlers) -> KeptFor {
     Arc::new(move |queue, handler| {
         let handler = handlers.get(handler);
@@ -391,7 +391,7 @@ fn kept_for(retentions: Retentions, handlers: Handlers) -> KeptFor {
     })
 }
 
-/// Returns what reads all metrics for an export.
+/// Returns a function that reads all metrics for an export.
 fn collect(
     dispatch: &Dispatch,
     executors: &Executors,
@@ -444,7 +444,7 @@ fn executors(config: &Config, wires: &mut [Box<dyn Active>], ports: &ExecutorPor
     Executors::new(of_wires.collect(), config.routes.clone())
 }
 
-/// How the dispatch loop meets the rest of the host.
+/// The connections of the dispatch loop to the rest of the host.
 struct LoopPorts {
     executors: Executors,
     workers_end: DropGuard,
@@ -456,7 +456,7 @@ struct LoopPorts {
     others: Option<LoopEnd>,
 }
 
-/// The store, the id of this host in it, and its place if others may share it.
+/// The store, the id of this host in it, and its membership if others may share it.
 type Opened = (Box<dyn Store>, NodeId, Option<Node>);
 
 /// Opens the store that the configuration names.
@@ -481,7 +481,7 @@ fn store(config: &Config, presence: &Arc<Presence>) -> Result<Opened, ServeError
     Ok((Box::new(store), own, Some(node)))
 }
 
-/// Opens the logs of guests, which are where the jobs are.
+/// Opens the logs of guests, in the same place as the jobs.
 fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
     let bytes_max = config.log_bytes_max;
     Ok(match &config.store {
@@ -490,7 +490,7 @@ fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
     })
 }
 
-/// Makes what the dispatch loop publishes in and is reached by.
+/// Makes the channels of the dispatch loop.
 fn loop_doors(
     clock: Clock,
     is_shared: bool,

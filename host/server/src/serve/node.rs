@@ -1,5 +1,5 @@
-//! A host as one of the nodes that share a database: its membership among them, and how it hears what the others
-//! do.
+//! A host as one of the nodes that share a database: its membership among them, and how it follows the
+//! others.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::config::{Config, Database};
 use crate::deploy::Deployments;
 use crate::nodes::{Sharing, compare};
 
-/// How the dispatch loop hears of other nodes, and tells them.
+/// The dispatch loop's connection to other nodes.
 pub(super) type LoopEnd = (mpsc::Receiver<RemoteChange>, CommitSignal);
 
 /// Returns who else may use the store.
@@ -37,7 +37,7 @@ pub(super) struct Node {
     own: NodeId,
     membership: Membership,
     others: Arc<dyn Others>,
-    /// Whether the database can give hints.
+    /// Whether the database can send hints.
     listen: bool,
     remote_changes: mpsc::Sender<RemoteChange>,
     done: Option<mpsc::Receiver<RemoteChange>>,
@@ -45,7 +45,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Takes the membership of the host that `store` is open for. Its heartbeats begin.
+    /// Joins as the host that `store` is open for, and starts its heartbeats.
     pub(super) fn enter(
         store: &PostgresStore,
         own: NodeId,
@@ -93,7 +93,7 @@ impl Node {
         Some((self.done.take()?, self.commit_signal.clone()))
     }
 
-    /// Takes over from nodes that die, and follows what the others do, until the tasks stop.
+    /// Takes over from dead nodes and follows the others until the tasks stop.
     pub(super) fn follow(&mut self, dispatch: &Dispatch, deployments: &Deployments, tasks: &Tasks) {
         if let Some(events) = self.membership.events.take() {
             let handling =
@@ -121,7 +121,7 @@ impl Node {
         });
     }
 
-    /// Gives the membership up. All cells must have ended. Blocks.
+    /// Leaves the nodes. All cells must have ended. Blocks.
     pub(super) fn leave(self) {
         self.membership.leave();
     }

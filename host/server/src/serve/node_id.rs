@@ -1,5 +1,5 @@
-//! The id of this host among the nodes of its database: kept in the data directory, so that a host that
-//! starts again takes back what it left. A copy of the directory is another node.
+//! The id of this host among the nodes of its database: kept in the data directory, so that a restarted host
+//! takes back its jobs. A copy of the directory is another node.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use host_runtime::ids;
 /// The file in the data directory.
 pub const FILE: &str = "node";
 
-/// Returns the id that `data` has, and gives it one if it has none.
+/// Returns the id in `data`. Creates one if there is none.
 pub(super) fn of(data: &Path) -> io::Result<NodeId> {
     let path = data.join(FILE);
     match fs::read_to_string(&path) {
@@ -35,7 +35,7 @@ pub(super) fn of(data: &Path) -> io::Result<NodeId> {
     Ok(node)
 }
 
-/// Reads the id. Returns `None` if the file, which has the number `inode`, is a copy.
+/// Reads the id. Returns `None` if the file, whose inode is `inode`, is a copy.
 fn kept(text: &str, inode: u64) -> Option<NodeId> {
     let (id, of) = text.trim().split_once(' ')?;
     let is_same = of.parse() == Ok(inode);

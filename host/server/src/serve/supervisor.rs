@@ -1,4 +1,4 @@
-//! Tells systemd how the host is: ready, alive, stopping. Does nothing if no supervisor asks.
+//! Notifies systemd of the host's state: ready, alive, stopping. Does nothing without a supervisor.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use host_store::StoreError;
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
-/// How often the supervisor is told that the host is alive: this many times in the time it allows.
+/// How often to notify the supervisor that the host is alive: this many times per watchdog interval.
 const PER_TIMEOUT: u32 = 3;
 
-/// The pause between two looks at whether the store is away, while the dispatch loop does not answer.
+/// The pause between two checks whether the store is away, while the dispatch loop does not answer.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Says that the host accepts requests.
+/// Notifies that the host accepts requests.
 pub(super) fn ready() {
     tell(NotifyState::Ready);
 }
 
-/// Says that the host starts no more jobs.
+/// Notifies that the host starts no more jobs.
 pub(super) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
-/// Says that the host is alive, as long as its dispatch loop answers, or waits for a database that is away.
+/// Notifies that the host is alive, as long as its dispatch loop answers or waits for the database.
 pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) {
     let mut timeout_us = 0;
     if !sd_notify::watchdog_enabled(false, &mut timeout_us) {
@@ -36,7 +36,7 @@ pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) 
             _ = beats.tick() => {}
             () = stopping.cancelled() => return,
         }
-        // It changes nothing, and only a loop that turns answers it.
+        // It changes nothing, and only a running loop answers it.
         let turns = dispatch.submit(Command::Tick { limit: 0 });
         let is_alive = tokio::select! {
             turned = turns => turned.is_ok(),

@@ -1,5 +1,5 @@
-//! The way to the collector: our HTTP client behind the interface of OpenTelemetry. Says in the log when
-//! the collector stops taking what it is sent.
+//! The connection to the collector: our HTTP client behind OpenTelemetry's interface. Logs when the collector
+//! stops accepting.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// Makes the way to a collector that has so long to answer. Needs a tokio runtime.
+    /// Connects to a collector with this time limit for answers. Needs a tokio runtime.
     pub(super) fn new(timeout: Duration) -> Self {
         Self {
             client: HttpClient::default(),

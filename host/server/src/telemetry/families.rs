@@ -1,4 +1,4 @@
-//! Reads the text format of `OpenMetrics`, which is the one form in which all metrics are read. Pure.
+//! Reads the text format of `OpenMetrics`. Pure.
 
 /// One metric of the text, with its values.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The variables of OpenTelemetry that the export follows.
+//! The OpenTelemetry variables that the export supports.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -23,7 +23,7 @@ const METRIC_INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
-/// The encodings that can be asked for; the first is the default.
+/// The supported encodings; the first is the default.
 const PROTOCOLS: [(&str, Protocol); 2] = [
     ("http/protobuf", Protocol::HttpBinary),
     ("http/json", Protocol::HttpJson),
@@ -41,11 +41,11 @@ pub struct Settings {
     pub(super) metric_interval: Duration,
     pub(super) traces: bool,
     pub(super) metrics: bool,
-    /// What the spans and metrics are of.
+    /// The resource of the spans and metrics.
     pub(super) resource: BTreeMap<String, String>,
 }
 
-/// A variable that cannot be followed. Never quotes the value.
+/// An invalid variable. Never quotes the value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{variable} {wanted}")]
 pub struct SettingsError {
@@ -60,7 +60,7 @@ impl fmt::Debug for Settings {
 }
 
 impl SettingsError {
-    /// Makes the error of variables that the exporter does not take.
+    /// Makes the error of variables that the exporter rejects.
     pub(super) fn exporter(error: &ExporterBuildError) -> Self {
         Self {
             variable: "OTEL_EXPORTER_OTLP_…",
@@ -70,12 +70,12 @@ impl SettingsError {
 }
 
 impl Settings {
-    /// Returns where `path` is at the collector.
+    /// Returns the URL of `path` at the collector.
     pub(super) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.endpoint)
     }
 
-    /// Returns the headers as the exporter takes them. They may have secrets.
+    /// Returns the headers in the exporter's form. They may have secrets.
     pub(super) fn header_texts(&self) -> HashMap<String, String> {
         let headers = self.headers.iter().filter_map(|(name, value)| {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))

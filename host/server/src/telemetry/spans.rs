@@ -1,5 +1,4 @@
-//! Spans on their way to the collector: the batches, the requests and the second tries are those of the
-//! OpenTelemetry SDK.
+//! Sends spans to the collector, with the batches, requests and retries of the OpenTelemetry SDK.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -28,7 +27,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::collector::Collector;
 use super::{SCOPE, Settings};
 
-/// The most spans that wait. Further ones are dropped and counted.
+/// The most waiting spans. Further ones are dropped and counted.
 const WAITING_MAX: usize = 4_096;
 
 /// The most spans in one request.
@@ -76,7 +75,7 @@ impl Exporter {
         })
     }
 
-    /// Sends what is left, as far as it goes in this time. Blocks.
+    /// Sends what is left, as far as possible in this time. Blocks.
     pub(super) fn close(&self, time: Duration) {
         if let Err(error) = self.processor.shutdown_with_timeout(time) {
             tracing::debug!(%error, "the last spans are not sent");
@@ -95,7 +94,7 @@ impl Spans for Exporter {
     }
 }
 
-/// Counts what comes out of the queue, and what the collector did not take.
+/// Counts what leaves the queue, and what the collector did not accept.
 struct Counted {
     inner: SpanExporter,
     waiting: Arc<AtomicUsize>,
@@ -131,7 +130,7 @@ fn resource(described: &BTreeMap<String, String>) -> Resource {
     Resource::builder_empty().with_attributes(described).build()
 }
 
-/// Puts a span into the words of the SDK.
+/// Converts a span for the SDK.
 pub(super) fn data(span: Span, scope: InstrumentationScope) -> SpanData {
     let context = SpanContext::new(
         TraceId::from_bytes(span.trace_id.to_be_bytes()),

@@ -1,4 +1,4 @@
-//! Which variables are followed, and how spans and metrics are written.
+//! Which variables are supported, and how spans and metrics are written.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -155,7 +155,7 @@ fn metrics_are_written_with_their_kinds_labels_and_buckets() {
     );
 }
 
-/// Answers each request on a port with what `answers` has next, 200 at the end, and passes on the bodies.
+/// Answers each request on a port with the next of `answers`, then 200, and passes on the bodies.
 fn receiver(answers: &'static [&'static str]) -> (String, mpsc::Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -261,7 +261,7 @@ async fn what_a_collector_refuses_or_is_too_slow_for_is_dropped_and_counted() {
     while !dropped(1) {
         tokio::task::yield_now().await;
     }
-    // A listener whose queue nobody empties: requests are never answered.
+    // A listener that never accepts: requests are never answered.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = format!("http://{}", silent.local_addr().unwrap());
     let (slow, spans, metrics) = opened(&nobody, &[]);
@@ -270,7 +270,7 @@ async fn what_a_collector_refuses_or_is_too_slow_for_is_dropped_and_counted() {
     }
     let text = metrics.encode();
     assert!(!text.contains("host_spans_dropped_total 0\n"), "{text}");
-    // Both end in time, whether somebody listens or not.
+    // Both end in time, whether or not anyone listens.
     let stopping = CancellationToken::new();
     stopping.cancel();
     let collect: Collect = Arc::new(|| Box::pin(async { String::new() }));

@@ -31,7 +31,7 @@ const FLUSH_TIME: Duration = Duration::from_millis(500);
 pub(super) struct ActiveBeads {
     orchestrator: Option<Listening>,
     worker: Option<WorkerConfig>,
-    /// `host worker`: this role alone.
+    /// `host worker`: only this role.
     is_alone: bool,
 }
 
@@ -70,8 +70,8 @@ impl Listening {
         })
     }
 
-    /// Serves workers until the host stops. Then tells them to end, waits for that, closes all
-    /// connections and removes the socket.
+    /// Serves workers until the host stops. Then sends them SHUTDOWN, waits, closes all connections and
+    /// removes the socket.
     async fn serve(self, leases: Arc<dyn Leases>, ports: Ports) {
         let moment = Moment {
             now: ports.clock.now(),
@@ -99,7 +99,7 @@ impl Listening {
     }
 }
 
-/// Tells all workers to end, and closes the connections that are left after a time.
+/// Sends all workers SHUTDOWN, and closes the remaining connections after a time.
 async fn stop(hub: &Arc<OrchestratorHub>) {
     hub.report(Event::Stop);
     let ended = hub.until(Orchestrator::is_idle);

@@ -1,5 +1,5 @@
-//! The worker role over its connections: connects, has guests executed and the program called, and
-//! connects again when a connection ends. Decides nothing about tasks.
+//! The worker role over its connections: connects, runs guests and calls the program, and reconnects when a
+//! connection ends. Makes no decisions about tasks.
 
 mod ending;
 
@@ -32,25 +32,25 @@ use crate::kit::stream::serve_connection;
 use crate::kit::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 
-/// The pauses before a connection is tried again. After the last one the worker gives up.
+/// The pauses before reconnecting. After the last one the worker gives up.
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
 
-/// How long `host serve` waits before it connects again, if nobody listens or the orchestrator has
-/// told the worker to end. Also the longest pause if connections end soon after they began.
+/// How long `host serve` waits before it reconnects, if nobody listens or the orchestrator has sent SHUTDOWN.
+/// Also the longest pause between short connections.
 const REST_MS: u64 = 30_000;
 
-/// The user who could be every other user.
+/// Root, who can become any user.
 const ROOT: u32 = 0;
 
 /// How long a guest and the program may take when the worker ends.
 const END_TIME: Duration = Duration::from_millis(GRACE_MS + 500);
 
-/// How long they may take when the connection has ended: the guest as above, a call of the program that
-/// has begun, and the one that opens the issue again.
+/// How long they may take when the connection has ended: the guest as above, a started call of the program,
+/// and the call that reopens the issue.
 const TASK_END_TIME: Duration = END_TIME.saturating_add(CALL_TIME.saturating_mul(2));
 
 /// The way to the host's cells.
@@ -96,14 +96,14 @@ impl Answers for WorkerHub {
 /// Why a worker has ended.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// The orchestrator has told it to, or the host stops.
+    /// The orchestrator has sent SHUTDOWN, or the host stops.
     Told,
     /// Nobody listens at the path.
     Unreachable(String),
 }
 
-/// Runs all workers of a role. In `host serve` they come back; else they end with SHUTDOWN, or with
-/// an error if the orchestrator cannot be reached.
+/// Runs all workers of a role. In `host serve` they reconnect; otherwise they end with SHUTDOWN, or with an
+/// error if the orchestrator cannot be reached.
 pub(super) async fn work(
     config: WorkerConfig,
     ports: Ports,
@@ -113,7 +113,7 @@ pub(super) async fn work(
         Some(command) => Some(Program::new(command.clone(), launcher()?)),
         None => None,
     };
-    // One that fails stops the others.
+    // A failed one stops the others.
     let stopping = ports.stopping.child_token();
     let (ended, mut ends) = mpsc::channel(1);
     let mut tasks = TaskGroup::default();
@@ -220,7 +220,7 @@ async fn live(
     End::Told
 }
 
-/// Serves one connection until it has ended and nothing runs any more.
+/// Serves one connection until it has ended and nothing runs.
 async fn serve(
     hub: &Arc<WorkerHub>,
     link: Link,
@@ -260,7 +260,7 @@ async fn connect(path: &Path, trusted: [u32; 2]) -> Result<UnixStream, String> {
     }
 }
 
-/// Anybody may have put a socket at a path that can be guessed, and would have tasks of its own done.
+/// Anyone could put a socket at a guessable path and have this worker execute tasks.
 fn check(path: &Path, stream: UnixStream, trusted: [u32; 2]) -> Result<UnixStream, String> {
     let peer = stream.peer_cred().map(|peer| peer.uid());
     if peer.as_ref().is_ok_and(|peer| trusted.contains(peer)) {

@@ -1,4 +1,4 @@
-//! What an orchestrator hears of an outcome.
+//! Converts outcomes for an orchestrator.
 
 use host_core::failure::FailureKind;
 use host_core::outcome::Outcome;
@@ -16,7 +16,7 @@ pub(super) fn error_text(outcome: Option<&Outcome>) -> Option<String> {
         None => "no room: this worker's host is busy".to_owned(),
         Some(Outcome::Retry { reason, .. }) => format!("retry: {reason}"),
         Some(Outcome::Cancelled { .. }) => "cancelled".to_owned(),
-        // The handler's own words need no kind before them.
+        // The handler's own errors need no kind as prefix.
         Some(Outcome::Failed(failure)) if failure.kind == FailureKind::UserError => {
             failure.message.clone()
         }

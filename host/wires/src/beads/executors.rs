@@ -1,4 +1,4 @@
-//! The workers of the socket as an executor of the host: its rules, and how its workers are.
+//! The workers of the socket as an executor of the host: its rules, and the state of its workers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,8 +10,8 @@ use super::leases::OrchestratorHub;
 use super::orchestrator::Orchestrator;
 use crate::wire::executors::{ExecutorHealth, Executors};
 
-/// The time limit of a job whose sender sets none, in milliseconds: a day. Workers are often people's
-/// tools that take minutes, and a connection tells when one is gone.
+/// The time limit of a job whose sender sets none, in milliseconds: a day. Workers are often tools that take
+/// minutes, and the connection shows when one is gone.
 const TIMEOUT_MS: u64 = 24 * 3_600_000;
 
 /// The session, once it runs.
@@ -23,7 +23,7 @@ pub(super) struct Pulled {
     pub(super) serving: Serving,
 }
 
-/// Returns the rules of jobs whose sender sets none.
+/// Returns the default rules of jobs.
 pub(super) fn policy() -> Policy {
     Policy {
         timeout_ms: Some(TIMEOUT_MS),

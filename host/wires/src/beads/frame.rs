@@ -1,5 +1,5 @@
-//! Cuts a stream into messages of either dialect: lines, or frames behind a length. The first byte
-//! of the connection decides. A bad line is skipped; a bad frame ends the connection. Pure.
+//! Cuts a stream into messages of either dialect: lines, or frames with a length. The first byte of the
+//! connection decides. A bad line is skipped; a bad frame ends the connection. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +22,7 @@ const MESSAGE_TIME: Duration = Duration::from_secs(30);
 /// How many bytes of a bad message are kept for the log.
 const START_BYTES: usize = 64;
 
-/// The length of the length before a framed message, in bytes.
+/// The size of the length prefix, in bytes.
 pub(super) const HEADER_BYTES: usize = 4;
 
 /// How much the buffer grows at a time, in bytes. An idle connection keeps the least.
@@ -34,11 +34,11 @@ const STEP_BYTES_MAX: usize = 64 << 10;
 pub(super) enum Dialect {
     /// JSON lines, as documented.
     Lines,
-    /// A length of four bytes, big-endian, before each message.
+    /// A four-byte big-endian length before each message.
     Framed,
 }
 
-/// What is wrong with a message's bytes.
+/// A defect in a message's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Defect {
     /// The line is longer than [`MESSAGE_BYTES_MAX`]. It begins with these bytes.
@@ -53,7 +53,7 @@ pub(super) enum Defect {
     Truncated(usize),
     /// The announced length is above [`MESSAGE_BYTES_MAX`].
     FrameTooLarge([u8; HEADER_BYTES]),
-    /// The frame did not come in time.
+    /// The frame was not complete in time.
     FrameLate(Pending),
 }
 
@@ -148,7 +148,7 @@ impl Messages {
         Next::Incomplete
     }
 
-    /// Drops what is there of the current line and what follows up to its end. Returns its start.
+    /// Drops the current line up to its end. Returns its start.
     fn skip(&mut self) -> Bytes {
         let start = start(&self.buffer);
         self.skipped += self.buffer.len();

@@ -1,5 +1,5 @@
-//! Between the orchestrator's session and the host: asks for leases, tells how they ended, and
-//! passes on what the host says. Decides nothing.
+//! Connects the orchestrator's session to the host: requests leases, reports their ends, and passes on the
+//! host's events. Makes no decisions.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +32,7 @@ pub(super) type OrchestratorHub = Hub<Orchestrator, LeasePort>;
 pub(super) struct LeasePort {
     executor: Name,
     leases: Arc<dyn Leases>,
-    /// The requests that wait for an answer, and whether it is still wanted.
+    /// The pending requests, and whether the answer is still wanted.
     waiting: Mutex<HashMap<Ask, Arc<AtomicBool>>>,
 }
 
@@ -154,7 +154,7 @@ impl Respond<Result<Standing, LeaseError>> for Answer {
     }
 }
 
-/// Hears what becomes of leases without their workers.
+/// Receives ends of leases that workers did not cause.
 struct Told(Weak<OrchestratorHub>);
 
 impl LeaseEvents for Told {
@@ -171,13 +171,13 @@ impl LeaseEvents for Told {
     }
 }
 
-/// The field of the params that workers are told.
+/// The field of the params that workers get.
 #[derive(Deserialize)]
 struct Params {
     title: Option<serde_json::Value>,
 }
 
-/// Turns a lease into a task of the wire.
+/// Converts a lease to a task of the wire.
 pub(super) fn task(job: JobId, lease: LeaseId, assignment: Assignment) -> Granted {
     let params: Option<Params> = serde_json::from_str(assignment.params.as_str()).ok();
     let title = params.and_then(|params| params.title);

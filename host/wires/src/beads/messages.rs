@@ -15,14 +15,14 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Field<'
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// What is around a message in the framed dialect.
+/// The envelope of a message in the framed dialect.
 #[derive(Debug, Deserialize)]
 pub(super) struct EnvelopeIn<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     pub(super) payload: Field<'a>,
 }
 
-/// Any message. `timestamp` is a claim that nobody uses.
+/// Any message. `timestamp` is ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct MessageIn<'a> {
     #[serde(borrow, default, rename = "type", deserialize_with = "present")]
@@ -53,7 +53,7 @@ pub(super) struct Out {
     pub(super) message: OutMessage,
 }
 
-/// What we say.
+/// Our messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OutMessage {
     Ready,
@@ -102,7 +102,7 @@ struct MessageOut<'a> {
     reason: Option<&'static str>,
 }
 
-/// What is around a message that we write in the framed dialect.
+/// The envelope of our messages in the framed dialect.
 #[derive(Serialize)]
 struct EnvelopeOut<T> {
     version: u32,

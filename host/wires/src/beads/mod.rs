@@ -26,7 +26,7 @@ use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 
 const WIRE: &str = "beads";
 
-/// The name of the executor: what stands before `#`.
+/// The name of the executor, before `#`.
 const EXECUTOR: &str = "beads";
 
 const WORKER_ROLE: WorkerRole = WorkerRole {

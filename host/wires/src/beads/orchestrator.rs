@@ -1,8 +1,8 @@
-//! The rules of the orchestrator role over all connections: who is asked to wait, who gets a task,
-//! and what becomes of a task. Pure.
+//! The rules of the orchestrator role over all connections: who must wait, who gets a task, and how a task
+//! ends. Pure.
 //!
-//! A worker asks by READY; the host grants a lease for that one connection. Whatever ends the task
-//! ends the lease, by one message that is repeated until the host has taken it.
+//! A worker asks by READY; the host grants a lease for that one connection. Whatever ends the task ends the
+//! lease, by one message that is repeated until the host has accepted it.
 
 mod ends;
 mod worker;
@@ -38,7 +38,7 @@ pub(super) use self::worker::worker_name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ask(pub(super) u64);
 
-/// A task that the host grants, as the wire tells it.
+/// A granted task, in the wire's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Granted {
     pub(super) job: JobId,
@@ -50,26 +50,26 @@ pub(super) struct Granted {
     pub(super) timeout_ms: u64,
 }
 
-/// What the host says.
+/// An event of the host.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A lease, or nothing because the wait is over.
     Answered(Ask, Option<Granted>),
-    /// The job is cancelled; its worker cannot be told.
+    /// The job is cancelled; its worker cannot be notified.
     Cancelled { lease: LeaseId, grace_ms: u64 },
     /// The lease is over.
     Revoked { lease: LeaseId },
-    /// The host has taken the end of a lease, or refused it for good.
+    /// The host has accepted the end of a lease, or refused it for good.
     Settled(LeaseId),
-    /// The host could not take the end of a lease now.
+    /// The host could not accept the end of a lease now.
     Repeat(LeaseId),
-    /// The host stops: all workers are told.
+    /// The host stops: all workers get SHUTDOWN.
     Stop,
     /// The time to end is over: all connections are closed.
     Cut,
 }
 
-/// What the host is asked to do.
+/// A request to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Effect {
     /// Ask for a lease for this worker.
@@ -80,15 +80,15 @@ pub(super) enum Effect {
     },
     /// The answer to this request is no longer wanted.
     Withdraw(Ask),
-    /// Tell the host how a lease ended.
+    /// Report the end of a lease to the host.
     Tell {
         job: JobId,
         lease: LeaseId,
         message: Box<LeaseMessage>,
     },
-    /// Write into the host's log that a message is refused.
+    /// Log a refused message.
     Warn(Link, Refusal),
-    /// Write into the host's log what happened to a worker.
+    /// Log an event of a worker.
     Note(String, &'static str),
 }
 
@@ -129,7 +129,7 @@ impl Orchestrator {
         }
     }
 
-    /// Returns how all workers are, in the order of their numbers.
+    /// Returns the state of all workers, in the order of their numbers.
     pub(super) fn health(&self) -> Vec<WorkerHealth> {
         let mut workers: Vec<&Worker> = self.workers.values().collect();
         workers.sort_by_key(|worker| worker.number);
@@ -200,7 +200,7 @@ impl Orchestrator {
         before
     }
 
-    /// Tells the host how a lease ended.
+    /// Reports the end of a lease to the host.
     fn end(&mut self, task: &Task, message: LeaseMessage, actions: &mut OrchestratorActions) {
         actions.effect(self.ends.begin(task.job, task.lease, message));
     }
@@ -243,7 +243,7 @@ impl Orchestrator {
         let Some(worker) = self.workers.get_mut(&link) else {
             return;
         };
-        // A READY that comes while an earlier one is unanswered is the same request.
+        // A READY that arrives while an earlier one is unanswered is the same request.
         if matches!(worker.state, State::Asking(_) | State::Held(_)) {
             return;
         }
@@ -291,7 +291,7 @@ impl Orchestrator {
                 }
                 return;
             }
-            // The worker could not know that the task is no longer its own.
+            // The worker could not know that it no longer holds the task.
             State::Stale(issue_id) if *issue_id == report.issue_id => {
                 self.put(link, State::Idle);
             }
@@ -361,8 +361,8 @@ impl Orchestrator {
         self.send(now, link, message, actions);
     }
 
-    /// Tells a worker to wait. If the host answers before it was asked to, it is stopping: the worker
-    /// is about to be told that, and would not listen after WAIT.
+    /// Sends WAIT to a worker. If the host answers early, it is stopping: the worker is about to get
+    /// SHUTDOWN, and would not listen after WAIT.
     fn nothing(&mut self, now: Time, link: Link, actions: &mut OrchestratorActions) {
         let ready_at = self
             .workers
@@ -384,7 +384,7 @@ impl Orchestrator {
         }
     }
 
-    /// Gives up the tasks whose time is over, and READYs that were held as long as they may.
+    /// Gives up the tasks whose time is over, and READYs that were held long enough.
     fn give_up(&mut self, now: Time, actions: &mut OrchestratorActions) {
         while let Some((due, link)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, link));
@@ -414,7 +414,7 @@ impl Orchestrator {
             let message = format!("the worker did not finish within {} ms", task.timeout_ms);
             let failure = Failure::new(FailureKind::TimedOut, message);
             self.complete(&task, Outcome::Failed(failure), actions);
-            // Its end is all that the worker can hear: no message stops a task.
+            // Closing the connection is the only signal to the worker, because no message stops a task.
             actions.effect(Effect::Note(
                 name,
                 "has not finished in time; its connection is closed",
@@ -469,7 +469,7 @@ impl Session for Orchestrator {
     type Event = Event;
 
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>) {
-        // Of one number more than there are workers, one is free.
+        // Among one more number than there are workers, one is free.
         let mut numbers = 1..=self.numbers.len() + 1;
         let number = numbers
             .find(|number| !self.numbers.contains(number))

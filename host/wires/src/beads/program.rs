@@ -1,5 +1,5 @@
-//! Calls the program of `--bd` about issues, one call after the other, each with a time limit. The
-//! arguments never pass through a shell.
+//! Calls the program of `--bd` for issues, one call after the other, each with a time limit. The arguments
+//! never pass through a shell.
 
 #[cfg(test)]
 mod tests;
@@ -18,16 +18,16 @@ use crate::kit::process::{
 /// How long one call may take.
 pub(super) const CALL_TIME: Duration = Duration::from_secs(30);
 
-/// How long a program may take to end when its time is over.
+/// How long a program may take to end after its time limit.
 const END_TIME: Duration = Duration::from_secs(1);
 
 /// How many calls may wait. A worker waits for each before the next.
 const CALLS_MAX: usize = 2;
 
-/// The longest line of what a program wrote that is shown, in characters.
+/// The longest line of a program's output that is shown, in characters.
 const LINE_CHARS_MAX: usize = 200;
 
-/// The program, and what it is started with.
+/// The program and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     command: ProgramCommand,
@@ -35,7 +35,7 @@ pub(super) struct Program {
     call_time: Duration,
 }
 
-/// What is started, before the arguments of a call.
+/// The command, before the arguments of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProgramCommand {
     /// The program.
@@ -44,10 +44,10 @@ pub(super) struct ProgramCommand {
     pub(super) env: std::collections::BTreeMap<String, String>,
 }
 
-/// Asks for calls.
+/// Requests calls.
 pub(super) struct Calls(mpsc::Sender<(Call, String)>);
 
-/// The calls that are asked for.
+/// The requested calls.
 pub(super) struct Asked(mpsc::Receiver<(Call, String)>);
 
 impl Calls {
@@ -56,14 +56,14 @@ impl Calls {
         (Self(sender), Asked(receiver))
     }
 
-    /// Asks for a call. Returns whether it will be made.
+    /// Requests a call. Returns whether it will be made.
     pub(super) fn ask(&self, call: Call, issue_id: String) -> bool {
         self.0.try_send((call, issue_id)).is_ok()
     }
 }
 
 impl Asked {
-    /// Makes the calls and tells how each ended. Never ends.
+    /// Makes the calls and reports how each ended. Never ends.
     pub(super) async fn serve(
         mut self,
         program: Option<Program>,
@@ -78,7 +78,7 @@ impl Asked {
     }
 }
 
-/// Returns the arguments of a call, as the document has them.
+/// Returns the arguments of a call, as in the document.
 fn arguments(call: Call, issue_id: String) -> Vec<String> {
     match call {
         Call::Claim => vec![
@@ -115,7 +115,7 @@ impl Program {
         }
     }
 
-    /// Makes one call. The error says how it went wrong.
+    /// Makes one call. The error explains the failure.
     async fn call(&self, call: Call, issue_id: String) -> Result<(), String> {
         let path = &self.command.path;
         let process = Process {

@@ -1,5 +1,5 @@
-//! Turns frames into checked messages: makes all checks that need no state. Accepts what the
-//! document allows, and otherwise names the wrong field.
+//! Converts frames to checked messages: makes all checks that need no state. Accepts what the document
+//! allows, and otherwise names the wrong field.
 
 #[cfg(test)]
 mod tests;
@@ -16,20 +16,20 @@ use crate::kit::text::{cut_marked, found};
 /// The longest `duration_ms`: the largest integer that every JSON reader keeps exactly.
 const DURATION_MS_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// The longest name of a worker that is used, in characters.
+/// The longest usable name of a worker, in characters.
 const WORKER_ID_CHARS_MAX: usize = 64;
 
 /// The longest `error` that is kept, in bytes.
 const ERROR_BYTES_MAX: usize = 64 << 10;
 
-/// What is put for an error that is missing.
+/// The text for a missing error.
 const NO_ERROR: &str = "the worker gave no error";
 
 /// The shortest and the longest wait, in milliseconds.
 const WAIT_MS_MIN: f64 = 100.0;
 const WAIT_MS_MAX: f64 = 3_600_000.0;
 
-/// The wait if WAIT names none, in milliseconds.
+/// The default wait of WAIT, in milliseconds.
 const WAIT_MS: u64 = 30_000;
 
 /// One message, or why it is refused.
@@ -43,12 +43,12 @@ pub(super) struct In<M> {
 /// A checked message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Message {
-    /// What the sender calls the worker, as long as it likes.
+    /// The sender's name for the worker, of any length.
     pub(super) worker_id: String,
     pub(super) kind: Kind,
 }
 
-/// What a worker says.
+/// A worker's message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     Ready,
@@ -58,7 +58,7 @@ pub(super) enum Kind {
     Alive,
 }
 
-/// What DONE and FAILED have in common.
+/// The common fields of DONE and FAILED.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) issue_id: String,
@@ -68,12 +68,12 @@ pub(super) struct Report {
 /// A checked message of an orchestrator.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Said {
-    /// What the orchestrator calls this worker, if that is a name.
+    /// The orchestrator's name for this worker, if valid.
     pub(super) worker_id: Option<String>,
     pub(super) order: Order,
 }
 
-/// What an orchestrator says.
+/// An orchestrator's message.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Order {
     Task(Task),
@@ -81,7 +81,7 @@ pub(super) enum Order {
     Shutdown,
 }
 
-/// What TASK asks for.
+/// The fields of TASK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Task {
     pub(super) issue_id: String,
@@ -209,7 +209,7 @@ fn said(fields: &MessageIn, text: &[u8]) -> Result<Said, Refusal> {
     })
 }
 
-/// Returns whether a worker may be called this.
+/// Returns whether this is a valid name for a worker.
 pub(super) fn is_worker_id(name: &str) -> bool {
     (1..=WORKER_ID_CHARS_MAX).contains(&name.chars().count())
 }
@@ -218,7 +218,7 @@ fn issue_id(fields: &MessageIn, text: &[u8]) -> Result<String, Refusal> {
     string(fields.issue_id).map_err(|found| Refusal::field("issue_id", "a string", &found, text))
 }
 
-/// Reads a priority, clamped to what the document knows.
+/// Reads a priority, clamped to the document's range.
 fn priority(raw: &RawValue) -> Option<u8> {
     let priority: f64 = serde_json::from_str(raw.get()).ok()?;
     #[expect(
@@ -260,7 +260,7 @@ fn error(fields: &MessageIn) -> String {
     cut_marked(&error, ERROR_BYTES_MAX).into_owned()
 }
 
-/// Reads a duration: at least 0 and at most what every reader keeps; `None` if it is no number.
+/// Reads a duration: at least 0 and at most what every reader keeps. `None` if it is not a number.
 fn duration_ms(raw: &RawValue) -> Option<u64> {
     let ms: f64 = serde_json::from_str(raw.get()).ok()?;
     #[expect(
@@ -281,7 +281,7 @@ fn string(raw: Option<&RawValue>) -> Result<String, String> {
     })
 }
 
-/// Puts `null` where some writers of JSON put `NaN` or `Infinity`; `None` if there is none.
+/// Replaces `NaN` and `Infinity`, which some JSON writers produce, by `null`. `None` if there are none.
 fn without_nan(text: &[u8]) -> Option<Vec<u8>> {
     let words: [&[u8]; 3] = [b"NaN", b"-Infinity", b"Infinity"];
     let mut plain = Vec::with_capacity(text.len());

@@ -1,5 +1,5 @@
-//! Why a message is refused: one stable code for each cause, a text for the log, and the start of
-//! the message, cut and escaped. Knows no state.
+//! Why a message is refused: one stable code for each cause, a text for the log, and the start of the
+//! message, truncated and escaped. Knows no state.
 
 use crate::kit::stream::Pending;
 
@@ -111,7 +111,7 @@ impl From<Defect> for Refusal {
     }
 }
 
-/// Names the other protocol that a text which is not JSON looks like.
+/// Names the other protocol that a non-JSON text looks like.
 pub(super) fn other_protocol(text: &[u8]) -> &'static str {
     let http: [&[u8]; 7] = [
         b"GET ",

@@ -1,5 +1,5 @@
-//! The orchestrator's Unix socket: for its owner alone from its first instant, never in the place of
-//! somebody else's file, made again if it disappears, and removed at the end.
+//! The orchestrator's Unix socket: private to its owner from the first instant, never in place of a foreign
+//! file, recreated if it disappears, and removed at the end.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -29,7 +29,7 @@ use crate::kit::stream::Listener;
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 4_096;
 
-/// How often to check that the socket is still in its place.
+/// How often to check that the socket is still in place.
 const WATCH_TIME: Duration = Duration::from_secs(1);
 
 /// Why there is no socket at a path.
@@ -55,7 +55,7 @@ const OTHER: &str = "give another path with --beads-socket";
 pub(super) struct Bound {
     path: PathBuf,
     listener: UnixListener,
-    /// The device and the number of the socket's file.
+    /// The device and the inode of the socket's file.
     file: (u64, u64),
 }
 
@@ -80,7 +80,7 @@ impl Bound {
         &self.path
     }
 
-    /// Takes connections of this user's processes.
+    /// Accepts connections of this user's processes.
     pub(super) fn listen(self, counters: Arc<dyn Counters>) -> Guarded {
         Guarded {
             bound: self,
@@ -98,7 +98,7 @@ impl Bound {
 impl Drop for Bound {
     fn drop(&mut self) {
         if self.is_in_place().unwrap_or(false) {
-            // What cannot be removed is replaced by the next start.
+            // If this fails, the next start replaces it.
             let _stale = std::fs::remove_file(&self.path);
         }
     }
@@ -108,8 +108,8 @@ fn file_of(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Makes the socket. The kernel creates its file with the mode of the open socket, so nobody ever
-/// sees it with another one, and it fails if anything is at the path.
+/// Makes the socket. The kernel creates its file with the mode of the open socket, so it never has another
+/// one. Fails if anything is at the path.
 fn open(path: &Path) -> io::Result<StdListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -119,7 +119,7 @@ fn open(path: &Path) -> io::Result<StdListener> {
     Ok(StdListener::from(socket))
 }
 
-/// Removes a dead socket of this user. Names anything else that is at the path.
+/// Removes an unused socket of this user. Anything else at the path is an error.
 fn remove_stale(path: &Path) -> Result<(), SocketError> {
     let at = || path.to_owned();
     let failed = |error| SocketError::Io { path: at(), error };
@@ -152,12 +152,12 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// The socket as a source of connections: refuses processes of other users.
+/// The socket as a source of connections. Refuses processes of other users.
 pub(super) struct Guarded {
     bound: Bound,
     counters: Arc<dyn Counters>,
     uid: u32,
-    /// Whether something else is in the place of the socket.
+    /// Whether something else is in the socket's place.
     is_displaced: bool,
 }
 
@@ -173,7 +173,7 @@ impl Guarded {
         is_welcome
     }
 
-    /// Makes the socket again if somebody has removed it.
+    /// Recreates the socket if it was removed.
     fn watch(&mut self) {
         let path = self.bound.path.display();
         match self.bound.is_in_place() {

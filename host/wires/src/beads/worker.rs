@@ -1,8 +1,8 @@
-//! The rules of the worker role on one connection after the other: asks for a task, has it executed,
-//! and says how it ended. Pure.
+//! The rules of the worker role on successive connections: asks for a task, has it executed, and reports how
+//! it ended. Pure.
 //!
-//! At most one task at a time. Whatever stops the worker stops the guest first; the next connection,
-//! or the end, comes after it.
+//! At most one task at a time. Whatever stops the worker first stops the guest; the next connection, or the
+//! end, comes afterwards.
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -33,18 +33,18 @@ const ISSUE_ID_BYTES_MAX: usize = 256;
 /// How long to wait before asking again if the answer cannot be read, in milliseconds.
 const PAUSE_MS: u64 = 30_000;
 
-/// How the worker is set up.
+/// The settings of the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkerSetup {
     pub(super) worker_id: String,
     pub(super) handler: Name,
     /// The dialect to begin with.
     pub(super) dialect: Dialect,
-    /// Whether a program is called about issues.
+    /// Whether a program is called for issues.
     pub(super) has_program: bool,
 }
 
-/// What the program is called for.
+/// The calls of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// `update ID --status=in_progress`
@@ -55,36 +55,36 @@ pub(super) enum Call {
     Reopen,
 }
 
-/// What happens outside.
+/// An external event.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The guest has ended, or there was no room for it (`None`).
+    /// The guest has ended, or there was no free slot for it (`None`).
     Ended(Tag, Option<Outcome>),
-    /// The program has ended: well, or with a reason.
+    /// The program has ended, successfully or with a reason.
     Called(Result<(), String>),
     /// The host stops.
     Stop,
-    /// A worker that was told to end may ask again.
+    /// A worker that got SHUTDOWN may ask again.
     Again,
 }
 
-/// What the host is asked to do.
+/// A request to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Effect {
     Start(Tag, Box<ForeignJob>),
     Stop(Tag, Stop),
-    /// Call the program about an issue. The answer is [`Event::Called`].
+    /// Call the program for an issue. The answer is [`Event::Called`].
     Call(Call, String),
 }
 
-/// Where the current task is.
+/// The state of the current task.
 #[derive(Debug)]
 enum Phase {
     Claiming,
     Running(Tag),
     /// The guest has done its work.
     Closing,
-    /// The task has failed or was stopped; the text is what FAILED says.
+    /// The task has failed or was stopped, with the text for FAILED.
     Reopening(String),
 }
 
@@ -93,7 +93,7 @@ struct Work {
     task: Task,
     began_at: Time,
     phase: Phase,
-    /// Nobody hears how it ends.
+    /// Its end is not reported.
     is_stopped: bool,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Worker {
     dialect: Dialect,
     link: Option<Link>,
     work: Option<Work>,
-    /// When to say READY.
+    /// When to send READY.
     ready_at: Option<Time>,
     /// SHUTDOWN has come, or the host stops.
     is_over: bool,
@@ -134,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// Returns whether the orchestrator has told this worker to end.
+    /// Returns whether the orchestrator has sent this worker SHUTDOWN.
     pub(super) const fn was_shut_down(&self) -> bool {
         self.was_shut_down
     }
@@ -269,7 +269,7 @@ impl Worker {
         let Some(work) = &mut self.work else { return };
         match (&work.phase, end) {
             (Phase::Claiming, Ok(())) if !work.is_stopped => self.run(actions),
-            // The claim may have been made: it is undone.
+            // The claim may have taken effect, so it is undone.
             (Phase::Claiming, end) => {
                 let why = end.err().map(|why| format!("Failed to claim task: {why}"));
                 self.reopen(why.unwrap_or_default(), actions);
@@ -289,7 +289,7 @@ impl Worker {
         }
     }
 
-    /// Says how the task ended and asks for the next one.
+    /// Reports how the task ended and asks for the next one.
     fn report(&mut self, now: Time, actions: &mut WorkerActions) {
         let Some(work) = self.work.take() else { return };
         if work.is_stopped {
@@ -308,7 +308,7 @@ impl Worker {
         self.ready(now, actions);
     }
 
-    /// Stops what runs, for this reason.
+    /// Stops the guest, for this reason.
     fn stop(&mut self, why: Stop, actions: &mut WorkerActions) {
         if let Some(work) = &mut self.work {
             work.is_stopped = true;
@@ -318,7 +318,7 @@ impl Worker {
         }
     }
 
-    /// Ends the worker once nothing runs any more.
+    /// Ends the worker once nothing runs.
     fn end(&mut self, actions: &mut WorkerActions) {
         self.is_over = true;
         self.ready_at = None;
@@ -333,8 +333,8 @@ impl Worker {
     }
 }
 
-/// Says why an issue's id is not used. It becomes an argument of a program, which must not take it
-/// for an option.
+/// Explains why an issue's id is refused. It becomes an argument of a program, which must not mistake it for
+/// an option.
 fn unusable(issue_id: &str) -> Option<&'static str> {
     match issue_id {
         "" => Some("issue_id: it is empty"),
@@ -390,7 +390,7 @@ impl Session for Worker {
         }
         match said.message {
             Ok(said) => {
-                // The programs of the framed dialect are named by their orchestrator.
+                // In the framed dialect, the orchestrator names the programs.
                 if let (Dialect::Framed, Some(name)) = (self.dialect, said.worker_id) {
                     self.name = name;
                 }

@@ -4,8 +4,9 @@
 pub(super) mod list;
 pub(super) mod logs;
 mod openapi;
+pub(super) mod path;
 mod problems;
-pub(super) mod routes;
+mod routes;
 pub(super) mod steer;
 pub(super) mod submit;
 pub(super) mod view;

@@ -1,4 +1,4 @@
-//! How long to wait before something is tried again. Pure.
+//! How long to wait before a retry. Pure.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Backoff {
         }
     }
 
-    /// Begins again with the first wait, because a try succeeded.
+    /// Starts over with the first wait, because a try succeeded.
     pub(crate) const fn reset(&mut self) {
         self.waits = 0;
     }
@@ -48,8 +48,8 @@ impl Backoff {
         self.first_ms.saturating_mul(factor).min(self.max_ms)
     }
 
-    /// Returns what is left of the next wait after `spent`, in which the peer had nothing. A peer that
-    /// lets us wait as long needs no wait.
+    /// Returns the rest of the next wait after `spent`, in which the peer had nothing. A peer that holds our
+    /// request that long needs no wait.
     pub(crate) fn rest(&mut self, spent: Duration) -> Option<Duration> {
         let left = self.next_wait().checked_sub(spent);
         let left = left.filter(|left| !left.is_zero());

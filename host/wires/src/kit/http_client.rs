@@ -32,11 +32,11 @@ pub use self::url::{BaseUrl, Origin, UrlError};
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection without a request is kept. Servers keep it longer, so that a request seldom
-/// meets a connection that is being closed.
+/// How long an idle connection is kept. Servers keep it longer, so that a request seldom meets a closing
+/// connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The most connections without a request that are kept for one origin.
+/// The most idle connections for one origin.
 const IDLE_MAX: usize = 64;
 
 /// The largest answer that is read, in bytes.
@@ -57,7 +57,7 @@ pub struct Post<'a> {
     pub path: &'a str,
     pub headers: &'a [(HeaderName, HeaderValue)],
     pub body: Bytes,
-    /// How long the answer may take, with connecting and all.
+    /// How long the answer may take, including connecting.
     pub timeout: Duration,
 }
 
@@ -85,7 +85,7 @@ pub enum RequestError {
     /// The server has seen the request.
     #[error("the answer has more than {ANSWER_BYTES_MAX} bytes")]
     TooLong,
-    /// The path makes no URL.
+    /// The path does not form a URL.
     #[error("the path makes no URL")]
     Path,
 }
@@ -167,8 +167,7 @@ impl HttpClient {
             .map_err(|_| RequestError::TimedOut(timeout))?
     }
 
-    /// Sends a request that others have made and reads its answer. Cancel safe: the server may have seen
-    /// the request.
+    /// Sends a prepared request and reads its answer. Cancel safe: the server may have seen the request.
     pub async fn execute(
         &self,
         request: Request<Bytes>,
@@ -227,7 +226,7 @@ fn request(post: Post<'_>) -> Result<Request<Full<Bytes>>, RequestError> {
     Ok(request)
 }
 
-/// Returns the cause at the bottom: "Connection refused" instead of "client error (Connect)".
+/// Returns the root cause: "Connection refused" instead of "client error (Connect)".
 fn innermost(error: &hyper_util::client::legacy::Error) -> String {
     let mut cause = error.source();
     let mut text = error.to_string();

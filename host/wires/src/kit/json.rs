@@ -1,5 +1,5 @@
-//! JSON from a peer, looked at strictly before anything is read from it: no key twice, no number
-//! that no double holds, bounded depth, whole UTF-8. Knows no message.
+//! Strict checks of JSON from a peer before anything is read from it: no duplicate keys, no numbers beyond a
+//! double, bounded depth, valid UTF-8. Knows no messages.
 
 #[cfg(test)]
 mod tests;
@@ -12,11 +12,11 @@ use serde::de::DeserializeSeed as _;
 pub(crate) struct Fault {
     /// Counted from 0, in bytes.
     pub(crate) offset: usize,
-    /// For people; quotes nothing of the document but a key that stands twice.
+    /// For users. Quotes nothing of the document except a duplicate key.
     pub(crate) message: String,
 }
 
-/// Looks at a whole document and keeps nothing.
+/// Checks a whole document and keeps nothing.
 pub(crate) fn check(text: &[u8]) -> Result<(), Fault> {
     let mut document = serde_json::Deserializer::from_slice(text);
     Strict

@@ -1,5 +1,5 @@
-//! Whose a TCP socket on this machine is: the other end of a connection, or the one that listens at an
-//! address. Asks the kernel (`sock_diag`); where that is not possible, reads `/proc/net`.
+//! The owner of a TCP socket on this machine: of the other end of a connection, or of the listener at an
+//! address. Asks the kernel (`sock_diag`), or reads `/proc/net` if that is not possible.
 
 mod table;
 
@@ -16,7 +16,7 @@ use rustix::net::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) uid: u32,
-    /// The number of the socket, which the links in `/proc/PID/fd` name.
+    /// The inode of the socket, as in the links of `/proc/PID/fd`.
     pub(crate) inode: u64,
 }
 
@@ -75,11 +75,11 @@ const TCP: u8 = 6;
 /// The length of `nlmsghdr` and of `nlmsghdr` with `inet_diag_req_v2`.
 const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: usize = HEADER_BYTES + 56;
-/// Where `idiag_uid` and `idiag_inode` are in the answer.
+/// The offsets of `idiag_uid` and `idiag_inode` in the answer.
 const UID_AT: usize = HEADER_BYTES + 64;
 const INODE_AT: usize = HEADER_BYTES + 68;
 
-/// Asks for the one socket with these ends. If there is no remote end, it is one that listens.
+/// Asks for the one socket with these ends. Without a remote end, it is a listening one.
 fn ask(local: SocketAddr, remote: Option<SocketAddr>) -> io::Result<Option<Owner>> {
     let request = request(local, remote);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -114,7 +114,7 @@ fn request(local: SocketAddr, remote: Option<SocketAddr>) -> Vec<u8> {
     );
     bytes.extend(BY_FAMILY.to_ne_bytes());
     bytes.extend(REQUEST.to_ne_bytes());
-    // The sequence and the port of the sender, of which neither matters here.
+    // The sequence and the port of the sender, which do not matter here.
     bytes.extend([0; 8]);
     bytes.extend([u8::try_from(family.as_raw()).unwrap_or_default(), TCP, 0, 0]);
     // All states.
@@ -199,8 +199,8 @@ mod tests {
             }
             let gone = found(inode(&listener));
             drop(listener);
-            // Another process may listen there by now. One that another test has just forked has this socket
-            // until it executes its program.
+            // Another process may be listening there by now. A child that another test has just forked holds
+            // this socket until it executes its program.
             let is_gone = (0..100_000).any(|_| {
                 std::thread::yield_now();
                 of_listener(here).unwrap() != gone

@@ -1,8 +1,8 @@
-//! Texts of peers for people: cut to a length, or described without a quote of them.
+//! Texts from peers for users: truncated, or described without quoting them.
 
 use std::borrow::Cow;
 
-/// What follows a text that was cut.
+/// The mark of a truncated text.
 const MARK: &str = "… [cut]";
 
 /// Describes a JSON value without quoting it.
@@ -18,7 +18,7 @@ pub(crate) fn found(json: &str) -> String {
     }
 }
 
-/// Cuts a text after `bytes_max` bytes, at a character. Returns whether it was longer.
+/// Truncates a text to `bytes_max` bytes, at a character boundary. Returns whether it was longer.
 pub(crate) fn cut(text: &mut String, bytes_max: usize) -> bool {
     let is_longer = text.len() > bytes_max;
     if is_longer {
@@ -27,7 +27,7 @@ pub(crate) fn cut(text: &mut String, bytes_max: usize) -> bool {
     is_longer
 }
 
-/// Cuts a text to at most `bytes_max` bytes, with a mark at its end.
+/// Truncates a text to at most `bytes_max` bytes, with a mark at its end.
 pub(crate) fn cut_marked(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max {
         return Cow::Borrowed(text);

@@ -1,13 +1,13 @@
-//! What is said of a peer that cannot be reached: once, and again only if the reason is another one. Pure.
+//! Reports of an unreachable peer: once, and again only if the reason changes. Pure.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Why a peer cannot be reached, as it was said last.
+/// The last reported reason why a peer cannot be reached.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble(Mutex<Option<String>>);
 
 impl Trouble {
-    /// Notes a failure. Returns whether it is worth a word.
+    /// Records a failure. Returns whether to report it.
     pub(crate) fn is_news(&self, why: &str) -> bool {
         let mut said = self.said();
         let is_news = said.as_deref() != Some(why);
@@ -17,7 +17,7 @@ impl Trouble {
         is_news
     }
 
-    /// Notes that the peer can be reached. Returns whether it could not.
+    /// Records that the peer can be reached. Returns whether it could not before.
     pub(crate) fn is_over(&self) -> bool {
         self.said().take().is_some()
     }

@@ -1,4 +1,4 @@
-//! Generates `docs/states.md` and compares it; `cargo xtask test docs --update` writes it anew.
+//! Generates `docs/states.md` and compares it; `cargo xtask test docs --update` updates it.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const INTRO: &str = "\
 # States and inputs
 
 What a job does in each state with each input. Generated from the rules (`host-core`,
-`transition/`) by running them; `cargo xtask test docs --update` writes it anew.
+`transition/`) by running them; `cargo xtask test docs --update` updates it.
 
 A cell of the table names the state that follows and, after `+`, what has to be done. A refused
 input changes nothing:

@@ -1,4 +1,4 @@
-//! Generates `docs/errors.md` and compares it; `cargo xtask test docs --update` writes it anew.
+//! Generates `docs/errors.md` and compares it; `cargo xtask test docs --update` updates it.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const INTRO: &str = "\
 
 Every refusal of the HTTP API is a problem document (RFC 9457): `type`, `title`, `status`, `detail`,
 `code` and `next`. The code is stable; the detail says what is wrong with this request. Generated
-from what the API and the wires declare; `cargo xtask test docs --update` writes it anew.
+from what the API and the wires declare; `cargo xtask test docs --update` updates it.
 
 | code | status | meaning | what to do |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-//! Which store is configured, where its password may stand, and that no refusal shows it.
+//! Which store is configured, where its password may be, and that no refusal shows it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -61,7 +61,7 @@ fn a_file_with_the_address_is_the_hosts_alone() {
         assert!(refusal.starts_with(&expected), "{refusal}");
         assert!(!refusal.contains("geheim"), "{refusal}");
     }
-    // What a link leads to decides.
+    // The target of a link decides.
     for (target, is_taken) in [("600", true), ("644", false)] {
         let link = folder.path().join(format!("link-{target}"));
         symlink(target, &link).unwrap();

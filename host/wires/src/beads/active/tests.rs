@@ -90,7 +90,7 @@ impl Served {
     }
 }
 
-/// A worker that speaks in lines.
+/// A worker with JSON lines.
 struct Peer(BufReader<UnixStream>);
 
 impl Peer {
@@ -146,7 +146,7 @@ async fn a_worker_is_served_and_told_to_end() {
         json!({"type": "DONE", "worker_id": "W1", "issue_id": task["issue_id"], "duration_ms": 5});
     peer.send(&done).await;
     served.host.until_count(State::Completed, 1).await;
-    // A READY that is held gets its task at once.
+    // A held READY gets its task at once.
     peer.ready().await;
     served.add([2]);
     assert_eq!(peer.next_type().await, "TASK");
@@ -238,7 +238,7 @@ async fn a_connection_goes_on_after_bad_lines_and_no_other_notices() {
         refused,
         ["E_JSON", "E_UNKNOWN_TYPE", "E_JSON", "E_LINE_TOO_LONG"]
     );
-    // One that floods is closed, the other one goes on.
+    // A flooding connection is closed, the other one continues.
     bad.0
         .write_all("nonsense\n".repeat(200).as_bytes())
         .await

@@ -1,13 +1,13 @@
-//! Tasks of workers whose connection has ended. The orchestrator may give such a task to any worker
-//! that asks, so none of ours asks before it has ended here.
+//! Tasks of workers whose connection has ended. The orchestrator may give such a task to any worker, so none
+//! of ours asks before it has ended here.
 
 use tokio::sync::watch;
 
-/// Counts the tasks that still end. Clones share the count.
+/// Counts the tasks that are still ending. Clones share the count.
 #[derive(Clone, Default)]
 pub(super) struct Endings(watch::Sender<usize>);
 
-/// A task that still ends, until this is dropped.
+/// A task that is still ending, until this is dropped.
 pub(super) struct Ending(Endings);
 
 impl Endings {

@@ -76,7 +76,7 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, left: Arc<AtomicU
     }
 }
 
-/// Stands between workers and an orchestrator: loses the first connection after some bytes.
+/// A proxy between workers and an orchestrator that cuts the first connection after some bytes.
 struct Lossy {
     path: PathBuf,
     /// How many bytes of the first connection are left to pass.
@@ -141,8 +141,8 @@ async fn three_tasks(dialect: Dialect, bytes: usize) -> bool {
         }
         served.stopping.cancel();
     };
-    // Without a bound in time: a process that another test starts holds copies of our sockets for a moment, and
-    // the paused clock would run ahead meanwhile.
+    // Without a time limit: a process that another test starts briefly holds copies of our sockets, and the
+    // paused clock would run ahead meanwhile.
     let (worked, ()) = tokio::join!(working, playing);
     let was_lost = lossy.left.load(Ordering::SeqCst) == 0;
     // SHUTDOWN itself may be lost with the connection: the orchestrator is gone by then.
@@ -273,7 +273,7 @@ fn workers_are_numbered() {
     assert_eq!(names("night"), ["night", "night2", "night3"]);
 }
 
-/// Who put the socket there would have its own tasks done.
+/// Otherwise the owner of the socket could have tasks executed.
 #[tokio::test]
 async fn an_orchestrator_of_another_user_is_sent_nothing() {
     let folder = TempDir::new().unwrap();

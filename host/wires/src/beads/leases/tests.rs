@@ -1,4 +1,4 @@
-//! What becomes of leases between a session and a host in memory.
+//! Leases between a session and a host in memory.
 
 use host_core::id::{JobId, LeaseId};
 use host_core::port::Assignment;

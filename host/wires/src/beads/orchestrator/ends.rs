@@ -1,4 +1,4 @@
-//! The ends of leases that the host has not taken yet. Each is told until the host takes it or
+//! The ends of leases that the host has not accepted yet. Each is repeated until the host accepts it or
 //! refuses it for good. Pure.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use host_core::time::Time;
 
 use super::Effect;
 
-/// The pause before an end is told again, in milliseconds.
+/// The pause before an end is repeated, in milliseconds.
 const REPEAT_MS: u64 = 250;
 
 #[derive(Debug, Default)]
@@ -19,12 +19,12 @@ pub(super) struct Ends(BTreeMap<LeaseId, End>);
 struct End {
     job: JobId,
     message: LeaseMessage,
-    /// When to tell it again; `None` while its answer is awaited.
+    /// When to repeat it. `None` while its answer is awaited.
     repeat_at: Option<Time>,
 }
 
 impl Ends {
-    /// Adds the end of a lease, and returns how it is told.
+    /// Adds the end of a lease, and returns its first report.
     pub(super) fn begin(&mut self, job: JobId, lease: LeaseId, message: LeaseMessage) -> Effect {
         let end = End {
             job,
@@ -39,14 +39,14 @@ impl Ends {
         self.0.remove(&lease);
     }
 
-    /// Tells an end again after a pause.
+    /// Repeats an end after a pause.
     pub(super) fn repeat(&mut self, lease: LeaseId, now: Time) {
         if let Some(end) = self.0.get_mut(&lease) {
             end.repeat_at = Some(now.plus_ms(REPEAT_MS));
         }
     }
 
-    /// Returns whether the host did not take an end when it was told.
+    /// Returns whether the host has failed to accept an end.
     pub(super) fn is_stuck(&self) -> bool {
         self.0.values().any(|end| end.repeat_at.is_some())
     }
@@ -59,7 +59,7 @@ impl Ends {
         self.0.values().filter_map(|end| end.repeat_at).min()
     }
 
-    /// Returns the ends that are told again now.
+    /// Returns the ends to repeat now.
     pub(super) fn due(&mut self, now: Time) -> impl Iterator<Item = Effect> {
         let due = self.0.iter_mut().filter_map(move |(lease, end)| {
             end.repeat_at.take_if(|at| *at <= now)?;

@@ -1,4 +1,4 @@
-//! One connected worker: what it is called, what it does, and how often it sent something bad. Pure.
+//! One connected worker: its name, its state, and how often it sent something bad. Pure.
 
 use host_core::id::{JobId, LeaseId};
 use host_core::time::Time;
@@ -17,17 +17,17 @@ const BAD_TIME_MS: u64 = 10_000;
 /// How many of the first bad messages of a connection are all logged.
 const BAD_SHOWN: u64 = 3;
 
-/// What a worker does.
+/// The state of a worker.
 #[derive(Debug)]
 pub(super) enum State {
-    /// It has said nothing yet, was told to wait, or has ended its task.
+    /// It has sent nothing yet, was sent WAIT, or has ended its task.
     Idle,
-    /// It is ready, and the host's answer is awaited.
+    /// It is ready, and the host's answer is pending.
     Asking(super::Ask),
-    /// It is ready, and the host gives no task any more. It may wait until then.
+    /// It is ready, and the host no longer gives tasks. It may wait until then.
     Held(Time),
     Busy(Task),
-    /// It may still execute this issue, which is not its task any more.
+    /// It may still be executing this issue, which is no longer its task.
     Stale(String),
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Worker {
     dialect: Option<Dialect>,
     /// When it was ready last.
     pub(super) ready_at: Time,
-    /// What it calls itself.
+    /// The name that it gives itself.
     called: Option<String>,
     bad: Bad,
 }
@@ -78,7 +78,7 @@ pub(super) struct Bad {
 }
 
 impl Bad {
-    /// Returns whether the message is logged: the first ones, and then ever fewer.
+    /// Returns whether to log the message: the first ones, and then fewer and fewer.
     pub(super) const fn is_shown(self) -> bool {
         self.all <= BAD_SHOWN || self.all.is_power_of_two()
     }
@@ -89,7 +89,7 @@ impl Bad {
     }
 }
 
-/// Returns what the host calls a worker.
+/// Returns the host's name for a worker.
 pub(in crate::beads) fn worker_name(number: usize) -> String {
     format!("{EXECUTOR}/{number}")
 }
@@ -121,27 +121,27 @@ impl Worker {
         self.dialect.get_or_insert(dialect);
     }
 
-    /// Returns how to answer it: as documented until it has said something.
+    /// Returns the dialect for answers: as documented until its first message.
     pub(super) fn dialect(&self) -> Dialect {
         self.dialect.unwrap_or(Dialect::Lines)
     }
 
-    /// Records what it calls itself. Returns false if that is no name to use.
+    /// Records the name that it gives itself. Returns false if that is invalid.
     pub(super) fn call(&mut self, name: String) -> bool {
         let is_name = is_worker_id(&name);
         self.called = is_name.then_some(name);
         is_name
     }
 
-    /// Returns what it is called on the wire: by its own name, or by our number if it has none. The
-    /// programs that speak the framed dialect are given names of the form `W1`.
+    /// Returns its name on the wire: its own, or our number if it has none. Programs with the framed dialect
+    /// get names of the form `W1`.
     pub(super) fn id(&self) -> String {
         let keeps = |name: &&String| self.dialect() == Dialect::Lines || is_documented(name);
         let kept = self.called.as_ref().filter(keeps);
         kept.cloned().unwrap_or_else(|| format!("W{}", self.number))
     }
 
-    /// Makes the result of a job that it has done.
+    /// Makes the result of a finished job.
     pub(super) fn result(&self, duration_ms: Option<u64>) -> String {
         let worker_id = self.called.clone().unwrap_or_else(|| self.id());
         json!({"duration_ms": duration_ms, "worker_id": worker_id}).to_string()
@@ -157,7 +157,7 @@ impl Worker {
         self.bad
     }
 
-    /// Shows it to people.
+    /// Describes it for users.
     pub(super) fn health(&self, is_stopping: bool) -> WorkerHealth {
         let called = self.called.clone().unwrap_or_else(|| self.id());
         let (state, doing) = match &self.state {

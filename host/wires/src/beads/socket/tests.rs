@@ -1,4 +1,4 @@
-//! What stands at the path before, during and after.
+//! The path before, during and after.
 
 use std::os::unix::fs::symlink;
 use std::sync::Mutex;
@@ -27,7 +27,7 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Leaves a socket behind on which nobody listens.
+/// Leaves an unused socket behind.
 fn stale(path: &Path) {
     drop(StdListener::bind(path).unwrap());
     assert!(path.exists());
@@ -43,7 +43,7 @@ async fn only_its_owner_may_use_it_and_it_disappears_at_the_end() {
     assert!(!path.exists());
 }
 
-/// The file system's events tell each mode that the socket's file ever has.
+/// File system events show every mode that the socket's file ever has.
 #[tokio::test]
 async fn nobody_ever_sees_it_with_another_mode() {
     use rustix::fs::inotify;
@@ -153,7 +153,7 @@ async fn a_socket_that_somebody_removes_is_made_again() {
     accepted.unwrap();
     let mode = std::fs::symlink_metadata(&path).unwrap().mode();
     assert_eq!(mode & 0o7777, 0o600);
-    // What is in its place is left alone, also at the end.
+    // A foreign file in its place is left alone, even at the end.
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "a file").unwrap();
     guarded.watch();

@@ -13,7 +13,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
-use super::{HeroId, Shared, find, hero, routes, wall};
+use super::{HeroId, Shared, find, hero, path, wall};
 use crate::hero::client::JobView;
 use crate::hero::client::live::Filter;
 
@@ -63,7 +63,7 @@ pub(in crate::hero) struct WorkerView {
 /// Lists the Hero jobs of the configured Redis, in no order. One that changes meanwhile may come
 /// twice.
 #[utoipa::path(
-    get, path = routes::JOBS, tag = "hero", params(HeroListQuery),
+    get, path = path::JOBS, tag = "hero", params(HeroListQuery),
     responses((status = 200, body = PageView<HeroJobView>))
 )]
 pub(super) async fn list(
@@ -92,7 +92,7 @@ pub(super) async fn list(
 
 /// Shows all of a Hero job.
 #[utoipa::path(
-    get, path = routes::JOB, tag = "hero",
+    get, path = path::JOB, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
     responses((status = 200, body = HeroJobView))
 )]
@@ -118,7 +118,7 @@ pub(super) async fn detail(shared: &Shared, job: &JobView) -> Result<Json<HeroJo
 /// Waits until a Hero job ends, at most as long as asked for, and shows it. Its reply is left to
 /// whoever else waits for it.
 #[utoipa::path(
-    get, path = routes::WAIT, tag = "hero",
+    get, path = path::WAIT, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full"), WaitQuery),
     responses((status = 200, body = HeroJobView, description = "The job as it is then, ended or not"))
 )]
@@ -139,7 +139,7 @@ pub(super) async fn wait(
 
 /// Shows how long the queues of a worker are.
 #[utoipa::path(
-    get, path = routes::WORKER, tag = "hero",
+    get, path = path::WORKER, tag = "hero",
     params(("worker_id" = String, Path, description = "The worker's id")),
     responses((status = 200, body = WorkerView))
 )]

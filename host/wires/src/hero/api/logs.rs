@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::problems::{HERO_LOG_MISSING, HERO_OFF};
-use super::{HeroId, Shared, find, hero, routes};
+use super::{HeroId, Shared, find, hero, path};
 use crate::hero::log_files::{LogFileError, LogRoot};
 
 /// How much of the end is shown where a request says nothing, and the most it may ask for, in bytes.
@@ -53,7 +53,7 @@ pub(in crate::hero) struct LogView {
 
 /// Shows the end of the log file that a Hero job names, read on this host.
 #[utoipa::path(
-    get, path = routes::LOGS, tag = "hero",
+    get, path = path::LOGS, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full"), TailQuery),
     responses((status = 200, body = LogView))
 )]

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 use super::list::detail;
 use super::problems::{of_client, unknown};
 use super::view::HeroJobView;
-use super::{HeroId, Shared, find, hero, routes, wall};
+use super::{HeroId, Shared, find, hero, path, wall};
 use crate::hero::client::Stopped;
 
 /// What became of a stop.
@@ -58,7 +58,7 @@ pub(in crate::hero) struct RequeuedView {
 
 /// Asks the worker of a Hero job to stop it.
 #[utoipa::path(
-    post, path = routes::STOP, tag = "hero",
+    post, path = path::STOP, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
     request_body = EmptyBody,
     responses((status = 200, body = StopView))
@@ -78,7 +78,7 @@ pub(super) async fn stop(
 
 /// Queues a Hero job again that has failed or that its worker has lost.
 #[utoipa::path(
-    post, path = routes::REQUEUE, tag = "hero",
+    post, path = path::REQUEUE, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
     request_body = RequeueBody,
     responses((status = 200, body = HeroJobView))
@@ -99,7 +99,7 @@ pub(super) async fn requeue(
 /// Queues those jobs of a worker again that it has lost: they were started, and their time limit is
 /// over for 10 seconds; or they were taken from the queue and not started. Goes on with the cursor, for one request looks at some jobs only.
 #[utoipa::path(
-    post, path = routes::STALE, tag = "hero",
+    post, path = path::STALE, tag = "hero",
     params(("worker_id" = String, Path, description = "The worker's id")),
     request_body = StaleBody,
     responses((status = 200, body = RequeuedView))

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::problems::{HERO_REDIS_AWAY, of_client};
-use super::{Shared, hero, routes, wall};
+use super::{Shared, hero, path, wall};
 use crate::hero::Task;
 use crate::hero::client::live::ClientError;
 use crate::hero::client::{Submission, Submitted};
@@ -112,7 +112,7 @@ pub(in crate::hero) struct SubmittedView {
 /// Stores a Hero job and queues it for its worker, once the jobs it depends on have finished. It is
 /// answered when Redis has confirmed it.
 #[utoipa::path(
-    post, path = routes::JOBS, tag = "hero", request_body = NewHeroJob,
+    post, path = path::JOBS, tag = "hero", request_body = NewHeroJob,
     responses(
         (status = 201, body = SubmittedView, description = "Stored"),
         (status = 200, body = SubmittedView, description = "A job of this id was there already, and is as it was"),

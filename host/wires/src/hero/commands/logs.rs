@@ -9,7 +9,7 @@ use host_console::output::{Format, put_line};
 use host_console::{human, plain};
 
 use crate::hero::api::logs::{LogView, TailQuery};
-use crate::hero::api::routes::LOGS;
+use crate::hero::api::path::LOGS;
 
 /// Print the end of a job's log file.
 #[derive(Debug, Args)]

@@ -12,7 +12,7 @@ use host_console::table::{Cell, Color, Column, Rows};
 use host_core::time::Time;
 
 use crate::hero::api::list::HeroListQuery;
-use crate::hero::api::routes::JOBS;
+use crate::hero::api::path::JOBS;
 use crate::hero::api::view::HeroJobView;
 
 /// How many jobs are asked for at once.

@@ -10,7 +10,7 @@ use host_console::output::{Format, Output, put_line};
 use host_console::{human, plain};
 use serde_json::json;
 
-use crate::hero::api::routes::{REQUEUE, STALE};
+use crate::hero::api::path::{REQUEUE, STALE};
 use crate::hero::api::steer::{RequeueBody, RequeuedView, StaleBody};
 use crate::hero::api::view::HeroJobView;
 

@@ -9,7 +9,7 @@ use host_console::table::Rows;
 use host_console::{human, plain};
 use host_core::time::Time;
 
-use crate::hero::api::routes::JOB;
+use crate::hero::api::path::JOB;
 use crate::hero::api::view::{HeroJobView, Rest};
 
 /// How many of the jobs that it waits for are shown.

@@ -10,7 +10,7 @@ use host_console::output::{Output, put_line};
 use host_console::plain;
 use serde_json::json;
 
-use crate::hero::api::routes::STOP;
+use crate::hero::api::path::STOP;
 use crate::hero::api::steer::StopView;
 
 /// Stop jobs.

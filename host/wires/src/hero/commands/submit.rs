@@ -9,7 +9,7 @@ use host_console::{human, input, json, plain};
 use host_core::seconds::Seconds;
 
 use super::wait;
-use crate::hero::api::routes::JOBS;
+use crate::hero::api::path::JOBS;
 use crate::hero::api::submit::{NewHeroJob, SubmittedView};
 
 /// Store a job and queue it for its worker.

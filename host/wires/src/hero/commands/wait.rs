@@ -10,7 +10,7 @@ use host_console::waiting::{self, Awaited};
 use host_console::{human, plain};
 use host_core::seconds::Seconds;
 
-use crate::hero::api::routes::WAIT;
+use crate::hero::api::path::WAIT;
 use crate::hero::api::view::HeroJobView;
 
 /// Wait until a job ends and print its output.

@@ -8,7 +8,7 @@ use host_console::table::Rows;
 use host_console::{human, plain};
 
 use crate::hero::api::list::WorkerView;
-use crate::hero::api::routes::WORKER;
+use crate::hero::api::path::WORKER;
 
 /// Show how long the queues of a worker are.
 #[derive(Debug, Args)]

@@ -1,5 +1,5 @@
-//! TLS for requests: version 1.3, the certificate always checked against the authorities that the system
-//! trusts, or those of the file that `SSL_CERT_FILE` names.
+//! TLS for requests: version 1.3, the certificate always checked against the system's authorities, or those
+//! in the file `SSL_CERT_FILE`.
 
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;

@@ -1,5 +1,5 @@
-//! The URLs that requests go to, read strictly: a scheme, a host, a port and a path, and nothing that
-//! could make a program and its reader see different hosts. Pure.
+//! URLs of requests, parsed strictly: a scheme, a host, a port and a path, and nothing that could make two
+//! readers see different hosts. Pure.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,8 +11,8 @@ use thiserror::Error;
 /// The longest URL, in bytes.
 const URL_BYTES_MAX: usize = 2_048;
 
-/// Who is asked. Two origins are equal if the same scheme, host and port are meant in the same way: an address
-/// is not equal to a name, nor an IPv4 address to the same one written as IPv6.
+/// The server. Two origins are equal if scheme, host and port are written in the same way: an address is not
+/// equal to a name, nor an IPv4 address to the same one written as IPv6.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     scheme: Scheme,
@@ -20,7 +20,7 @@ pub struct Origin {
     port: u16,
 }
 
-/// Whether what is sent is encrypted.
+/// Whether the connection is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Scheme {
     Http,
@@ -41,7 +41,7 @@ pub struct BaseUrl {
     path: String,
 }
 
-/// Why a text is no URL to send requests to. The text is not shown: it may contain a password.
+/// Why a text is not a usable URL. The text is not shown, because it may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum UrlError {
     #[error("it is not an http:// or https:// URL")]
@@ -63,7 +63,7 @@ pub enum UrlError {
 }
 
 impl Origin {
-    /// Returns whether only programs on this machine can be meant.
+    /// Returns whether the host is this machine.
     pub fn is_loopback(&self) -> bool {
         match &self.host {
             Host::Address(address) => address.is_loopback(),
@@ -71,12 +71,12 @@ impl Origin {
         }
     }
 
-    /// Returns whether somebody on a network could read what is sent.
+    /// Returns whether requests could be read on a network.
     pub fn is_exposed(&self) -> bool {
         self.scheme == Scheme::Http && !self.is_loopback()
     }
 
-    /// Returns host and port, as sockets take them.
+    /// Returns host and port for a socket.
     pub fn authority(&self) -> String {
         match &self.host {
             Host::Address(IpAddr::V6(address)) => format!("[{address}]:{}", self.port),
@@ -91,7 +91,7 @@ impl BaseUrl {
         &self.origin
     }
 
-    /// Returns whether it is an origin and nothing else.
+    /// Returns whether it is only an origin.
     pub fn is_origin(&self) -> bool {
         self.path.is_empty()
     }
@@ -120,7 +120,7 @@ impl FromStr for BaseUrl {
         if rest.contains(['?', '#']) {
             return Err(UrlError::Query);
         }
-        // Some programs read a backslash as a slash, so that the host would end there.
+        // Some programs treat a backslash as a slash, so the host would end there.
         let end = rest.find(['/', '\\']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         if authority.contains('@') {
@@ -167,7 +167,7 @@ fn read_host(text: &str) -> Result<Host, UrlError> {
         let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         (1..=63).contains(&label.len()) && label.bytes().all(is_inner)
     };
-    // Resolvers read `0x7f.1`, `2130706433` and the like as addresses.
+    // Resolvers accept `0x7f.1`, `2130706433` and the like as addresses.
     let last = text.rsplit('.').next().unwrap_or_default();
     let is_number = last.as_bytes().first().is_some_and(u8::is_ascii_digit);
     if text.len() > 253 || is_number || !labels.all(is_label) {

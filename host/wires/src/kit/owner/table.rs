@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::Owner;
 
-/// The state of a socket that listens.
+/// The state of a listening socket.
 const LISTENS: &str = "0A";
 
-/// Finds a socket as `super::find` does.
+/// Finds a socket like `super::find`.
 pub(super) fn find(local: SocketAddr, remote: Option<SocketAddr>) -> io::Result<Option<Owner>> {
     let mut any = None;
-    // A socket for both versions of the protocol stands in the second table.
+    // A dual-stack socket is in the second table.
     for path in ["/proc/net/tcp", "/proc/net/tcp6"] {
         let table = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -24,7 +24,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Starts the thread. Processes are awaited on the runtime this is called in.
+    /// Starts the thread. Processes are awaited on the runtime in which this is called.
     pub fn start() -> io::Result<Self> {
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let runtime = Handle::current();

@@ -1,5 +1,5 @@
-//! The standard output and error of a process. One task reads them to their end; others may drain
-//! them, to have what the process wrote before something else that it did.
+//! The standard output and error of a process. One task reads them to their end; others may drain them, to
+//! get the output before another event of the process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -72,7 +72,7 @@ impl Pipe {
         let mut lines = self.lines();
         let mut chunk = [0; LINE_BYTES_MAX];
         let mut rest = PIPE_BYTES;
-        // The pipe is asked itself: the runtime may not know yet that it can be read.
+        // Read the pipe directly, because the runtime may not know yet that it is readable.
         while rest > 0
             && let Ok(bytes @ 1..) = retry_on_intr(|| rustix::io::read(&self.from, &mut chunk))
         {

@@ -1,5 +1,5 @@
-//! Explains to people why something that the host starts is not up: how its process ended and what
-//! it wrote last, or why it could not be started or reached. The length is limited.
+//! Explains to users why something that the host starts is not up: how its process ended and its last output,
+//! or why it could not be started or reached. The length is limited.
 
 use super::Output;
 
@@ -19,7 +19,7 @@ impl Reason {
         self.text.as_deref()
     }
 
-    /// Records a line. A line from this host becomes the reason, followed by what came before it.
+    /// Records a line. A line from this host becomes the reason, followed by the previous text.
     pub fn note(&mut self, output: Output, line: &str) {
         let line: String = line.chars().take(REASON_CHARS_MAX).collect();
         match output {
@@ -33,7 +33,7 @@ impl Reason {
                     Some(before) if before != line => format!("{line}; before: {before}"),
                     _ => line,
                 };
-                // Each failure is put in front, so the oldest text is cut.
+                // Each failure is put in front, so the oldest text is truncated.
                 self.text = Some(text.chars().take(2 * REASON_CHARS_MAX).collect());
             }
         }

@@ -43,7 +43,7 @@ pub trait ProcessEvents: Send + Sync {
     fn wrote(&self, output: Output, line: &str);
 }
 
-/// Why it is not known how a process ended.
+/// Why the end of a process is unknown.
 #[derive(Debug, Error)]
 pub enum ProcessError {
     /// The process could not be started.
@@ -114,7 +114,7 @@ fn command(program: &Program) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Kills the rest of a process group, also if the task is dropped.
+/// Kills the rest of a process group, even if the task is dropped.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -160,7 +160,7 @@ async fn stay(
             () = &mut output, if !is_read => is_read = true,
         }
     };
-    // Processes it left behind may hold what the next process needs, such as a port.
+    // Processes that it left behind may hold what the next process needs, such as a port.
     drop(group);
     if !is_read {
         let _cut = timeout(LAST_LINES_TIME, output).await;

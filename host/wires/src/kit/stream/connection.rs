@@ -27,8 +27,8 @@ const LINGER_BYTES: usize = 64 << 10;
 /// Frames of at least this size are parsed on another thread, in bytes.
 const LARGE_BYTES: usize = 256 << 10;
 
-/// Serves one connection from start to end. The session gets exactly one `on_open` and one
-/// `on_closed`, also if this future is dropped.
+/// Serves one connection from start to end. The session gets exactly one `on_open` and one `on_closed`, even
+/// if this future is dropped.
 pub async fn serve_connection<S, H, T>(hub: Arc<Hub<S, H>>, link: Link, stream: T)
 where
     S: StreamSession,
@@ -79,7 +79,7 @@ impl<S: StreamSession> Outlet<S::Out> for Messages<S> {
     }
 }
 
-/// Reports the end of the connection to the session, also if the task is dropped.
+/// Reports the end of the connection to the session, even if the task is dropped.
 struct Closed<S: Session, H: EffectHandler<S>> {
     hub: Arc<Hub<S, H>>,
     link: Link,
@@ -230,6 +230,6 @@ async fn linger<T: AsyncRead + AsyncWrite>(from: &mut ReadHalf<T>) {
             }
         }
     };
-    // What the peer sends after that is discarded.
+    // Anything the peer sends after that is discarded.
     let _over = timeout(LINGER_TIME, reading).await;
 }

@@ -1,5 +1,5 @@
-//! Framing: cuts a stream of bytes into frames, in whatever pieces the bytes arrive. Pure. The
-//! framing decides whether the stream can go on after a defect.
+//! Framing: cuts a stream of bytes into frames, in whatever pieces the bytes arrive. Pure. The framing
+//! decides whether the stream can continue after a defect.
 
 use std::time::Duration;
 
@@ -61,13 +61,13 @@ pub trait Framing: Default + Send {
     /// Returns how many bytes of the current frame have arrived.
     fn pending_bytes(&self) -> usize;
 
-    /// Returns how many bytes the current frame takes as a whole, as far as that is known.
+    /// Returns the total size of the current frame in bytes, if known.
     fn expected_bytes(&self) -> usize {
         self.pending_bytes()
     }
 
-    /// Handles that the rest of the current frame did not come in time. [`Next::Skipped`] means that
-    /// the framing skips the rest and the stream continues; anything else ends the stream.
+    /// Handles a frame whose rest did not arrive in time. [`Next::Skipped`] means that the framing skips the
+    /// rest and the stream continues; anything else ends the stream.
     fn late(&mut self, stage: Pending) -> Next<Self::Defect> {
         Next::Broken(Cut::Late(stage).into())
     }

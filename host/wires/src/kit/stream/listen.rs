@@ -26,7 +26,7 @@ pub trait Listener: Send {
     /// Waits for the next connection. Cancel safe.
     fn accept(&mut self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// Returns who is at the other end, if that is known. Does not wait.
+    /// Returns the peer, if known. Does not wait.
     fn peer(_stream: &Self::Stream) -> Option<Peer> {
         None
     }

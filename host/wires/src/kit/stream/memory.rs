@@ -1,5 +1,5 @@
-//! The memory of frames while they arrive. Small frames have theirs; large ones of all connections share
-//! a budget, so that many connections cannot announce more than there is.
+//! The memory of arriving frames. Small frames are free; large ones of all connections share a budget, so
+//! that many connections cannot announce more than there is.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Frames of up to this size use nothing of the budget, in bytes.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// What one connection uses of the budget.
+/// One connection's share of the budget.
 pub(super) struct Memory {
     budget: Arc<Semaphore>,
     held: Option<OwnedSemaphorePermit>,
@@ -22,8 +22,8 @@ impl Memory {
         }
     }
 
-    /// Waits until a frame of so many bytes has memory. Gives back that of the frame before, if this
-    /// one is small. Cancel safe.
+    /// Waits until there is memory for a frame of this many bytes. Releases that of the previous frame, if
+    /// this one is small. Cancel safe.
     pub(super) async fn cover(&mut self, bytes: usize) {
         if bytes <= SMALL_BYTES {
             self.held = None;

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use super::framing::Framing;
 use crate::kit::session::{Link, Session};
 
-/// Who is at the other end of a connection: a user of this machine.
+/// The peer of a connection: a user of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub uid: u32,
@@ -26,6 +26,6 @@ pub trait StreamSession: Session {
     /// Appends one message to `out`.
     fn write(message: &Self::Out, out: &mut BytesMut);
 
-    /// Says who is at the other end of a connection that is about to open, if that is known.
+    /// Gives the peer of a connection that is about to open, if known.
     fn on_peer(&mut self, _link: Link, _peer: Peer) {}
 }

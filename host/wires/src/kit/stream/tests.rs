@@ -427,7 +427,7 @@ async fn several_listeners_feed_one_hub_and_share_its_limit() {
             accept(&bench.hub, unix, &stopping)
         );
         bench.hub.report("the end".to_owned());
-        // Open connections go on until their peers close them.
+        // Open connections continue until their peers close them.
         while a.join_next().await.is_some() || b.join_next().await.is_some() {}
     };
     let playing = async {

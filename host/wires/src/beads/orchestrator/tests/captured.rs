@@ -1,5 +1,5 @@
-//! Replays what the real worker sent in a captured session: our orchestrator must answer as the real
-//! one did, but once where that one answered twice.
+//! Replays the real worker's messages of a captured session: our orchestrator must answer like the real one,
+//! except once where that one answered twice.
 
 use bytes::Bytes;
 use host_core::outcome::Outcome;
@@ -40,7 +40,7 @@ fn the_capture_is_whole() {
     }
 }
 
-/// Cuts what differs between any two sessions.
+/// Removes what differs between sessions.
 fn comparable(message: &Value) -> Value {
     let mut message = message.clone();
     for field in ["timestamp", "issue_id", "title", "priority"] {

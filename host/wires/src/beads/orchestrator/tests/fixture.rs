@@ -1,4 +1,4 @@
-//! A session with a host that has jobs, and workers that say what a test tells them to.
+//! A session with a host that has jobs, and workers that a test controls.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -49,7 +49,7 @@ pub(in crate::beads) fn granted(number: u64, lease: u64) -> Granted {
     }
 }
 
-/// A session, and what it has decided so far.
+/// A session and its decisions so far.
 pub(in crate::beads) struct Bench {
     pub(in crate::beads) session: Orchestrator,
     pub(in crate::beads) now: Time,
@@ -59,13 +59,13 @@ pub(in crate::beads) struct Bench {
     pub(in crate::beads) asks: VecDeque<(Ask, u64)>,
     /// The number of each lease's job.
     leases: BTreeMap<LeaseId, u64>,
-    /// What each worker was sent.
+    /// The messages to each worker.
     sent: BTreeMap<Link, Vec<Value>>,
     pub(in crate::beads) closed: Vec<Link>,
     pub(in crate::beads) counted: Vec<&'static str>,
     /// The number of a job, and how its lease ended.
     pub(in crate::beads) told: Vec<(u64, LeaseMessage)>,
-    /// Whether the host takes what it is told.
+    /// Whether the host accepts reports.
     pub(in crate::beads) is_taking: bool,
 }
 
@@ -124,7 +124,7 @@ impl Bench {
         }
     }
 
-    /// Opens a connection and says READY on it.
+    /// Opens a connection and sends READY.
     pub(in crate::beads) fn ready(&mut self, link: u64) {
         if !self.session.workers.contains_key(&Link(link)) {
             self.open(link);
@@ -132,19 +132,19 @@ impl Bench {
         self.hear(link, &ready(link).to_string());
     }
 
-    /// Says that a worker has done a job.
+    /// Sends DONE for a job.
     pub(in crate::beads) fn done(&mut self, link: u64, number: u64) {
         let done = json!({"type": "DONE", "worker_id": format!("W{link}"), "issue_id": job(number).to_string(), "duration_ms": 12});
         self.hear(link, &done.to_string());
     }
 
-    /// Says that a worker has failed a job.
+    /// Sends FAILED for a job.
     pub(in crate::beads) fn failed(&mut self, link: u64, number: u64, error: &str) {
         let failed = json!({"type": "FAILED", "worker_id": format!("W{link}"), "issue_id": job(number).to_string(), "error": error, "duration_ms": 12});
         self.hear(link, &failed.to_string());
     }
 
-    /// Returns what a worker was sent since this was asked last.
+    /// Returns the messages to a worker since the last call.
     pub(in crate::beads) fn sent(&mut self, link: u64) -> Vec<Value> {
         self.sent.remove(&Link(link)).unwrap_or_default()
     }
@@ -209,7 +209,7 @@ impl Bench {
             Action::Effect(Effect::Ask { ask, wait_ms, .. }) => self.asks.push_back((ask, wait_ms)),
             Action::Effect(Effect::Withdraw(ask)) => self.asks.retain(|(asked, _)| *asked != ask),
             Action::Effect(Effect::Tell { lease, message, .. }) => {
-                // A lease that was granted too late for its worker is not known here.
+                // A lease that was granted too late for its worker is unknown here.
                 let number = self.leases.get(&lease).copied().unwrap_or(0);
                 self.told.push((number, *message));
                 let event = if self.is_taking {

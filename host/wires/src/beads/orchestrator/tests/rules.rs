@@ -90,7 +90,7 @@ fn an_end_of_a_task_that_the_worker_does_not_hold_gets_wait_and_changes_nothing(
     let mut bench = Bench::new(10_000);
     bench.busy(1, 7);
     bench.busy(2, 8);
-    // Another worker's task, no task at all, one of another name.
+    // Another worker's task, no task at all, a task of another name.
     bench.done(2, 7);
     bench.failed(2, 9, "no");
     bench.open(3);
@@ -103,7 +103,7 @@ fn an_end_of_a_task_that_the_worker_does_not_hold_gets_wait_and_changes_nothing(
     bench.done(1, 7);
     assert_eq!(bench.types(1), ["WAIT"], "the second one comes too late");
     assert_eq!(bench.told.len(), 1);
-    // WAIT is the answer to a READY too that was held.
+    // WAIT also answers a held READY.
     bench.ready(3);
     bench.done(3, 7);
     assert_eq!(bench.types(3), ["WAIT"]);

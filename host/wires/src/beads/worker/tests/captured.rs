@@ -1,5 +1,5 @@
-//! Replays what the real orchestrator sent in a captured session: our worker must do as the real one
-//! did, but for a second task at once, which it refuses.
+//! Replays the real orchestrator's messages of a captured session: our worker must do the same as the real
+//! one, except that it refuses a second task.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn the_real_orchestrator_is_served() {
         (Call::Close, one),
     ];
     assert_eq!(calls, expected);
-    // The real worker called its program in the same words.
+    // The real worker made the same calls.
     for line in [
         "bd update beads-workers-001 --status=in_progress",
         "bd close beads-workers-001",

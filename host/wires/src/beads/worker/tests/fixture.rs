@@ -1,4 +1,4 @@
-//! A session with an orchestrator, guests and a program that a test speaks for.
+//! A session with an orchestrator, guests and a program that a test controls.
 
 use bytes::{Bytes, BytesMut};
 use host_core::failure::{Failure, FailureKind};
@@ -36,7 +36,7 @@ pub(super) fn failed(message: &str) -> Outcome {
     Outcome::Failed(failure)
 }
 
-/// A session, and what it has decided so far.
+/// A session and its decisions so far.
 pub(super) struct Bench {
     pub(super) session: Worker,
     pub(super) now: Time,
@@ -50,7 +50,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Connects a worker that speaks in lines. It has said READY.
+    /// Connects a worker with JSON lines, which has sent READY.
     pub(super) fn connected(has_program: bool) -> Self {
         Self::new(setup(has_program, Dialect::Lines))
     }
@@ -105,13 +105,13 @@ impl Bench {
         self.step(|session, at, actions| session.on_event(at, event, actions));
     }
 
-    /// Ends the guest that was started last.
+    /// Ends the latest guest.
     pub(super) fn end(&mut self, outcome: impl Into<Option<Outcome>>) {
         let tag = self.started.last().unwrap().0;
         self.say(Event::Ended(tag, outcome.into()));
     }
 
-    /// Ends the call that was made last.
+    /// Ends the latest call.
     pub(super) fn called(&mut self, end: Result<(), &str>) -> (Call, String) {
         let call = self.calls.pop().expect("a call was made");
         assert!(self.calls.is_empty(), "one call at a time");
@@ -130,7 +130,7 @@ impl Bench {
         !self.session.is_idle()
     }
 
-    /// Returns what was sent since this was asked last.
+    /// Returns the messages since the last call.
     pub(super) fn sent(&mut self) -> Vec<Value> {
         std::mem::take(&mut self.sent)
     }

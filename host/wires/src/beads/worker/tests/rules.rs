@@ -115,7 +115,7 @@ fn shutdown_stops_the_guest_and_reopens_the_issue_before_the_end() {
     bench.hear(&json!({"type": "SHUTDOWN", "worker_id": "W1", "reason": "user_requested"}));
     assert_eq!(bench.stopped[0].1, Stop::ShuttingDown);
     assert_eq!(bench.closed, 0, "the guest still runs");
-    // Even a guest that was done just now: nobody hears it.
+    // Even a guest that has just finished is not reported.
     bench.end(done());
     assert_eq!(bench.closed, 0);
     assert_eq!(bench.called(Ok(())), (Call::Reopen, "b-1".to_owned()));
