@@ -4,11 +4,9 @@
 //!
 //! - [`execute`]: a foreign orchestrator sends work, and the host executes it.
 //! - [`lease`]: foreign workers execute our jobs, and the host grants and tracks their leases.
-//! - [`conformance`]: auditors that check both ports in tests.
 
 #![warn(missing_docs)]
 
-pub mod conformance;
 pub mod execute;
 pub mod lease;
 pub mod spans;

@@ -3,7 +3,7 @@
 //! few requests, however many slots there are. Decides nothing about attempts.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::Hold;
@@ -12,6 +12,7 @@ use host_core::port::Tag;
 use host_core::port::lease::{
     Assignment, End, Ended, Granted, LeaseEvents, LeaseRequest, Leases, Respond, WAIT_FOREVER,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 /// What sends attempts to workers. Calls for one attempt come in order. No call waits.
 pub trait Pusher: Send + Sync {
@@ -189,7 +190,7 @@ impl Slots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

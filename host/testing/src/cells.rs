@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use host_core::cell::{ComponentKey, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::time::Time;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 
 use host_cells::port::{CellEvent, CellId, CellPort, Unresponsive};
@@ -49,7 +50,7 @@ struct Recorded {
 
 impl Record {
     fn lock(&self) -> MutexGuard<'_, Recorded> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     /// Returns all messages to cells, in order.

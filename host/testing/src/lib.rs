@@ -8,8 +8,11 @@
     reason = "a test ends where it fails"
 )]
 
+mod audit;
 mod clock;
 mod executor;
+mod lease_host;
+pub mod pushed;
 mod refusals;
 
 #[cfg(feature = "cells")]
@@ -21,8 +24,10 @@ pub mod store;
 
 use host_core::cell::Compiled;
 
+pub use audit::{ExecuteAudit, LeaseAudit};
 pub use clock::{TestClock, TokioClock};
 pub use executor::{FakeExecutor, Run};
+pub use lease_host::LeaseHost;
 pub use refusals::Refusals;
 
 /// Returns what is known of a compiled component whose hash consists of this byte.

@@ -9,10 +9,6 @@
 mod histories;
 pub mod kit;
 #[cfg(test)]
-mod lease_host;
-#[cfg(test)]
-mod pushed;
-#[cfg(test)]
 mod sample;
 #[cfg(test)]
 mod transcript;

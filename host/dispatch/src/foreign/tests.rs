@@ -7,12 +7,11 @@ use std::time::Duration;
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
-use host_core::port::conformance::ExecuteAudit;
 use host_core::port::spans::{Attribute, Kind};
 use host_core::port::{Answer, Answers};
 use host_core::time::Time;
+use host_testing::ExecuteAudit;
 use parking_lot::Mutex;
-
 use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;

@@ -3,7 +3,7 @@
 //! before the end that the store knows has passed, so that nothing there ends a lease that was renewed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::command::Change;
 use host_core::id::{JobId, LeaseId};
@@ -14,6 +14,7 @@ use host_core::port::lease::{LeaseEvents, Standing};
 use host_core::query::RemoteLease;
 use host_core::time::Time;
 use host_core::transition::Input;
+use parking_lot::Mutex;
 
 /// The longest time until a renewal is stored, in milliseconds. For so long
 /// [`host_core::lease::Lease::last_heartbeat_at`] may be behind.
@@ -110,12 +111,12 @@ impl LeaseTable {
 
     /// Adds a lease that a worker holds from now on.
     pub(crate) fn hold(&self, job: JobId, held: Held) {
-        self.lock().hold(job, held);
+        self.table.lock().hold(job, held);
     }
 
     /// Restores a lease that was granted before the host restarted.
     pub(crate) fn restore(&self, remote: RemoteLease) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if let Some(executor) = remote.runner.clone() {
             table.restored.entry(executor).or_default().push(remote.job);
         }
@@ -139,7 +140,7 @@ impl LeaseTable {
         executor: &Name,
         events: &Arc<dyn LeaseEvents>,
     ) -> Vec<(JobId, LeaseId)> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let jobs = table.restored.remove(executor).unwrap_or_default();
         let resume = |job: JobId| {
             let held = &mut table.leases.get_mut(&job)?.held;
@@ -153,37 +154,37 @@ impl LeaseTable {
 
     /// Forgets a lease that is over.
     pub(crate) fn forget(&self, job: JobId) {
-        self.lock().forget(job);
+        self.table.lock().forget(job);
     }
 
     /// Returns the worker that holds a job.
     pub(crate) fn worker(&self, job: JobId) -> Option<String> {
-        let table = self.lock();
+        let table = self.table.lock();
         Some(table.leases.get(&job)?.held.worker.clone())
     }
 
     /// Returns a job's attempt at a worker: its number, and when it was granted.
     pub(crate) fn attempt(&self, job: JobId) -> Option<(u32, Time)> {
-        let table = self.lock();
+        let table = self.table.lock();
         let held = &table.leases.get(&job)?.held;
         Some((held.attempt, held.granted_at))
     }
 
     /// Returns the attempt with this lease: its number, and when it was granted.
     pub(crate) fn attempt_of(&self, job: JobId, lease: LeaseId) -> Option<(u32, Time)> {
-        let table = self.lock();
+        let table = self.table.lock();
         let held = &table.leases.get(&job)?.held;
         (held.lease == lease).then_some((held.attempt, held.granted_at))
     }
 
     /// Counts the leases that end when the host stops.
     pub(crate) fn connected(&self) -> usize {
-        self.lock().connected.values().sum()
+        self.table.lock().connected.values().sum()
     }
 
     /// Counts them by executor.
     pub(crate) fn connected_by_executor(&self) -> BTreeMap<Name, u64> {
-        let table = self.lock();
+        let table = self.table.lock();
         let counts = table.connected.iter();
         counts
             .map(|(executor, count)| (executor.clone(), *count as u64))
@@ -192,7 +193,7 @@ impl LeaseTable {
 
     /// Tells the worker of a lease to stop. Returns false if no worker holds it.
     pub(crate) fn stop(&self, lease: LeaseId, grace_ms: Option<u64>) -> bool {
-        let table = self.lock();
+        let table = self.table.lock();
         let Some(job) = table.by_lease.get(&lease).copied() else {
             return false;
         };
@@ -209,7 +210,7 @@ impl LeaseTable {
 
     /// Tells the worker of a lease that the lease is over. Returns false if no worker holds it.
     pub(crate) fn revoke(&self, lease: LeaseId) -> bool {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let Some(job) = table.by_lease.get(&lease).copied() else {
             return false;
         };
@@ -223,7 +224,7 @@ impl LeaseTable {
 
     /// Asks all wires for the attempts that no worker has begun.
     pub(crate) fn recall(&self) {
-        let table = self.lock();
+        let table = self.table.lock();
         let mut wires: Vec<Arc<dyn LeaseEvents>> = Vec::new();
         for events in table
             .leases
@@ -243,7 +244,9 @@ impl LeaseTable {
     /// Records a committed change and returns the lease that it ended.
     pub(crate) fn record_change(&self, change: &Change) -> Option<LeaseId> {
         let ended = change.from == Some(State::Running);
-        let held = ended.then(|| self.lock().forget(change.job)).flatten()?;
+        let held = ended
+            .then(|| self.table.lock().forget(change.job))
+            .flatten()?;
         Some(held.lease)
     }
 
@@ -262,7 +265,7 @@ impl LeaseTable {
         fence: &Fence,
         note: impl FnOnce(Time, u32),
     ) -> Option<HeartbeatOutcome> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         // Read here: the loop looks for leases that have run out under this lock too, with a time that
         // it read before.
         let now = now();
@@ -287,7 +290,7 @@ impl LeaseTable {
     /// Records a running job as it is stored now, if a worker holds it. A lease that was renewed
     /// meanwhile stays so.
     pub(crate) fn record_stored(&self, now: Time, job: &Lifecycle) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let before = table.forget_stored(job.id);
         let Some(entry) = table.leases.get_mut(&job.id) else {
             return;
@@ -313,13 +316,13 @@ impl LeaseTable {
 
     /// Forgets how a job is stored: the store answers the next heartbeat.
     pub(crate) fn forget_stored(&self, job: JobId) {
-        self.lock().forget_stored(job);
+        self.table.lock().forget_stored(job);
     }
 
     /// Returns what must be stored by now: all renewals of leases that would otherwise run out, and if
     /// their time has come, others. They are known as stored once [`LeaseTable::record_stored`] says so.
     pub(crate) fn take_renewals(&self, now: Time) -> Vec<Renewal> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let is_due = table.due.is_some_and(|due| due <= now);
         let unstored = table.unstored.iter().enumerate();
         let chosen: Vec<JobId> = unstored
@@ -343,12 +346,12 @@ impl LeaseTable {
 
     /// Returns when renewals are to be stored.
     pub(crate) fn renewals_due(&self) -> Option<Time> {
-        self.lock().due
+        self.table.lock().due
     }
 
     /// Forgets all: the loop ends, and nothing that is renewed now would be stored.
     pub(crate) fn close(&self) {
-        *self.lock() = Table::default();
+        *self.table.lock() = Table::default();
     }
 
     fn wait_ms(&self, job: &Lifecycle) -> u64 {
@@ -357,10 +360,6 @@ impl LeaseTable {
             return self.wait_ms_max;
         };
         (ttl_ms / TTL_PART).min(self.wait_ms_max)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

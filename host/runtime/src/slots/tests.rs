@@ -16,11 +16,11 @@ struct Host {
 
 impl Leases for Host {
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
-        self.requests.lock().unwrap().push((request, respond));
+        self.requests.lock().push((request, respond));
     }
 
     fn end(&self, ended: Ended) {
-        self.ends.lock().unwrap().push(ended);
+        self.ends.lock().push(ended);
     }
 
     fn send(
@@ -50,14 +50,14 @@ impl Leases for Host {
 impl Host {
     /// Returns the slots of each request that waits.
     fn asked(&self) -> Vec<usize> {
-        let mut requests = self.requests.lock().unwrap();
+        let mut requests = self.requests.lock();
         requests.retain(|(_, respond)| !respond.is_gone());
         requests.iter().map(|(request, _)| request.slots).collect()
     }
 
     /// Answers the first request with these attempts.
     fn grant(&self, attempts: &[u128]) -> Result<(), Vec<Granted>> {
-        let (_, respond) = self.requests.lock().unwrap().remove(0);
+        let (_, respond) = self.requests.lock().remove(0);
         respond.respond(attempts.iter().map(|n| granted(*n)).collect())
     }
 }
@@ -93,11 +93,11 @@ struct Calls(Mutex<Vec<String>>);
 
 impl Calls {
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap())
+        std::mem::take(&mut self.0.lock())
     }
 
     fn add(&self, call: String) {
-        self.0.lock().unwrap().push(call);
+        self.0.lock().push(call);
     }
 }
 
@@ -140,7 +140,7 @@ fn all_free_slots_are_asked_for_at_once() {
     }
     // A wave of ends makes few requests.
     assert_eq!(host.asked(), [1, 1, 2]);
-    let ends = host.ends.lock().unwrap();
+    let ends = host.ends.lock();
     let ends: Vec<u128> = ends.iter().map(|ended| ended.job.0.as_u128()).collect();
     assert_eq!(ends, [1, 2, 3, 4]);
     assert_eq!(slots.in_flight(), [(python, 0)].into());
@@ -150,7 +150,7 @@ fn all_free_slots_are_asked_for_at_once() {
 fn requests_for_slots_that_are_gone_are_withdrawn() {
     let (slots, host, calls, python) = slots();
     slots.set_capacity(&python, 4);
-    let (_, late) = host.requests.lock().unwrap().remove(0);
+    let (_, late) = host.requests.lock().remove(0);
     slots.set_capacity(&python, 1);
     assert!(late.is_gone());
     assert_eq!(late.respond(vec![granted(1)]).unwrap_err().len(), 1);

@@ -3,9 +3,10 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 /// The name of the server's socket in its folder.
@@ -56,11 +57,11 @@ impl Proxy {
 
     /// Breaks the next connection that gets there, once.
     pub(crate) fn break_next(&self, at: Break) {
-        *self.next.lock().unwrap() = Some(at);
+        *self.next.lock() = Some(at);
     }
 
     pub(crate) fn has_broken(&self) -> bool {
-        self.next.lock().unwrap().is_none()
+        self.next.lock().is_none()
     }
 }
 
@@ -84,7 +85,7 @@ fn carry(client: &UnixStream, server: &UnixStream, breaks: &Mutex<Option<Break>>
     let mut buffer = [0; 8_192];
     while let Ok(bytes @ 1..) = from.read(&mut buffer) {
         let sent = &buffer[..bytes];
-        let mut next = breaks.lock().unwrap();
+        let mut next = breaks.lock();
         let at = next.take_if(|at| sent.windows(at.word().len()).any(|word| word == at.word()));
         drop(next);
         deaf.store(at.is_some(), Ordering::Relaxed);

@@ -2,7 +2,7 @@
 //! host's events. Makes no decisions.
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

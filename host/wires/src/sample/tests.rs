@@ -9,11 +9,10 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::outcome::Outcome;
 use host_core::port::End;
-use host_core::port::conformance::{ExecuteAudit, LeaseAudit};
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use host_testing::{FakeExecutor, Refusals, Run};
+use host_testing::{ExecuteAudit, FakeExecutor, LeaseAudit, Refusals, Run};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -21,9 +20,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::pushed::{PushedAttempts, assignment};
 use crate::wire::JobLogs;
 use crate::wire::section::{NamedTable, Sources, Stated, Tables};
+use host_testing::pushed::{PushedAttempts, assignment};
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);

@@ -13,7 +13,6 @@ use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Meter, Outcome};
-use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed, Standing,
 };
@@ -21,6 +20,7 @@ use host_core::time::Time;
 use host_runtime::mailbox::respond;
 use host_store::Store;
 use host_store::sqlite::SqliteStore;
+use host_testing::LeaseAudit;
 use host_testing::store::MemoryStore;
 use tempfile::TempDir;
 use tokio::sync::{oneshot, watch};

@@ -2,17 +2,18 @@
 //! says so.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use host_core::id::LeaseId;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
-use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{LeaseMessage, Leases as _};
 use host_core::port::{Assignment, End, Tag};
 use host_runtime::mailbox::respond;
 use host_runtime::slots::{Pusher, Slots};
+use host_testing::LeaseAudit;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::lease_mail::LeaseService;
@@ -91,7 +92,7 @@ impl FakeExecutor {
 
 impl Calls {
     fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 }
 

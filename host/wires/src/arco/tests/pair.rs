@@ -14,7 +14,7 @@ use crate::arco::orchestrator::tests::side::{self, BASE};
 use crate::arco::worker::tests::side as worker_side;
 use crate::histories::histories;
 use crate::kit::session::Moment;
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 /// How many tasks go through one pair of links.
 const TASKS: usize = 20;

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use host_core::port::conformance::LeaseAudit;
+use host_core::id::JobId;
+use host_core::job::State;
+use host_core::policy::Policy;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::TaskGroup;
-use host_testing::FakeExecutor;
+use host_testing::{FakeExecutor, LeaseAudit, LeaseHost, Refusals};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -13,7 +15,6 @@ use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::beads::leases::tests::host::LeaseHost;
 use crate::wire::executors::WorkerState;
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -21,6 +22,7 @@ const BOUND: Duration = Duration::from_mins(1);
 /// A socket that is served.
 pub(in crate::beads) struct Served {
     pub(in crate::beads) host: Arc<LeaseHost>,
+    refusals: Arc<Refusals>,
     audit: Arc<LeaseAudit>,
     pub(in crate::beads) path: PathBuf,
     executors: Arc<Pulled>,
@@ -45,11 +47,13 @@ impl Served {
             name: config.executor.clone(),
             serving: Arc::clone(&listening.serving),
         });
-        let (host, audit) = LeaseHost::start();
+        let host = LeaseHost::new();
+        let audit = LeaseAudit::new(Arc::<LeaseHost>::clone(&host));
+        let refusals = Refusals::of(crate::beads::WIRE);
         let stopping = CancellationToken::new();
         let ports = Ports {
             clock: Arc::new(Clock::start()),
-            counters: Arc::<LeaseHost>::clone(&host),
+            counters: Arc::<Refusals>::clone(&refusals),
             execute: Arc::new(|| FakeExecutor::busy()),
             leases: None,
             stopping: stopping.clone(),
@@ -58,6 +62,7 @@ impl Served {
         tasks.spawn(listening.serve(Arc::<LeaseAudit>::clone(&audit), ports));
         Self {
             host,
+            refusals,
             audit,
             path,
             executors,
@@ -65,6 +70,16 @@ impl Served {
             tasks,
             _folder: folder,
         }
+    }
+
+    /// Makes jobs available, with the handlers `issue-1` and so on.
+    pub(in crate::beads) fn add(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<JobId> {
+        let add = |number| {
+            let handler = format!("issue-{number}");
+            let lane = (crate::beads::EXECUTOR, handler.as_str());
+            self.host.enqueue(lane, "{}", Policy::default(), &[])
+        };
+        numbers.into_iter().map(add).collect()
     }
 
     pub(in crate::beads) async fn stop(mut self) {
@@ -114,7 +129,7 @@ impl Peer {
 #[tokio::test]
 async fn a_worker_is_served_and_told_to_end() {
     let served = Served::start(10_000, 4);
-    served.host.add([1]);
+    served.add([1]);
     let mut peer = Peer::connect(&served.path).await;
     peer.ready().await;
     let task = peer.next().await.unwrap();
@@ -130,10 +145,10 @@ async fn a_worker_is_served_and_told_to_end() {
     let done =
         json!({"type": "DONE", "worker_id": "W1", "issue_id": task["issue_id"], "duration_ms": 5});
     peer.send(&done).await;
-    served.host.until(|seen| seen.done.len() == 1).await;
+    served.host.until_count(State::Completed, 1).await;
     // A held READY gets its task at once.
     peer.ready().await;
-    served.host.add([2]);
+    served.add([2]);
     assert_eq!(peer.next_type().await, "TASK");
     served.stopping.cancel();
     assert_eq!(peer.next_type().await, "SHUTDOWN");
@@ -142,14 +157,14 @@ async fn a_worker_is_served_and_told_to_end() {
         WorkerState::Ending
     );
     drop(peer);
-    served.host.until(|seen| seen.given_back == 1).await;
+    served.host.until_count(State::Running, 0).await;
     served.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_does_not_end_is_closed_after_ten_seconds() {
     let served = Served::start(0, 4);
-    served.host.add([1]);
+    served.add([1]);
     let mut peer = Peer::connect(&served.path).await;
     peer.ready().await;
     assert_eq!(peer.next_type().await, "TASK");
@@ -158,19 +173,19 @@ async fn a_worker_that_does_not_end_is_closed_after_ten_seconds() {
     assert_eq!(peer.next_type().await, "SHUTDOWN");
     assert_eq!(peer.next().await, None);
     assert!(start.elapsed() >= STOP_TIME_MAX);
-    served.host.until(|seen| seen.given_back == 1).await;
+    served.host.until_count(State::Running, 0).await;
     served.stop().await;
 }
 
 #[tokio::test]
 async fn a_cancelled_task_ends_without_its_worker() {
     let served = Served::start(10_000, 4);
-    served.host.add([1]);
+    let job = served.add([1])[0];
     let mut peer = Peer::connect(&served.path).await;
     peer.ready().await;
     let task = peer.next().await.unwrap();
-    served.host.cancel(1, 5);
-    served.host.until(|seen| seen.cancelled == 1).await;
+    served.host.cancel(job, None).unwrap();
+    served.host.until_count(State::Cancelled, 1).await;
     let done = json!({"type": "DONE", "worker_id": "W1", "issue_id": task["issue_id"]});
     peer.send(&done).await;
     assert_eq!(peer.next_type().await, "WAIT");
@@ -218,7 +233,7 @@ async fn a_connection_goes_on_after_bad_lines_and_no_other_notices() {
     }
     bad.ready().await;
     assert_eq!(bad.next_type().await, "WAIT");
-    let refused = served.host.seen.borrow().refused.clone();
+    let refused = served.refusals.codes();
     assert_eq!(
         refused,
         ["E_JSON", "E_UNKNOWN_TYPE", "E_JSON", "E_LINE_TOO_LONG"]
@@ -260,16 +275,16 @@ async fn a_framed_worker_is_answered_in_frames() {
     // A length that is too large ends the connection.
     peer.write_all(b"\x7f\xff\xff\xff").await.unwrap();
     assert!(timeout(BOUND, peer.read_u8()).await.unwrap().is_err());
-    assert_eq!(served.host.seen.borrow().refused, ["E_FRAME_TOO_LARGE"]);
+    assert_eq!(served.refusals.codes(), ["E_FRAME_TOO_LARGE"]);
     served.stop().await;
 }
 
 #[tokio::test]
 async fn a_hundred_workers_at_once_finish_all_tasks() {
-    const WORKERS: u64 = 100;
-    const EACH: u64 = 5;
+    const WORKERS: usize = 100;
+    const EACH: usize = 5;
     let served = Served::start(10_000, 256);
-    served.host.add(1..=WORKERS * EACH);
+    served.add(1..=WORKERS * EACH);
     let mut peers = TaskGroup::default();
     for _ in 0..WORKERS {
         let path = served.path.clone();
@@ -289,10 +304,10 @@ async fn a_hundred_workers_at_once_finish_all_tasks() {
     }
     served
         .host
-        .until(|seen| seen.done.len() as u64 == WORKERS * EACH)
+        .until_count(State::Completed, WORKERS * EACH)
         .await;
     served.stopping.cancel();
     timeout(BOUND, peers.join()).await.unwrap();
-    assert_eq!(served.host.seen.borrow().running, 0);
+    assert_eq!(served.host.count(State::Running), 0);
     served.stop().await;
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Counters;
@@ -122,11 +123,22 @@ impl Lossy {
 async fn three_tasks(dialect: Dialect, bytes: usize) -> bool {
     let served = Served::start(10_000, 8);
     let lossy = Lossy::start(served.path.clone(), bytes);
-    served.host.add(1..=3);
+    served.add(1..=3);
     let cells = cells();
     let working = work(config(&lossy.path, 1, dialect), ports(&cells), false);
     let playing = async {
-        served.host.until(|seen| seen.done.len() == 3).await;
+        // A task that was lost waits before its next attempt.
+        let done = served.host.until_count(State::Completed, 3);
+        let waiting = async {
+            loop {
+                sleep(Duration::from_secs(1)).await;
+                served.host.advance(1_000);
+            }
+        };
+        tokio::select! {
+            () = done => {}
+            () = waiting => {}
+        }
         served.stopping.cancel();
     };
     // Without a time limit: a process that another test starts briefly holds copies of our sockets, and the
@@ -160,7 +172,7 @@ async fn a_connection_that_is_lost_at_any_byte_loses_no_task() {
 #[tokio::test]
 async fn many_workers_of_one_host_share_the_tasks() {
     let served = Served::start(10_000, 256);
-    served.host.add(1..=500);
+    served.add(1..=500);
     let cells = cells();
     let working = work(
         config(&served.path, 100, Dialect::Lines),
@@ -168,7 +180,7 @@ async fn many_workers_of_one_host_share_the_tasks() {
         false,
     );
     let playing = async {
-        served.host.until(|seen| seen.done.len() == 500).await;
+        served.host.until_count(State::Completed, 500).await;
         served.stopping.cancel();
     };
     let both = async { tokio::join!(working, playing) };
@@ -180,15 +192,15 @@ async fn many_workers_of_one_host_share_the_tasks() {
 #[tokio::test]
 async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
     let served = Served::start(10_000, 8);
-    served.host.add([1]);
+    served.add([1]);
     let cells = FakeExecutor::new(|_, _| Run::Hangs);
     let ports = ports(&cells);
     let stopping = ports.stopping.clone();
     let working = work(config(&served.path, 1, Dialect::Lines), ports, false);
     let playing = async {
-        served.host.until(|seen| seen.running == 1).await;
+        served.host.until_count(State::Running, 1).await;
         stopping.cancel();
-        served.host.until(|seen| seen.given_back == 1).await;
+        served.host.until_count(State::Running, 0).await;
     };
     let both = async { tokio::join!(working, playing) };
     let (worked, ()) = timeout(BOUND, both).await.unwrap();

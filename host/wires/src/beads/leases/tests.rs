@@ -1,31 +1,16 @@
 //! Leases between a session and a host in memory.
 
-pub(in crate::beads) mod host;
-
 use host_core::id::{JobId, LeaseId};
-use host_core::json::JsonText;
 use host_core::port::Assignment;
-use host_core::time::Time;
 use uuid::Uuid;
 
 use super::*;
 
 fn assignment(handler: &str, params: &str, priority: u8) -> Assignment {
+    let assignment = host_testing::pushed::assignment(1, handler, params, 600_000);
     Assignment {
-        request_id: "r".to_owned(),
-        job_id: "j".to_owned(),
-        handler: handler.to_owned(),
-        params: JsonText(params.to_owned()),
-        queue: "default".to_owned(),
         priority,
-        attempt: 1,
-        enqueued_at: Time(0),
-        timeout_ms: 600_000,
-        deadline: None,
-        trace: Vec::new(),
-        attributes: Vec::new(),
-        worker_id: "host".to_owned(),
-        losses: 0,
+        ..assignment
     }
 }
 

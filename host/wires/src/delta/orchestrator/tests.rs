@@ -14,7 +14,7 @@ use super::*;
 use crate::delta::refusals::Code;
 use crate::delta::settings::{PoolConfig, Times, Tokens};
 use crate::kit::session::Action;
-use crate::lease_host::{LeaseHost, Refusals, TestClock};
+use host_testing::{LeaseHost, Refusals, TestClock};
 
 impl Pools {
     /// Starts the orchestrator over a host in memory.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::json::JsonText;
 use host_core::outcome::Meter;
-use host_core::port::conformance::ExecuteAudit;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
+use host_testing::ExecuteAudit;
 use host_testing::{FakeExecutor, Run};
 use tempfile::TempDir;
 

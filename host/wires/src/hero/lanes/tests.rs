@@ -6,17 +6,17 @@ use host_core::cell::LogLine;
 use host_core::failure::FailureKind;
 use host_core::id::JobId;
 use host_core::port::Counters;
-use host_core::port::conformance::LeaseAudit;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
+use host_testing::LeaseAudit;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::hero::settings::tests::parsed;
-use crate::pushed::{PushedAttempts, assignment};
 use crate::wire::JobLogs;
 use crate::wire::executors::{RestartError, WorkerHealth};
+use host_testing::pushed::{PushedAttempts, assignment};
 
 struct Host;
 

@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::pushed::PushedAttempts;
 use crate::rrq::config::{Dialect, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Client, Host, handlers};
 use crate::rrq::worker::Rules;
 use crate::wire::executors::{Found, RestartError, WorkerState};
 use crate::wire::{Configured as _, JobLogs};
+use host_testing::pushed::PushedAttempts;
 
 fn config(listen: Option<&str>) -> RrqConfig {
     RrqConfig {

@@ -9,8 +9,8 @@ use host_core::id::JobId;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::End;
-use host_core::port::conformance::LeaseAudit;
 use host_core::time::Time;
+use host_testing::LeaseAudit;
 use host_testing::{Refusals, TokioClock};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::process::SOCKET_VARIABLE;
 use super::{PoolPorts, RunnerPool, WorkerState};
-use crate::pushed::{PushedAttempts, assignment, job};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Host};
 use crate::rrq::serve::{bind, read_address};
 use crate::wire::JobLogs;
+use host_testing::pushed::{PushedAttempts, assignment, job};
 
 /// The lines of jobs that the pool has kept.
 #[derive(Default)]

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::fixture::{Plane, Setup, World};
 use crate::arco::orchestrator::Remote;
-use crate::lease_host::LeaseHost;
 use crate::wire::executors::{Executors as _, WorkerHealth, WorkerState};
+use host_testing::LeaseHost;
 
 fn health(plane: &Plane) -> WorkerHealth {
     let mut health = Remote(Arc::clone(&plane.role)).health();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::read::Said;
 use super::fixture::{Plane, Setup, Spark, World};
 use crate::arco::token::key::Keys;
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 fn succeeded() -> Value {
     json!({

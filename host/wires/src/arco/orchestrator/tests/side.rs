@@ -25,7 +25,7 @@ use crate::arco::token::key::Keys;
 use crate::kit::http_client::{Answer, RequestError};
 use crate::kit::leases::LeaseEvent;
 use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session as _};
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 /// What goes out.
 pub(in crate::arco) enum Sent {

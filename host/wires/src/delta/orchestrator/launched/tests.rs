@@ -16,8 +16,8 @@ use super::*;
 use crate::delta::messages::read;
 use crate::delta::orchestrator::Message;
 use crate::delta::settings::{DeltaConfig, Times, Tokens};
-use crate::lease_host::{LeaseHost, Refusals, TestClock};
 use crate::wire::executors::WorkerState;
+use host_testing::{LeaseHost, Refusals, TestClock};
 
 const BOUND: Duration = Duration::from_mins(1);
 

@@ -32,7 +32,7 @@ use crate::delta::worker::results::Results;
 use crate::delta::worker::session::{Act, Done, Session};
 use crate::delta::worker::words::Dialect;
 use crate::histories::histories;
-use crate::lease_host::{LeaseHost, Refusals};
+use host_testing::{LeaseHost, Refusals};
 
 /// When faults stop, and when all must be over, in milliseconds.
 const FAULTS_MS: u64 = 60_000;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Clock as _;
-use host_core::port::conformance::ExecuteAudit;
 use host_core::time::Time;
+use host_testing::ExecuteAudit;
 use host_testing::{FakeExecutor, Refusals, Run, TokioClock};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};

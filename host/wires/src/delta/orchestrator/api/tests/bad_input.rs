@@ -578,7 +578,7 @@ async fn without_pools_the_routes_say_what_to_configure() {
     let mut config = super::fixture::config();
     config.pools.clear();
     config.tokens = crate::delta::settings::Tokens::default();
-    let host = Host::on(crate::lease_host::LeaseHost::new(), config);
+    let host = Host::on(host_testing::LeaseHost::new(), config);
     let answer = host.ask("w1", &[]).await;
     assert!(
         answer

@@ -27,7 +27,7 @@ use crate::delta::orchestrator::Pools;
 use crate::delta::orchestrator::api::routes;
 use crate::delta::settings::Tokens;
 use crate::delta::settings::{DeltaConfig, PoolConfig, Times};
-use crate::lease_host::{LeaseHost, Refusals, TestClock};
+use host_testing::{LeaseHost, Refusals, TestClock};
 
 /// Nothing in a test takes as long.
 pub(super) const BOUND: Duration = Duration::from_mins(1);

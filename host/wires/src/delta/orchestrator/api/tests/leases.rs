@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use super::fixture::{Host, TIMES};
 use crate::delta::orchestrator::launched;
-use crate::lease_host::LeaseHost;
 use crate::wire::executors::Executors as _;
+use host_testing::LeaseHost;
 
 #[tokio::test]
 async fn a_job_is_leased_acknowledged_and_completed() {

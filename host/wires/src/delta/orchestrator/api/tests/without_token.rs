@@ -7,7 +7,7 @@ use super::fixture::{Answer, Host, config};
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::orchestrator::Event;
 use crate::delta::settings::Launch;
-use crate::lease_host::LeaseHost;
+use host_testing::LeaseHost;
 
 /// A host that starts the runners of its pool `ci` itself.
 fn launching() -> Host {

@@ -1,10 +1,12 @@
 //! Audits Execute: a stop never comes before its start, and each start gets one last answer.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::{Violations, lock};
-use crate::port::{Answer, Answers, Execute, ForeignJob, Reply, Stop, Tag};
+use parking_lot::Mutex;
+
+use super::Violations;
+use host_core::port::{Answer, Answers, Execute, ForeignJob, Reply, Stop, Tag};
 
 /// The state of each execution.
 type Executions = Arc<Mutex<BTreeMap<Tag, Execution>>>;
@@ -38,20 +40,14 @@ impl ExecuteAudit {
     }
 
     /// Checks that there are no violations so far. Executions may still lack an answer.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_kept(&self) {
         self.violations.assert_none("Execute");
     }
 
     /// Checks that there are no violations and that every start has got its last answer.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_settled(&self) {
         self.assert_kept();
-        let executions = lock(&self.executions);
+        let executions = self.executions.lock();
         let open = executions.iter().filter(|(_, it)| !it.is_answered);
         let open: Vec<Tag> = open.map(|(tag, _)| *tag).collect();
         assert!(open.is_empty(), "no last answer was given to {open:?}");
@@ -65,7 +61,7 @@ impl Execute for ExecuteAudit {
             is_answered: false,
             wants_log: job.wants_log,
         };
-        let before = lock(&self.executions).insert(tag, execution);
+        let before = self.executions.lock().insert(tag, execution);
         if before.is_some() {
             self.violations.note(format!("{tag:?} is started twice"));
         }
@@ -78,7 +74,7 @@ impl Execute for ExecuteAudit {
     }
 
     fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
-        if !lock(&self.executions).contains_key(&tag) {
+        if !self.executions.lock().contains_key(&tag) {
             self.violations
                 .note(format!("a stop of {tag:?}, which was never started"));
         }
@@ -98,7 +94,7 @@ impl Audited {
     fn check(&self, tag: Tag, answer: &Answer) {
         let is_last = matches!(answer, Answer::Ended(..) | Answer::Busy);
         let is_log = matches!(answer, Answer::Logged { .. });
-        match lock(&self.executions).get_mut(&tag) {
+        match self.executions.lock().get_mut(&tag) {
             None => self
                 .violations
                 .note(format!("an answer to {tag:?}, which was never started")),
@@ -121,7 +117,7 @@ impl Answers for Audited {
         self.check(tag, &answer);
         // Release the lock before the session gets the answer: it may start another execution at
         // once.
-        let Some(reply) = lock(&self.reply).take() else {
+        let Some(reply) = self.reply.lock().take() else {
             return self
                 .violations
                 .note(format!("an answer to {tag:?} within or after another one"));
@@ -133,6 +129,6 @@ impl Answers for Audited {
             Answer::Ended(outcome, meter) => return reply.ended(outcome, meter),
             Answer::Busy => return reply.busy(),
         }
-        *lock(&self.reply) = Some(reply);
+        *self.reply.lock() = Some(reply);
     }
 }

@@ -1,42 +1,29 @@
 //! Tests that the auditors record violations and pass everything on.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{ExecuteAudit, LeaseAudit};
-use crate::failure::{Failure, FailureKind};
-use crate::id::{JobId, LeaseId};
-use crate::job::State;
-use crate::json::JsonText;
-use crate::lease::{Fence, Hold};
-use crate::name::Name;
-use crate::outcome::{Meter, Outcome, Progress};
-use crate::port::lease::{
+use crate::{FakeExecutor, Run, pushed};
+use host_core::failure::{Failure, FailureKind};
+use host_core::id::{JobId, LeaseId};
+use host_core::job::State;
+use host_core::json::JsonText;
+use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
+use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::port::lease::{
     End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
     Respond, Resumed, Standing,
 };
-use crate::port::{Answer, Answers, Assignment, Execute, ForeignJob, Reply, Stop, Tag};
-use crate::rejection::Rejection;
-use crate::time::Time;
+use host_core::port::{Answer, Answers, Assignment, Execute, ForeignJob, Reply, Stop, Tag};
+use host_core::rejection::Rejection;
+use host_core::time::Time;
 
 fn assignment() -> Assignment {
-    Assignment {
-        request_id: "r".to_owned(),
-        job_id: "j".to_owned(),
-        handler: "echo".to_owned(),
-        params: JsonText("{}".to_owned()),
-        queue: "default".to_owned(),
-        priority: 5,
-        attempt: 1,
-        enqueued_at: Time(0),
-        timeout_ms: 1_000,
-        deadline: None,
-        trace: Vec::new(),
-        attributes: Vec::new(),
-        worker_id: "host".to_owned(),
-        losses: 0,
-    }
+    pushed::assignment(1, "echo", "{}", 1_000)
 }
 
 /// Counts the calls it gets.
@@ -45,11 +32,11 @@ struct Heard(Mutex<Vec<String>>);
 
 impl Heard {
     fn note(&self, what: impl Into<String>) {
-        self.0.lock().unwrap().push(what.into());
+        self.0.lock().push(what.into());
     }
 
     fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 
@@ -72,25 +59,17 @@ impl Answers for Heard {
     }
 }
 
-/// Uses a reply in the way that the handler's name says.
-#[derive(Default)]
-struct Executing(Mutex<Vec<Reply>>);
-
-impl Execute for Executing {
-    fn start(&self, job: ForeignJob, reply: Reply) {
-        match job.handler.as_str() {
-            "work" => {
-                reply.progressed(halfway());
-                reply.logged(Time(0), Vec::new());
-                reply.ended(Outcome::Completed { result: None }, Meter::default());
-            }
-            "busy" => reply.busy(),
-            "lose" => drop(reply),
-            _ => self.0.lock().unwrap().push(reply),
+/// `work` reports and completes, `hold` runs on.
+fn executor() -> Arc<FakeExecutor> {
+    FakeExecutor::new(|job, reply| match job.handler.as_str() {
+        "work" => {
+            reply.progressed(halfway());
+            reply.logged(Time(0), Vec::new());
+            Run::Ends(Outcome::Completed { result: None }, Meter::default())
         }
-    }
-
-    fn stop(&self, _: Tag, _: u64, _: Stop) {}
+        "hold" => Run::IgnoresStops,
+        _ => Run::by_handler(job),
+    })
 }
 
 fn foreign(handler: &str, wants_log: bool) -> ForeignJob {
@@ -102,12 +81,12 @@ fn foreign(handler: &str, wants_log: bool) -> ForeignJob {
 #[test]
 fn execute_notes_stops_and_answers_out_of_their_place() {
     let heard = Arc::new(Heard::default());
-    let executing = Arc::new(Executing::default());
-    let audit = ExecuteAudit::new(Arc::<Executing>::clone(&executing));
+    let executing = executor();
+    let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&executing));
     let reply = |tag| Reply::new(Tag(tag), Arc::<Heard>::clone(&heard) as _);
     audit.start(foreign("work", true), reply(1));
     audit.start(foreign("busy", false), reply(2));
-    audit.start(foreign("lose", false), reply(3));
+    audit.start(foreign("lost", false), reply(3));
     audit.stop(Tag(3), 5, Stop::Cancelled);
     audit.assert_settled();
     let passed_on = ["progressed", "logged", "ended", "busy", "ended"];
@@ -123,15 +102,15 @@ fn execute_notes_stops_and_answers_out_of_their_place() {
         ]
     );
     let failure = Failure::new(FailureKind::UserError, "no");
-    executing.0.lock().unwrap().remove(0).failed(failure);
+    executing.take(Tag(6)).failed(failure);
     assert_eq!(heard.all().len(), passed_on.len() + 4);
 }
 
 #[test]
 #[should_panic(expected = "no last answer was given to [Tag(1)]")]
 fn execute_is_not_settled_while_a_job_runs() {
-    let executing = Arc::new(Executing::default());
-    let audit = ExecuteAudit::new(Arc::<Executing>::clone(&executing));
+    let executing = executor();
+    let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&executing));
     let reply = Reply::new(Tag(1), Arc::new(Heard::default()));
     audit.start(foreign("hold", false), reply);
     audit.assert_settled();
@@ -166,7 +145,7 @@ impl Leases for Granting {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
-        let mut completed = self.0.lock().unwrap();
+        let mut completed = self.0.lock();
         let accepted = !*completed || matches!(message, LeaseMessage::Heartbeat { .. });
         *completed |= matches!(message, LeaseMessage::Complete { .. });
         let standing = Standing {

@@ -12,13 +12,13 @@ use host_core::query::JobDetail;
 use host_core::time::Time;
 
 /// One job, with what is kept of its attempts.
-pub(crate) struct Job {
-    pub(crate) lifecycle: Lifecycle,
+pub struct Job {
+    pub lifecycle: Lifecycle,
     pub(super) payload: Payload,
-    pub(crate) attempts: Vec<Attempt>,
-    pub(crate) result: Option<JsonText>,
-    pub(crate) failure: Option<Failure>,
-    pub(crate) progress: Option<Progress>,
+    pub attempts: Vec<Attempt>,
+    pub result: Option<JsonText>,
+    pub failure: Option<Failure>,
+    pub progress: Option<Progress>,
     pub(super) events: Option<Arc<dyn LeaseEvents>>,
     /// Whether its lease was granted before the latest restart.
     pub(super) is_restored: bool,

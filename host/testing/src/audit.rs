@@ -1,4 +1,4 @@
-//! Conformance: auditors for tests. An auditor stands between a wire and the host, passes
+//! Auditors of ports. An auditor stands between a wire and the host, passes
 //! everything on, and records what breaks the contract of a port. Every wire's tests can use them.
 //!
 //! - [`ExecuteAudit`] for wires that hand work in, [`LeaseAudit`] for wires whose workers execute
@@ -10,7 +10,9 @@ mod lease;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 pub use execute::ExecuteAudit;
 pub use lease::LeaseAudit;
@@ -21,11 +23,11 @@ struct Violations(Arc<Mutex<Vec<String>>>);
 
 impl Violations {
     fn note(&self, violation: String) {
-        lock(&self.0).push(violation);
+        self.0.lock().push(violation);
     }
 
     fn all(&self) -> Vec<String> {
-        lock(&self.0).clone()
+        self.0.lock().clone()
     }
 
     fn assert_none(&self, port: &str) {
@@ -36,8 +38,4 @@ impl Violations {
             all.join("\n")
         );
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

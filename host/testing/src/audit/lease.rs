@@ -2,17 +2,19 @@
 //! and the host accepts the end of a lease once.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use super::{Violations, lock};
-use crate::id::{JobId, LeaseId};
-use crate::lease::Fence;
-use crate::name::Name;
-use crate::port::lease::{
+use parking_lot::Mutex;
+
+use super::Violations;
+use host_core::id::{JobId, LeaseId};
+use host_core::lease::Fence;
+use host_core::name::Name;
+use host_core::port::lease::{
     Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
     Resumed, Standing,
 };
-use crate::rejection::Rejection;
+use host_core::rejection::Rejection;
 
 /// Stands between a wire whose workers execute our jobs and the host. The wire must wait for the answer to a
 /// message before it sends the next one about the same lease.
@@ -57,21 +59,15 @@ impl LeaseAudit {
     }
 
     /// Checks that there are no violations so far. Leases may still be held.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_kept(&self) {
         self.state.violations.assert_none("Lease");
     }
 
     /// Checks that there are no violations and that no lease is held any more, as far as the wire
     /// knows.
-    ///
-    /// # Panics
-    /// If there are violations; the message lists them.
     pub fn assert_settled(&self) {
         self.assert_kept();
-        let granted = lock(&self.state.granted);
+        let granted = self.state.granted.lock();
         let held = granted.iter().filter(|(_, lease)| lease.over.is_none());
         let held: Vec<_> = held.map(|(key, _)| *key).collect();
         assert!(held.is_empty(), "still held: {held:?}");
@@ -138,14 +134,14 @@ impl State {
             has_ended: false,
         };
         let key = (granted.job, granted.lease);
-        if lock(&self.granted).insert(key, lease).is_some() {
+        if self.granted.lock().insert(key, lease).is_some() {
             self.violations.note(format!("{key:?} is granted twice"));
         }
     }
 
     /// Records an end that is not answered.
     fn end(&self, ended: &Ended) {
-        let why = match lock(&self.granted).get_mut(&(ended.job, ended.lease)) {
+        let why = match self.granted.lock().get_mut(&(ended.job, ended.lease)) {
             None => "which was never granted".to_owned(),
             Some(lease) => match lease.over.replace("its end".to_owned()) {
                 None => return,
@@ -158,7 +154,7 @@ impl State {
 
     /// Finds the lease that a message is about. Records a violation if the message is not allowed.
     fn check(&self, job: JobId, fence: &Fence, message: &LeaseMessage) -> Option<LeaseId> {
-        let granted = lock(&self.granted);
+        let granted = self.granted.lock();
         let mut of_job = granted.iter().filter(|((its, _), _)| *its == job);
         // A worker's name stands for its latest attempt.
         let fence = match fence {
@@ -188,7 +184,7 @@ impl State {
 
     /// Records the host's answer to a message. `ends` means that the message ends the lease.
     fn answered(&self, key: (JobId, LeaseId), ends: bool, answer: &Result<Standing, LeaseError>) {
-        let mut granted = lock(&self.granted);
+        let mut granted = self.granted.lock();
         let Some(lease) = granted.get_mut(&key) else {
             return;
         };
@@ -245,7 +241,7 @@ impl Respond<Vec<Granted>> for AuditedGrant {
             self.state.grant(granted, &self.worker);
         }
         self.respond.respond(answer).inspect_err(|untaken| {
-            let mut all = lock(&self.state.granted);
+            let mut all = self.state.granted.lock();
             for granted in untaken {
                 all.remove(&(granted.job, granted.lease));
             }

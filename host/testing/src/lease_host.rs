@@ -4,7 +4,7 @@
 mod job;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::LogLine;
@@ -23,13 +23,13 @@ use host_core::port::lease::{
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use self::job::Job;
-use crate::wire::JobLogs;
+use crate::TestClock;
 
-pub(crate) use host_testing::{Refusals, TestClock};
+use self::job::Job;
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
@@ -54,15 +54,15 @@ struct Inner {
 type Told = Vec<Box<dyn FnOnce(&LeaseHost) + Send>>;
 
 /// The host.
-pub(crate) struct LeaseHost {
+pub struct LeaseHost {
     inner: Mutex<Inner>,
-    pub(crate) clock: Arc<TestClock>,
+    pub clock: Arc<TestClock>,
     /// Grows with every change, for tests that wait.
     changes: watch::Sender<u64>,
 }
 
 impl LeaseHost {
-    pub(crate) fn new() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::default(),
             clock: Arc::default(),
@@ -70,14 +70,10 @@ impl LeaseHost {
         })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap()
-    }
-
     /// Changes the host, gives available jobs to those who wait, and then tells who has to know.
     fn change<T>(&self, change: impl FnOnce(&mut Inner, Time) -> (T, Told)) -> T {
         let now = self.clock.now();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let (value, mut told) = change(&mut inner, now);
         told.extend(inner.claim(now));
         drop(inner);
@@ -89,7 +85,7 @@ impl LeaseHost {
     }
 
     /// Accepts a job for an executor and its handler.
-    pub(crate) fn enqueue(
+    pub fn enqueue(
         &self,
         (executor, handler): (&str, &str),
         params: &str,
@@ -137,13 +133,13 @@ impl LeaseHost {
     }
 
     /// Asks for the stop of a job.
-    pub(crate) fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<Standing, Rejection> {
+    pub fn cancel(&self, id: JobId, reason: Option<&str>) -> Result<Standing, Rejection> {
         let grace_ms = None;
         self.change(|inner, now| inner.apply(now, id, &Input::Cancel { reason, grace_ms }))
     }
 
     /// Applies what is due by now.
-    pub(crate) fn tick(&self) {
+    pub fn tick(&self) {
         self.change(|inner, now| {
             let ids: Vec<JobId> = inner.jobs.keys().copied().collect();
             let mut told = Told::new();
@@ -157,14 +153,14 @@ impl LeaseHost {
     }
 
     /// Moves the clock and applies what is due then.
-    pub(crate) fn advance(&self, ms: u64) {
+    pub fn advance(&self, ms: u64) {
         self.clock.pass(i64::try_from(ms).unwrap());
         self.tick();
     }
 
     /// Forgets what a host keeps in memory, as a restart does.
-    pub(crate) fn restart(&self) {
-        let mut inner = self.inner();
+    pub fn restart(&self) {
+        let mut inner = self.inner.lock();
         inner.waiting.clear();
         for job in inner.jobs.values_mut() {
             job.events = None;
@@ -173,24 +169,24 @@ impl LeaseHost {
     }
 
     /// Fails every message until it is called with `None`.
-    pub(crate) fn fail(&self, error: Option<LeaseError>) {
-        self.inner().failing = error;
+    pub fn fail(&self, error: Option<LeaseError>) {
+        self.inner.lock().failing = error;
     }
 
-    pub(crate) fn look<T>(&self, id: JobId, look: impl FnOnce(&Job) -> T) -> T {
-        look(&self.inner().jobs[&id])
+    pub fn look<T>(&self, id: JobId, look: impl FnOnce(&Job) -> T) -> T {
+        look(&self.inner.lock().jobs[&id])
     }
 
-    pub(crate) fn state(&self, id: JobId) -> State {
+    pub fn state(&self, id: JobId) -> State {
         self.look(id, |job| job.lifecycle.state)
     }
 
-    pub(crate) fn kept(&self, id: JobId) -> Option<Kept> {
-        self.inner().jobs.get(&id).map(Job::kept)
+    pub fn kept(&self, id: JobId) -> Option<Kept> {
+        self.inner.lock().jobs.get(&id).map(Job::kept)
     }
 
     /// Returns number, worker and outcome of each attempt.
-    pub(crate) fn attempts(&self, id: JobId) -> String {
+    pub fn attempts(&self, id: JobId) -> String {
         let shown = |it: &Attempt| format!("{} {} {}", it.number, it.executor, it.outcome);
         self.look(id, |job| {
             let attempts = job.attempts.iter().map(shown);
@@ -199,23 +195,47 @@ impl LeaseHost {
     }
 
     /// Returns how many requests wait for a job.
-    pub(crate) fn waiting(&self) -> usize {
-        let inner = self.inner();
+    pub fn waiting(&self) -> usize {
+        let inner = self.inner.lock();
         let waiting = inner.waiting.iter();
         waiting.filter(|it| !it.respond.is_gone()).count()
     }
 
-    pub(crate) fn logged(&self) -> Vec<(JobId, u32, String)> {
-        self.inner().logged.clone()
+    /// Keeps lines of a job's log.
+    pub fn log(&self, job: JobId, attempt: u32, lines: Vec<LogLine>) {
+        let messages = lines.into_iter().map(|line| line.message);
+        let logged = messages.map(|message| (job, attempt, message));
+        self.inner.lock().logged.extend(logged);
+    }
+
+    pub fn logged(&self) -> Vec<(JobId, u32, String)> {
+        self.inner.lock().logged.clone()
     }
 
     /// Waits until a job is as `is_it` says.
-    pub(crate) async fn until(&self, id: JobId, is_it: impl Fn(&Kept) -> bool) -> Kept {
+    pub async fn until(&self, id: JobId, is_it: impl Fn(&Kept) -> bool) -> Kept {
         let mut changes = self.changes.subscribe();
         let reached = changes.wait_for(|_| is_it(&self.kept(id).unwrap()));
         let reached = tokio::time::timeout(BOUND, reached).await;
         assert!(reached.is_ok(), "it stays {:?}", self.kept(id));
         self.kept(id).unwrap()
+    }
+}
+
+impl LeaseHost {
+    /// Returns how many jobs are in a state.
+    pub fn count(&self, state: State) -> usize {
+        let inner = self.inner.lock();
+        let jobs = inner.jobs.values();
+        jobs.filter(|job| job.lifecycle.state == state).count()
+    }
+
+    /// Waits until this many jobs are in a state.
+    pub async fn until_count(&self, state: State, count: usize) {
+        let mut changes = self.changes.subscribe();
+        let reached = changes.wait_for(|_| self.count(state) == count);
+        let is_reached = tokio::time::timeout(BOUND, reached).await.is_ok();
+        assert!(is_reached, "{} are {state:?}", self.count(state));
     }
 }
 
@@ -386,7 +406,7 @@ impl Leases for LeaseHost {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
-        if let Some(error) = self.inner().failing.clone() {
+        if let Some(error) = self.inner.lock().failing.clone() {
             return drop(respond.respond(Err(error)));
         }
         self.change(|inner, now| {
@@ -403,7 +423,7 @@ impl Leases for LeaseHost {
         events: Arc<dyn LeaseEvents>,
         respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
     ) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let mut resumed = Vec::new();
         for job in inner.jobs.values_mut() {
             let Some(lease) = job.lifecycle.lease.clone() else {
@@ -426,14 +446,5 @@ impl Leases for LeaseHost {
 
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         let _gone = respond.respond(Ok(self.kept(job))).is_err();
-    }
-}
-
-impl JobLogs for LeaseHost {
-    fn keep(&self, job: JobId, attempt: u32, _: Time, lines: Vec<LogLine>) -> bool {
-        let messages = lines.into_iter().map(|line| line.message);
-        let logged = messages.map(|message| (job, attempt, message));
-        self.inner().logged.extend(logged);
-        true
     }
 }
