@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
-use host_core::port::conformance::LeaseAudit;
 use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases as _};
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
+use host_testing::LeaseAudit;
 use tokio::sync::oneshot::Receiver;
 
 use super::fixture::{KEY, TIMES};
