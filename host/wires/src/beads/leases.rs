@@ -4,22 +4,19 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
-use host_core::port::Assignment;
-use host_core::port::lease::{
-    self, LeaseError, LeaseEvents, LeaseRequest, Leases, Respond, Standing,
-};
+use host_core::port::lease::{self, LeaseError, LeaseRequest, Leases, Standing};
+use host_core::port::{Assignment, Tag};
 use serde::Deserialize;
 
-use super::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
+use super::orchestrator::{Effect, Event, Granted, Orchestrator};
 use super::settings::OrchestratorConfig;
 use crate::kit::driver::{EffectHandler, Hub};
+use crate::kit::leases::{LeaseEvent, LeaseRequests, lease_events};
 use crate::kit::text::cut_marked;
 
 /// The longest title, in bytes.
@@ -32,8 +29,7 @@ pub(super) type OrchestratorHub = Hub<Orchestrator, LeasePort>;
 pub(super) struct LeasePort {
     executor: Name,
     leases: Arc<dyn Leases>,
-    /// The pending requests, and whether the answer is still wanted.
-    waiting: Mutex<HashMap<Ask, Arc<AtomicBool>>>,
+    requests: LeaseRequests,
 }
 
 impl LeasePort {
@@ -41,12 +37,8 @@ impl LeasePort {
         Self {
             executor: config.executor.clone(),
             leases,
-            waiting: Mutex::default(),
+            requests: LeaseRequests::default(),
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Ask, Arc<AtomicBool>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -58,35 +50,30 @@ impl EffectHandler<Orchestrator> for LeasePort {
                 worker,
                 wait_ms,
             } => {
-                let is_gone = Arc::new(AtomicBool::new(false));
-                self.waiting().insert(ask, Arc::clone(&is_gone));
                 let request = LeaseRequest {
                     executors: vec![self.executor.clone()],
                     worker,
                     slots: 1,
                     hold: Hold::Connection,
                     wait_ms,
-                    events: Some(Arc::new(Told(Arc::downgrade(hub)))),
+                    events: Some(lease_events(hub)),
                 };
-                let hub = Arc::clone(hub);
-                self.leases
-                    .lease(request, Box::new(Grant { hub, ask, is_gone }));
+                let granted = move |mut granted: Vec<lease::Granted>| {
+                    let granted = granted.pop();
+                    Event::Answered(ask, granted.map(|it| task(it.job, it.lease, it.assignment)))
+                };
+                let respond = self.requests.responder(hub, Tag(ask.0), granted);
+                self.leases.lease(request, respond);
             }
-            Effect::Withdraw(ask) => {
-                if let Some(is_gone) = self.waiting().remove(&ask) {
-                    is_gone.store(true, Ordering::Release);
-                }
-            }
+            Effect::Withdraw(ask) => self.requests.withdraw(Tag(ask.0)),
             Effect::Tell {
                 job,
                 lease,
                 message,
             } => {
-                let answer = Box::new(Answer {
-                    hub: Arc::clone(hub),
-                    lease,
-                });
-                self.leases.send(job, Fence::Lease(lease), *message, answer);
+                let respond = hub.responder(move |answer| ended(lease, &answer));
+                self.leases
+                    .send(job, Fence::Lease(lease), *message, respond);
             }
             Effect::Warn(link, refusal) => tracing::warn!(
                 connection = link.0,
@@ -100,73 +87,22 @@ impl EffectHandler<Orchestrator> for LeasePort {
     }
 }
 
-/// Gets the answer to one request for a lease.
-struct Grant {
-    hub: Arc<OrchestratorHub>,
-    ask: Ask,
-    is_gone: Arc<AtomicBool>,
-}
-
-impl Respond<Vec<lease::Granted>> for Grant {
-    fn is_gone(&self) -> bool {
-        self.is_gone.load(Ordering::Acquire)
-    }
-
-    fn respond(
-        self: Box<Self>,
-        mut answer: Vec<lease::Granted>,
-    ) -> Result<(), Vec<lease::Granted>> {
-        if self.is_gone() {
-            return Err(answer);
-        }
-        self.hub.handler().waiting().remove(&self.ask);
-        let granted = answer.pop();
-        let granted = granted.map(|granted| task(granted.job, granted.lease, granted.assignment));
-        self.hub.report(Event::Answered(self.ask, granted));
-        Ok(())
+/// Returns what follows from the answer to the end of a lease.
+fn ended(lease: LeaseId, answer: &Result<Standing, LeaseError>) -> Event {
+    match answer {
+        Err(LeaseError::Busy | LeaseError::StoreFull) => Event::Repeat(lease),
+        // A host that is stopping takes the leases back when it starts again.
+        Ok(_) | Err(LeaseError::Rejected(_) | LeaseError::Stopping) => Event::Settled(lease),
     }
 }
 
-/// Gets the answer to the end of one lease.
-struct Answer {
-    hub: Arc<OrchestratorHub>,
-    lease: LeaseId,
-}
-
-impl Respond<Result<Standing, LeaseError>> for Answer {
-    fn is_gone(&self) -> bool {
-        false
-    }
-
-    fn respond(
-        self: Box<Self>,
-        answer: Result<Standing, LeaseError>,
-    ) -> Result<(), Result<Standing, LeaseError>> {
-        let event = match answer {
-            Err(LeaseError::Busy | LeaseError::StoreFull) => Event::Repeat(self.lease),
-            // A host that is stopping takes the leases back when it starts again.
-            Ok(_) | Err(LeaseError::Rejected(_) | LeaseError::Stopping) => {
-                Event::Settled(self.lease)
-            }
-        };
-        self.hub.report(event);
-        Ok(())
-    }
-}
-
-/// Receives ends of leases that workers did not cause.
-struct Told(Weak<OrchestratorHub>);
-
-impl LeaseEvents for Told {
-    fn cancelled(&self, _job: JobId, lease: LeaseId, grace_ms: u64) {
-        if let Some(hub) = self.0.upgrade() {
-            hub.report(Event::Cancelled { lease, grace_ms });
-        }
-    }
-
-    fn revoked(&self, _job: JobId, lease: LeaseId) {
-        if let Some(hub) = self.0.upgrade() {
-            hub.report(Event::Revoked { lease });
+impl From<LeaseEvent> for Event {
+    fn from(event: LeaseEvent) -> Self {
+        match event {
+            LeaseEvent::Cancelled {
+                lease, grace_ms, ..
+            } => Self::Cancelled { lease, grace_ms },
+            LeaseEvent::Revoked { lease, .. } => Self::Revoked { lease },
         }
     }
 }

@@ -96,7 +96,7 @@ impl EffectHandler<Orchestrator> for Host {
                 lease,
                 message,
             } => {
-                let respond = hub.responder(move |it| Event::Told(tag, it));
+                let respond = hub.responder(move |it| Event::Answered(tag, it));
                 self.leases
                     .send(job, Fence::Lease(lease), *message, respond);
             }

@@ -40,7 +40,7 @@ pub(super) enum Event {
     /// An attempt, or nothing because the wait is over.
     Granted(Tag, Name, Option<Box<Granted>>),
     /// The answer to a message about a lease.
-    Told(Tag, Result<Standing, LeaseError>),
+    Answered(Tag, Result<Standing, LeaseError>),
     /// A job as it is kept.
     Read(Tag, Result<Option<Box<Kept>>, LeaseError>),
     /// The answer to a dispatch.
@@ -330,7 +330,7 @@ impl Session for Orchestrator {
             Event::Granted(tag, name, granted) => {
                 self.on_granted(now, (tag, &name), granted, actions);
             }
-            Event::Told(tag, answer) => self.on_told(at, tag, answer, actions),
+            Event::Answered(tag, answer) => self.on_answer(at, tag, answer, actions),
             Event::Read(tag, kept) => self.on_read(at, tag, kept, actions),
             Event::Dispatched(tag, answer) => self.on_dispatched(now, tag, answer, actions),
             Event::Lease(event) => self.on_lease(now, event, actions),

@@ -128,7 +128,7 @@ impl Orchestrator {
     }
 
     /// Handles the answer to a message about a lease.
-    pub(super) fn on_told(
+    pub(super) fn on_answer(
         &mut self,
         at: Moment,
         tag: Tag,

@@ -231,7 +231,7 @@ impl Side {
             } => {
                 let (respond, mut answer) = respond();
                 self.audit.send(job, Fence::Lease(lease), *message, respond);
-                self.event(Event::Told(tag, answer.try_recv().unwrap()));
+                self.event(Event::Answered(tag, answer.try_recv().unwrap()));
             }
             Effect::Read(tag, job) => {
                 let (respond, mut answer) = respond();

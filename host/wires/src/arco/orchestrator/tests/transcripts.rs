@@ -102,7 +102,7 @@ impl Table {
             ["grants", tag, job] => {
                 Event::Granted(Tag(number(tag)), spark, Some(Box::new(self.granted(job))))
             }
-            ["told", tag, told] => Event::Told(Tag(number(tag)), standing(told)),
+            ["told", tag, told] => Event::Answered(Tag(number(tag)), standing(told)),
             ["read", tag, "nothing"] => Event::Read(Tag(number(tag)), Ok(None)),
             ["read", tag, "busy"] => Event::Read(Tag(number(tag)), Err(LeaseError::Busy)),
             ["cancels", job] => Event::Lease(LeaseEvent::Cancelled {
