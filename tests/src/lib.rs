@@ -1,6 +1,7 @@
 //! Starts and ends the real `host` for the test suites, and talks to it like any client. Uses only the public
 //! contract, except in [`hero`].
 
+mod balancer;
 pub mod beads;
 pub mod bombs;
 pub mod client;
@@ -25,6 +26,7 @@ pub mod supervisor;
 mod wait;
 pub mod worker;
 
+pub use balancer::Balancer;
 pub use client::Client;
 pub use cluster::Cluster;
 pub use redis::{Redis, Sentinel};

@@ -131,14 +131,17 @@ pub enum Command {
     Tick { limit: u32 },
     /// The host `node` has started, and its earlier cells and connections are gone. Each lease that it
     /// granted and that a connection holds is lost with [`Loss::HostRestarted`]; those of other nodes stay.
-    /// Leases by TTL get a whole new TTL, because the host could not receive heartbeats and may not have
-    /// stored the latest. Answered by [`Reply::Ticked`].
+    /// Its leases by TTL, and those of nodes that do not live, which become its own, get a whole new TTL,
+    /// because the host could not receive heartbeats and may not have stored the latest. Answered by
+    /// [`Reply::Ticked`].
     Recover {
         /// The host that has started.
         node: NodeId,
+        /// The other nodes that live.
+        living: Vec<NodeId>,
     },
-    /// Another node of the store is dead. It can no longer write, and its leases are taken back as by
-    /// [`Command::Recover`]. Does nothing if it is alive after all or another node was first. Answered by
+    /// Another node of the store is dead. It can no longer write, and its leases are taken back as if it had
+    /// started again, see [`Command::Recover`]. Does nothing if it is alive after all or another node was first. Answered by
     /// [`Reply::Ticked`].
     TakeOver(Dead),
     /// Keep the history of a job of another orchestrator. Answered by [`Reply::Moved`].

@@ -9,6 +9,7 @@ mod drain;
 mod intake;
 mod messages;
 mod params_in_flight;
+mod pauses;
 mod remote;
 mod settle;
 mod start;
@@ -38,6 +39,7 @@ use self::batch::{Batch, Finished, Origin};
 use self::demand::Demand;
 use self::intake::Intake;
 use self::params_in_flight::ParamsInFlight;
+use self::pauses::Pauses;
 use self::traces::Traces;
 use self::unconfigured::Unconfigured;
 use crate::lease_mail::{self, LeaseMail, LeaseService};
@@ -96,6 +98,8 @@ pub struct Wiring<P> {
     pub workers_end: DropGuard,
     /// This host. It takes its own leases back when it restarts.
     pub node: NodeId,
+    /// The other nodes that live: they keep their leases.
+    pub living: Vec<NodeId>,
     /// For how long its cells may run guests, if other nodes share the store.
     pub lifeline: Option<Arc<Lifeline>>,
     /// What other nodes that share the store do, and where to say that this one has done something.
@@ -166,6 +170,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         params_in_flight: ParamsInFlight::new(wiring.params_bytes_max),
         demand: Demand::new(0),
         next_wakeup: None,
+        pauses: Pauses::default(),
         full_until: None,
         room_at: None,
         stopping_ms: wiring.stopping_ms,
@@ -178,7 +183,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         last_reported: None,
     };
     let _closes = dispatch_loop.leases.close_on_drop();
-    dispatch_loop.recover()?;
+    dispatch_loop.recover(wiring.living)?;
     loop {
         let intake = dispatch_loop.gather(&mut inputs).await;
         let begun = dispatch_loop.clock.uptime();
@@ -231,6 +236,7 @@ struct DispatchLoop<P> {
     params_in_flight: ParamsInFlight,
     demand: Demand,
     next_wakeup: Option<Time>,
+    pauses: Pauses,
     /// When to try a full disk again.
     full_until: Option<Time>,
     /// When to look whether new jobs have room.
@@ -250,12 +256,13 @@ struct DispatchLoop<P> {
 }
 
 impl<P: CellPort> DispatchLoop<P> {
-    /// Takes back the leases that ended with the previous process, and restores the others.
-    fn recover(&mut self) -> Result<(), StoreError> {
+    /// Takes back the leases that ended with the previous process, and restores those by TTL for which this
+    /// node answers.
+    fn recover(&mut self, living: Vec<NodeId>) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let committed = self
-            .store
-            .commit(now, vec![Command::Recover { node: self.node }])?;
+        let node = self.node;
+        let recover = Command::Recover { node, living };
+        let committed = self.store.commit(now, vec![recover])?;
         let jobs = committed.changes.len();
         if jobs > 0 {
             tracing::info!(jobs, "requeueing jobs left running by the previous process");
@@ -265,7 +272,9 @@ impl<P: CellPort> DispatchLoop<P> {
         for executor in reader.runners_awaited()? {
             self.await_executor(&executor);
         }
-        for remote in reader.remote_leases()? {
+        let mut remote = reader.remote_leases()?;
+        remote.retain(|it| it.lease.node == self.node);
+        for remote in remote {
             self.workers.table.restore(remote);
         }
         self.next_wakeup = committed.next_wakeup;
@@ -312,6 +321,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 .extend(std::iter::from_fn(|| remote_changes.try_recv().ok()));
         }
         intake.fill(&mut inputs.requests, &mut inputs.events);
+        intake.was_paused = self.pauses.turn(due, self.clock.now());
         self.enter(*inputs.phase.borrow_and_update());
         self.drain(*inputs.drain.borrow_and_update());
         self.set_unrunnable(&inputs.unrunnable.borrow_and_update());
@@ -413,7 +423,12 @@ impl<P: CellPort> DispatchLoop<P> {
             self.look_for_room(now);
         }
         let mut batch = Batch::default();
-        batch.renew(self.workers.table.take_renewals(now));
+        let table = &self.workers.table;
+        batch.renew(if intake.was_paused {
+            table.renew_all(now)
+        } else {
+            table.take_renewals(now)
+        });
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
         for mut request in intake.requests {

@@ -11,7 +11,7 @@ use host_core::name::Name;
 use host_core::outcome::Progress;
 use host_core::port::lease::{
     Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
-    Resumed, Standing, WAIT_FOREVER,
+    Resumed, Secret, Standing, WAIT_FOREVER,
 };
 use host_runtime::clock::Clock;
 use host_runtime::mailbox::Mailbox;
@@ -60,6 +60,8 @@ pub struct LeaseService {
     table: LeaseTable,
     shared: Arc<Shared>,
     clock: Clock,
+    /// The secret of all nodes, if others may share the store.
+    secret: Option<Secret>,
 }
 
 impl LeaseService {
@@ -72,13 +74,15 @@ impl LeaseService {
             table: LeaseTable::new(renewal_ms_max),
             shared,
             clock,
+            secret: None,
         }
     }
 
-    /// Makes it the service of a node that shares its store with others.
+    /// Makes it the service of a node that shares its store and this secret with others.
     #[must_use]
-    pub fn among_nodes(mut self) -> Self {
+    pub fn among_nodes(mut self, secret: Secret) -> Self {
         self.table = self.table.among_nodes();
+        self.secret = Some(secret);
         self
     }
 
@@ -256,5 +260,9 @@ impl Leases for LeaseService {
             };
             let _gone = lookup.respond.respond(Err(error)).is_err();
         }
+    }
+
+    fn shared_secret(&self) -> Option<Secret> {
+        self.secret
     }
 }

@@ -54,6 +54,8 @@ pub struct Membership {
     pub clock: Clock,
     /// For how long cells may run guests.
     pub lifeline: Arc<Lifeline>,
+    /// The other nodes that lived when this one joined.
+    pub living: Vec<NodeId>,
     /// What the heartbeats show.
     pub events: Option<mpsc::Receiver<NodeEvent>>,
     /// What the last heartbeat showed, and whether other nodes live.
@@ -95,6 +97,7 @@ impl Membership {
         let lifeline = Arc::new(Lifeline::new(sent + STOP).map_err(JoinError::System)?);
         let (events, received) = mpsc::channel(EVENTS_MAX);
         let (beating, ending) = sync_channel(0);
+        let living = others(own, &view).collect();
         let (showing, shown) = latest::channel((view.pulse.clone(), has_others(own, &view)));
         let mut beats = Beats {
             own,
@@ -125,6 +128,7 @@ impl Membership {
         Ok(Self {
             clock,
             lifeline,
+            living,
             events: Some(received),
             beats: shown,
             beating,
@@ -227,8 +231,14 @@ impl Beats {
 }
 
 fn has_others(own: NodeId, view: &ClusterView) -> bool {
-    let mut nodes = view.nodes.iter();
-    nodes.any(|seen| seen.id != own && seen.is_fresh && seen.life == Life::Lives)
+    others(own, view).next().is_some()
+}
+
+/// Returns the other nodes that live.
+fn others(own: NodeId, view: &ClusterView) -> impl Iterator<Item = NodeId> {
+    let living = view.nodes.iter().filter(|it| it.life == Life::Lives);
+    let others = living.filter(move |seen| seen.id != own && seen.is_fresh);
+    others.map(|seen| seen.id)
 }
 
 /// Acts on what heartbeats show, until `stopping`.

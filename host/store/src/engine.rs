@@ -19,7 +19,7 @@ use host_core::id::{JobId, NodeId};
 use host_core::invariants;
 use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Lease};
 use host_core::name::Name;
 use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress};
@@ -114,8 +114,8 @@ pub trait Rows {
     fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
         self.next_wakeup()
     }
-    /// Sends an effect to the node that granted a lease, if that is not the node that writes.
-    fn notify(&mut self, _node: NodeId, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
+    /// Sends an effect to the other nodes that can pass it on to the worker of a lease.
+    fn notify(&mut self, _lease: &Lease, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
         Ok(())
     }
     /// Makes sure that a dead node no longer writes. Returns false if it is not dead, or if the store has
@@ -225,7 +225,7 @@ impl<R: Rows> Batch<'_, R> {
             Command::Reschedule { job, run_at } => self.moved(job, &Input::Reschedule(run_at)),
             Command::Purge { job } => self.moved(job, &Input::Purge),
             Command::Tick { limit } => self.tick(limit),
-            Command::Recover { node } => self.recover(node),
+            Command::Recover { node, living } => self.take_back(node, |of| !living.contains(&of)),
             Command::TakeOver(dead) => self.take_over(&dead),
             Command::Record(foreign) => self.record(*foreign),
             Command::SetPaused { queue, paused } => {
@@ -309,36 +309,45 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    /// Takes back the leases of the previous process of `node`, and renews those by TTL.
-    fn recover(&mut self, node: NodeId) -> Result<Reply, Stop> {
-        let mut jobs = 0;
-        for id in self.rows.running()? {
-            let job = self.get(id)?;
-            let Some(lease) = job.lease.clone() else {
-                continue;
-            };
-            let fence = Fence::Lease(lease.id);
-            if lease.ends_with(node) {
-                jobs += 1;
-                self.apply(&job, &Input::Lose(&fence, Loss::HostRestarted))?;
-            } else if let Hold::Ttl { ttl_ms } = lease.hold {
-                let until = self.now.plus_ms(ttl_ms);
-                self.apply(&job, &Input::Renew(&fence, until))?;
-            }
+    /// Takes back the leases of a dead node, once it can no longer write.
+    fn take_over(&mut self, dead: &Dead) -> Result<Reply, Stop> {
+        if self.rows.fence(dead)? {
+            return self.take_back(dead.node, |of| of == dead.node);
         }
         Ok(Reply::Ticked {
-            jobs,
+            jobs: 0,
             next_wakeup: self.rows.next_wakeup()?,
         })
     }
 
-    /// Takes back the leases of a dead node, once it can no longer write.
-    fn take_over(&mut self, dead: &Dead) -> Result<Reply, Stop> {
-        if self.rows.fence(dead)? {
-            return self.recover(dead.node);
+    /// Takes back the leases that end with `node`, and makes those by TTL of the nodes that `is_left` names
+    /// leases of `node`.
+    fn take_back(&mut self, node: NodeId, is_left: impl Fn(NodeId) -> bool) -> Result<Reply, Stop> {
+        let mut jobs = 0;
+        for id in self.rows.running()? {
+            let mut job = self.get(id)?;
+            let before = job.clone();
+            let Some(lease) = &mut job.lease else {
+                continue;
+            };
+            let fence = Fence::Lease(lease.id);
+            match lease.hold {
+                Hold::Connection if lease.ends_with(node) => {
+                    jobs += 1;
+                    self.apply(&job, &Input::Lose(&fence, Loss::HostRestarted))?;
+                }
+                Hold::Ttl { ttl_ms } if is_left(lease.node) => {
+                    if std::mem::replace(&mut lease.node, node) != node {
+                        self.rows.update(&before, &job)?;
+                    }
+                    let until = self.now.plus_ms(ttl_ms);
+                    self.apply(&job, &Input::Renew(&fence, until))?;
+                }
+                Hold::Connection | Hold::Ttl { .. } => {}
+            }
         }
         Ok(Reply::Ticked {
-            jobs: 0,
+            jobs,
             next_wakeup: self.rows.next_wakeup()?,
         })
     }
@@ -376,7 +385,7 @@ impl<R: Rows> Batch<'_, R> {
             match effect {
                 Effect::Stop { .. } | Effect::Revoke { .. } => {
                     if let Some(lease) = &before.lease {
-                        self.rows.notify(lease.node, after.id, &effect)?;
+                        self.rows.notify(lease, after.id, &effect)?;
                     }
                     self.committed.effects.push((after.id, effect));
                 }

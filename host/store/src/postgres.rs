@@ -35,6 +35,7 @@ use std::time::Duration;
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
+use host_core::port::lease::Secret;
 use host_core::time::Time;
 
 use self::client::{Connector, Readers};
@@ -163,6 +164,18 @@ impl PostgresStore {
             seen: tokio::sync::Mutex::default(),
         };
         Ok((others, can_hint))
+    }
+
+    /// Returns the secret that the hosts of this database share.
+    pub fn secret(&self) -> Result<Secret, StoreError> {
+        let sql = "SELECT bytes FROM host_secret";
+        let client = self.session.client();
+        let found = self
+            .driver
+            .wait(client::rows(client, "read the shared secret", sql, &[]))?;
+        let bytes = found.first().map(|row| row.get::<_, &[u8]>(0));
+        let secret = bytes.and_then(|bytes| bytes.try_into().ok());
+        secret.ok_or_else(|| trouble::damaged("the table host_secret", "it has no secret"))
     }
 
     /// Runs a batch until it is committed or fails for good.

@@ -1,7 +1,8 @@
-//! A host in memory for the tests of wires: the rules of `host_core` behind the door for leases, and a
-//! clock that the test moves. Nothing runs by itself.
+//! A host in memory for the tests of wires: the rules of `host_core` behind the port for leases, and a
+//! clock that the test moves. Nothing runs by itself. It may have several nodes, which share its jobs.
 
 mod job;
+mod nodes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +18,7 @@ use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
-    Resumed, Standing,
+    Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
 };
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -30,11 +30,16 @@ use uuid::Uuid;
 use crate::TestClock;
 
 use self::job::Job;
+use self::nodes::Nodes;
+
+pub use self::nodes::LeaseNode;
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
 
 struct Waiting {
+    /// The node that was asked.
+    node: NodeId,
     request: LeaseRequest,
     until: Time,
     respond: Box<dyn Respond<Vec<Granted>>>,
@@ -44,6 +49,7 @@ struct Waiting {
 struct Inner {
     jobs: BTreeMap<JobId, Job>,
     waiting: Vec<Waiting>,
+    nodes: Nodes,
     made: u128,
     /// Fails every message.
     failing: Option<LeaseError>,
@@ -158,7 +164,7 @@ impl LeaseHost {
         self.tick();
     }
 
-    /// Forgets what a host keeps in memory, as a restart does.
+    /// Forgets what the first node keeps in memory, as a restart does that takes no time.
     pub fn restart(&self) {
         let mut inner = self.inner.lock();
         inner.waiting.clear();
@@ -262,26 +268,28 @@ impl Inner {
         };
         let mut told = Told::new();
         for effect in effects {
-            let events = job.events.clone();
-            match (effect, events) {
-                (
-                    Effect::Stop {
-                        lease, grace_ms, ..
-                    },
-                    Some(events),
-                ) => {
+            let holder = before.lease.as_ref().map(|lease| lease.node);
+            let wires = self.nodes.wires(holder, job.events.as_ref());
+            match effect {
+                Effect::Stop {
+                    lease, grace_ms, ..
+                } => {
                     let grace_ms = grace_ms.unwrap_or_default();
-                    told.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
+                    for events in wires {
+                        told.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
+                    }
                 }
-                (Effect::Revoke { lease }, Some(events)) => {
-                    told.push(Box::new(move |_| events.revoked(id, lease)));
+                Effect::Revoke { lease } => {
+                    for events in wires {
+                        told.push(Box::new(move |_| events.revoked(id, lease)));
+                    }
                 }
-                (Effect::AttemptLost { failure }, _) => {
+                Effect::AttemptLost { failure } => {
                     job.end(&before, now, "lost", Some(&failure), Meter::default());
                     job.failure = Some(failure);
                 }
-                (Effect::Failed { failure }, _) => job.failure = Some(failure),
-                _ => {}
+                Effect::Failed { failure } => job.failure = Some(failure),
+                Effect::Purge => {}
             }
         }
         if job.lifecycle.lease.is_none() {
@@ -290,15 +298,16 @@ impl Inner {
         (Ok(Standing::from(&job.lifecycle)), told)
     }
 
-    /// Applies the message of a worker.
+    /// Applies the message of a worker that has reached `node`.
     fn hear(
         &mut self,
         now: Time,
-        id: JobId,
+        (node, id): (NodeId, JobId),
         fence: &Fence,
         message: LeaseMessage,
     ) -> (Result<Standing, Rejection>, Told) {
-        let before = self.jobs.get(&id).map(|job| job.lifecycle.clone());
+        let before = self.jobs.get(&id);
+        let before = before.map(|job| (job.lifecycle.clone(), job.events.clone()));
         let loss = |begun| {
             if begun {
                 Loss::WorkerGone
@@ -314,9 +323,18 @@ impl Inner {
             LeaseMessage::GiveBack { begun } => Input::Lose(fence, loss(*begun)),
             LeaseMessage::Exited(exit) => Input::Lose(fence, Loss::Exited(*exit)),
         };
-        let (answer, told) = self.apply(now, id, &input);
-        if let (Ok(_), Some(before), Some(job)) = (&answer, before, self.jobs.get_mut(&id)) {
+        let (answer, mut told) = self.apply(now, id, &input);
+        if let (Ok(_), Some((before, events)), Some(job)) =
+            (&answer, before, self.jobs.get_mut(&id))
+        {
             job.keep(&before, now, message);
+            // The node that has granted the lease finds out that another one has ended it.
+            if job.lifecycle.lease.is_none()
+                && let (Some(lease), Some(events)) = (before.lease, events)
+                && lease.node != node
+            {
+                told.push(Box::new(move |_| events.revoked(id, lease.id)));
+            }
         }
         (answer, told)
     }
@@ -361,7 +379,7 @@ impl Inner {
         self.made += 1;
         let lease = LeaseId(Uuid::from_u128(self.made << 64));
         let claim = Input::Claim {
-            node: NodeId::NIL,
+            node: waiting.node,
             lease,
             worker: &waiting.request.worker,
             hold: waiting.request.hold,
@@ -379,72 +397,5 @@ impl Inner {
                 let _ended = host.change(|inner, now| inner.apply(now, id, &back));
             }
         })
-    }
-}
-
-impl Leases for LeaseHost {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
-        self.change(|inner, now| {
-            let until = now.plus_ms(request.wait_ms);
-            inner.waiting.push(Waiting {
-                request,
-                until,
-                respond,
-            });
-            ((), Told::new())
-        });
-    }
-
-    fn end(&self, ended: Ended) {
-        panic!("{ended:?}");
-    }
-
-    fn send(
-        &self,
-        job: JobId,
-        fence: Fence,
-        message: LeaseMessage,
-        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
-    ) {
-        if let Some(error) = self.inner.lock().failing.clone() {
-            return drop(respond.respond(Err(error)));
-        }
-        self.change(|inner, now| {
-            let (answer, mut told) = inner.hear(now, job, &fence, message);
-            let answer = answer.map_err(LeaseError::Rejected);
-            told.insert(0, Box::new(move |_| drop(respond.respond(answer))));
-            ((), told)
-        });
-    }
-
-    fn resume(
-        &self,
-        executor: Name,
-        events: Arc<dyn LeaseEvents>,
-        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
-    ) {
-        let mut inner = self.inner.lock();
-        let mut resumed = Vec::new();
-        for job in inner.jobs.values_mut() {
-            let Some(lease) = job.lifecycle.lease.clone() else {
-                continue;
-            };
-            if job.is_restored && job.lifecycle.runner.as_ref() == Some(&executor) {
-                job.is_restored = false;
-                job.events = Some(Arc::clone(&events));
-                resumed.push(Resumed {
-                    granted: job.granted(),
-                    granted_at: lease.granted_at,
-                    worker: lease.worker,
-                    cancel: job.lifecycle.cancel.clone(),
-                });
-            }
-        }
-        drop(inner);
-        let _gone = respond.respond(Ok(resumed)).is_err();
-    }
-
-    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        let _gone = respond.respond(Ok(self.kept(job))).is_err();
     }
 }

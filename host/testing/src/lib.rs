@@ -27,7 +27,7 @@ use host_core::cell::Compiled;
 pub use audit::{ExecuteAudit, LeaseAudit};
 pub use clock::{TestClock, TokioClock};
 pub use executor::{FakeExecutor, Run};
-pub use lease_host::LeaseHost;
+pub use lease_host::{LeaseHost, LeaseNode};
 pub use refusals::Refusals;
 
 /// Returns what is known of a compiled component whose hash consists of this byte.

@@ -235,6 +235,9 @@ pub enum LeaseError {
     Stopping,
 }
 
+/// A secret of all nodes that share a store, in random bytes.
+pub type Secret = [u8; 32];
+
 /// Grants leases to foreign workers. No call waits: answers come through [`Respond`], after the
 /// commit that makes them true; those to heartbeats, see [`LeaseMessage::Heartbeat`].
 pub trait Leases: Send + Sync {
@@ -270,6 +273,12 @@ pub trait Leases: Send + Sync {
     /// Reads a job, to explain a refusal or to recognize a repeated message. The answer is `None` if
     /// there is no job with this id.
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
+
+    /// Returns the secret of the nodes that share the store, if there may be several: a worker may send its
+    /// messages to any of them.
+    fn shared_secret(&self) -> Option<Secret> {
+        None
+    }
 }
 
 impl From<&Lifecycle> for Standing {

@@ -26,6 +26,8 @@ pub(super) struct Intake {
     pub(super) events: Vec<CellEvent>,
     /// What other nodes have done: at most as much as may wait.
     pub(super) remote_changes: Vec<RemoteChange>,
+    /// Whether the host was paused before this turn.
+    pub(super) was_paused: bool,
     bytes: usize,
 }
 

@@ -51,8 +51,9 @@ impl<P: CellPort> DispatchLoop<P> {
     fn handle_changes_elsewhere(&mut self, changes: &[Change]) {
         for change in changes {
             self.record_demand(change);
-            if let Some(lease) = self.workers.table.record_remote_change(change) {
+            if let Some(lease) = self.workers.table.ended_elsewhere(change) {
                 self.params_in_flight.end(lease);
+                self.workers.table.revoke(change.job, lease);
             }
             if change.from == Some(State::Running) {
                 self.shared.live.forget(change.job);

@@ -84,7 +84,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 grace_ms,
                 reason,
             } => {
-                if !self.workers.table.stop(lease, grace_ms) {
+                if !self.workers.table.stop(job, lease, grace_ms) {
                     self.cells.pool.stop(now, lease, grace_ms, &reason);
                 }
             }
@@ -93,7 +93,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 // First: until then heartbeats are answered from memory and report progress.
                 self.workers.table.forget_stored(job);
                 self.shared.live.forget(job);
-                if self.workers.table.revoke(lease) {
+                if self.workers.table.revoke(job, lease) {
                     self.numbers.lost();
                 } else {
                     self.cells.pool.revoke(now, lease);

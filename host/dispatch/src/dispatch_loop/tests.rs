@@ -359,7 +359,10 @@ async fn what_still_runs_at_the_end_is_available_again() {
     assert_eq!(detail.lifecycle.attempts_charged(), 0);
     let after = bench
         .dispatch
-        .submit(Command::Recover { node: bench::NODE })
+        .submit(Command::Recover {
+            node: bench::NODE,
+            living: Vec::new(),
+        })
         .await;
     assert_eq!(after, Err(SubmitError::Stopping));
 }

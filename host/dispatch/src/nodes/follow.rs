@@ -155,11 +155,12 @@ impl Following {
         known: Option<&ChangeCounters>,
         pulse: &ChangeCounters,
     ) -> Result<(), StoreError> {
-        self.changes(pulse.next_change).await?;
+        // First: a change only shows that a lease is over, not why.
         if pulse.has_mail {
             let effects = self.others.mail().await?;
             self.send(RemoteChange::Effects(effects)).await;
         }
+        self.changes(pulse.next_change).await?;
         // At first, something may have changed since the host read it.
         if known.is_none_or(|known| pulse.pauses != known.pauses) {
             self.send(RemoteChange::Queues).await;

@@ -58,6 +58,8 @@ struct Table {
     connected: BTreeMap<Name, usize>,
     /// The jobs of each executor whose leases were granted before the host restarted.
     restored: BTreeMap<Name, Vec<JobId>>,
+    /// The wires whose workers may send messages about leases that other nodes have granted.
+    wires: BTreeMap<Name, Arc<dyn LeaseEvents>>,
     /// Leases that were renewed since they were stored, by the end that is stored.
     unstored: BTreeSet<(Time, JobId)>,
     /// When they are to be stored; `None` if a batch with them is under way or there are none.
@@ -109,9 +111,13 @@ impl LeaseTable {
         self
     }
 
-    /// Adds a lease that a worker holds from now on.
+    /// Adds a lease that a worker holds from now on. An earlier one of the job is over: another node has
+    /// ended it.
     pub(crate) fn hold(&self, job: JobId, held: Held) {
-        self.table.lock().hold(job, held);
+        let earlier = self.table.lock().hold(job, held);
+        if let Some((lease, events)) = earlier.and_then(|it| Some((it.lease, it.events?))) {
+            events.revoked(job, lease);
+        }
     }
 
     /// Restores a lease that was granted before the host restarted.
@@ -141,6 +147,9 @@ impl LeaseTable {
         events: &Arc<dyn LeaseEvents>,
     ) -> Vec<(JobId, LeaseId)> {
         let mut table = self.table.lock();
+        if self.is_shared {
+            table.wires.insert(executor.clone(), Arc::clone(events));
+        }
         let jobs = table.restored.remove(executor).unwrap_or_default();
         let resume = |job: JobId| {
             let held = &mut table.leases.get_mut(&job)?.held;
@@ -191,35 +200,41 @@ impl LeaseTable {
             .collect()
     }
 
-    /// Tells the worker of a lease to stop. Returns false if no worker holds it.
-    pub(crate) fn stop(&self, lease: LeaseId, grace_ms: Option<u64>) -> bool {
-        let table = self.table.lock();
-        let Some(job) = table.by_lease.get(&lease).copied() else {
-            return false;
-        };
-        let entry = table.leases.get(&job);
-        let events = entry.and_then(|entry| entry.held.events.clone());
-        // The wire may send messages during the call.
-        drop(table);
-        if let Some(events) = events {
+    /// Tells the worker of a lease to stop. Returns false if this node has not granted it to a worker: then
+    /// its worker may wait here all the same.
+    pub(crate) fn stop(&self, job: JobId, lease: LeaseId, grace_ms: Option<u64>) -> bool {
+        // A heartbeat that this wakes must learn of the cancel: the store answers it.
+        self.forget_stored(job);
+        let (is_held, wires) = self.wires_of(lease);
+        for events in wires {
             let grace_ms = grace_ms.unwrap_or_else(|| events.grace_ms());
             events.cancelled(job, lease, grace_ms);
         }
-        true
+        is_held
     }
 
-    /// Tells the worker of a lease that the lease is over. Returns false if no worker holds it.
-    pub(crate) fn revoke(&self, lease: LeaseId) -> bool {
-        let mut table = self.table.lock();
-        let Some(job) = table.by_lease.get(&lease).copied() else {
-            return false;
-        };
-        let held = table.forget(job);
-        drop(table);
-        if let Some(events) = held.and_then(|held| held.events) {
+    /// Tells the worker of a lease that the lease is over. Returns false if this node has not granted it to a
+    /// worker.
+    pub(crate) fn revoke(&self, job: JobId, lease: LeaseId) -> bool {
+        let (is_held, wires) = self.wires_of(lease);
+        if is_held {
+            self.forget(job);
+        }
+        for events in wires {
             events.revoked(job, lease);
         }
-        true
+        is_held
+    }
+
+    /// Returns whether this node has granted a lease to a worker, and the wires whose worker may hold it: they
+    /// may send messages when they are called.
+    fn wires_of(&self, lease: LeaseId) -> (bool, Vec<Arc<dyn LeaseEvents>>) {
+        let table = self.table.lock();
+        let Some(job) = table.by_lease.get(&lease) else {
+            return (false, table.wires.values().cloned().collect());
+        };
+        let events = table.leases.get(job).and_then(|it| it.held.events.clone());
+        (true, events.into_iter().collect())
     }
 
     /// Asks all wires for the attempts that no worker has begun.
@@ -250,10 +265,12 @@ impl LeaseTable {
         Some(held.lease)
     }
 
-    /// Records a change that another node has made, perhaps long ago, and returns the lease that it ended.
-    pub(crate) fn record_remote_change(&self, change: &Change) -> Option<LeaseId> {
-        let (attempt, _) = self.attempt(change.job)?;
-        (attempt == change.attempt).then(|| self.record_change(change))?
+    /// Returns the lease that another node has ended with a change that it made, perhaps long ago.
+    pub(crate) fn ended_elsewhere(&self, change: &Change) -> Option<LeaseId> {
+        let table = self.table.lock();
+        let held = &table.leases.get(&change.job)?.held;
+        let is_over = change.from == Some(State::Running) && change.attempt == held.attempt;
+        is_over.then_some(held.lease)
     }
 
     /// Renews a lease. Returns nothing if no message of its worker was stored yet, or if the rules
@@ -344,6 +361,22 @@ impl LeaseTable {
         leases.collect()
     }
 
+    /// Returns a renewal of each lease by TTL for a whole TTL: the host was paused, and its workers'
+    /// heartbeats may be waiting.
+    pub(crate) fn renew_all(&self, now: Time) -> Vec<Renewal> {
+        let table = self.table.lock();
+        let leases = table.leases.iter();
+        let by_ttl = leases.filter_map(|(job, Entry { held, .. })| match held.hold {
+            Hold::Connection => None,
+            Hold::Ttl { ttl_ms } => Some(Renewal {
+                job: *job,
+                lease: held.lease,
+                until: now.plus_ms(ttl_ms),
+            }),
+        });
+        by_ttl.collect()
+    }
+
     /// Returns when renewals are to be stored.
     pub(crate) fn renewals_due(&self) -> Option<Time> {
         self.table.lock().due
@@ -364,8 +397,8 @@ impl LeaseTable {
 }
 
 impl Table {
-    fn hold(&mut self, job: JobId, held: Held) {
-        self.forget(job);
+    fn hold(&mut self, job: JobId, held: Held) -> Option<Held> {
+        let earlier = self.forget(job);
         if let (Hold::Connection, Some(executor)) = (held.hold, &held.executor) {
             match self.connected.get_mut(executor) {
                 Some(count) => *count += 1,
@@ -375,6 +408,7 @@ impl Table {
         self.by_lease.insert(held.lease, job);
         let entry = Entry { held, stored: None };
         self.leases.insert(job, entry);
+        earlier
     }
 
     fn forget(&mut self, job: JobId) -> Option<Held> {

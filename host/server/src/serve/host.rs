@@ -20,6 +20,7 @@ use host_core::cell::Protection;
 use host_core::handler::Digest;
 use host_core::id::NodeId;
 use host_core::policy::Retention;
+use host_core::port::lease::Secret;
 use host_core::port::spans::Spans;
 use host_dispatch::dispatch_loop::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
@@ -34,7 +35,6 @@ use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
 use host_runtime::clock::Clock;
 use host_runtime::ids;
-use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
 use host_store::logs::LogWriter;
 use host_store::postgres::logs::PostgresLogs;
@@ -45,7 +45,7 @@ use host_wires::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::node::{LoopEnd, Node};
+use super::node::Node;
 use super::{ServeError, damage, node, node_id, supervisor, system};
 use crate::api::Api;
 use crate::api::ports::Nodes as _;
@@ -159,7 +159,8 @@ impl Host {
 
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
-        let (shared, leases) = loop_doors(base.clock, node.is_some(), Arc::clone(&presence));
+        let secret = node.as_ref().map(Node::secret);
+        let (shared, leases) = loop_doors(base.clock, secret, Arc::clone(&presence));
         let (ports, workers_end) = executor_ports(&base, &leases, &foreign_logs, &tasks);
         let executors = executors(config, wires, &ports);
         executors.register(&base.metrics);
@@ -171,8 +172,7 @@ impl Host {
             shared,
             phase: entered,
             spans: spans.clone(),
-            lifeline: node.as_ref().map(Node::lifeline),
-            others: node.as_mut().and_then(Node::loop_end),
+            membership: node.as_mut(),
         };
         let (dispatch, ended) = dispatch(config, (store, own), &base, &examiner.cells, loops)?;
         tasks.spawn(
@@ -445,15 +445,15 @@ fn executors(config: &Config, wires: &mut [Box<dyn Active>], ports: &ExecutorPor
 }
 
 /// The connections of the dispatch loop to the rest of the host.
-struct LoopPorts {
+struct LoopPorts<'a> {
     executors: Executors,
     workers_end: DropGuard,
     leases: LeaseService,
     shared: Arc<Shared>,
     phase: watch::Receiver<Phase>,
     spans: Option<Arc<dyn Spans>>,
-    lifeline: Option<Arc<Lifeline>>,
-    others: Option<LoopEnd>,
+    /// This host among the nodes, if others may share the store.
+    membership: Option<&'a mut Node>,
 }
 
 /// The store, the id of this host in it, and its membership if others may share it.
@@ -490,20 +490,20 @@ fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
     })
 }
 
-/// Makes the channels of the dispatch loop.
+/// Makes the channels of the dispatch loop. `secret` is that of the nodes, if others may share the store.
 fn loop_doors(
     clock: Clock,
-    is_shared: bool,
+    secret: Option<Secret>,
     presence: Arc<Presence>,
 ) -> (Arc<Shared>, LeaseService) {
-    if !is_shared {
+    let Some(secret) = secret else {
         let shared = Arc::new(Shared::alone(presence));
         let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
         return (shared, leases);
-    }
+    };
     let shared = Arc::new(Shared::among_nodes(presence));
     let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-    (shared, leases.among_nodes())
+    (shared, leases.among_nodes(secret))
 }
 
 /// Starts the dispatch loop over the store.
@@ -519,9 +519,8 @@ fn dispatch(
         shared,
         phase,
         spans,
-        lifeline,
-        others,
-    }: LoopPorts,
+        membership,
+    }: LoopPorts<'_>,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
     let readers = (0..READERS).map(|_| store.reader());
@@ -529,6 +528,8 @@ fn dispatch(
     let readers = Readers::new(readers.map_err(ServeError::Store)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
     let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
+    let lifeline = membership.as_deref().map(Node::lifeline);
+    let living = membership.as_deref().map(Node::living);
     let cells = match &lifeline {
         Some(lifeline) => cells.clone().until(Arc::clone(lifeline)),
         None => cells.clone(),
@@ -542,8 +543,9 @@ fn dispatch(
         workers_end,
         leases,
         node,
+        living: living.unwrap_or_default(),
         lifeline,
-        others,
+        others: membership.and_then(Node::loop_end),
         logs: base.logs.clone(),
         requests: asked,
         events,

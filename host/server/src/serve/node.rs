@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use host_core::id::NodeId;
+use host_core::port::lease::Secret;
 use host_dispatch::Dispatch;
 use host_dispatch::nodes::{
     self, CommitSignal, Following, JoinError, REMOTE_CHANGES_MAX, RemoteChange,
@@ -22,7 +23,7 @@ use crate::deploy::Deployments;
 use crate::nodes::{Sharing, compare};
 
 /// The dispatch loop's connection to other nodes.
-pub(super) type LoopEnd = (mpsc::Receiver<RemoteChange>, CommitSignal);
+type LoopEnd = (mpsc::Receiver<RemoteChange>, CommitSignal);
 
 /// Returns who else may use the store.
 pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
@@ -35,6 +36,7 @@ pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
 /// This host among the nodes.
 pub(super) struct Node {
     own: NodeId,
+    secret: Secret,
     membership: Membership,
     others: Arc<dyn Others>,
     /// Whether the database can send hints.
@@ -63,6 +65,7 @@ impl Node {
             );
         }
         let others: Arc<dyn Others> = Arc::new(others);
+        let secret = store.secret().map_err(ServeError::Store)?;
         let membership = Membership::join(own, Box::new(store.heartbeat()), presence);
         let membership = membership.map_err(|error| match error {
             JoinError::Store(error) => ServeError::Store(error),
@@ -71,6 +74,7 @@ impl Node {
         let (remote_changes, done) = mpsc::channel(REMOTE_CHANGES_MAX);
         Ok(Self {
             own,
+            secret,
             membership,
             others,
             listen,
@@ -82,6 +86,16 @@ impl Node {
 
     pub(super) fn clock(&self) -> Clock {
         self.membership.clock
+    }
+
+    /// Returns the other nodes that lived when this one joined.
+    pub(super) fn living(&self) -> Vec<NodeId> {
+        self.membership.living.clone()
+    }
+
+    /// Returns the secret that all nodes share.
+    pub(super) fn secret(&self) -> Secret {
+        self.secret
     }
 
     pub(super) fn lifeline(&self) -> Arc<Lifeline> {

@@ -267,16 +267,20 @@ async fn mail(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), 
     if mail.is_empty() {
         return Ok(());
     }
-    let (mut nodes, mut jobs, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
-    for (node, job, body) in mail {
-        nodes.push(node.0);
-        jobs.push(job.0);
-        bodies.push(body);
+    let (mut nodes, mut for_others) = (Vec::new(), Vec::new());
+    let (mut jobs, mut bodies) = (Vec::new(), Vec::new());
+    for it in mail {
+        nodes.push(it.node.0);
+        for_others.push(it.is_for_others);
+        jobs.push(it.job.0);
+        bodies.push(it.body);
     }
-    let sql = "INSERT INTO host_mail (node, job, body) SELECT number, job, body \
-               FROM unnest($1::uuid[], $2::uuid[], $3::bytea[]) AS new (to_node, job, body) \
-               JOIN host_nodes ON host_nodes.id = to_node";
-    let values = values![nodes, jobs, bodies];
+    let sql = "INSERT INTO host_mail (node, job, body) SELECT number, job, new.body \
+               FROM unnest($1::uuid[], $2::boolean[], $3::uuid[], $4::bytea[]) \
+               AS new (to_node, for_others, job, body) JOIN host_nodes ON CASE WHEN for_others \
+               THEN id <> to_node AND number IN (SELECT node FROM host_beats WHERE life = 0) \
+               ELSE id = to_node END";
+    let values = values![nodes, for_others, jobs, bodies];
     pipeline
         .add("send messages to other nodes", sql, values)
         .await

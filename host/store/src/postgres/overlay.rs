@@ -80,11 +80,20 @@ pub(super) struct Overlay {
     pub(super) attempts: Vec<AttemptRow>,
     pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
     /// Effects for other nodes.
-    pub(super) mail: Vec<(NodeId, JobId, Vec<u8>)>,
+    pub(super) mail: Vec<Mail>,
     /// New dependencies.
     pub(super) dependencies: Vec<(JobId, JobId, i64)>,
     /// Jobs to remove with all of their data.
     pub(super) deleted: Vec<(JobId, Table)>,
+}
+
+/// An effect for a node, or for all that live except it.
+#[derive(Debug)]
+pub(super) struct Mail {
+    pub(super) node: NodeId,
+    pub(super) is_for_others: bool,
+    pub(super) job: JobId,
+    pub(super) body: Vec<u8>,
 }
 
 /// How to write the row of a changed job.

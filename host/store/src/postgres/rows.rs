@@ -10,6 +10,7 @@ use host_core::handler::Revision;
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
+use host_core::lease::{Hold, Lease};
 use host_core::name::Name;
 use host_core::node::Dead;
 use host_core::time::Time;
@@ -19,7 +20,7 @@ use tokio_postgres::Row;
 use super::client::Client;
 use super::counts::Counts;
 use super::flush::NEXT_WAKEUP;
-use super::overlay::{AttemptRow, Held, New, Overlay};
+use super::overlay::{AttemptRow, Held, Mail, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
 use super::wait::Driver;
@@ -347,10 +348,16 @@ impl Rows for Transaction<'_> {
         self.wait(async move |client, _| nodes::fence(client, &dead).await)
     }
 
-    fn notify(&mut self, node: NodeId, job: JobId, effect: &Effect) -> Result<(), StoreError> {
-        if node != self.node {
-            let body = encode(effect)?;
-            self.overlay.mail.push((node, job, body));
+    fn notify(&mut self, lease: &Lease, job: JobId, effect: &Effect) -> Result<(), StoreError> {
+        // The worker of a lease by TTL may wait at any node.
+        let is_for_others = lease.hold != Hold::Connection;
+        if is_for_others || lease.node != self.node {
+            self.overlay.mail.push(Mail {
+                node: if is_for_others { self.node } else { lease.node },
+                is_for_others,
+                job,
+                body: encode(effect)?,
+            });
         }
         Ok(())
     }

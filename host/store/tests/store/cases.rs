@@ -401,7 +401,15 @@ fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
             matches!(committed.effects[..], [(_, Effect::Stop { .. })]),
             "{committed:?}"
         );
-        ask(store, NOW, Command::Recover { node: NODE }).unwrap();
+        ask(
+            store,
+            NOW,
+            Command::Recover {
+                node: NODE,
+                living: Vec::new(),
+            },
+        )
+        .unwrap();
         assert_eq!(
             (state(store, 1), state(store, 2)),
             (State::Available, State::Cancelled)

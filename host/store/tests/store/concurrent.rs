@@ -165,7 +165,10 @@ impl Writer {
             Step::Purge { job } => Command::Purge {
                 job: id(self.pick(job)),
             },
-            Step::Recover => Command::Recover { node: self.node() },
+            Step::Recover => Command::Recover {
+                node: self.node(),
+                living: Vec::new(),
+            },
         }
     }
 }

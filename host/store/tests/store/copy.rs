@@ -115,7 +115,15 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     }
 
     assert_eq!(running(&store), State::Running);
-    ask(&mut store, NOW, Command::Recover { node: NODE }).unwrap();
+    ask(
+        &mut store,
+        NOW,
+        Command::Recover {
+            node: NODE,
+            living: Vec::new(),
+        },
+    )
+    .unwrap();
     assert_ne!(running(&store), State::Running, "its lease is taken back");
     let mut keyed = job(30);
     keyed.queue = "other".parse().unwrap();

@@ -222,7 +222,15 @@ fn a_store_of_each_layout_opens_and_goes_on() {
 
 /// Runs all jobs to their end.
 fn goes_on(store: &mut SqliteStore) {
-    ask(store, NOW, Command::Recover { node: NODE }).unwrap();
+    ask(
+        store,
+        NOW,
+        Command::Recover {
+            node: NODE,
+            living: Vec::new(),
+        },
+    )
+    .unwrap();
     for n in [7, 8] {
         let retry = Command::Retry {
             job: id(n),

@@ -216,6 +216,7 @@ impl History {
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {
                 node: numbered(*node),
+                living: Vec::new(),
             },
         }
     }

@@ -36,7 +36,14 @@ fn child_that_is_killed() {
     let Some(mut store) = named_by_the_parent() else {
         return;
     };
-    commit(&mut store, NOW, vec![Command::Recover { node: NODE }]);
+    commit(
+        &mut store,
+        NOW,
+        vec![Command::Recover {
+            node: NODE,
+            living: Vec::new(),
+        }],
+    );
     let first = read(&*host_store::store::Store::reader(&store).unwrap())
         .jobs
         .len() as u128;
@@ -150,7 +157,14 @@ fn a_lease_by_ttl_survives_a_kill() {
     child.wait().unwrap();
 
     let mut store = SqliteStore::open(&path).unwrap();
-    commit(&mut store, NOW, vec![Command::Recover { node: NODE }]);
+    commit(
+        &mut store,
+        NOW,
+        vec![Command::Recover {
+            node: NODE,
+            living: Vec::new(),
+        }],
+    );
     let reader = host_store::store::Store::reader(&store).unwrap();
     assert_eq!(reader.state(id(2)).unwrap(), Some(State::Available));
     let leases = reader.remote_leases().unwrap();

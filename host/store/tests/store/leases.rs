@@ -495,20 +495,29 @@ fn a_node_that_restarts_takes_back_the_leases_of_its_own_connections_only() {
             let runs = |n: &u128| reader.state(id(*n)).unwrap() == Some(State::Running);
             (1..=5).filter(runs).collect::<Vec<u128>>()
         };
-        let restarted = ask(store, at(1), Command::Recover { node: NODE });
+        let recover = Command::Recover {
+            node: NODE,
+            living: vec![OTHER_NODE],
+        };
+        let restarted = ask(store, at(1), recover);
         assert!(
             matches!(restarted, Ok(Reply::Ticked { jobs: 2, .. })),
             "{restarted:?}"
         );
         assert_eq!(running(store), [2, 3, 4]);
-        ask(store, at(2), Command::Recover { node: OTHER_NODE }).unwrap();
-        assert_eq!(running(store), [3, 4]);
-        let remote = store.reader().unwrap().remote_leases().unwrap();
-        let nodes = remote.iter().map(|held| (held.job, held.lease.node));
-        assert_eq!(
-            nodes.collect::<Vec<_>>(),
-            [(id(3), NODE), (id(4), OTHER_NODE)]
-        );
+        let nodes = |store: &dyn Store| {
+            let remote = store.reader().unwrap().remote_leases().unwrap();
+            let nodes = remote.iter().map(|held| (held.job, held.lease.node));
+            nodes.collect::<Vec<_>>()
+        };
+        assert_eq!(nodes(store), [(id(3), NODE), (id(4), OTHER_NODE)]);
+        // It takes leases by TTL from nodes that do not live.
+        for (living, by) in [(vec![NODE], NODE), (vec![], OTHER_NODE)] {
+            let node = OTHER_NODE;
+            ask(store, at(2), Command::Recover { node, living }).unwrap();
+            assert_eq!(running(store), [3, 4]);
+            assert_eq!(nodes(store), [(id(3), by), (id(4), OTHER_NODE)]);
+        }
     });
 }
 
@@ -547,7 +556,15 @@ fn a_file_that_is_opened_again_goes_on_with_its_leases() {
         let before = read(&*store.reader().unwrap());
         drop(store);
         let mut store = SqliteStore::open(&path).unwrap();
-        ask(&mut store, NOW, Command::Recover { node: NODE }).unwrap();
+        ask(
+            &mut store,
+            NOW,
+            Command::Recover {
+                node: NODE,
+                living: Vec::new(),
+            },
+        )
+        .unwrap();
         assert_eq!(read(&*store.reader().unwrap()), before);
         assert_eq!(before.remote_leases.len(), 1);
         store

@@ -23,8 +23,10 @@ const WORKER_FOLDER: &str = "arco-worker";
 
 struct Opened {
     orchestrator: Arc<Role>,
-    /// `None` if no worker is configured for our jobs.
-    tokens: Option<Tokens>,
+    /// Whether workers are configured for our jobs.
+    has_workers: bool,
+    /// The configured keys, or if there are workers, the key that this host has made.
+    keys: Option<Keys>,
     /// `None` if we are no worker.
     worker: Option<Bound>,
 }
@@ -35,14 +37,15 @@ pub(super) async fn open(
     orchestrator: &Arc<Role>,
     mode: &Mode,
 ) -> Result<Box<dyn Active>, OpenError> {
-    let (tokens, folder) = match mode {
+    let has_workers = !config.orchestrator.workers.is_empty();
+    let (keys, folder) = match mode {
         Mode::Serve { data } => {
-            let has_workers = !config.orchestrator.workers.is_empty();
-            let keys = has_workers.then(|| keys(config, data)).transpose()?;
-            (
-                keys.as_ref().map(Tokens::new),
-                Some(data.join(WORKER_FOLDER)),
-            )
+            let configured = config.orchestrator.keys.clone();
+            let keys = match configured {
+                None if has_workers => Some(kept_key(data)?),
+                configured => configured,
+            };
+            (keys, Some(data.join(WORKER_FOLDER)))
         }
         Mode::Worker { .. } if config.worker.is_none() => {
             let message = "no address to listen on; pass --listen HOST:PORT";
@@ -56,7 +59,8 @@ pub(super) async fn open(
     };
     Ok(Box::new(Opened {
         orchestrator: Arc::clone(orchestrator),
-        tokens,
+        has_workers,
+        keys,
         worker,
     }))
 }
@@ -78,10 +82,7 @@ async fn bind(
     })
 }
 
-fn keys(config: &ArcoConfig, data: &Path) -> Result<Keys, OpenError> {
-    if let Some(keys) = &config.orchestrator.keys {
-        return Ok(keys.clone());
-    }
+fn kept_key(data: &Path) -> Result<Keys, OpenError> {
     let path = data.join(KEY_FILE);
     Keys::kept_in(&path).map_err(|error| {
         OpenError::failed(format!(
@@ -100,20 +101,24 @@ impl Active for Opened {
     }
 
     fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
-        self.tokens.as_ref()?;
-        Some(Arc::new(Remote(Arc::clone(&self.orchestrator))))
+        let remote = || Arc::new(Remote(Arc::clone(&self.orchestrator))) as Arc<dyn Executors>;
+        self.has_workers.then(remote)
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             let Self {
                 orchestrator,
-                tokens,
+                keys,
                 worker,
+                ..
             } = *self;
             let dispatching = async {
-                if let (Some(tokens), Some(leases)) = (tokens, ports.leases.clone()) {
-                    orchestrator.start(&ports, leases, tokens);
+                let Some(leases) = ports.leases.clone() else {
+                    return;
+                };
+                if let Some(keys) = orchestrator.keys(keys, leases.shared_secret()) {
+                    orchestrator.start(&ports, leases, Tokens::new(&keys));
                     orchestrator.run(ports.stopping.clone()).await;
                 }
             };

@@ -18,7 +18,7 @@ pub(super) mod tests;
 
 use std::sync::{Arc, OnceLock};
 
-use host_core::port::lease::Leases;
+use host_core::port::lease::{Leases, Secret};
 use host_core::port::{Clock, Counters};
 use host_http::route::{Description, Group, RoutePorts};
 use tokio::sync::watch;
@@ -29,6 +29,7 @@ use self::session::{Event, Orchestrator};
 use super::refusals::Code;
 use super::settings::OrchestratorConfig;
 use super::token::Tokens;
+use super::token::key::Keys;
 use crate::kit::driver::Hub;
 use crate::kit::http_client::BaseUrl;
 use crate::kit::session::Session as _;
@@ -58,6 +59,15 @@ impl Role {
             public_url: watch::Sender::new(config.public_url.clone()),
             running: OnceLock::new(),
             config: config.clone(),
+        }
+    }
+
+    /// Returns the keys of task tokens: the configured ones, else one that all nodes of the store share, and
+    /// `own` before it. `None` if there is none, so that this host takes no callbacks.
+    pub(super) fn keys(&self, own: Option<Keys>, secret: Option<Secret>) -> Option<Keys> {
+        match secret {
+            Some(secret) if self.config.keys.is_none() => Some(Keys::shared(&secret, own)),
+            _ => own,
         }
     }
 

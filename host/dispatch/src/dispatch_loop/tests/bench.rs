@@ -140,6 +140,7 @@ impl Bench {
             lifeline: None,
             others,
             node,
+            living: Vec::new(),
             logs,
             requests: asked,
             events: heard,

@@ -239,3 +239,91 @@ fn many_renewals_are_stored_in_several_batches() {
         (None, vec![])
     );
 }
+
+/// What a wire was told.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl LeaseEvents for Told {
+    fn cancelled(&self, job: JobId, _: LeaseId, grace_ms: u64) {
+        self.0.lock().push(format!("{job} cancelled {grace_ms}"));
+    }
+
+    fn revoked(&self, job: JobId, _: LeaseId) {
+        self.0.lock().push(format!("{job} revoked"));
+    }
+}
+
+fn held_with(job: &Lifecycle, told: &Arc<Told>) -> Held {
+    Held {
+        lease: lease(job),
+        attempt: job.attempt,
+        worker: "w".to_owned(),
+        executor: job.runner.clone(),
+        hold: TTL,
+        granted_at: NOW,
+        is_restored: false,
+        events: Some(Arc::<Told>::clone(told)),
+    }
+}
+
+#[test]
+fn a_heartbeat_that_a_cancel_wakes_is_answered_by_the_store() {
+    let job = running(TTL, Policy::default());
+    let (table, told) = (LeaseTable::new(RENEWAL_MS_MAX), Arc::<Told>::default());
+    table.hold(job.id, held_with(&job, &told));
+    table.record_stored(NOW, &job);
+    assert!(beat(&table, &job, 100).is_some());
+    assert!(table.stop(job.id, lease(&job), Some(7)));
+    assert_eq!(beat(&table, &job, 200), None);
+    assert_eq!(*told.0.lock(), [format!("{} cancelled 7", job.id)]);
+}
+
+#[test]
+fn wires_hear_of_leases_that_other_nodes_have_granted_or_ended() {
+    let [job, elsewhere] = [(); 2].map(|()| running(TTL, Policy::default()));
+    let table = LeaseTable::new(RENEWAL_MS_MAX).among_nodes();
+    let told = Arc::<Told>::default();
+    let events: Arc<dyn LeaseEvents> = Arc::<Told>::clone(&told);
+    let resumed = table.resume(&"pulled".parse().unwrap(), &events);
+    assert_eq!(resumed, []);
+    table.hold(job.id, held_with(&job, &told));
+    assert!(!table.stop(elsewhere.id, lease(&elsewhere), Some(7)));
+    assert!(!table.revoke(elsewhere.id, lease(&elsewhere)));
+    let change = |attempt| Change {
+        job: job.id,
+        handler: job.handler.clone(),
+        runner: job.runner.clone(),
+        queue: job.queue.clone(),
+        from: Some(State::Running),
+        to: Some(State::Completed),
+        attempt,
+    };
+    assert_eq!(table.ended_elsewhere(&change(job.attempt + 1)), None);
+    let ended = table.ended_elsewhere(&change(job.attempt));
+    assert_eq!(ended, Some(lease(&job)));
+    // The next attempt may be granted here before.
+    table.hold(job.id, held_with(&job, &told));
+    assert!(table.revoke(job.id, lease(&job)));
+    let (own, other) = (job.id, elsewhere.id);
+    let expected = [
+        format!("{other} cancelled 7"),
+        format!("{other} revoked"),
+        format!("{own} revoked"),
+        format!("{own} revoked"),
+    ];
+    assert_eq!(*told.0.lock(), expected);
+}
+
+#[test]
+fn after_a_pause_each_lease_by_ttl_gets_a_whole_ttl() {
+    let [by_ttl, connected] = [TTL, Hold::Connection].map(|it| running(it, Policy::default()));
+    let table = knowing(&by_ttl);
+    add(&table, &connected);
+    let renewal = Renewal {
+        job: by_ttl.id,
+        lease: lease(&by_ttl),
+        until: at(17_000),
+    };
+    assert_eq!(table.renew_all(at(9_000)), [renewal]);
+}

@@ -213,6 +213,7 @@ async fn a_host_that_cannot_says_why() {
     let (reply, _answer) = tokio::sync::oneshot::channel();
     let command = host_core::command::Command::Recover {
         node: host_core::id::NodeId::NIL,
+        living: Vec::new(),
     };
     sender.try_send(Request { command, reply }).unwrap();
     let full = broken(sender, &tasks).post(pause, "{}").await;

@@ -69,7 +69,15 @@ fn a_host_that_starts_gives_each_lease_by_ttl_a_whole_ttl() {
         claimed(store, NOW, claim_by_ttl(OTHER_NODE, [2]));
         // The host was down for longer than the leases, so their workers could not renew them.
         let started = at(10 * TTL_MS);
-        ask(store, started, Command::Recover { node: NODE }).unwrap();
+        ask(
+            store,
+            started,
+            Command::Recover {
+                node: NODE,
+                living: Vec::new(),
+            },
+        )
+        .unwrap();
         let expected = started.plus_ms(TTL_MS);
         let leases = store.reader().unwrap().remote_leases().unwrap();
         let ends: Vec<_> = leases.iter().map(|held| held.lease.expires_at).collect();
@@ -87,7 +95,15 @@ fn a_host_that_starts_changes_no_other_time_of_a_lease() {
     check(|store| {
         start(store, ack_window());
         moved(store, at(1), cancel(9_000));
-        ask(store, at(4_000), Command::Recover { node: NODE }).unwrap();
+        ask(
+            store,
+            at(4_000),
+            Command::Recover {
+                node: NODE,
+                living: Vec::new(),
+            },
+        )
+        .unwrap();
         let job = stored(store);
         assert_eq!(job.lease.unwrap().ack_by, Some(at(WINDOW_MS)));
         assert_eq!(job.cancel.unwrap().grace_ends_at, Some(at(9_001)));

@@ -100,10 +100,13 @@ impl Shared {
         let body = self.bodies.read(&parts.headers, body, read::BODY_BYTES_MAX);
         let body = body.await.map_err(|refusal| of_server(&refusal))?;
         let message = read(&body.bytes)?;
-        if self.role.config.workers.is_empty() {
-            return Err(Refused::no_worker());
-        }
-        let running = self.role.running.get().ok_or_else(Refused::busy)?;
+        let running = self.role.running.get().ok_or_else(|| {
+            if self.role.config.workers.is_empty() {
+                Refused::no_worker()
+            } else {
+                Refused::busy()
+            }
+        })?;
         let token = bearer(&parts.headers);
         let callback = Callback {
             task: TaskId::read(id),

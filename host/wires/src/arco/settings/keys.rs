@@ -11,7 +11,7 @@ settings! {
     pub(in crate::arco) SETTINGS:
     PUBLIC_URL = "protocol.arco.public_url", Text("URL"), "http:// and the address of the API",
         "What Arco workers call back: an http:// or https:// URL that reaches this host's API";
-    TOKEN_KEY_FILE = "protocol.arco.token_key_file", Text("FILE"), "made in the data directory at the first start",
+    TOKEN_KEY_FILE = "protocol.arco.token_key_file", Text("FILE"), "made in the data directory at the first start; in a database, one for all nodes",
         "The key that signs task tokens: a file of at least 32 bytes; a newline at its end does not count";
     TOKEN_KEY_ENV = "protocol.arco.token_key_env", Text("NAME"), "none",
         "The variable with that key, instead of a file";

@@ -8,10 +8,15 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use host_core::port::lease::Secret;
+use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// The shortest key, in bytes.
 pub(in crate::arco) const KEY_BYTES_MIN: usize = 32;
+
+/// What the shared secret is used for: it gives other keys for other uses.
+const SHARED_USE: &[u8] = b"arco task tokens";
 
 /// The key that signs, and the one before it, whose tokens are still taken.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,6 +46,17 @@ impl Keys {
                 Some(previous) => Some(trimmed(previous)?),
             },
         })
+    }
+
+    /// Makes the key that all nodes of a store derive from their secret. Tokens of the key that this host
+    /// has signed with before, alone, are still accepted.
+    pub(in crate::arco) fn shared(secret: &Secret, own: Option<Self>) -> Self {
+        let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret));
+        mac.update(SHARED_USE);
+        Self {
+            current: mac.sign().as_ref().to_vec(),
+            previous: own.map(|own| own.current),
+        }
     }
 
     /// Returns the current key and then the one before.

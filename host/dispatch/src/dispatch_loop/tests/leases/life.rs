@@ -187,12 +187,12 @@ async fn leases_held_by_connection_end_with_their_node_alone() {
     let granted = by_ttl.lease().await;
     assert_eq!(granted.job, kept);
     host.kill().await;
-    // Another node does not know the connections of this one.
+    // Another node does not know the connections of this one. It answers for the rest, since this one is dead.
     let other = Killable::start(&engine, OTHER_NODE).await;
-    for id in [held, kept] {
+    for (id, node) in [(held, NODE), (kept, OTHER_NODE)] {
         let lifecycle = other.bench.read(id).await.lifecycle;
         assert_eq!(lifecycle.state, State::Running);
-        assert_eq!(lifecycle.lease.unwrap().node, NODE);
+        assert_eq!(lifecycle.lease.unwrap().node, node);
     }
     let worker = Worker::of(&other.bench, "t", LONG);
     worker.audit.adopt(&granted, "t");

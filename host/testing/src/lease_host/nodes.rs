@@ -1,0 +1,219 @@
+//! The nodes of the host in memory. A message of a worker may reach any of them, and each starts, stops or is
+//! killed on its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use host_core::id::{JobId, NodeId};
+use host_core::lease::{Fence, Hold};
+use host_core::name::Name;
+use host_core::port::Clock as _;
+use host_core::port::lease::{
+    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
+    Resumed, Secret, Standing,
+};
+use host_core::transition::Input;
+
+use super::{LeaseHost, Told, Waiting};
+
+/// What each node that lives knows of its wires: by executor, whom to tell of leases of other nodes.
+#[derive(Default)]
+pub(super) struct Nodes(BTreeMap<NodeId, BTreeMap<Name, Arc<dyn LeaseEvents>>>);
+
+impl Nodes {
+    /// Returns who may have the worker of a lease: `events`, whom its holder tells, and the wires of all
+    /// other nodes.
+    pub(super) fn wires(
+        &self,
+        holder: Option<NodeId>,
+        events: Option<&Arc<dyn LeaseEvents>>,
+    ) -> Vec<Arc<dyn LeaseEvents>> {
+        let others = self.0.iter().filter(|(node, _)| Some(**node) != holder);
+        let others = others.flat_map(|(_, wires)| wires.values());
+        events.into_iter().chain(others).cloned().collect()
+    }
+}
+
+/// One node.
+pub struct LeaseNode {
+    host: Arc<LeaseHost>,
+    id: NodeId,
+}
+
+impl LeaseHost {
+    /// Starts a node, which forgets what it knew. It answers for its leases and those of nodes that do not
+    /// live, which get a whole TTL.
+    pub fn node(self: &Arc<Self>, id: NodeId) -> Arc<LeaseNode> {
+        self.start(id);
+        let host = Arc::clone(self);
+        Arc::new(LeaseNode { host, id })
+    }
+
+    /// Kills a node: its leases stay, and nobody answers for them.
+    pub fn kill(&self, node: NodeId) {
+        let mut inner = self.inner.lock();
+        inner.nodes.0.remove(&node);
+        inner.waiting.retain(|it| it.node != node);
+        for job in inner.jobs.values_mut() {
+            let lease = job.lifecycle.lease.as_ref();
+            if lease.is_some_and(|lease| lease.node == node) {
+                job.events = None;
+                job.is_restored = false;
+            }
+        }
+    }
+
+    fn start(&self, node: NodeId) {
+        self.kill(node);
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        inner.nodes.0.insert(node, BTreeMap::new());
+        let inner = &mut *inner;
+        for job in inner.jobs.values_mut() {
+            let Some(lease) = &mut job.lifecycle.lease else {
+                continue;
+            };
+            let is_left = lease.node == node || !inner.nodes.0.contains_key(&lease.node);
+            if let (true, Hold::Ttl { ttl_ms }) = (is_left, lease.hold) {
+                lease.node = node;
+                let fence = Fence::Lease(lease.id);
+                let renew = Input::Renew(&fence, now.plus_ms(ttl_ms));
+                job.lifecycle.apply(now, &renew).expect("it is current");
+                job.is_restored = true;
+            }
+        }
+    }
+
+    fn ask(&self, node: NodeId, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+        self.change(|inner, now| {
+            let until = now.plus_ms(request.wait_ms);
+            inner.waiting.push(Waiting {
+                node,
+                request,
+                until,
+                respond,
+            });
+            ((), Told::new())
+        });
+    }
+
+    fn message(
+        &self,
+        at: (NodeId, JobId),
+        fence: &Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        if let Some(error) = self.inner.lock().failing.clone() {
+            return drop(respond.respond(Err(error)));
+        }
+        self.change(|inner, now| {
+            let (answer, mut told) = inner.hear(now, at, fence, message);
+            let answer = answer.map_err(LeaseError::Rejected);
+            told.insert(0, Box::new(move |_| drop(respond.respond(answer))));
+            ((), told)
+        });
+    }
+
+    fn resumed(
+        &self,
+        node: NodeId,
+        executor: &Name,
+        events: &Arc<dyn LeaseEvents>,
+    ) -> Vec<Resumed> {
+        let mut inner = self.inner.lock();
+        let wires = inner.nodes.0.entry(node).or_default();
+        wires.insert(executor.clone(), Arc::clone(events));
+        let mut resumed = Vec::new();
+        for job in inner.jobs.values_mut() {
+            let lease = job.lifecycle.lease.clone();
+            let Some(lease) = lease.filter(|lease| lease.node == node) else {
+                continue;
+            };
+            if job.is_restored && job.lifecycle.runner.as_ref() == Some(executor) {
+                job.is_restored = false;
+                job.events = Some(Arc::clone(events));
+                resumed.push(Resumed {
+                    granted: job.granted(),
+                    granted_at: lease.granted_at,
+                    worker: lease.worker,
+                    cancel: job.lifecycle.cancel.clone(),
+                });
+            }
+        }
+        resumed
+    }
+}
+
+impl Leases for LeaseNode {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+        self.host.ask(self.id, request, respond);
+    }
+
+    fn end(&self, ended: Ended) {
+        panic!("{ended:?}");
+    }
+
+    fn send(
+        &self,
+        job: JobId,
+        fence: Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        self.host.message((self.id, job), &fence, message, respond);
+    }
+
+    fn resume(
+        &self,
+        executor: Name,
+        events: Arc<dyn LeaseEvents>,
+        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        let resumed = self.host.resumed(self.id, &executor, &events);
+        let _gone = respond.respond(Ok(resumed)).is_err();
+    }
+
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        let _gone = respond.respond(Ok(self.host.kept(job))).is_err();
+    }
+
+    fn shared_secret(&self) -> Option<Secret> {
+        Some([7; 32])
+    }
+}
+
+/// The host as its first node.
+impl Leases for LeaseHost {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+        self.ask(NodeId::NIL, request, respond);
+    }
+
+    fn end(&self, ended: Ended) {
+        panic!("{ended:?}");
+    }
+
+    fn send(
+        &self,
+        job: JobId,
+        fence: Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        self.message((NodeId::NIL, job), &fence, message, respond);
+    }
+
+    fn resume(
+        &self,
+        executor: Name,
+        events: Arc<dyn LeaseEvents>,
+        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
+    ) {
+        let resumed = self.resumed(NodeId::NIL, &executor, &events);
+        let _gone = respond.respond(Ok(resumed)).is_err();
+    }
+
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+        let _gone = respond.respond(Ok(self.kept(job))).is_err();
+    }
+}
