@@ -1,13 +1,16 @@
 //! Our worker under our orchestrator, over links that lose requests, lose answers, send requests twice and
-//! out of order, with clocks an hour apart. Every task is executed once and ends once.
+//! out of order, with clocks an hour apart. Every task is executed once and ends once. As two nodes of one
+//! store, of which each is stopped, killed and started, no task is executed twice at once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use host_core::id::NodeId;
 use host_core::job::State;
 use host_core::policy::{OnGraceExpired, Policy};
 use host_core::port::Clock as _;
 use host_core::time::Time;
+use uuid::Uuid;
 
 use crate::arco::orchestrator::tests::fixture::TIMES;
 use crate::arco::orchestrator::tests::side::{self, BASE};
@@ -32,20 +35,28 @@ const LATER: u64 = 10;
 const DELAY_MS: u64 = 2_000;
 const LATER_MS: u64 = 30_000;
 
+/// How often a node ends or starts, and until when, in milliseconds.
+const CHANGE_EACH_MS: u64 = 7_000;
+const CHANGES_MS: u64 = 120_000;
+
 /// When all must be over, in milliseconds.
 const END_MS: u64 = 3_600_000;
 
 /// A request or an answer on its way. The link of a copy is nobody's.
 enum Message {
     Dispatch(u64, Vec<u8>),
-    Dispatched(u64, Option<u16>),
+    /// With the life of the orchestrator that has sent the dispatch.
+    Dispatched(usize, u64, Option<u16>),
     Callback(u64, [String; 3]),
     Answered(u64, Option<(u16, String)>),
 }
 
 struct Pair {
     model: Arc<LeaseHost>,
-    orchestrator: side::Side,
+    /// The lives of orchestrators, of which some are over.
+    lives: Vec<Option<side::Side>>,
+    /// The nodes, each with the number of its latest life.
+    nodes: Vec<(NodeId, usize)>,
     worker: worker_side::Side,
     /// How far the worker's wall clock is ahead of host time.
     ahead_ms: i64,
@@ -53,8 +64,10 @@ struct Pair {
     made: u64,
     on_the_way: BTreeMap<(Time, u64), Message>,
     /// The request that came over a link, and whether its answer is lost.
-    dispatches: BTreeMap<u64, (u64, bool)>,
+    dispatches: BTreeMap<u64, (usize, u64, bool)>,
     callbacks: BTreeMap<u64, (u64, bool)>,
+    /// The callbacks that a life of an orchestrator has not answered.
+    unanswered: BTreeMap<u64, usize>,
 }
 
 impl Pair {
@@ -62,7 +75,8 @@ impl Pair {
         let model = LeaseHost::new();
         model.clock.set_wall_ahead(-ahead_ms / 2);
         Self {
-            orchestrator: side::Side::start(&model, IN_FLIGHT_MAX),
+            lives: vec![Some(side::Side::start(&model, IN_FLIGHT_MAX))],
+            nodes: vec![(NodeId::NIL, 0)],
             worker: worker_side::Side::start(BASE, IN_FLIGHT_MAX),
             model,
             ahead_ms,
@@ -71,7 +85,60 @@ impl Pair {
             on_the_way: BTreeMap::new(),
             dispatches: BTreeMap::new(),
             callbacks: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
         }
+    }
+
+    /// Makes a pair whose orchestrator is two nodes.
+    fn of_two_nodes(seed: u64) -> Self {
+        let mut pair = Self::start(seed, 0);
+        (pair.lives, pair.nodes) = (Vec::new(), Vec::new());
+        for n in [1, 2] {
+            pair.nodes.push((NodeId(Uuid::from_u128(n)), 0));
+            pair.start_node(pair.nodes.len() - 1);
+        }
+        pair
+    }
+
+    fn start_node(&mut self, n: usize) {
+        self.nodes[n].1 = self.lives.len();
+        let leases = self.model.node(self.nodes[n].0);
+        let side = side::Side::at_node(&self.model, leases, IN_FLIGHT_MAX);
+        self.lives.push(Some(side));
+    }
+
+    /// Ends a node that lives, or starts it again.
+    fn change_node(&mut self) {
+        let n = usize::try_from(self.below(self.nodes.len() as u64)).unwrap();
+        let (node, life) = self.nodes[n];
+        if self.lives[life].is_none() {
+            return self.start_node(n);
+        }
+        if self.below(2) == 0 {
+            self.lives[life].as_mut().unwrap().stop();
+            self.collect();
+        }
+        self.model.kill(node);
+        self.lives[life] = None;
+        // Those who wait for its answers get none.
+        for link in self
+            .unanswered
+            .extract_if(.., |_, of| *of == life)
+            .collect::<Vec<_>>()
+        {
+            if let Some((tag, _)) = self.callbacks.remove(&link.0) {
+                self.send(DELAY_MS, Message::Answered(tag, None));
+            }
+        }
+    }
+
+    /// Returns a life of an orchestrator that a message may reach, if one lives.
+    fn any_life(&mut self) -> Option<usize> {
+        let lives: Vec<usize> = (0..self.lives.len())
+            .filter(|life| self.lives[*life].is_some())
+            .collect();
+        let drawn = self.below(lives.len().max(1) as u64);
+        lives.get(usize::try_from(drawn).unwrap()).copied()
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -120,18 +187,22 @@ impl Pair {
 
     /// Takes what both sides send.
     fn collect(&mut self) {
-        for sent in self.orchestrator.go_on() {
-            match sent {
-                side::Sent::Dispatch(tag, body) => {
-                    let make = |link| Message::Dispatch(link, body.clone());
-                    let link = self.request(make, Message::Dispatched(tag, None));
-                    let link = link.map(|(link, is_lost)| (link, (tag, is_lost)));
-                    self.dispatches.extend(link);
-                }
-                side::Sent::Answer(link, status, body) => {
-                    if let Some((tag, is_lost)) = self.callbacks.remove(&link) {
-                        let answer = (!is_lost).then_some((status, body));
-                        self.send(DELAY_MS, Message::Answered(tag, answer));
+        for life in 0..self.lives.len() {
+            let sent = self.lives[life].as_mut().map(side::Side::go_on);
+            for sent in sent.into_iter().flatten() {
+                match sent {
+                    side::Sent::Dispatch(tag, body) => {
+                        let make = |link| Message::Dispatch(link, body.clone());
+                        let link = self.request(make, Message::Dispatched(life, tag, None));
+                        let link = link.map(|(link, is_lost)| (link, (life, tag, is_lost)));
+                        self.dispatches.extend(link);
+                    }
+                    side::Sent::Answer(link, status, body) => {
+                        self.unanswered.remove(&link);
+                        if let Some((tag, is_lost)) = self.callbacks.remove(&link) {
+                            let answer = (!is_lost).then_some((status, body));
+                            self.send(DELAY_MS, Message::Answered(tag, answer));
+                        }
                     }
                 }
             }
@@ -153,9 +224,9 @@ impl Pair {
                     self.callbacks.extend(link);
                 }
                 worker_side::Sent::Answer(link, status) => {
-                    if let Some((tag, is_lost)) = self.dispatches.remove(&link) {
+                    if let Some((life, tag, is_lost)) = self.dispatches.remove(&link) {
                         let answer = (!is_lost).then_some(status);
-                        self.send(DELAY_MS, Message::Dispatched(tag, answer));
+                        self.send(DELAY_MS, Message::Dispatched(life, tag, answer));
                     }
                 }
             }
@@ -165,10 +236,23 @@ impl Pair {
     fn deliver(&mut self, message: Message) {
         match message {
             Message::Dispatch(link, body) => self.worker.dispatch(self.at(), link, &body),
-            Message::Dispatched(tag, status) => self.orchestrator.dispatched(tag, status),
-            Message::Callback(link, [path, token, body]) => {
-                self.orchestrator.callback(link, &path, &token, &body);
+            Message::Dispatched(life, tag, status) => {
+                if let Some(side) = &mut self.lives[life] {
+                    side.dispatched(tag, status);
+                }
             }
+            Message::Callback(link, [path, token, body]) => match self.any_life() {
+                Some(life) => {
+                    self.unanswered.insert(link, life);
+                    let side = self.lives[life].as_mut().unwrap();
+                    side.callback(link, &path, &token, &body);
+                }
+                None => {
+                    if let Some((tag, _)) = self.callbacks.remove(&link) {
+                        self.send(DELAY_MS, Message::Answered(tag, None));
+                    }
+                }
+            },
             Message::Answered(tag, answer) => self.worker.answered(self.at(), tag, answer),
         }
     }
@@ -177,8 +261,10 @@ impl Pair {
     fn step(&mut self) {
         self.collect();
         let message = self.on_the_way.keys().next().map(|(at, _)| *at);
-        let dues = [message, self.orchestrator.due(), self.worker.due()];
-        let next = dues.into_iter().flatten().min().expect("something goes on");
+        let sides = self.lives.iter().flatten();
+        let dues = sides.map(side::Side::due);
+        let dues = dues.chain([message, self.worker.due()]);
+        let next = dues.flatten().min().expect("something goes on");
         let now = self.at().now;
         self.model.advance(next.since_ms(now));
         let now = self.at().now;
@@ -191,22 +277,25 @@ impl Pair {
     }
 }
 
-/// Runs tasks with the worker's wall clock ahead by `ahead_ms`.
-fn run(seed: u64, ahead_ms: i64) {
-    let mut pair = Pair::start(seed, ahead_ms);
-    let policy = Policy {
+fn policy() -> Policy {
+    Policy {
         cancel_grace_ms: Some(52_000),
         on_grace_expired: OnGraceExpired::Discarded,
         ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
         ..Policy::default()
-    };
+    }
+}
+
+/// Runs tasks with the worker's wall clock ahead by `ahead_ms`.
+fn run(seed: u64, ahead_ms: i64) {
+    let mut pair = Pair::start(seed, ahead_ms);
     let is_failing = |n: usize| n % 4 == 3;
     let ids: Vec<_> = (0..TASKS)
         .map(|n| {
             let params = format!(r#"{{"n":{n}}}"#);
             let handler = if is_failing(n) { "fail" } else { "echo" };
             let to = ("spark", handler);
-            pair.model.enqueue(to, &params, policy.clone(), &[])
+            pair.model.enqueue(to, &params, policy(), &[])
         })
         .collect();
     let end = pair.at().now.plus_ms(END_MS);
@@ -233,7 +322,63 @@ fn run(seed: u64, ahead_ms: i64) {
         let executed = pair.worker.executed.get(&id.to_string());
         assert_eq!(executed, Some(&1), "seed {seed}: task {n}");
     }
-    pair.orchestrator.end();
+    pair.lives.remove(0).unwrap().end();
+}
+
+/// Runs tasks under two nodes, of which one after the other ends and starts again.
+fn run_two_nodes(seed: u64) {
+    let mut pair = Pair::of_two_nodes(seed);
+    let policy = Policy {
+        max_attempts: 100,
+        ..policy()
+    };
+    let ids: Vec<_> = (0..TASKS)
+        .map(|n| {
+            let params = format!(r#"{{"n":{n}}}"#);
+            let to = ("spark", "echo");
+            pair.model.enqueue(to, &params, policy.clone(), &[])
+        })
+        .collect();
+    let begin = pair.at().now;
+    let mut changed_at = begin;
+    let is_over = |pair: &Pair| ids.iter().all(|id| pair.model.state(*id).is_terminal());
+    while !is_over(&pair) {
+        let now = pair.at().now;
+        assert!(now.since_ms(begin) < END_MS, "seed {seed}: it does not end");
+        let is_calm = now.since_ms(begin) > CHANGES_MS;
+        if !is_calm && now.since_ms(changed_at) > CHANGE_EACH_MS {
+            changed_at = now;
+            pair.change_node();
+        }
+        for n in 0..pair.nodes.len() {
+            if is_calm && pair.lives[pair.nodes[n].1].is_none() {
+                pair.start_node(n);
+            }
+        }
+        pair.step();
+    }
+    pair.collect();
+    for side in pair.lives.iter().flatten() {
+        assert_eq!(side.in_flight(), 0, "seed {seed}: a slot stays occupied");
+    }
+    for id in &ids {
+        let kept = pair.model.kept(*id).unwrap();
+        assert_eq!(kept.job.lifecycle.state, State::Completed, "seed {seed}");
+        // The worker asserts that none runs twice at once.
+        let executed = pair.worker.executed[&id.to_string()];
+        let attempts = kept.job.lifecycle.attempt;
+        assert!(
+            (1..=attempts).contains(&executed),
+            "seed {seed}: {attempts} attempts of {id} were executed {executed} times"
+        );
+    }
+}
+
+#[test]
+fn two_nodes_execute_no_task_twice_at_once() {
+    for seed in 1..=histories(100, 2_000) {
+        run_two_nodes(u64::from(seed) * 0x2545_f491);
+    }
 }
 
 #[test]

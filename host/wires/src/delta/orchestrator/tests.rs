@@ -6,6 +6,7 @@ use host_core::id::{JobId, LeaseId};
 use host_core::job::{Cancel, State};
 use host_core::json::JsonText;
 use host_core::port::Assignment;
+use host_core::port::lease::Leases as PortLeases;
 use host_core::rejection::Rejection;
 use serde_json::json;
 use uuid::Uuid;
@@ -23,13 +24,28 @@ impl Pools {
         refusals: &Arc<Refusals>,
         config: DeltaConfig,
     ) -> Arc<Self> {
+        Self::at(
+            model,
+            &(Arc::<LeaseHost>::clone(model) as _),
+            refusals,
+            config,
+        )
+    }
+
+    /// Starts one at a node of the host.
+    pub(in crate::delta) fn at(
+        model: &Arc<LeaseHost>,
+        node: &Arc<dyn PortLeases>,
+        refusals: &Arc<Refusals>,
+        config: DeltaConfig,
+    ) -> Arc<Self> {
         let pools = Self::new(config);
         pools.start(
             Arc::<TestClock>::clone(&model.clock),
             Arc::<Refusals>::clone(refusals),
             Arc::<LeaseHost>::clone(model),
         );
-        pools.connect(&(Arc::<LeaseHost>::clone(model) as _));
+        pools.connect(node);
         pools
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
-use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases as _};
+use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases};
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -69,6 +69,15 @@ pub(in crate::arco) struct Side {
 
 impl Side {
     pub(in crate::arco) fn start(model: &Arc<LeaseHost>, in_flight_max: usize) -> Self {
+        Self::at_node(model, Arc::<LeaseHost>::clone(model), in_flight_max)
+    }
+
+    /// Starts one at a node of the host.
+    pub(in crate::arco) fn at_node(
+        model: &Arc<LeaseHost>,
+        leases: Arc<dyn Leases>,
+        in_flight_max: usize,
+    ) -> Self {
         let worker = RemoteWorker {
             url: "http://127.0.0.1:9000".parse().unwrap(),
             secret: None,
@@ -83,7 +92,7 @@ impl Side {
         };
         let mut side = Self {
             model: Arc::clone(model),
-            audit: LeaseAudit::new(Arc::<LeaseHost>::clone(model)),
+            audit: LeaseAudit::new(leases),
             session: Orchestrator::new(&config),
             tokens: Tokens::new(&Keys::new(KEY, None).unwrap()),
             asks: BTreeMap::new(),
@@ -162,6 +171,17 @@ impl Side {
                 self.event(event);
             }
         }
+    }
+
+    /// Asks it to stop, as a host does that ends.
+    pub(in crate::arco) fn stop(&mut self) {
+        self.event(Event::Stop);
+    }
+
+    /// Returns how many attempts its worker has, as far as it knows.
+    pub(in crate::arco) fn in_flight(&self) -> usize {
+        let worker = self.session.worker(&"spark".parse().unwrap());
+        worker.unwrap().1
     }
 
     pub(in crate::arco) fn end(self) {

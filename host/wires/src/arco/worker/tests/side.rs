@@ -31,8 +31,8 @@ pub(in crate::arco) enum Sent {
 pub(in crate::arco) struct Side {
     session: Worker,
     base: BaseUrl,
-    /// When guests end.
-    guests: BTreeMap<Tag, (Time, Guest)>,
+    /// The tasks of guests, and when they end.
+    guests: BTreeMap<Tag, (String, Time, Guest)>,
     /// How long the next guests run, in milliseconds.
     pub(in crate::arco) guest_ms: u64,
     /// How often each task was executed.
@@ -59,7 +59,7 @@ impl Side {
     }
 
     pub(in crate::arco) fn due(&self) -> Option<Time> {
-        let guests = self.guests.values().map(|(at, _)| *at);
+        let guests = self.guests.values().map(|(_, at, _)| *at);
         guests.chain(self.session.wakeup()).min()
     }
 
@@ -91,9 +91,9 @@ impl Side {
     pub(in crate::arco) fn go_on(&mut self, at: Moment) -> Vec<Sent> {
         let ended: Vec<_> = self
             .guests
-            .extract_if(.., |_, (end, _)| *end <= at.now)
+            .extract_if(.., |_, (_, end, _)| *end <= at.now)
             .collect();
-        for (tag, (_, answer)) in ended {
+        for (tag, (_, _, answer)) in ended {
             self.event(at, Event::Guest(tag, answer));
         }
         if self.session.wakeup().is_some_and(|due| due <= at.now) {
@@ -131,6 +131,12 @@ impl Side {
     fn effect(&mut self, at: Moment, effect: Effect) {
         match effect {
             Effect::Start(tag, job) => {
+                let mut running = self.guests.values();
+                assert!(
+                    running.all(|(task, ..)| *task != job.external_id),
+                    "{} runs twice at once",
+                    job.external_id
+                );
                 *self.executed.entry(job.external_id.clone()).or_default() += 1;
                 let outcome = match job.handler.as_str() {
                     "echo" => Outcome::Completed {
@@ -139,12 +145,14 @@ impl Side {
                     _ => Outcome::Failed(Failure::new(FailureKind::FuelExhausted, "no fuel left")),
                 };
                 let ended = Guest::Ended(outcome, Meter::default());
-                self.guests
-                    .insert(tag, (at.now.plus_ms(self.guest_ms), ended));
+                let end = at.now.plus_ms(self.guest_ms);
+                self.guests.insert(tag, (job.external_id, end, ended));
             }
             Effect::Stop(tag, ..) => {
                 let stopped = Guest::Ended(Outcome::Cancelled { partial: None }, Meter::default());
-                self.guests.insert(tag, (at.now, stopped));
+                if let Some(guest) = self.guests.get_mut(&tag) {
+                    (guest.1, guest.2) = (at.now, stopped);
+                }
             }
             Effect::Send(tag, callback) => self.sent.push(Sent::Callback {
                 tag: tag.0,

@@ -1,6 +1,7 @@
 //! Our runners against our orchestrator, with loss, delay, duplication and reordering of every message:
 //! a job ends once, no lease is completed after its end, no two leases and no two guests of a job are
-//! live at once, and a log has each line once and in order.
+//! live at once, and a log has each line once and in order. The orchestrator is one node, or two, of which
+//! any may get a message.
 
 mod checks;
 
@@ -11,10 +12,11 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::failure::{Failure, FailureKind};
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
+use host_core::port::lease::Leases;
 use host_core::port::{Answer, Clock as _, Tag};
 use host_core::time::Time;
 use uuid::Uuid;
@@ -85,14 +87,17 @@ enum Event {
     Wakes(usize, u32),
     /// A user cancels the job.
     Cancel,
-    /// The orchestrator starts anew with the same store.
-    Restart,
+    /// A node of the orchestrator is killed.
+    Kill,
+    /// A node starts with the same store.
+    Start(usize),
     /// Time passes.
     Tick,
 }
 
 /// A message that the orchestrator has not answered yet.
 struct Open {
+    node: usize,
     runner: usize,
     epoch: u32,
     kind: Kind,
@@ -113,7 +118,8 @@ struct Runner {
 
 struct Sim {
     model: Arc<LeaseHost>,
-    orchestrator: Arc<Pools>,
+    /// The orchestrator at each node that lives.
+    nodes: Vec<Option<Arc<Pools>>>,
     pool: PoolConfig,
     random: Random,
     queue: BTreeMap<(Time, u64), Event>,
@@ -158,17 +164,8 @@ fn written(message: String) -> LogLine {
     }
 }
 
-fn orchestrator(model: &Arc<LeaseHost>, pool: &PoolConfig) -> Arc<Pools> {
-    let config = DeltaConfig {
-        times: TIMES,
-        pools: vec![pool.clone()],
-        tokens: Tokens::default(),
-    };
-    Pools::over(model, &Refusals::of(crate::delta::NAME), config)
-}
-
 impl Sim {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, nodes: usize) -> Self {
         let model = LeaseHost::new();
         let pool = PoolConfig {
             name: "ci".parse().unwrap(),
@@ -183,7 +180,7 @@ impl Sim {
         let job = model.enqueue(("ci", "unit-tests"), steps, policy, &[]);
         let start = model.clock.now();
         let mut sim = Self {
-            orchestrator: orchestrator(&model, &pool),
+            nodes: vec![None; nodes],
             model,
             pool,
             random: Random(seed),
@@ -202,6 +199,9 @@ impl Sim {
             was_restarted: false,
             seed,
         };
+        for node in 0..nodes {
+            sim.start_node(node);
+        }
         for runner in 0..sim.runners.len() {
             sim.after(runner as u64, Event::Poll(runner));
         }
@@ -210,11 +210,37 @@ impl Sim {
             sim.after(at, Event::Cancel);
         }
         if sim.random.is_one_in(3) {
-            let at = sim.random.below(FAULTS_MS);
-            sim.after(at, Event::Restart);
+            for _ in 0..nodes {
+                let at = sim.random.below(FAULTS_MS);
+                sim.after(at, Event::Kill);
+            }
         }
         sim.after(TICK_MS, Event::Tick);
         sim
+    }
+
+    fn start_node(&mut self, n: usize) {
+        let config = DeltaConfig {
+            times: TIMES,
+            pools: vec![self.pool.clone()],
+            tokens: Tokens::default(),
+        };
+        let node: Arc<dyn Leases> = self.model.node(id_of(n));
+        let refusals = Refusals::of(crate::delta::NAME);
+        self.nodes[n] = Some(Pools::at(&self.model, &node, &refusals, config));
+    }
+
+    /// Returns a node that a message may reach. One always lives.
+    fn node(&mut self) -> (usize, Arc<Pools>) {
+        let living = self.nodes.iter().enumerate();
+        let living: Vec<_> = living
+            .filter_map(|(n, pools)| Some((n, Arc::clone(pools.as_ref()?))))
+            .collect();
+        if living.len() == 1 {
+            return living[0].clone();
+        }
+        let chosen = usize::try_from(self.random.below(living.len() as u64));
+        living[chosen.unwrap()].clone()
     }
 
     fn after(&mut self, ms: u64, event: Event) {
@@ -273,12 +299,20 @@ impl Sim {
                 // The job may have ended.
                 let _ended = self.model.cancel(self.job, None);
             }
-            Event::Restart => {
-                self.model.restart();
+            Event::Kill => {
+                let (n, _) = self.node();
+                self.model.kill(id_of(n));
                 self.was_restarted = true;
-                self.waiting.clear();
-                self.orchestrator = orchestrator(&self.model, &self.pool);
+                self.waiting.retain(|open| open.node != n);
+                self.nodes[n] = None;
+                if self.nodes.iter().any(Option::is_some) {
+                    let after = self.random.below(30_000);
+                    self.after(after, Event::Start(n));
+                } else {
+                    self.start_node(n);
+                }
             }
+            Event::Start(n) => self.start_node(n),
             Event::Poll(runner) => self.poll(runner),
             Event::Granted(runner, body) => self.begin(now, runner, &body),
             Event::Arrives(runner, epoch, kind, body, until) => {
@@ -287,9 +321,10 @@ impl Sim {
                     self.newest = self.newest.max(number);
                 }
                 let request = self.request(runner, kind, &body);
-                let orchestrator = Arc::clone(&self.orchestrator);
+                let (node, orchestrator) = self.node();
                 let answer = async move { orchestrator.request(request?).await };
                 self.waiting.push(Open {
+                    node,
                     runner,
                     epoch,
                     kind,
@@ -329,8 +364,10 @@ impl Sim {
             lease_id: LeaseText::of(self.job, LeaseId(Uuid::nil())),
             runner_id: "nobody".to_owned(),
         };
-        let nothing = Request::AwaitEnd(Named::read(&self.pool, &nothing).unwrap());
-        drop(self.orchestrator.request(nothing).now_or_never());
+        let nothing = || Request::AwaitEnd(Named::read(&self.pool, &nothing).unwrap());
+        for pools in self.nodes.iter().flatten() {
+            drop(pools.request(nothing()).now_or_never());
+        }
     }
 
     /// Takes the answers of the orchestrator and sends them on their way. `before` and `live` are the job and its
@@ -395,9 +432,9 @@ impl Sim {
         self.after(POLL_MS, Event::Poll(runner));
     }
 
-    fn ask(&self, ask: &read::Ask) -> Option<LeaseGranted> {
+    fn ask(&mut self, ask: &read::Ask) -> Option<LeaseGranted> {
         let request = Request::Ask(self.pool.name.clone(), ask.clone());
-        let answer = self.orchestrator.request(request).now_or_never();
+        let answer = self.node().1.request(request).now_or_never();
         match answer.expect("an answer") {
             Ok(Answered::Granted(granted)) => granted.map(|it| convert::granted(&it, TIMES)),
             other => panic!("{other:?}"),
@@ -553,18 +590,32 @@ impl Sim {
     }
 }
 
+fn id_of(node: usize) -> NodeId {
+    NodeId(Uuid::from_u128(node as u128 + 1))
+}
+
 #[test]
 fn histories_with_faults_end_once() {
+    run_histories(1, histories(500, 10_000));
+}
+
+#[test]
+fn histories_of_two_nodes_end_once() {
+    run_histories(2, histories(300, 10_000));
+}
+
+fn run_histories(nodes: usize, histories: u32) {
     let mut states = BTreeMap::new();
     let mut lost = 0;
     let mut faults = Faults::default();
     let (mut whole_logs, mut delayed) = (0, 0);
-    let histories = histories(500, 10_000);
     for seed in 0..histories {
-        let mut sim = Sim::new(u64::from(seed));
+        let mut sim = Sim::new(u64::from(seed), nodes);
         sim.run();
         sim.check();
-        sim.check_log();
+        if nodes == 1 {
+            sim.check_log();
+        }
         faults.lost += sim.faults.lost;
         faults.late += sim.faults.late;
         faults.copied += sim.faults.copied;
