@@ -1,9 +1,10 @@
 //! Foreign Delta runners lease our jobs from the real program.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use host_tests::delta::{Runner, config};
 use host_tests::{Client, Options, Server, eventually};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -196,4 +197,36 @@ fn leases_survive_a_killed_host_and_a_lost_runner_changes_nothing() {
     for lease in [&kept_lease, &lost_lease, &again] {
         assert!(!host.log().contains(lease["lease_id"].as_str().unwrap()));
     }
+}
+
+/// While a host is paused, heartbeats wait in its sockets: they are not late.
+#[test]
+fn a_host_that_was_paused_takes_no_lease_from_a_live_runner() {
+    let host = Host::start(2);
+    let (client, runner) = (host.client(), host.runner("w1"));
+    let id = client.enqueue(&job());
+    let lease = runner.lease();
+    let acked = runner.report("ack-lease", &lease, json!({"job_id": id}));
+    assert_eq!(acked.status, 200);
+    let signal = |signal| {
+        let pid = Pid::from_raw(host.server.pid().cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+    };
+    let paused_at = Instant::now();
+    signal(Signal::STOP);
+    std::thread::scope(|scope| {
+        let beat = scope.spawn(|| runner.report("heartbeat", &lease, json!({})));
+        eventually(
+            "twice the time of the lease",
+            Duration::from_secs(30),
+            || (paused_at.elapsed() >= Duration::from_secs(4)).then_some(()),
+        );
+        signal(Signal::CONT);
+        let answer = beat.join().unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+    });
+    let end = runner.report("complete", &lease, json!({"status": "SUCCEEDED"}));
+    assert_eq!(end.status, 200, "{end:?}");
+    assert_eq!(client.wait(&id)["state"], "completed");
+    assert_eq!(host.attempts(&id).as_array().unwrap().len(), 1);
 }

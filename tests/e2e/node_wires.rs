@@ -179,6 +179,11 @@ fn callbacks_of_arco_count_at_any_node() {
     // A node without a table of workers takes callbacks as well.
     pair.stop(1);
     pair.start(1, "");
+    let job = json!({"handler": "spark#echo"});
+    eventually("the node to accept jobs for the worker", WAIT_MAX, || {
+        let answer = pair.server(1).client().post("/api/v1/jobs", &job).ok()?;
+        (answer.status == 201).then_some(())
+    });
     let ids: Vec<String> = (0..4)
         .map(|n| client.enqueue(&json!({"handler": "spark#echo", "params": {"n": n}})))
         .collect();
