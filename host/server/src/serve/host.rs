@@ -20,7 +20,6 @@ use host_core::cell::Protection;
 use host_core::handler::Digest;
 use host_core::id::NodeId;
 use host_core::policy::Retention;
-use host_core::port::lease::Secret;
 use host_core::port::spans::Spans;
 use host_dispatch::dispatch_loop::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
@@ -29,7 +28,7 @@ use host_dispatch::logged::Logs;
 use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers};
-use host_dispatch::{Dispatch, RENEWAL_MS_MAX, REQUESTS_MAX, Shared};
+use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
@@ -45,7 +44,7 @@ use host_wires::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::node::Node;
+use super::node::{Node, loop_doors};
 use super::{ServeError, damage, node, node_id, supervisor, system};
 use crate::api::Api;
 use crate::api::ports::Nodes as _;
@@ -488,22 +487,6 @@ fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
         Some(database) => Box::new(PostgresLogs::open(&database.target, bytes_max)?),
         None => Box::new(damage::open_logs(&config.data, bytes_max)?),
     })
-}
-
-/// Makes the channels of the dispatch loop. `secret` is that of the nodes, if others may share the store.
-fn loop_doors(
-    clock: Clock,
-    secret: Option<Secret>,
-    presence: Arc<Presence>,
-) -> (Arc<Shared>, LeaseService) {
-    let Some(secret) = secret else {
-        let shared = Arc::new(Shared::alone(presence));
-        let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-        return (shared, leases);
-    };
-    let shared = Arc::new(Shared::among_nodes(presence));
-    let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-    (shared, leases.among_nodes(secret))
 }
 
 /// Starts the dispatch loop over the store.

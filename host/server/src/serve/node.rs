@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use host_core::id::NodeId;
 use host_core::port::lease::Secret;
-use host_dispatch::Dispatch;
+use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::nodes::{
     self, CommitSignal, Following, JoinError, REMOTE_CHANGES_MAX, RemoteChange,
 };
 use host_dispatch::nodes::{Membership, Presence};
+use host_dispatch::{Dispatch, RENEWAL_MS_MAX, Shared};
 use host_runtime::clock::Clock;
 use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
@@ -24,6 +25,23 @@ use crate::nodes::{Sharing, compare};
 
 /// The dispatch loop's connection to other nodes.
 type LoopEnd = (mpsc::Receiver<RemoteChange>, CommitSignal);
+
+/// Makes the channels of the dispatch loop. `secret` is that of the nodes, if others may share the store.
+pub(super) fn loop_doors(
+    clock: Clock,
+    secret: Option<Secret>,
+    presence: Arc<Presence>,
+) -> (Arc<Shared>, LeaseService) {
+    let shared = Arc::new(match secret {
+        Some(_) => Shared::among_nodes(presence),
+        None => Shared::alone(presence),
+    });
+    let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
+    match secret {
+        Some(secret) => (shared, leases.among_nodes(secret)),
+        None => (shared, leases),
+    }
+}
 
 /// Returns who else may use the store.
 pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
