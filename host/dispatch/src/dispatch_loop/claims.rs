@@ -7,8 +7,8 @@ use host_cells::port::CellPort;
 use host_core::name::Name;
 use host_core::time::Time;
 
-use super::batch::{Batch, OfferedSlot, Target};
 use super::DispatchLoop;
+use super::batch::{Batch, OfferedSlot, Target};
 
 impl<P: CellPort> DispatchLoop<P> {
     /// Returns whether the loop claims jobs now.

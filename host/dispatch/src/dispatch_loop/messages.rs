@@ -137,16 +137,22 @@ impl<P: CellPort> DispatchLoop<P> {
             LeaseMessage::Heartbeat {
                 progress: Some(progress),
             } => {
-                self.signals.shared.progressed(now, message.job, attempt, progress.clone());
+                self.signals
+                    .shared
+                    .progressed(now, message.job, attempt, progress.clone());
                 // A later message of the same batch may have ended the lease.
                 if self.workers.table.attempt(message.job) != message.attempt {
                     self.signals.shared.live.forget(message.job);
                 }
             }
             LeaseMessage::Complete { outcome, .. } => {
-                self.signals.numbers.ended(outcome, now.since_ms(granted_at));
+                self.signals
+                    .numbers
+                    .ended(outcome, now.since_ms(granted_at));
             }
-            LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => self.signals.numbers.lost(),
+            LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => {
+                self.signals.numbers.lost();
+            }
             _ => {}
         }
     }
@@ -159,7 +165,9 @@ impl<P: CellPort> DispatchLoop<P> {
             && self.signals.is_shared()
             && job.state == State::Running
         {
-            self.signals.shared.progressed(now, message.job, job.attempt, progress.clone());
+            self.signals
+                .shared
+                .progressed(now, message.job, job.attempt, progress.clone());
         }
     }
 }

@@ -42,7 +42,10 @@ impl<P: CellPort> DispatchLoop<P> {
         let is_shared = self.signals.is_shared();
         is_shared
             && refused.failure.kind == FailureKind::HandlerNotFound
-            && self.signals.shared.deploy_sync
+            && self
+                .signals
+                .shared
+                .deploy_sync
                 .may_run_elsewhere(is_known, enqueued_at)
     }
 

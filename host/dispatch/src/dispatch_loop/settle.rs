@@ -69,7 +69,8 @@ impl<P: CellPort> DispatchLoop<P> {
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
             }
         }
-        self.signals.publish(now, committed.first_change, &committed.changes);
+        self.signals
+            .publish(now, committed.first_change, &committed.changes);
     }
 
     pub(super) fn carry_out(&mut self, now: Time, job: JobId, effect: Effect) {

@@ -3,7 +3,7 @@
 use host_cells::pool::PoolEvent;
 use host_cells::port::CellPort;
 use host_core::id::JobId;
-use host_core::outcome::{Meter, Progress, Report};
+use host_core::outcome::{Meter, Report};
 use host_core::port::{self, lease::Ended};
 use host_core::time::Time;
 use host_core::transition::Loss;
@@ -27,7 +27,9 @@ impl<P: CellPort> DispatchLoop<P> {
         let progress = self.signals.shared.live.forget(job);
         let end = match end {
             port::End::Outcome(outcome) => {
-                self.signals.numbers.ended(&outcome, now.since_ms(granted_at));
+                self.signals
+                    .numbers
+                    .ended(&outcome, now.since_ms(granted_at));
                 End::Reported(Box::new(Report {
                     outcome,
                     meter: Meter::default(),
@@ -69,7 +71,9 @@ impl<P: CellPort> DispatchLoop<P> {
                 outcome,
                 meter,
             } => {
-                self.signals.numbers.ended_in_cell(now, &run, &outcome, meter);
+                self.signals
+                    .numbers
+                    .ended_in_cell(now, &run, &outcome, meter);
                 let report = Report {
                     outcome,
                     meter,
