@@ -7,13 +7,13 @@ use host_cells::port::CellPort;
 use host_core::name::Name;
 use host_core::time::Time;
 
+use super::DispatchLoop;
 use super::batch::{Batch, OfferedSlot, Target};
-use super::{DispatchLoop, Phase};
 
 impl<P: CellPort> DispatchLoop<P> {
     /// Returns whether the loop claims jobs now.
     pub(super) fn claims(&self) -> bool {
-        self.phase == Phase::Running && !self.is_draining && self.params_in_flight.bytes_left() > 0
+        self.stops.may_start() && self.attempts.params_bytes_left() > 0
     }
 
     /// Returns whether a claim may find jobs that have room, except for suspects.
@@ -26,7 +26,7 @@ impl<P: CellPort> DispatchLoop<P> {
 
     /// Plans a claim if there is room and there may be work.
     pub(super) fn plan_claim(&mut self, now: Time, batch: &mut Batch) {
-        if !self.claims() || self.full_until.is_some() {
+        if !self.claims() || self.room.is_full() {
             return;
         }
         let wanted = self.demand.shared_slots(batch.newly_available_max);
@@ -44,7 +44,7 @@ impl<P: CellPort> DispatchLoop<P> {
         self.offer_workers(&batch.new_by_executor, &mut slots);
         if !slots.is_empty() {
             let except = self.unrunnable.clone();
-            batch.claim(self.node, slots, except, self.params_in_flight.bytes_left());
+            batch.claim(self.node, slots, except, self.attempts.params_bytes_left());
         }
     }
 

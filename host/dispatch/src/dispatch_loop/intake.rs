@@ -1,11 +1,18 @@
 //! The input of one turn of the loop, bounded in number and in bytes.
 
-use host_core::command::Command;
-use tokio::sync::mpsc;
+use std::collections::BTreeSet;
 
-use crate::Request;
-use crate::nodes::RemoteChange;
 use host_cells::port::CellEvent;
+use host_core::command::Command;
+use host_core::name::Name;
+use host_core::time::Time;
+use host_runtime::clock::Clock;
+use tokio::sync::{mpsc, watch};
+
+use super::Phase;
+use crate::Request;
+use crate::lease_mail::LeaseService;
+use crate::nodes::RemoteChange;
 
 /// The most requests in one batch.
 pub const BATCH_COMMANDS_MAX: usize = 512;
@@ -31,14 +38,71 @@ pub(super) struct Intake {
     bytes: usize,
 }
 
+/// Where input comes from, beside [`LeaseService`].
+pub(super) struct Inputs {
+    /// `None` if no other node shares the store.
+    pub(super) remote_changes: Option<mpsc::Receiver<RemoteChange>>,
+    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) events: mpsc::Receiver<CellEvent>,
+    pub(super) phase: watch::Receiver<Phase>,
+    /// Whether an operator wants no more jobs to start here.
+    pub(super) drain: watch::Receiver<bool>,
+    /// The handlers that cannot run here.
+    pub(super) unrunnable: watch::Receiver<BTreeSet<Name>>,
+}
+
+impl Inputs {
+    /// Waits for something to do, until `due` at most, and collects the input of the turn.
+    pub(super) async fn gather(
+        &mut self,
+        clock: Clock,
+        leases: &LeaseService,
+        due: Option<Time>,
+    ) -> Intake {
+        let mut intake = Intake::default();
+        if due.is_none_or(|due| due > clock.now()) {
+            let due = async move {
+                match due {
+                    Some(due) => tokio::time::sleep(clock.until(due)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let remote_changes = async {
+                match &mut self.remote_changes {
+                    Some(remote_changes) => remote_changes.recv().await,
+                    None => None,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = leases.arrived() => {}
+                Some(event) = self.events.recv() => intake.events.push(event),
+                Some(request) = self.requests.recv() => intake.add(request),
+                Ok(()) = self.phase.changed() => {}
+                Ok(()) = self.drain.changed() => {}
+                Ok(()) = self.unrunnable.changed() => {}
+                Some(done) = remote_changes => intake.remote_changes.push(done),
+                () = due => {}
+            }
+        }
+        if let Some(remote_changes) = &mut self.remote_changes {
+            intake
+                .remote_changes
+                .extend(std::iter::from_fn(|| remote_changes.try_recv().ok()));
+        }
+        intake.fill(&mut self.requests, &mut self.events);
+        intake
+    }
+}
+
 impl Intake {
-    pub(super) fn add(&mut self, request: Request) {
+    fn add(&mut self, request: Request) {
         self.bytes += weight(&request.command);
         self.requests.push(request);
     }
 
     /// Takes the waiting input without waiting for more.
-    pub(super) fn fill(
+    fn fill(
         &mut self,
         requests: &mut mpsc::Receiver<Request>,
         events: &mut mpsc::Receiver<CellEvent>,

@@ -54,7 +54,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 .get(&message.job)
                 .filter(|(by, _)| *by == message.fence);
             let latest = latest.map(|(_, progress)| progress.clone());
-            let progress = latest.or_else(|| self.shared.live.progress(message.job));
+            let progress = latest.or_else(|| self.signals.shared.live.progress(message.job));
             let command = self.workers.command(&message, progress);
             batch.message(command, message);
         }
@@ -137,16 +137,22 @@ impl<P: CellPort> DispatchLoop<P> {
             LeaseMessage::Heartbeat {
                 progress: Some(progress),
             } => {
-                self.progressed(now, message.job, attempt, progress.clone());
+                self.signals
+                    .shared
+                    .progressed(now, message.job, attempt, progress.clone());
                 // A later message of the same batch may have ended the lease.
                 if self.workers.table.attempt(message.job) != message.attempt {
-                    self.shared.live.forget(message.job);
+                    self.signals.shared.live.forget(message.job);
                 }
             }
             LeaseMessage::Complete { outcome, .. } => {
-                self.numbers.ended(outcome, now.since_ms(granted_at));
+                self.signals
+                    .numbers
+                    .ended(outcome, now.since_ms(granted_at));
             }
-            LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => self.numbers.lost(),
+            LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => {
+                self.signals.numbers.lost();
+            }
             _ => {}
         }
     }
@@ -156,10 +162,12 @@ impl<P: CellPort> DispatchLoop<P> {
         if let LeaseMessage::Heartbeat {
             progress: Some(progress),
         } = &message.body
-            && self.is_shared()
+            && self.signals.is_shared()
             && job.state == State::Running
         {
-            self.progressed(now, message.job, job.attempt, progress.clone());
+            self.signals
+                .shared
+                .progressed(now, message.job, job.attempt, progress.clone());
         }
     }
 }

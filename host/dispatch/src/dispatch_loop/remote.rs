@@ -30,7 +30,7 @@ impl<P: CellPort> DispatchLoop<P> {
 
     /// Claims no jobs of these handlers, if other nodes may run them.
     pub(super) fn set_unrunnable(&mut self, unrunnable: &BTreeSet<Name>) {
-        if self.is_shared() && self.unrunnable != *unrunnable {
+        if self.signals.is_shared() && self.unrunnable != *unrunnable {
             self.unrunnable.clone_from(unrunnable);
             self.demand.reset();
         }
@@ -39,10 +39,11 @@ impl<P: CellPort> DispatchLoop<P> {
     /// Returns whether a job must not fail because this node cannot run its handler.
     pub(super) fn may_run_elsewhere(&self, refused: &Refused, enqueued_at: Time) -> bool {
         let is_known = refused.revision.is_some();
-        let is_shared = self.is_shared();
+        let is_shared = self.signals.is_shared();
         is_shared
             && refused.failure.kind == FailureKind::HandlerNotFound
             && self
+                .signals
                 .shared
                 .deploy_sync
                 .may_run_elsewhere(is_known, enqueued_at)
@@ -52,14 +53,14 @@ impl<P: CellPort> DispatchLoop<P> {
         for change in changes {
             self.record_demand(change);
             if let Some(lease) = self.workers.table.ended_elsewhere(change) {
-                self.params_in_flight.end(lease);
+                self.attempts.forget_params(lease);
                 self.workers.table.revoke(change.job, lease);
             }
             if change.from == Some(State::Running) {
-                self.shared.live.forget(change.job);
+                self.signals.shared.live.forget(change.job);
             }
             if change.to.is_none_or(State::is_terminal) {
-                self.shared.waiters.ended(change.job);
+                self.signals.shared.waiters.ended(change.job);
             }
         }
         self.demand.record_remote_changes(changes);

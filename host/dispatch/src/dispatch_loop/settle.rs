@@ -18,7 +18,6 @@ use super::batch::{End, Finished, Offer, Origin, Target};
 use super::start;
 use super::unconfigured::Unconfigured;
 use crate::SubmitError;
-use crate::logged::Logged;
 use crate::workers::requests::RequestId;
 
 impl<P: CellPort> DispatchLoop<P> {
@@ -30,9 +29,7 @@ impl<P: CellPort> DispatchLoop<P> {
         newly_available_max: u64,
         committed: Committed,
     ) {
-        if let Some(traces) = &mut self.traces {
-            traces.committed(now, &origins, &committed);
-        }
+        self.attempts.committed(now, &origins, &committed);
         self.next_wakeup = committed.next_wakeup;
         self.demand
             .record_commit(committed.available, newly_available_max);
@@ -42,11 +39,11 @@ impl<P: CellPort> DispatchLoop<P> {
         for change in &committed.changes {
             self.record_demand(change);
             if let Some(lease) = self.workers.table.record_change(change) {
-                self.params_in_flight.end(lease);
-                self.shared.live.forget(change.job);
-            } else if self.is_shared() && change.from == Some(State::Running) {
+                self.attempts.forget_params(lease);
+                self.signals.shared.live.forget(change.job);
+            } else if self.signals.is_shared() && change.from == Some(State::Running) {
                 // Another node may have granted its lease.
-                self.shared.live.forget(change.job);
+                self.signals.shared.live.forget(change.job);
             }
         }
         for (origin, reply) in origins.into_iter().zip(committed.replies) {
@@ -56,9 +53,7 @@ impl<P: CellPort> DispatchLoop<P> {
             }
             match origin {
                 Origin::Request(asked, enqueues) => {
-                    if let Some(traces) = &self.traces {
-                        traces.accepted(self.clock.now(), enqueues, &reply);
-                    }
+                    self.attempts.accepted(self.clock.now(), enqueues, &reply);
                     // The requester may have gone.
                     let _gone = asked.send(reply.map_err(SubmitError::Rejected));
                 }
@@ -74,7 +69,8 @@ impl<P: CellPort> DispatchLoop<P> {
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
             }
         }
-        self.publish(now, committed.first_change, &committed.changes);
+        self.signals
+            .publish(now, committed.first_change, &committed.changes);
     }
 
     pub(super) fn carry_out(&mut self, now: Time, job: JobId, effect: Effect) {
@@ -89,12 +85,12 @@ impl<P: CellPort> DispatchLoop<P> {
                 }
             }
             Effect::Revoke { lease } => {
-                self.params_in_flight.end(lease);
+                self.attempts.forget_params(lease);
                 // First: until then heartbeats are answered from memory and report progress.
                 self.workers.table.forget_stored(job);
-                self.shared.live.forget(job);
+                self.signals.shared.live.forget(job);
                 if self.workers.table.revoke(job, lease) {
-                    self.numbers.lost();
+                    self.signals.numbers.lost();
                 } else {
                     self.cells.pool.revoke(now, lease);
                 }
@@ -129,13 +125,9 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         let mut requests = BTreeMap::new();
         for mut job in claimed {
-            if let Some(lease) = &job.lifecycle.lease {
-                self.params_in_flight.begin(lease.id, bytes(&job));
-                if let (Some(traces), Some((_, worker))) =
-                    (&mut self.traces, offer.places.get(&lease.id))
-                {
-                    traces.begun(now, lease.id, &mut job, worker);
-                }
+            if let Some(lease) = job.lifecycle.lease.as_ref().map(|lease| lease.id) {
+                let worker = offer.places.get(&lease).map(|(_, worker)| worker.as_str());
+                self.attempts.begin(now, lease, &mut job, worker);
             }
             self.start(now, &mut offer, job, &mut requests);
         }
@@ -144,7 +136,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 let (job, lease) = (untaken.job, untaken.lease);
                 let (loss, executor) = (Loss::NotBegun, untaken.worker);
                 let end = End::Lost { loss, executor };
-                self.finish(Finished { job, lease, end });
+                self.attempts.finish(Finished { job, lease, end });
             }
         }
     }
@@ -186,7 +178,7 @@ impl<P: CellPort> DispatchLoop<P> {
             }
             Some((Target::Unconfigured(_), worker)) => {
                 let end = End::Reported(Box::new(Unconfigured::report(worker)));
-                return self.finish(Finished { job, lease, end });
+                return self.attempts.finish(Finished { job, lease, end });
             }
             None => return,
         };
@@ -212,7 +204,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 revision: refused.revision,
             })),
         };
-        self.finish(Finished { job, lease, end });
+        self.attempts.finish(Finished { job, lease, end });
     }
 
     /// Records a change in the demand for executors.
@@ -229,22 +221,6 @@ impl<P: CellPort> DispatchLoop<P> {
     pub(super) fn await_executor(&mut self, executor: &Name) {
         if self.demand.add_executor(executor) {
             self.unconfigured.check(executor);
-        }
-    }
-
-    /// Publishes changes and wakes waiting requests.
-    pub(super) fn publish(&self, now: Time, first: u64, changes: &[Change]) {
-        self.shared.events.changed(now, first, changes);
-        self.numbers.changed(changes);
-        for change in changes {
-            match change.to {
-                None => {
-                    self.logs.send(Logged::Purged(change.job));
-                    self.shared.waiters.ended(change.job);
-                }
-                Some(state) if state.is_terminal() => self.shared.waiters.ended(change.job),
-                Some(_) => {}
-            }
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::events::Happened;
 use crate::logged::Logged;
 use host_testing::cells::{Began, Sent};
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use host_cells::pool::PoolEvent;
 use host_cells::port::CellPort;
 use host_core::id::JobId;
-use host_core::outcome::{Meter, Progress, Report};
+use host_core::outcome::{Meter, Report};
 use host_core::port::{self, lease::Ended};
 use host_core::time::Time;
 use host_core::transition::Loss;
@@ -24,10 +24,12 @@ impl<P: CellPort> DispatchLoop<P> {
         let Some((_, granted_at)) = self.workers.table.attempt_of(job, lease) else {
             return tracing::debug!(%job, "the end of an attempt comes after its lease");
         };
-        let progress = self.shared.live.forget(job);
+        let progress = self.signals.shared.live.forget(job);
         let end = match end {
             port::End::Outcome(outcome) => {
-                self.numbers.ended(&outcome, now.since_ms(granted_at));
+                self.signals
+                    .numbers
+                    .ended(&outcome, now.since_ms(granted_at));
                 End::Reported(Box::new(Report {
                     outcome,
                     meter: Meter::default(),
@@ -45,13 +47,13 @@ impl<P: CellPort> DispatchLoop<P> {
                 executor: worker,
             },
         };
-        self.finish(Finished { job, lease, end });
+        self.attempts.finish(Finished { job, lease, end });
     }
 
     fn lost_by_worker(&self, job: JobId, worker: String, reason: &str, loss: Loss) -> End {
-        self.numbers.lost();
+        self.signals.numbers.lost();
         tracing::warn!(%job, worker, reason, "a foreign worker lost a job");
-        let loss = match self.phase {
+        let loss = match self.stops.phase() {
             Phase::Killing => Loss::HostRestarted,
             Phase::Running | Phase::Stopping => loss,
         };
@@ -59,10 +61,6 @@ impl<P: CellPort> DispatchLoop<P> {
             loss,
             executor: worker,
         }
-    }
-
-    pub(super) fn progressed(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
-        self.shared.progressed(now, job, attempt, progress);
     }
 
     /// Handles a cell's message or death.
@@ -73,15 +71,17 @@ impl<P: CellPort> DispatchLoop<P> {
                 outcome,
                 meter,
             } => {
-                self.numbers.ended_in_cell(now, &run, &outcome, meter);
+                self.signals
+                    .numbers
+                    .ended_in_cell(now, &run, &outcome, meter);
                 let report = Report {
                     outcome,
                     meter,
-                    progress: self.shared.live.forget(run.job),
+                    progress: self.signals.shared.live.forget(run.job),
                     executor: run.executor,
                     revision: Some(run.revision),
                 };
-                self.finish(Finished {
+                self.attempts.finish(Finished {
                     job: run.job,
                     lease: run.lease,
                     end: End::Reported(Box::new(report)),
@@ -89,11 +89,11 @@ impl<P: CellPort> DispatchLoop<P> {
             }
             PoolEvent::Damaged { component } => self.cells.is_damaged(component),
             PoolEvent::Lost { run, loss } => {
-                self.numbers.lost();
-                self.shared.live.forget(run.job);
+                self.signals.numbers.lost();
+                self.signals.shared.live.forget(run.job);
                 let is_cut = self.lifeline.as_ref().is_some_and(|line| line.is_cut());
                 let loss = if is_cut { Loss::HostRestarted } else { loss };
-                self.finish(Finished {
+                self.attempts.finish(Finished {
                     job: run.job,
                     lease: run.lease,
                     end: End::Lost {
@@ -102,18 +102,18 @@ impl<P: CellPort> DispatchLoop<P> {
                     },
                 });
             }
-            PoolEvent::Used { job, meter } => self.shared.live.used(job, meter),
+            PoolEvent::Used { job, meter } => self.signals.shared.live.used(job, meter),
             PoolEvent::Progressed {
                 job,
                 attempt,
                 progress,
-            } => self.progressed(now, job, attempt, progress),
+            } => self.signals.shared.progressed(now, job, attempt, progress),
             PoolEvent::Logged {
                 job,
                 attempt,
                 started_at,
                 lines,
-            } => self.logs.send(Logged::Lines {
+            } => self.signals.logs.send(Logged::Lines {
                 job,
                 attempt,
                 started_at,

@@ -1,0 +1,50 @@
+//! Whether the store takes new jobs, and when to look again. Pure.
+
+use host_core::time::Time;
+
+/// The pause before the loop tries a full disk again, in milliseconds.
+const FULL_PAUSE_MS: u64 = 250;
+
+/// The pause between two looks whether new jobs have room and the store is where it was, in milliseconds.
+const LOOK_PAUSE_MS: u64 = 1_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// When to try a full disk again.
+    full_until: Option<Time>,
+    /// When to look whether new jobs have room.
+    look_at: Option<Time>,
+}
+
+impl Room {
+    /// Returns whether the disk was full when it was last tried.
+    pub(super) const fn is_full(&self) -> bool {
+        self.full_until.is_some()
+    }
+
+    /// Returns when a full disk is tried again, if that is later than `now`.
+    pub(super) fn full_until(&self, now: Time) -> Option<Time> {
+        self.full_until.filter(|until| now < *until)
+    }
+
+    /// Returns whether the loop may try to commit.
+    pub(super) fn may_try(&mut self, now: Time) -> bool {
+        self.full_until = self.full_until(now);
+        self.full_until.is_none()
+    }
+
+    /// Records that the disk is full.
+    pub(super) const fn record_full(&mut self, now: Time) {
+        self.full_until = Some(now.plus_ms(FULL_PAUSE_MS));
+    }
+
+    /// Returns when to look whether new jobs have room.
+    pub(super) const fn look_at(&self) -> Option<Time> {
+        self.look_at
+    }
+
+    /// Records a look.
+    pub(super) const fn record_look(&mut self, now: Time) {
+        self.look_at = Some(now.plus_ms(LOOK_PAUSE_MS));
+    }
+}
