@@ -34,6 +34,12 @@ type Dialled = (tokio_postgres::Client, JoinHandle<()>);
 type Messages =
     Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
 
+/// Settings of a transaction that reads or writes a whole store: each statement has a time limit, and the
+/// server ends it soon after its client is gone, where the server's system can notice that.
+pub(super) const LONG: &str = "SET LOCAL statement_timeout = '2h'; \
+    DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '2s', TRUE); \
+    EXCEPTION WHEN OTHERS THEN NULL; END $$";
+
 /// A setting that exists only on direct connections to the server.
 const MARK: &str = "host.connection";
 
