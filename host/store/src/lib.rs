@@ -11,6 +11,7 @@ mod finding;
 pub mod logs;
 mod parts;
 pub mod postgres;
+mod ready;
 mod record;
 pub mod sqlite;
 mod start;

@@ -28,13 +28,13 @@ mod trouble;
 mod typed;
 mod wait;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
+use host_core::port::Clock;
 use host_core::time::Time;
 
 use self::client::{Connector, Readers};
@@ -49,9 +49,9 @@ use self::session::Session;
 use self::target::Target;
 use self::trouble::Trouble;
 use self::wait::Driver;
-use crate::engine;
+use crate::engine::{self, Limits};
 use crate::error::StoreError;
-use crate::record::{ChangesOfBatch, encode};
+use crate::record::ChangesRow;
 use crate::store::{Reader, Store};
 
 /// How long a connection may take to open.
@@ -93,7 +93,7 @@ pub struct PostgresStore {
     /// The number after the last change that this writer knows.
     next_change: i64,
     broken: Option<String>,
-    capacity: Capacity,
+    limits: Limits,
 }
 
 /// Why a batch was not committed.
@@ -126,7 +126,7 @@ impl PostgresStore {
             counted_at: Time(0),
             next_change: 0,
             broken: None,
-            capacity: Capacity::default(),
+            limits: Limits::default(),
         })
     }
 
@@ -227,22 +227,21 @@ impl PostgresStore {
             seqs: begun.seqs,
             trouble: None,
         };
-        let mut committed = match engine::run(&mut transaction, now, self.capacity, batch) {
+        let mut committed = match engine::run(&mut transaction, now, &self.limits, batch) {
             Ok(committed) => committed,
             Err(error) => {
                 let trouble = transaction.trouble.take();
                 return Err(trouble.unwrap_or(Trouble::Fatal(error)).into());
             }
         };
-        let changes = ChangesOfBatch(Cow::Borrowed(&committed.changes));
+        let count = i64::try_from(committed.changes.len()).unwrap_or(i64::MAX);
         let record = BatchRecord {
             node: writer.node,
             batch: writer.batch,
             now,
-            count: committed.changes.len(),
-            body: encode(&changes).map_err(Trouble::Fatal)?,
+            count,
+            rows: ChangesRow::of_batch(&committed.changes).map_err(Trouble::Fatal)?,
         };
-        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
         let mut overlay = transaction.overlay;
         let (made, counts) = (self.counts.take_made(), self.counts.take_changed());
         let commit = flush::commit(client, &mut overlay, made, counts, record);
@@ -279,8 +278,9 @@ impl Store for PostgresStore {
         result
     }
 
-    fn limit(&mut self, capacity: Capacity) {
-        self.capacity = capacity;
+    fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
+        let clock = Some(clock);
+        self.limits = Limits { capacity, clock };
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {

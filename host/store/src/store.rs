@@ -14,6 +14,7 @@ use host_core::job::State;
 use host_core::name::Name;
 use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRecord, Reported};
 use host_core::outcome::Attempt;
+use host_core::port::Clock;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
@@ -39,8 +40,9 @@ pub trait Store: Send {
         Ok(())
     }
 
-    /// Limits how much the store accepts from now on. What it already has stays.
-    fn limit(&mut self, capacity: Capacity);
+    /// Limits how much the store accepts from now on, and how long ticks take, measured with `clock`. What
+    /// the store already has stays.
+    fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>);
 
     /// Opens a reader. Each of its calls sees all batches that were committed before the call.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError>;
@@ -90,6 +92,9 @@ pub trait Reader: Send {
 
     /// Returns all queues by name. A queue exists once it has had a job or has been paused.
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
+
+    /// Returns whether a queue is paused.
+    fn is_paused(&self, queue: &Name) -> Result<bool, StoreError>;
 
     /// Returns the pools of foreign runners that have available jobs, by name.
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;

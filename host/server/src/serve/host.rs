@@ -131,13 +131,13 @@ impl Host {
         let tasks = Tasks::default();
         let presence = nodes::presence(config, Clock::start().now());
         let (mut store, own, mut node) = store(config, &presence)?;
-        store.limit(config.capacity);
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) = logs::spawn(log_store, logged, (logs.gaps(), logs.progress()))
             .map_err(ServeError::Store)?;
         let clock = node.as_ref().map_or_else(Clock::start, Node::clock);
+        store.limit(config.capacity, Arc::new(clock));
         let base = Base::new(config, clock, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
         let telemetry = settings

@@ -11,7 +11,7 @@ use super::overlay::{Entry, Overlay, Table, Write};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
 use crate::error::StoreError;
-use crate::record::{Extra, encode};
+use crate::record::{ChangesRow, Extra, encode};
 use crate::store::CHANGES_KEPT;
 
 /// How often old changes are forgotten, in batches of a node.
@@ -318,8 +318,9 @@ pub(super) struct BatchRecord {
     pub(super) node: i32,
     pub(super) batch: i64,
     pub(super) now: Time,
-    pub(super) count: usize,
-    pub(super) body: Vec<u8>,
+    /// How many changes all rows have.
+    pub(super) count: i64,
+    pub(super) rows: Vec<ChangesRow>,
 }
 
 /// The result of a commit.
@@ -369,10 +370,25 @@ pub(super) async fn commit(
     if changed {
         let sql = "WITH log AS (UPDATE host_log SET next_change = next_change + $1 \
                    WHERE id = 1 RETURNING next_change - $1 AS first) \
-                   INSERT INTO host_changes (first, node, batch, at, body) \
-                   SELECT first, $2, $3, $4, $5 FROM log RETURNING first";
-        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
-        let values = values![count, node, batch, record.now.0, record.body];
+                   INSERT INTO host_changes (first, count, node, batch, at, body) \
+                   SELECT first + place, count, $2, $3, $4, body FROM log, \
+                   unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS rows (place, count, body) \
+                   RETURNING first";
+        let (mut places, mut counts, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
+        for row in record.rows {
+            places.push(i64::try_from(row.place).unwrap_or(i64::MAX));
+            counts.push(i64::try_from(row.count).unwrap_or(i64::MAX));
+            bodies.push(row.body);
+        }
+        let values = values![
+            record.count,
+            node,
+            batch,
+            record.now.0,
+            places,
+            counts,
+            bodies
+        ];
         pipeline.add("keep changes", sql, values).await?;
     }
     pipeline.simple("commit a batch", "COMMIT");
@@ -381,7 +397,7 @@ pub(super) async fn commit(
     let _committed = answers.pop();
     let first = answers.pop().filter(|_| changed).unwrap_or_default();
     Ok(Landing {
-        first_change: first.first().map(|row| row.get(0)),
+        first_change: first.iter().map(|row| row.get(0)).min(),
         next_wakeup: next_wakeup.map(Time),
     })
 }

@@ -262,6 +262,17 @@ impl Reader for SqliteReader {
         Ok(queues.into_values().collect())
     }
 
+    fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {
+        let paused = self
+            .connection
+            .prepare_cached("SELECT paused FROM queues WHERE name = ?1")
+            .and_then(|mut statement| {
+                let paused = statement.query_row([queue.as_str()], |row| row.get(0));
+                paused.optional()
+            });
+        Ok(paused.map_err(doing("read a queue"))?.unwrap_or(false))
+    }
+
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
         let read = || {
             let mut statement = self.connection.prepare_cached(
