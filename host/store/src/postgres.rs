@@ -87,11 +87,7 @@ pub struct PostgresStore {
     counts: Counts,
     /// Whether the counts have to be read again.
     stale: bool,
-    /// Whether other hosts have written since.
-    unseen: bool,
     counted_at: Time,
-    /// The number after the last change that this writer knows.
-    next_change: i64,
     broken: Option<String>,
     limits: Limits,
 }
@@ -122,9 +118,7 @@ impl PostgresStore {
             pool,
             counts: Counts::default(),
             stale: true,
-            unseen: false,
             counted_at: Time(0),
-            next_change: 0,
             broken: None,
             limits: Limits::default(),
         })
@@ -210,12 +204,14 @@ impl PostgresStore {
         let writer = self.session.writer();
         let begun = self.driver.wait(fetch::begin(client, writer, named))?;
         // Other hosts have written. Their changes are counted soon enough.
-        self.unseen |= begun.next_change != self.next_change;
+        let is_behind = begun.next_change != self.counts.next_change;
         let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
-        let others = self.unseen && (is_old || self.counts.starve(&batch));
-        if self.stale || others || begun.pauses != self.counts.pauses {
+        if self.stale || begun.pauses != self.counts.pauses {
             self.counts = self.driver.wait(Counts::load(client))?;
-            (self.stale, self.unseen) = (false, false);
+            (self.stale, self.counted_at) = (false, now);
+        } else if is_behind && (is_old || self.counts.starve(&batch)) {
+            let catching_up = self.counts.catch_up(client, writer.node);
+            self.driver.wait(catching_up)?;
             self.counted_at = now;
         }
         let mut transaction = Transaction {
@@ -243,8 +239,7 @@ impl PostgresStore {
             rows: ChangesRow::of_batch(&committed.changes).map_err(Trouble::Fatal)?,
         };
         let mut overlay = transaction.overlay;
-        let (made, counts) = (self.counts.take_made(), self.counts.take_changed());
-        let commit = flush::commit(client, &mut overlay, made, counts, record);
+        let commit = flush::commit(client, &mut overlay, &mut self.counts, record);
         let landing = match self.driver.wait(commit) {
             Ok(landing) => landing,
             Err(trouble) => {
@@ -254,8 +249,9 @@ impl PostgresStore {
         };
         let first = landing.first_change.unwrap_or(begun.next_change);
         committed.next_wakeup = landing.next_wakeup;
-        self.next_change = first + count;
-        self.unseen |= first != begun.next_change;
+        if first == self.counts.next_change {
+            self.counts.next_change = first + count;
+        }
         committed.first_change = first.unsigned_abs();
         Ok(committed)
     }

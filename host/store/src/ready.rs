@@ -121,6 +121,15 @@ impl<Q: Ord + Clone> Ready<Q> {
         self.stale.insert((runner.cloned(), queue.clone()));
     }
 
+    /// Records that a queue may have no job for anyone.
+    pub(crate) fn note_all_stale(&mut self, queue: &Q) {
+        for (runner, line) in &self.lines {
+            if line.firsts.contains_key(queue) {
+                self.stale.insert((runner.clone(), queue.clone()));
+            }
+        }
+    }
+
     /// Takes the queues whose first job may be gone, for [`Ready::set`].
     pub(crate) fn take_stale(&mut self) -> BTreeSet<(Option<Name>, Q)> {
         std::mem::take(&mut self.stale)

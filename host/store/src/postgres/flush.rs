@@ -7,6 +7,7 @@ use host_core::time::Time;
 use uuid::Uuid;
 
 use super::client::Client;
+use super::counts::Counts;
 use super::overlay::{Entry, Overlay, Table, Write};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
@@ -335,20 +336,23 @@ pub(super) struct Landing {
 pub(super) async fn commit(
     client: &Client,
     overlay: &mut Overlay,
-    queues_made: Vec<String>,
-    counts: Vec<(Name, i16, i64)>,
+    counts: &mut Counts,
     record: BatchRecord,
 ) -> Result<Landing, Trouble> {
     let BatchRecord { node, batch, .. } = record;
     let mut pipeline = Pipeline::new(client);
-    add(&mut pipeline, overlay, queues_made).await?;
+    add(&mut pipeline, overlay, counts.take_made()).await?;
+    let firsts = pipeline.len();
+    let firsts = firsts..firsts + counts.add_stale(&mut pipeline).await?;
+    let changes_of_counts = counts.take_changed();
+    let steps = &changes_of_counts.steps;
     let wakeup = pipeline.len();
     let operation = "find the next wakeup";
     pipeline.add(operation, NEXT_WAKEUP, values![]).await?;
-    if !counts.is_empty() {
-        let queues: Vec<String> = counts.iter().map(|row| row.0.to_string()).collect();
-        let states: Vec<i16> = counts.iter().map(|row| row.1).collect();
-        let steps: Vec<i64> = counts.iter().map(|row| row.2).collect();
+    if !steps.is_empty() {
+        let queues: Vec<String> = steps.iter().map(|row| row.0.to_string()).collect();
+        let states: Vec<i16> = steps.iter().map(|row| row.1).collect();
+        let steps: Vec<i64> = steps.iter().map(|row| row.2).collect();
         let sql = "INSERT INTO host_counts AS old (node, queue, state, jobs) \
                    SELECT $1, * FROM unnest($2::text[], $3::smallint[], $4::bigint[]) \
                    ON CONFLICT (node, queue, state) DO UPDATE SET jobs = old.jobs + EXCLUDED.jobs";
@@ -370,14 +374,16 @@ pub(super) async fn commit(
     if changed {
         let sql = "WITH log AS (UPDATE host_log SET next_change = next_change + $1 \
                    WHERE id = 1 RETURNING next_change - $1 AS first) \
-                   INSERT INTO host_changes (first, count, node, batch, at, body) \
-                   SELECT first + place, count, $2, $3, $4, body FROM log, \
+                   INSERT INTO host_changes (first, count, node, batch, at, body, counts) \
+                   SELECT first + place, count, $2, $3, $4, body, \
+                   CASE WHEN place = 0 THEN $8::bytea END FROM log, \
                    unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS rows (place, count, body) \
                    RETURNING first";
-        let (mut places, mut counts, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
+        let counts = encode(&changes_of_counts).map_err(Trouble::Fatal)?;
+        let (mut places, mut sizes, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
         for row in record.rows {
             places.push(i64::try_from(row.place).unwrap_or(i64::MAX));
-            counts.push(i64::try_from(row.count).unwrap_or(i64::MAX));
+            sizes.push(i64::try_from(row.count).unwrap_or(i64::MAX));
             bodies.push(row.body);
         }
         let values = values![
@@ -386,13 +392,17 @@ pub(super) async fn commit(
             batch,
             record.now.0,
             places,
+            sizes,
+            bodies,
             counts,
-            bodies
         ];
         pipeline.add("keep changes", sql, values).await?;
     }
     pipeline.simple("commit a batch", "COMMIT");
     let mut answers = pipeline.run().await?;
+    for rows in &answers[firsts] {
+        counts.set_firsts(rows)?;
+    }
     let next_wakeup = answers.get(wakeup).and_then(|rows| rows.first()?.get(0));
     let _committed = answers.pop();
     let first = answers.pop().filter(|_| changed).unwrap_or_default();

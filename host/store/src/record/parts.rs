@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::job::Payload;
+use host_core::name::Name;
 use host_core::query::NumberedChange;
 use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 
 use super::{decode, encode};
 use crate::error::StoreError;
+use crate::ready::Place;
 
 /// The most changes in a row. A listener that catches up decodes whole rows.
 const CHANGES_MAX: usize = 1_000;
@@ -52,6 +54,15 @@ impl ChangesRow {
         let later = numbered.filter(move |(number, _)| *number > after);
         Ok(later.map(move |(number, change)| NumberedChange { number, at, change }))
     }
+}
+
+/// What a batch has changed of the numbers of queues.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct CountsOfBatch {
+    /// By how much a number of jobs has changed: the queue, the state, the difference.
+    pub(crate) steps: Vec<(Name, i16, i64)>,
+    /// The first of the jobs that it has made available in a queue, for cells or for a foreign runner.
+    pub(crate) firsts: Vec<(Option<Name>, Name, Place)>,
 }
 
 /// The parts of a payload that are rarely used.
