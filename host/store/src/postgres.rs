@@ -283,6 +283,7 @@ impl Store for PostgresStore {
         Ok(Box::new(PostgresReader {
             driver: Arc::clone(&self.driver),
             pool: self.pool.clone(),
+            interrupted: Arc::default(),
         }))
     }
 }

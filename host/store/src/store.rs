@@ -48,8 +48,16 @@ pub trait Store: Send {
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError>;
 }
 
+/// Ends the query that a reader runs, from any thread. It then fails. Does nothing if none runs.
+pub type Interrupt = Arc<dyn Fn() + Send + Sync>;
+
 /// Reads committed data. Readers never block the writer.
 pub trait Reader: Send {
+    /// Returns what ends a query of this reader.
+    fn interrupt(&self) -> Interrupt {
+        Arc::new(|| ())
+    }
+
     /// Returns one job, `None` if there is no job with this id.
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError>;
 
@@ -75,8 +83,13 @@ pub trait Reader: Send {
         limit: u32,
     ) -> Result<Page<JobId>, StoreError>;
 
-    /// Counts the jobs that match. Examines at most `examined_max` jobs.
-    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError>;
+    /// Counts the jobs that match. Examines at most `examined_max` jobs, in the order of the filter.
+    fn count(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        examined_max: u64,
+    ) -> Result<JobCount, StoreError>;
 
     /// Returns the ended attempts of one job, oldest first.
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;

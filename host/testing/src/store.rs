@@ -438,7 +438,12 @@ impl Reader for MemoryReader {
     }
 
     /// This store always examines all jobs.
-    fn count(&self, filter: &JobFilter, _examined_max: u64) -> Result<JobCount, StoreError> {
+    fn count(
+        &self,
+        filter: &JobFilter,
+        _after: Option<Cursor>,
+        _examined_max: u64,
+    ) -> Result<JobCount, StoreError> {
         let model = self.state.lock();
         let mut count = JobCount {
             complete: true,

@@ -27,7 +27,7 @@ use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::logged::Logs;
 use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
-use host_dispatch::readers::{READERS, Readers};
+use host_dispatch::readers::{READERS, Readers, SCANS};
 use host_dispatch::{Dispatch, RENEWAL_MS_MAX, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
@@ -524,11 +524,14 @@ fn dispatch(
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-    let readers = (0..READERS).map(|_| store.reader());
-    let readers = readers.collect::<Result<_, _>>();
-    let readers = Readers::new(readers.map_err(ServeError::Store)?);
+    let readers = |count| {
+        let readers = (0..count).map(|_| store.reader());
+        let readers = readers.collect::<Result<_, _>>();
+        readers.map(Readers::of_store).map_err(ServeError::Store)
+    };
+    let (readers, scanners) = (readers(READERS)?, readers(SCANS)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-    let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
+    let dispatch = Dispatch::new(requests, readers, scanners, Arc::clone(&shared));
     let cells = match &lifeline {
         Some(lifeline) => cells.clone().until(Arc::clone(lifeline)),
         None => cells.clone(),

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
@@ -16,6 +17,7 @@ use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
+use tokio::sync::Notify;
 
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
@@ -29,12 +31,14 @@ use super::wait::Driver;
 use crate::error::StoreError;
 use crate::record::{ChangesRow, decode};
 use crate::start;
-use crate::store::Reader;
+use crate::store::{Interrupt, Reader};
 
 /// Reads committed data.
 pub(super) struct PostgresReader {
     pub(super) driver: Arc<Driver>,
     pub(super) pool: Readers,
+    /// Ends the query that runs.
+    pub(super) interrupted: Arc<Notify>,
 }
 
 /// Why and how the latest attempt of a job ended.
@@ -46,16 +50,40 @@ impl PostgresReader {
         &self,
         question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        // An interrupt of an earlier query that had just ended.
+        let _late = self.interrupted.notified().now_or_never();
         self.driver.wait(async {
             let first = self.pool.get().await?;
-            match question(&first).await {
-                Err(_) if first.is_closed() => {
+            match self.run(first, question).await {
+                (Err(_), Some(first)) if first.is_closed() => {
                     drop(first);
-                    question(&self.pool.get().await?).await
+                    self.run(self.pool.get().await?, question).await.0
                 }
-                answer => answer,
+                (answer, _) => answer,
             }
         })
+    }
+
+    /// Runs a query until it ends or is interrupted. Returns the connection unless the query was interrupted.
+    async fn run<T>(
+        &self,
+        client: Client,
+        question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
+    ) -> (Result<T, StoreError>, Option<Client>) {
+        let answer = tokio::select! {
+            biased;
+            answer = question(&client) => Some(answer),
+            () = self.interrupted.notified() => None,
+        };
+        if let Some(answer) = answer {
+            return (answer, Some(client));
+        }
+        self.pool.cancel(client).await;
+        let interrupted = StoreError::Broken {
+            operation: "read the store",
+            message: "nobody waits for the answer any more".to_owned(),
+        };
+        (Err(interrupted), None)
     }
 
     /// Runs a query whose statements all see one snapshot.
@@ -106,6 +134,11 @@ const JOB: &str = "SELECT body FROM host_live WHERE id = $1 \
                    UNION ALL SELECT body FROM host_ended WHERE id = $1";
 
 impl Reader for PostgresReader {
+    fn interrupt(&self) -> Interrupt {
+        let interrupted = Arc::clone(&self.interrupted);
+        Arc::new(move || interrupted.notify_one())
+    }
+
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         self.ask_moment(&async |client| {
             let found = rows(client, "read a job", JOB, &[&id.0]).await?;
@@ -196,8 +229,13 @@ impl Reader for PostgresReader {
         })
     }
 
-    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError> {
-        self.ask_moment(&async |client| list::count(client, filter, examined_max).await)
+    fn count(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        examined_max: u64,
+    ) -> Result<JobCount, StoreError> {
+        self.ask_moment(&async |client| list::count(client, filter, after, examined_max).await)
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {

@@ -114,7 +114,7 @@ impl Bench {
         let (phase, watched) = watch::channel(Phase::Running);
         let (port, record) = FakePort::new(events.clone(), true);
         let reader = store.reader().unwrap();
-        let readers = Readers::new(vec![store.reader().unwrap()]);
+        let readers = Readers::of_store(vec![store.reader().unwrap()]);
         let shared = Arc::new(Shared::default());
         let clock = Clock::start();
         let shape = Shape {
@@ -151,7 +151,7 @@ impl Bench {
         })
         .unwrap();
         let bench = Self {
-            dispatch: Dispatch::new(requests, readers, shared),
+            dispatch: Dispatch::new(requests, readers.clone(), readers, shared),
             record,
             reader,
             clock,

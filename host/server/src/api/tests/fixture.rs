@@ -335,7 +335,8 @@ impl Host {
         let readers = (0..2).map(|_| store.reader().unwrap()).collect();
         let (sender, requests) = mpsc::channel(64);
         let shared = Arc::new(shared);
-        let dispatch = Dispatch::new(sender, Readers::new(readers), Arc::clone(&shared));
+        let readers = Readers::of_store(readers);
+        let dispatch = Dispatch::new(sender, readers.clone(), readers, Arc::clone(&shared));
         tasks.spawn(run(requests, store, shared, clock));
         dispatch
     }

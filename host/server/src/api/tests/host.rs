@@ -182,7 +182,8 @@ async fn refuse(mut requests: mpsc::Receiver<Request>, error: SubmitError) {
 
 fn broken(requests: mpsc::Sender<Request>, tasks: &Tasks) -> Host {
     let readers = vec![MemoryStore::default().reader().unwrap()];
-    let dispatch = Dispatch::new(requests, Readers::new(readers), Arc::default());
+    let readers = Readers::of_store(readers);
+    let dispatch = Dispatch::new(requests, readers.clone(), readers, Arc::default());
     let logs = Arc::new(Lines::default());
     let api = api(&dispatch, &logs, tasks, Clock::start());
     Host {
