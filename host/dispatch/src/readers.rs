@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use host_store::{Interrupt, Reader, StoreError};
+use host_store::{Interrupt, Reader, Store, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -40,9 +40,11 @@ impl Drop for Awaited {
 }
 
 impl Readers<Box<dyn Reader>> {
-    /// Makes readers of a store.
-    pub fn of_store(readers: Vec<Box<dyn Reader>>) -> Self {
-        Self::new(readers, |reader| reader.interrupt())
+    /// Opens `count` readers of a store.
+    pub fn open(store: &dyn Store, count: usize) -> Result<Self, StoreError> {
+        let readers = (0..count).map(|_| store.reader());
+        let readers = readers.collect::<Result<_, _>>()?;
+        Ok(Self::new(readers, |reader| reader.interrupt()))
     }
 }
 

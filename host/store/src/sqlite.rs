@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file in WAL mode. A commit is synced with `fdatasync` before
 //! `commit` returns. All SQL of the project is in this module and its submodules.
 
+mod available;
 pub mod backup;
 mod changes;
 pub mod check;

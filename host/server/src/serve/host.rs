@@ -524,12 +524,8 @@ fn dispatch(
     }: LoopPorts,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-    let readers = |count| {
-        let readers = (0..count).map(|_| store.reader());
-        let readers = readers.collect::<Result<_, _>>();
-        readers.map(Readers::of_store).map_err(ServeError::Store)
-    };
-    let (readers, scanners) = (readers(READERS)?, readers(SCANS)?);
+    let open = |count| Readers::open(&*store, count).map_err(ServeError::Store);
+    let (readers, scanners) = (open(READERS)?, open(SCANS)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
     let dispatch = Dispatch::new(requests, readers, scanners, Arc::clone(&shared));
     let cells = match &lifeline {

@@ -8,7 +8,7 @@ use host_core::job::{Lifecycle, STATES, State};
 use host_core::name::Name;
 use rusqlite::{Connection, params};
 
-use super::{changes, doing, jobs};
+use super::{available, changes, doing};
 use crate::engine::Counts;
 use crate::error::StoreError;
 use crate::ready::Ready;
@@ -157,7 +157,7 @@ impl Counters {
     /// Finds the first jobs of queues whose first job is gone. All rows must be up to date.
     pub(super) fn look_for_firsts(&mut self, connection: &Connection) -> Result<(), StoreError> {
         for (runner, queue) in self.ready.take_stale() {
-            let first = jobs::first_place(connection, runner.as_ref(), queue);
+            let first = available::first_place(connection, runner.as_ref(), queue);
             let first = first.map_err(doing("find the first job of a queue"))?;
             let is_paused = self.paused.contains(&queue);
             self.ready.set(runner.as_ref(), &queue, is_paused, first);

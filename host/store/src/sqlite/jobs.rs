@@ -11,12 +11,12 @@ use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::Serialize;
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::{changes, damaged, doing, registry};
+use super::{available, changes, damaged, doing, registry};
 use crate::engine::{Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::ready::{Place, runner_of};
@@ -540,7 +540,7 @@ impl Transaction<'_> {
             }
             let others = [queues.peek().copied(), begun.first()];
             let until = others.into_iter().flatten().map(|(place, _)| *place).min();
-            let mut statement = available(self.connection, runner, queue, from)?;
+            let mut statement = available::from(self.connection, runner, queue, from)?;
             let mut rows = statement.raw_query();
             while found.len() < limit
                 && let Some(row) = rows.next()?
@@ -582,47 +582,6 @@ impl Transaction<'_> {
         }
         Ok(found)
     }
-}
-
-/// Returns a query for the available jobs of a lane in a queue, from a place on.
-fn available<'a>(
-    connection: &'a Connection,
-    runner: Option<&Name>,
-    queue: i64,
-    (priority, seq): Place,
-) -> rusqlite::Result<CachedStatement<'a>> {
-    // The unary plus keeps SQLite from replanning the query for each value, as it does for partial indexes.
-    let mut statement = connection.prepare_cached(match runner {
-        None => {
-            "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_claim \
-             WHERE state = 2 AND suspect = 0 AND runner IS NULL \
-             AND queue = +?1 AND (priority, seq) >= (+?2, +?3) ORDER BY priority, seq"
-        }
-        Some(_) => {
-            "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_runner \
-             WHERE state = 2 AND queue = +?1 AND (priority, seq) >= (+?2, +?3) AND runner = +?4 \
-             ORDER BY priority, seq"
-        }
-    })?;
-    statement.raw_bind_parameter(1, queue)?;
-    statement.raw_bind_parameter(2, priority)?;
-    statement.raw_bind_parameter(3, seq)?;
-    if let Some(runner) = runner {
-        statement.raw_bind_parameter(4, runner.as_str())?;
-    }
-    Ok(statement)
-}
-
-/// Returns the place of the first available job in a queue: of a runner, or for cells. Suspects do not count.
-pub(super) fn first_place(
-    connection: &Connection,
-    runner: Option<&Name>,
-    queue: i64,
-) -> rusqlite::Result<Option<Place>> {
-    let mut statement = available(connection, runner, queue, (0, 0))?;
-    let mut rows = statement.raw_query();
-    let first = rows.next()?;
-    first.map(|row| Ok((row.get(1)?, row.get(2)?))).transpose()
 }
 
 /// Returns whether the handler in a column is one of these, usually none.

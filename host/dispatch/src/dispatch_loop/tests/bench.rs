@@ -114,7 +114,7 @@ impl Bench {
         let (phase, watched) = watch::channel(Phase::Running);
         let (port, record) = FakePort::new(events.clone(), true);
         let reader = store.reader().unwrap();
-        let readers = Readers::of_store(vec![store.reader().unwrap()]);
+        let readers = Readers::open(&*store, 1).unwrap();
         let shared = Arc::new(Shared::default());
         let clock = Clock::start();
         let shape = Shape {
