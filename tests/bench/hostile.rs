@@ -217,7 +217,7 @@ fn frames_that_are_announced(address: &str) -> Result<Vec<TcpStream>> {
 }
 
 /// Returns a metric of the host that counts seconds, in milliseconds.
-fn longest(client: &Client, name: &str) -> Result<f64> {
+pub(crate) fn longest(client: &Client, name: &str) -> Result<f64> {
     let page = client.get("/metrics")?.body;
     let page = page.as_str().context("/metrics is not text")?;
     let value = page.lines().find_map(|line| line.strip_prefix(name));

@@ -4,6 +4,7 @@
 mod arco;
 mod backup;
 mod beads;
+mod bounded;
 mod cancel;
 mod delta;
 mod disk;
@@ -56,6 +57,12 @@ struct Args {
     /// How many hosts share a database; several values are measured in turn
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4])]
     nodes: Vec<usize>,
+    /// How many rows the stores of the suite `bounded` have
+    #[arg(long, default_value_t = 1_000_000)]
+    size: usize,
+    /// How many jobs are enqueued a second beside the cases of the suite `bounded`
+    #[arg(long, default_value_t = 1_000)]
+    rate: usize,
     /// How many jobs of each kind are cancelled
     #[arg(long, default_value_t = 200)]
     cancels: usize,
@@ -84,6 +91,8 @@ enum Suite {
     Arco,
     /// On a database: the bare statements on the same server, and another queue on it
     Postgres,
+    /// Large stores and requests beside a steady load, on both stores
+    Bounded,
 }
 
 /// Parts that can be measured alone.
@@ -176,6 +185,8 @@ impl Args {
 struct Stage {
     server: Server,
     folder: TempDir,
+    /// The variables that select its store.
+    env: Vec<(String, String)>,
 }
 
 impl Stage {
@@ -208,7 +219,7 @@ impl Stage {
     ) -> Result<Self> {
         let folder = TempDir::new_in(folder).context("cannot make a data directory")?;
         let mut options = Options::new(&folder.path().join("data"));
-        (options.args, options.env) = (args, env);
+        (options.args, options.env) = (args, env.clone());
         let server = Server::start(&options);
         for name in components {
             let path = guests::component(name);
@@ -224,7 +235,21 @@ impl Stage {
                 answer.body
             );
         }
-        Ok(Self { server, folder })
+        Ok(Self {
+            server,
+            folder,
+            env,
+        })
+    }
+
+    /// Stops the host and starts it again.
+    fn again(self) -> Result<Self> {
+        let code = self.server.stop();
+        ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
+        let mut options = Options::new(&self.folder.path().join("data"));
+        options.env.clone_from(&self.env);
+        let server = Server::start(&options);
+        Ok(Self { server, ..self })
     }
 
     fn stop(self) -> Result<()> {
@@ -275,6 +300,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
         Suite::Arco => arco::measure(args, &mut report).await?,
         Suite::Postgres => postgres::measure(args, &mut report).await?,
+        Suite::Bounded => bounded::measure(args, &mut report).await?,
     }
     Ok(report)
 }

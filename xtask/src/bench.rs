@@ -13,7 +13,7 @@ use crate::{guests, peers, programs, setup};
 #[command(
     after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq, \
                   cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
-                  cargo xtask bench beads, cargo xtask bench postgres"
+                  cargo xtask bench beads, cargo xtask bench postgres, cargo xtask bench bounded"
 )]
 pub(crate) struct Args {
     /// Passed to the bench: see `cargo xtask bench -- --help`
@@ -34,8 +34,10 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     if beside("hero") {
         step("Redis", Expected::MinuteAtFirst, peers::redis)?;
     }
-    if beside("postgres") {
+    if beside("postgres") || beside("bounded") {
         step("PostgreSQL", Expected::MinuteAtFirst, peers::postgres)?;
+    }
+    if beside("postgres") {
         step("peers", Expected::MinuteAtFirst, peers::graphile_worker)?;
     }
     let bench = programs::optimized()?;

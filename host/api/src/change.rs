@@ -73,6 +73,8 @@ pub struct CountView {
     pub oldest: Option<String>,
     /// When the last of them was enqueued.
     pub newest: Option<String>,
+    /// Where the count continues if there may be more.
+    pub next_cursor: Option<String>,
 }
 
 /// The result of changing one page of jobs.

@@ -126,7 +126,8 @@ pub enum Command {
     Reschedule { job: JobId, run_at: Time },
     /// An operator wants a job that has ended to be forgotten now. Answered by [`Reply::Moved`].
     Purge { job: JobId },
-    /// Time has passed: apply it to at most `limit` jobs whose wakeup is due, oldest first.
+    /// Time has passed: apply it to at most `limit` jobs whose wakeup is due, oldest first, and to fewer if
+    /// that takes long.
     /// Answered by [`Reply::Ticked`].
     Tick { limit: u32 },
     /// The host `node` has started, and its earlier cells and connections are gone. Each lease that it
@@ -202,7 +203,7 @@ pub enum Reply {
     Moved(Box<Lifecycle>),
     /// To [`Command::Tick`], [`Command::Recover`] and [`Command::TakeOver`].
     Ticked {
-        /// How many jobs were handled. If this equals the limit, more may be due.
+        /// How many jobs were handled. More may be due.
         jobs: u32,
         /// When the next job is due, after this batch.
         next_wakeup: Option<Time>,

@@ -98,6 +98,8 @@ pub struct JobCount {
     pub jobs: u64,
     /// Whether all jobs were examined. There may be more than counted if not.
     pub complete: bool,
+    /// Where the count continues if there may be more.
+    pub next: Option<Cursor>,
     /// When the first and the last of them were enqueued.
     pub oldest: Option<Time>,
     pub newest: Option<Time>,

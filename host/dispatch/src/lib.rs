@@ -79,6 +79,7 @@ pub enum SubmitError {
 pub struct Dispatch {
     requests: mpsc::Sender<Request>,
     readers: Readers<Box<dyn Reader>>,
+    scanners: Readers<Box<dyn Reader>>,
     shared: Arc<Shared>,
 }
 
@@ -139,11 +140,13 @@ impl Dispatch {
     pub fn new(
         requests: mpsc::Sender<Request>,
         readers: Readers<Box<dyn Reader>>,
+        scanners: Readers<Box<dyn Reader>>,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
             requests,
             readers,
+            scanners,
             shared,
         }
     }
@@ -161,12 +164,20 @@ impl Dispatch {
         answer.await.unwrap_or(Err(SubmitError::Stopping))
     }
 
-    /// Reads the store on a thread that may block.
+    /// Looks something up in the store, on a thread that may block. Cancel safe: the query is interrupted.
     pub async fn read<T: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.readers.ask(move |reader| question(&**reader)).await
+    }
+
+    /// Searches the store, as [`Dispatch::read`] does, for what no index leads to.
+    pub async fn scan<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.scanners.ask(move |reader| question(&**reader)).await
     }
 
     /// Registers for the end of a job. Register first, then read the job, and wait only if it has

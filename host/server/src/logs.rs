@@ -2,6 +2,7 @@
 //! writes, and several readers serve the API.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -97,7 +98,8 @@ pub fn spawn(
             operation: "start the thread that writes logs",
             message: error.to_string(),
         })?;
-    let readers = Readers::new(readers);
+    // Each reads one page.
+    let readers = Readers::new(readers, |_| Arc::new(|| ()));
     Ok((JobLogs { progress, readers }, thread))
 }
 

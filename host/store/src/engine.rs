@@ -10,6 +10,7 @@ mod registry;
 mod retry;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use host_core::capacity::Capacity;
 use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
@@ -23,11 +24,23 @@ use host_core::lease::{Fence, Hold, Lease};
 use host_core::name::Name;
 use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress};
+use host_core::port::Clock;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
 
 use crate::error::StoreError;
+
+/// How long a tick takes at most, in milliseconds, besides its last job. What is still due waits for the next.
+const TICK_MS_MAX: u64 = 10;
+
+/// What bounds a batch.
+#[derive(Clone, Default)]
+pub struct Limits {
+    pub capacity: Capacity,
+    /// Measures ticks. Without it, their number of jobs is their only limit.
+    pub clock: Option<Arc<dyn Clock>>,
+}
 
 /// Why a command was not applied. `Rejected` concerns one command; `Failed` ends the batch.
 #[derive(Debug)]
@@ -150,7 +163,7 @@ pub trait Rows {
 /// A batch that is being applied in a transaction.
 pub(crate) struct Batch<'a, R> {
     now: Time,
-    capacity: Capacity,
+    limits: &'a Limits,
     rows: &'a mut R,
     committed: Committed,
 }
@@ -159,12 +172,12 @@ pub(crate) struct Batch<'a, R> {
 pub fn run<R: Rows>(
     rows: &mut R,
     now: Time,
-    capacity: Capacity,
+    limits: &Limits,
     commands: Vec<Command>,
 ) -> Result<Committed, StoreError> {
     let mut batch = Batch {
         now,
-        capacity,
+        limits,
         rows,
         committed: Committed::default(),
     };
@@ -295,12 +308,17 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     fn tick(&mut self, limit: u32) -> Result<Reply, Stop> {
-        let due = self.rows.due(self.now, limit)?;
-        let jobs = u32::try_from(due.len()).unwrap_or(u32::MAX);
-        for id in due {
+        let clock = self.limits.clock.as_deref();
+        let end = clock.map(|clock| (clock, clock.now().plus_ms(TICK_MS_MAX)));
+        let mut jobs = 0;
+        for id in self.rows.due(self.now, limit)? {
             // An earlier job in this tick may have settled this one.
             if let Some(job) = self.rows.job(id)? {
                 self.apply(&job, &Input::Tick)?;
+            }
+            jobs += 1;
+            if end.is_some_and(|(clock, end)| clock.now() >= end) {
+                break;
             }
         }
         Ok(Reply::Ticked {

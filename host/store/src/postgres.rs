@@ -28,13 +28,13 @@ mod trouble;
 mod typed;
 mod wait;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
+use host_core::port::Clock;
 use host_core::port::lease::Secret;
 use host_core::time::Time;
 
@@ -50,9 +50,9 @@ use self::session::Session;
 use self::target::Target;
 use self::trouble::Trouble;
 use self::wait::Driver;
-use crate::engine;
+use crate::engine::{self, Limits};
 use crate::error::StoreError;
-use crate::record::{ChangesOfBatch, encode};
+use crate::record::ChangesRow;
 use crate::store::{Reader, Store};
 
 /// How long a connection may take to open.
@@ -88,13 +88,9 @@ pub struct PostgresStore {
     counts: Counts,
     /// Whether the counts have to be read again.
     stale: bool,
-    /// Whether other hosts have written since.
-    unseen: bool,
     counted_at: Time,
-    /// The number after the last change that this writer knows.
-    next_change: i64,
     broken: Option<String>,
-    capacity: Capacity,
+    limits: Limits,
 }
 
 /// Why a batch was not committed.
@@ -123,11 +119,9 @@ impl PostgresStore {
             pool,
             counts: Counts::default(),
             stale: true,
-            unseen: false,
             counted_at: Time(0),
-            next_change: 0,
             broken: None,
-            capacity: Capacity::default(),
+            limits: Limits::default(),
         })
     }
 
@@ -223,12 +217,14 @@ impl PostgresStore {
         let writer = self.session.writer();
         let begun = self.driver.wait(fetch::begin(client, writer, named))?;
         // Other hosts have written. Their changes are counted soon enough.
-        self.unseen |= begun.next_change != self.next_change;
+        let is_behind = begun.next_change != self.counts.next_change;
         let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
-        let others = self.unseen && (is_old || self.counts.starve(&batch));
-        if self.stale || others || begun.pauses != self.counts.pauses {
+        if self.stale || begun.pauses != self.counts.pauses {
             self.counts = self.driver.wait(Counts::load(client))?;
-            (self.stale, self.unseen) = (false, false);
+            (self.stale, self.counted_at) = (false, now);
+        } else if is_behind && (is_old || self.counts.starve(&batch)) {
+            let catching_up = self.counts.catch_up(client, writer.node);
+            self.driver.wait(catching_up)?;
             self.counted_at = now;
         }
         let mut transaction = Transaction {
@@ -240,25 +236,23 @@ impl PostgresStore {
             seqs: begun.seqs,
             trouble: None,
         };
-        let mut committed = match engine::run(&mut transaction, now, self.capacity, batch) {
+        let mut committed = match engine::run(&mut transaction, now, &self.limits, batch) {
             Ok(committed) => committed,
             Err(error) => {
                 let trouble = transaction.trouble.take();
                 return Err(trouble.unwrap_or(Trouble::Fatal(error)).into());
             }
         };
-        let changes = ChangesOfBatch(Cow::Borrowed(&committed.changes));
+        let count = i64::try_from(committed.changes.len()).unwrap_or(i64::MAX);
         let record = BatchRecord {
             node: writer.node,
             batch: writer.batch,
             now,
-            count: committed.changes.len(),
-            body: encode(&changes).map_err(Trouble::Fatal)?,
+            count,
+            rows: ChangesRow::of_batch(&committed.changes).map_err(Trouble::Fatal)?,
         };
-        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
         let mut overlay = transaction.overlay;
-        let (made, counts) = (self.counts.take_made(), self.counts.take_changed());
-        let commit = flush::commit(client, &mut overlay, made, counts, record);
+        let commit = flush::commit(client, &mut overlay, &mut self.counts, record);
         let landing = match self.driver.wait(commit) {
             Ok(landing) => landing,
             Err(trouble) => {
@@ -268,8 +262,9 @@ impl PostgresStore {
         };
         let first = landing.first_change.unwrap_or(begun.next_change);
         committed.next_wakeup = landing.next_wakeup;
-        self.next_change = first + count;
-        self.unseen |= first != begun.next_change;
+        if first == self.counts.next_change {
+            self.counts.next_change = first + count;
+        }
         committed.first_change = first.unsigned_abs();
         Ok(committed)
     }
@@ -292,14 +287,16 @@ impl Store for PostgresStore {
         result
     }
 
-    fn limit(&mut self, capacity: Capacity) {
-        self.capacity = capacity;
+    fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
+        let clock = Some(clock);
+        self.limits = Limits { capacity, clock };
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
         Ok(Box::new(PostgresReader {
             driver: Arc::clone(&self.driver),
             pool: self.pool.clone(),
+            interrupted: Arc::default(),
         }))
     }
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
 
-pub(crate) use self::parts::{ChangesOfBatch, Extra};
+pub(crate) use self::parts::{ChangesRow, CountsOfBatch, Extra};
 
 /// The current version. Once it is released, a change to an encoded type needs the next version, and code in
 /// [`decode`] that reads this one.

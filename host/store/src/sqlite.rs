@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file in WAL mode. A commit is synced with `fdatasync` before
 //! `commit` returns. All SQL of the project is in this module and its submodules.
 
+mod available;
 pub mod backup;
 mod changes;
 pub mod check;
@@ -23,11 +24,13 @@ mod tests;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
+use host_core::port::Clock;
 use host_core::time::Time;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use uuid::Uuid;
@@ -38,7 +41,7 @@ use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
 use self::reserve::{Reserve, Room};
-use crate::engine;
+use crate::engine::{self, Limits};
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
 
@@ -60,7 +63,7 @@ pub struct SqliteStore {
     counters: Counters,
     hot: Hot,
     reserve: Reserve,
-    capacity: Capacity,
+    limits: Limits,
     broken: Option<String>,
 }
 
@@ -97,7 +100,7 @@ impl SqliteStore {
             connection,
             hot: Hot::default(),
             reserve: Reserve::beside(path, room),
-            capacity: Capacity::default(),
+            limits: Limits::default(),
             broken: None,
         })
     }
@@ -122,8 +125,9 @@ impl SqliteStore {
             .unchecked_transaction()
             .map_err(doing("begin a transaction"))?;
         let mut rows = Transaction::new(&transaction, &mut self.counters, &mut self.hot);
-        let committed = engine::run(&mut rows, now, self.capacity, batch)?;
+        let committed = engine::run(&mut rows, now, &self.limits, batch)?;
         rows.flush()?;
+        self.counters.look_for_firsts(&transaction)?;
         self.counters.save(&transaction)?;
         transaction.commit().map_err(doing("commit a batch"))?;
         self.hot.settle();
@@ -172,8 +176,9 @@ impl Store for SqliteStore {
         open_reader(&self.path)
     }
 
-    fn limit(&mut self, capacity: Capacity) {
-        self.capacity = capacity;
+    fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
+        let clock = Some(clock);
+        self.limits = Limits { capacity, clock };
     }
 
     fn room(&mut self) -> Result<(), StoreError> {

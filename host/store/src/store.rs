@@ -14,6 +14,7 @@ use host_core::job::State;
 use host_core::name::Name;
 use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRecord, Reported};
 use host_core::outcome::Attempt;
+use host_core::port::Clock;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
@@ -39,15 +40,24 @@ pub trait Store: Send {
         Ok(())
     }
 
-    /// Limits how much the store accepts from now on. What it already has stays.
-    fn limit(&mut self, capacity: Capacity);
+    /// Limits how much the store accepts from now on, and how long ticks take, measured with `clock`. What
+    /// the store already has stays.
+    fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>);
 
     /// Opens a reader. Each of its calls sees all batches that were committed before the call.
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError>;
 }
 
+/// Ends the query that a reader runs, from any thread. It then fails. Does nothing if none runs.
+pub type Interrupt = Arc<dyn Fn() + Send + Sync>;
+
 /// Reads committed data. Readers never block the writer.
 pub trait Reader: Send {
+    /// Returns what ends a query of this reader.
+    fn interrupt(&self) -> Interrupt {
+        Arc::new(|| ())
+    }
+
     /// Returns one job, `None` if there is no job with this id.
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError>;
 
@@ -73,8 +83,13 @@ pub trait Reader: Send {
         limit: u32,
     ) -> Result<Page<JobId>, StoreError>;
 
-    /// Counts the jobs that match. Examines at most `examined_max` jobs.
-    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError>;
+    /// Counts the jobs that match. Examines at most `examined_max` jobs, in the order of the filter.
+    fn count(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        examined_max: u64,
+    ) -> Result<JobCount, StoreError>;
 
     /// Returns the ended attempts of one job, oldest first.
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;
@@ -90,6 +105,9 @@ pub trait Reader: Send {
 
     /// Returns all queues by name. A queue exists once it has had a job or has been paused.
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
+
+    /// Returns whether a queue is paused.
+    fn is_paused(&self, queue: &Name) -> Result<bool, StoreError>;
 
     /// Returns the pools of foreign runners that have available jobs, by name.
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;

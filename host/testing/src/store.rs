@@ -13,12 +13,13 @@ use host_core::job::{Lane, Lifecycle, Payload, STATES, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
+use host_core::port::Clock;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Order,
     PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
-use host_store::engine::{self, Counts, Ended, Rows, Terms};
+use host_store::engine::{self, Counts, Ended, Limits, Rows, Terms};
 use host_store::{Reader, Store, StoreError};
 use parking_lot::Mutex;
 
@@ -26,7 +27,7 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<Model>>,
-    capacity: Capacity,
+    limits: Limits,
 }
 
 #[derive(Clone, Default)]
@@ -71,11 +72,12 @@ struct Ending {
 
 impl Store for MemoryStore {
     fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
-        engine::run(&mut *self.state.lock(), now, self.capacity, batch)
+        engine::run(&mut *self.state.lock(), now, &self.limits, batch)
     }
 
-    fn limit(&mut self, capacity: Capacity) {
-        self.capacity = capacity;
+    fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
+        let clock = Some(clock);
+        self.limits = Limits { capacity, clock };
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
@@ -436,7 +438,12 @@ impl Reader for MemoryReader {
     }
 
     /// This store always examines all jobs.
-    fn count(&self, filter: &JobFilter, _examined_max: u64) -> Result<JobCount, StoreError> {
+    fn count(
+        &self,
+        filter: &JobFilter,
+        _after: Option<Cursor>,
+        _examined_max: u64,
+    ) -> Result<JobCount, StoreError> {
         let model = self.state.lock();
         let mut count = JobCount {
             complete: true,
@@ -508,6 +515,11 @@ impl Reader for MemoryReader {
             queue.counts[job.state as usize] += 1;
         }
         Ok(queues.into_values().collect())
+    }
+
+    fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {
+        let paused = self.state.lock().paused.get(queue).copied();
+        Ok(paused.unwrap_or(false))
     }
 
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {

@@ -105,7 +105,7 @@ impl Check {
         if let Some(database) = database {
             let doing = format!("check the store {}", database.target);
             let spinner = Spinner::new(output, &doing);
-            let findings = database::check(&database, &doing);
+            let findings = database::check(&database, &doing, &spinner);
             drop(spinner);
             let next = "make a dump of it as it is now, then restore a backup";
             return report(output, &findings?, &doing, Some(next));

@@ -64,7 +64,7 @@ pub(super) async fn list(
     let (filter, after) = (filter(&query)?, after(&query)?);
     let dispatch = &shared.api.dispatch;
     let page = dispatch
-        .read(move |reader| reader.jobs(&filter, after, limit))
+        .scan(move |reader| reader.jobs(&filter, after, limit))
         .await?;
     let (live, now) = (&dispatch.shared().live, shared.api.clock.now());
     let lifecycles = || page.items.iter().map(|job| &job.lifecycle);

@@ -20,8 +20,8 @@ use super::filter::{after, filter};
 use super::jobs;
 use super::problem::kinds;
 
-/// How many jobs a count examines.
-const COUNT_JOBS_MAX: u64 = 2_000_000;
+/// How many jobs a count examines at most.
+const COUNT_JOBS_MAX: u64 = 100_000;
 
 /// How many jobs are changed at once. The next ones wait for them, so a turn of the dispatch loop has few
 /// of them and spends most of its time on what else has arrived.
@@ -30,7 +30,8 @@ const AT_ONCE: usize = 32;
 /// How many refusals an answer shows.
 const REFUSALS_MAX: usize = 10;
 
-/// Counts the jobs that match. `limit` and `cursor` are not for counts.
+/// Counts the jobs that match. A request examines a bounded number of jobs: if `complete` is false, there are at
+/// least as many, and a request with `next_cursor` as `cursor` counts on. `limit` is not for counts.
 #[utoipa::path(
     get, path = path::JOBS_COUNT, tag = "jobs", params(FilterQuery),
     responses((status = 200, body = CountView))
@@ -39,20 +40,21 @@ pub(super) async fn count(
     State(shared): State<Shared>,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<CountView>, ApiError> {
-    if query.limit.is_some() || query.cursor.is_some() {
-        let detail = "limit, cursor: not supported with a count";
+    if query.limit.is_some() {
+        let detail = "limit: not supported with a count";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
-    let filter = filter(&query)?;
+    let (filter, after) = (filter(&query)?, after(&query)?);
     let dispatch = &shared.api.dispatch;
     let count = dispatch
-        .read(move |reader| reader.count(&filter, COUNT_JOBS_MAX))
+        .scan(move |reader| reader.count(&filter, after, COUNT_JOBS_MAX))
         .await?;
     Ok(Json(CountView {
         jobs: count.jobs,
         complete: count.complete,
         oldest: count.oldest.map(Time::to_rfc3339),
         newest: count.newest.map(Time::to_rfc3339),
+        next_cursor: count.next.map(|cursor| cursor.0.to_string()),
     }))
 }
 
@@ -112,7 +114,7 @@ async fn change(
     let (filter, limit, after) = (filter(query)?, page_limit(query.limit)?, after(query)?);
     let dispatch = &shared.api.dispatch;
     let page = dispatch
-        .read(move |reader| reader.matching(&filter, after, limit))
+        .scan(move |reader| reader.matching(&filter, after, limit))
         .await?;
     let mut answers = Vec::with_capacity(page.items.len());
     for ids in page.items.chunks(AT_ONCE) {

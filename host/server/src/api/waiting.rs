@@ -24,8 +24,9 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
     if job.state != State::Available {
         return Ok(None);
     }
-    let queues = api.dispatch.read(|reader| reader.queues()).await?;
-    if queues.iter().any(|it| it.name == job.queue && it.paused) {
+    let queue = job.queue.clone();
+    let is_paused = api.dispatch.read(move |reader| reader.is_paused(&queue));
+    if is_paused.await? {
         let queue = &job.queue;
         return Ok(Some(format!(
             "its queue is paused until `host queue resume {queue}`"

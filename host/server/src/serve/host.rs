@@ -27,7 +27,7 @@ use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::logged::Logs;
 use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
-use host_dispatch::readers::{READERS, Readers};
+use host_dispatch::readers::{READERS, Readers, SCANS};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
@@ -130,13 +130,13 @@ impl Host {
         let tasks = Tasks::default();
         let presence = nodes::presence(config, Clock::start().now());
         let (mut store, own, mut node) = store(config, &presence)?;
-        store.limit(config.capacity);
         let log_store = log_store(config).map_err(ServeError::Store)?;
         let examiner = examiner(config, program, cells_lock, &tasks).await?;
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) = logs::spawn(log_store, logged, (logs.gaps(), logs.progress()))
             .map_err(ServeError::Store)?;
         let clock = node.as_ref().map_or_else(Clock::start, Node::clock);
+        store.limit(config.capacity, Arc::new(clock));
         let base = Base::new(config, clock, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
         let telemetry = settings
@@ -506,11 +506,10 @@ fn dispatch(
     }: LoopPorts<'_>,
 ) -> Result<Dispatching, ServeError> {
     let (cell_says, events) = mpsc::channel(EVENTS_MAX);
-    let readers = (0..READERS).map(|_| store.reader());
-    let readers = readers.collect::<Result<_, _>>();
-    let readers = Readers::new(readers.map_err(ServeError::Store)?);
+    let open = |count| Readers::open(&*store, count).map_err(ServeError::Store);
+    let (readers, scanners) = (open(READERS)?, open(SCANS)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-    let dispatch = Dispatch::new(requests, readers, Arc::clone(&shared));
+    let dispatch = Dispatch::new(requests, readers, scanners, Arc::clone(&shared));
     let lifeline = membership.as_deref().map(Node::lifeline);
     let living = membership.as_deref().map(Node::living);
     let cells = match &lifeline {

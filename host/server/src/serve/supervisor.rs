@@ -52,7 +52,7 @@ pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) 
 async fn store_is_away(dispatch: &Dispatch) {
     loop {
         tokio::time::sleep(LOOK_PAUSE).await;
-        let read = dispatch.read(|reader| reader.queues()).await;
+        let read = dispatch.read(|reader| reader.components()).await;
         if matches!(read, Err(StoreError::Away { .. })) {
             return;
         }

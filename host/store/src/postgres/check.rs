@@ -12,7 +12,7 @@ use host_core::outcome::Attempt;
 use tokio_postgres::Row;
 
 use super::admin;
-use super::client::{Client, rows};
+use super::client::{Client, LONG, rows};
 use super::schema;
 use super::target::Target;
 use super::trouble::doing;
@@ -24,7 +24,7 @@ use crate::record::decode;
 /// it concerns.
 const ORPHANS: [(&str, &str); 8] = [
     (
-        "SELECT 'job ' || id FROM both_jobs WHERE id NOT IN (SELECT job FROM host_payloads)",
+        "SELECT 'job ' || id FROM both_jobs WHERE NOT EXISTS (SELECT FROM host_payloads WHERE job = id)",
         "its params are missing",
     ),
     (
@@ -33,17 +33,17 @@ const ORPHANS: [(&str, &str); 8] = [
     ),
     (
         "SELECT 'params of job ' || job FROM host_payloads \
-         WHERE job NOT IN (SELECT id FROM both_jobs)",
+         WHERE NOT EXISTS (SELECT FROM both_jobs WHERE id = job)",
         "they belong to no job",
     ),
     (
         "SELECT 'attempt ' || number || ' of job ' || job FROM host_attempts \
-         WHERE job NOT IN (SELECT id FROM both_jobs)",
+         WHERE NOT EXISTS (SELECT FROM both_jobs WHERE id = job)",
         "it belongs to no job",
     ),
     (
-        "SELECT 'a unique key of queue ' || queue FROM host_unique_keys \
-         WHERE job IS NULL OR job NOT IN (SELECT id FROM both_jobs)",
+        "SELECT 'a unique key of queue ' || queue FROM host_unique_keys AS keys \
+         WHERE NOT EXISTS (SELECT FROM both_jobs WHERE id = keys.job)",
         "it refers to no job",
     ),
     (
@@ -59,8 +59,8 @@ const ORPHANS: [(&str, &str); 8] = [
         "its current revision is missing",
     ),
     (
-        "SELECT 'queue ' || queue FROM both_jobs WHERE queue NOT IN (SELECT name FROM host_queues) \
-         GROUP BY queue",
+        "SELECT 'queue ' || queue FROM both_jobs \
+         WHERE NOT EXISTS (SELECT FROM host_queues WHERE name = queue) GROUP BY queue",
         "it has jobs but is not registered",
     ),
 ];
@@ -69,8 +69,18 @@ const ORPHANS: [(&str, &str); 8] = [
 const BOTH: &str = "WITH both_jobs AS (SELECT id, state, queue FROM host_live \
                     UNION ALL SELECT id, state, queue FROM host_ended) ";
 
+/// How many rows pass between two reports of progress.
+const REPORT_ROWS: u64 = 10_000;
+
+/// Receives what is being checked, and how many of its rows are done.
+pub type OnProgress<'a> = &'a mut dyn FnMut(&str, u64);
+
 /// Checks the store of a target. Returns no findings if nothing is wrong, and `None` if there is no store.
-pub fn check(target: &Target) -> Result<Option<Vec<Finding>>, StoreError> {
+/// The server ends its part if this process ends.
+pub fn check(
+    target: &Target,
+    on_progress: OnProgress<'_>,
+) -> Result<Option<Vec<Finding>>, StoreError> {
     admin::ask(target, async |client| {
         let version = schema::version(client).await?;
         schema::refuse_newer(version)?;
@@ -78,23 +88,29 @@ pub fn check(target: &Target) -> Result<Option<Vec<Finding>>, StoreError> {
             return Ok(None);
         }
         let mut findings = Findings::default();
-        if let Err(error) = look(&mut findings, client).await {
+        if let Err(error) = look(&mut findings, client, on_progress).await {
             findings.add("the store", error.to_string());
         }
         Ok(Some(findings.0))
     })
 }
 
-async fn look(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
+async fn look(
+    findings: &mut Findings,
+    client: &Client,
+    on_progress: OnProgress<'_>,
+) -> Result<(), StoreError> {
     let checking = doing("check the store");
-    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-    client.batch_execute(begin).await.map_err(checking)?;
+    let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {LONG}");
+    client.batch_execute(&begin).await.map_err(checking)?;
     for table in ["host_live", "host_ended"] {
-        jobs(findings, client, table).await?;
+        jobs(findings, client, table, on_progress).await?;
     }
-    attempts(findings, client).await?;
+    attempts(findings, client, on_progress).await?;
+    on_progress("the numbers of queues", 0);
     counts(findings, client).await?;
     for (sql, message) in ORPHANS {
+        on_progress("that the tables agree", 0);
         let sql = format!("{BOTH}{sql}");
         for row in rows(client, "check the store", &sql, &[]).await? {
             findings.add(row.get::<_, String>(0), message);
@@ -103,22 +119,42 @@ async fn look(findings: &mut Findings, client: &Client) -> Result<(), StoreError
     Ok(())
 }
 
-/// Calls `see` with each row, without all of them in memory at once.
-async fn each(client: &Client, sql: &str, mut see: impl FnMut(&Row)) -> Result<(), StoreError> {
+/// Calls `see` with each row of `part`, without all of them in memory at once.
+async fn each(
+    client: &Client,
+    (part, sql): (&str, &str),
+    on_progress: OnProgress<'_>,
+    mut see: impl FnMut(&Row),
+) -> Result<(), StoreError> {
     let checking = doing("check the store");
     let mut rows = pin!(client.stream(sql).await.map_err(checking)?);
+    let mut done: u64 = 0;
     while let Some(row) = rows.next().await {
+        if done.is_multiple_of(REPORT_ROWS) {
+            on_progress(part, done);
+        }
+        done += 1;
         see(&row.map_err(checking)?);
     }
     Ok(())
 }
 
-async fn jobs(findings: &mut Findings, client: &Client, table: &str) -> Result<(), StoreError> {
+async fn jobs(
+    findings: &mut Findings,
+    client: &Client,
+    table: &str,
+    on_progress: OnProgress<'_>,
+) -> Result<(), StoreError> {
     let has_ended = table == "host_ended";
+    let part = if has_ended {
+        "jobs that have ended"
+    } else {
+        "jobs that have not ended"
+    };
     let sql = format!(
         "SELECT id, state, queue, priority, suspect, handler, runner, wakeup_at, body FROM {table}"
     );
-    each(client, &sql, |row| {
+    each(client, (part, &sql), on_progress, |row| {
         let id = JobId(row.get(0));
         let what = format!("job {id}");
         let job: Lifecycle = match decode(row.get(8), || "its record".to_owned()) {
@@ -160,9 +196,13 @@ fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
     differs.map(|(column, _)| column)
 }
 
-async fn attempts(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
+async fn attempts(
+    findings: &mut Findings,
+    client: &Client,
+    on_progress: OnProgress<'_>,
+) -> Result<(), StoreError> {
     let sql = "SELECT job, number, body FROM host_attempts";
-    each(client, sql, |row| {
+    each(client, ("attempts", sql), on_progress, |row| {
         let (job, number): (_, i64) = (JobId(row.get(0)), row.get(1));
         let what = format!("attempt {number} of job {job}");
         match decode::<Attempt>(row.get(2), || "its record".to_owned()) {
@@ -196,4 +236,25 @@ async fn counts(findings: &mut Findings, client: &Client) -> Result<(), StoreErr
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use host_testing::database::{Database, database};
+
+    use super::*;
+
+    /// A plan without a subplan reads each table a fixed number of times, however little memory the server
+    /// uses for a query.
+    #[test]
+    fn no_row_of_a_check_scans_another_table() {
+        let folder = &database().folder;
+        let schema = include_str!("schema/1.sql");
+        let explain = |(sql, _)| format!("EXPLAIN {BOTH}{sql};");
+        let plans: String = ORPHANS.into_iter().map(explain).collect();
+        let sql = format!("BEGIN; {schema} SET LOCAL work_mem = '64kB'; {plans} ROLLBACK;");
+        let plans = Database::client(folder, host_testing::database::PORT, &sql).unwrap();
+        assert!(plans.contains("Anti Join"), "{plans}");
+        assert!(!plans.contains("SubPlan"), "{plans}");
+    }
 }

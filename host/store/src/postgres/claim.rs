@@ -78,9 +78,6 @@ pub(super) async fn claimable(
     except: &BTreeSet<Name>,
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
-    if queues.is_empty() {
-        return Ok(Vec::new());
-    }
     let changed = overlay.dirty();
     let changed = changed.filter(|entry| entry.stored == Some(State::Available));
     let rows = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);

@@ -17,15 +17,15 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Config, Error, Row, RowStream, SimpleQueryMessage};
 
-use super::ANSWER_TIMEOUT;
 use super::target::{Security, Target};
 use super::tls::Tls;
 use super::trouble::{CONNECT, Trouble, connecting, doing};
 use super::typed::{Values, as_sent, with_types};
+use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 use crate::error::StoreError;
 
 /// The most connections of the readers.
-const READERS_MAX: usize = 8;
+const READERS_MAX: usize = 10;
 
 /// A connection, and the task that drives it.
 type Dialled = (tokio_postgres::Client, JoinHandle<()>);
@@ -33,6 +33,12 @@ type Dialled = (tokio_postgres::Client, JoinHandle<()>);
 /// Polls for the next message of a connection.
 type Messages =
     Box<dyn FnMut(&mut Context<'_>) -> Poll<Option<Result<AsyncMessage, Error>>> + Send>;
+
+/// Settings of a transaction that reads or writes a whole store: each statement has a time limit, and the
+/// server ends it soon after its client is gone, where the server's system can notice that.
+pub(super) const LONG: &str = "SET LOCAL statement_timeout = '2h'; \
+    DO $$ BEGIN PERFORM set_config('client_connection_check_interval', '2s', TRUE); \
+    EXCEPTION WHEN OTHERS THEN NULL; END $$";
 
 /// A setting that exists only on direct connections to the server.
 const MARK: &str = "host.connection";
@@ -104,6 +110,17 @@ impl Readers {
             },
         });
         Ok(self.connector.client(Held::Lent(lent?)))
+    }
+
+    /// Asks the server to end what a connection does, and closes it.
+    pub(super) async fn cancel(&self, client: Client) {
+        let cancelling = client.cancel_token();
+        let cancelling = cancelling.cancel_query(self.connector.tls.clone());
+        // Without an answer, the server notices in the end that the connection is closed.
+        let _best_effort = tokio::time::timeout(CONNECT_TIMEOUT, cancelling).await;
+        if let Held::Lent(lent) = client.held {
+            drop(Object::take(lent));
+        }
     }
 }
 

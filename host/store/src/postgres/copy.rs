@@ -12,7 +12,7 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use super::client::{Client, Connector, rows};
+use super::client::{Client, Connector, LONG, rows};
 use super::logs::LINE_BYTES;
 use super::target::Target;
 use super::trouble::{CONNECT, damaged, doing};
@@ -97,9 +97,9 @@ const SQL: [Part; PARTS.len()] = [
         columns: "digest, bytes",
     },
     Part {
-        read: "SELECT first, at, body FROM host_changes ORDER BY first",
+        read: "SELECT first, count, at, body FROM host_changes ORDER BY first",
         table: "host_changes",
-        columns: "first, at, body, node, batch",
+        columns: "first, count, at, body, node, batch",
     },
     Part {
         read: "SELECT n, job, attempt, at, level, source, message, fields FROM host_logs ORDER BY n",
@@ -199,7 +199,8 @@ impl Open {
             schema::migrate(&client).await?;
             // The other side may be slow between two rows.
             let patient = "SET LOCAL idle_in_transaction_session_timeout = 0";
-            let ready = client.batch_execute(&format!("{begin}; {patient}")).await;
+            let begin = format!("{begin}; {patient}; {LONG}");
+            let ready = client.batch_execute(&begin).await;
             ready.map_err(doing("use the database"))?;
             nodes::be_alone(&client).await?;
             Ok(client)

@@ -1,17 +1,24 @@
-//! How many jobs each queue has in each state, and which queues are paused: read once, and again when another
-//! host has written. A batch changes only the numbers of its own node, so hosts do not wait for each other. A
-//! number that is briefly wrong only makes a claim early or late.
+//! How many jobs each queue has in each state, which queues are paused, and which have jobs to claim: read once,
+//! and then brought up to date by what the batches of other hosts have changed. A batch changes only the numbers
+//! of its own node, so hosts do not wait for each other. A number that is briefly wrong only makes a claim early
+//! or late.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use host_core::command::{Command, Slot};
 use host_core::job::{Lane, Lifecycle, STATES, State};
 use host_core::name::Name;
-
-use crate::engine::Counts as Limited;
+use tokio_postgres::Row;
 
 use super::client::Client;
+use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
+use crate::engine::Counts as Limited;
+use crate::ready::{Place, Ready, runner_of};
+use crate::record::{CountsOfBatch, decode};
+
+/// How many rows of changes are read to bring the numbers up to date. Beyond that, all numbers are read again.
+const BEHIND_ROWS_MAX: u32 = 1_000;
 
 /// The pseudo state under which available jobs of foreign runners are counted.
 const FOR_RUNNERS: i16 = 8;
@@ -32,47 +39,213 @@ pub(super) struct Counts {
     changed: BTreeMap<(Name, i16), i64>,
     /// Queues that the open batch has created.
     made: HashSet<Name>,
+    ready: Ready<Name>,
+    /// The first of the jobs that the open batch has made available, by runner and queue.
+    firsts: BTreeMap<(Option<Name>, Name), Place>,
     /// How many jobs cells may claim in queues that are not paused.
     claimable: i64,
     /// The jobs that have not ended.
     live: i64,
     /// How often a queue had been paused or resumed when the numbers were read.
     pub(super) pauses: i64,
+    /// The number after the last change that is counted.
+    pub(super) next_change: i64,
 }
+
+/// The number of a queue's jobs, of all queues.
+const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses, next_change \
+    FROM host_log LEFT JOIN host_queues ON TRUE LEFT JOIN (SELECT queue, \
+      sum(jobs) FILTER (WHERE state = 2)::bigint AS available, \
+      sum(jobs) FILTER (WHERE state = 8)::bigint AS for_runners, \
+      sum(jobs) FILTER (WHERE state = ANY($1))::bigint AS live \
+    FROM host_counts GROUP BY queue) AS counted ON queue = name WHERE id = 1";
+
+/// The first available jobs of all queues, each found by a look into the index.
+const ALL_FIRSTS: [&str; 2] = [
+    "WITH RECURSIVE firsts AS (\
+      (SELECT NULL::text AS runner, queue, priority, seq FROM host_live \
+       WHERE state = 2 AND NOT suspect AND runner IS NULL ORDER BY queue, priority, seq LIMIT 1) \
+      UNION ALL SELECT next.* FROM firsts CROSS JOIN LATERAL (\
+       SELECT NULL::text, queue, priority, seq FROM host_live WHERE state = 2 AND NOT suspect \
+       AND runner IS NULL AND queue > firsts.queue ORDER BY queue, priority, seq LIMIT 1) AS next) \
+    SELECT runner, queue, priority, seq FROM firsts",
+    "WITH RECURSIVE firsts AS (\
+      (SELECT runner, queue, priority, seq FROM host_live \
+       WHERE state = 2 AND runner IS NOT NULL ORDER BY runner, queue, priority, seq LIMIT 1) \
+      UNION ALL SELECT next.* FROM firsts CROSS JOIN LATERAL (\
+       SELECT runner, queue, priority, seq FROM host_live WHERE state = 2 AND runner IS NOT NULL \
+       AND (runner, queue) > (firsts.runner, firsts.queue) \
+       ORDER BY runner, queue, priority, seq LIMIT 1) AS next) \
+    SELECT runner, queue, priority, seq FROM firsts",
+];
+
+/// The first available jobs of some queues: for cells, and for the runners `$2`.
+const FIRSTS_FOR_CELLS: &str = "SELECT NULL::text, name, priority, seq \
+    FROM unnest($1::text[]) AS named (name) LEFT JOIN LATERAL (\
+      SELECT priority, seq FROM host_live WHERE state = 2 AND NOT suspect AND runner IS NULL \
+      AND queue = name ORDER BY priority, seq LIMIT 1) AS first ON TRUE";
+const FIRSTS_FOR_RUNNERS: &str = "SELECT named.runner, name, priority, seq \
+    FROM unnest($1::text[], $2::text[]) AS named (name, runner) LEFT JOIN LATERAL (\
+      SELECT priority, seq FROM host_live WHERE state = 2 AND host_live.runner IS NOT NULL \
+      AND host_live.runner = named.runner AND queue = name ORDER BY priority, seq LIMIT 1) \
+    AS first ON TRUE";
+
+/// What other hosts have changed since the change `$1`, in at most `$2` rows.
+const BEHIND: &str = "SELECT first, count, node, counts FROM host_changes WHERE first >= $1 \
+    ORDER BY first LIMIT $2";
 
 impl Counts {
     /// Reads the numbers.
     pub(super) async fn load(client: &Client) -> Result<Self, Trouble> {
         let reading = |error| Trouble::of("read the queues", &error);
-        let sql = "SELECT name, paused, available, for_runners, live, \
-                   (SELECT pauses FROM host_log WHERE id = 1) \
-                   FROM host_queues LEFT JOIN (SELECT queue, \
-                     sum(jobs) FILTER (WHERE state = 2)::bigint AS available, \
-                     sum(jobs) FILTER (WHERE state = 8)::bigint AS for_runners, \
-                     sum(jobs) FILTER (WHERE state = ANY($1))::bigint AS live \
-                   FROM host_counts GROUP BY queue) AS counted ON queue = name";
         let live = STATES.iter().filter(|state| !state.is_terminal());
         let live: Vec<i16> = live.map(|state| *state as i16).collect();
         let mut counts = Self::default();
-        for row in client.ask(sql, &[&live]).await.map_err(reading)? {
-            let name = parse_name(row.get(0)).map_err(Trouble::Fatal)?;
+        for row in client.ask(NUMBERS, &[&live]).await.map_err(reading)? {
+            (counts.pauses, counts.next_change) = (row.get(5), row.get(6));
+            let Some(name) = row.get(0) else { continue };
+            let name = parse_name(name).map_err(Trouble::Fatal)?;
             let queue = Queue {
                 paused: row.get(1),
                 available: row.get::<_, Option<i64>>(2).unwrap_or(0),
                 for_runners: row.get::<_, Option<i64>>(3).unwrap_or(0),
             };
             counts.live += row.get::<_, Option<i64>>(4).unwrap_or(0);
-            counts.pauses = row.get(5);
             if !queue.paused {
                 counts.claimable += queue.available - queue.for_runners;
             }
             counts.queues.insert(name, queue);
         }
+        // After the numbers: what is committed between the two is counted later.
+        for sql in ALL_FIRSTS {
+            let firsts = client.ask(sql, &[]).await.map_err(reading)?;
+            counts.set_firsts(&firsts)?;
+        }
         Ok(counts)
     }
 
-    /// Moves one job from the number of one state to that of another.
-    pub(super) fn count(&mut self, job: &Lifecycle, from: Option<State>, to: Option<State>) {
+    /// Counts what hosts other than `node` have changed since the last time.
+    pub(super) async fn catch_up(&mut self, client: &Client, node: i32) -> Result<(), Trouble> {
+        let found = client
+            .ask(BEHIND, &[&self.next_change, &i64::from(BEHIND_ROWS_MAX)])
+            .await;
+        let found = found.map_err(|error| Trouble::of("read the changes of queues", &error))?;
+        let is_next = |row: &Row| row.get::<_, i64>(0) == self.next_change;
+        if found.len() == BEHIND_ROWS_MAX as usize || !found.first().is_some_and(is_next) {
+            *self = Self::load(client).await?;
+            return Ok(());
+        }
+        for row in found {
+            let first: i64 = row.get(0);
+            self.next_change = first + row.get::<_, i64>(1);
+            let Some(counts) = row.get::<_, Option<&[u8]>>(3) else {
+                continue;
+            };
+            if row.get::<_, i32>(2) != node {
+                let counts = decode(counts, || {
+                    format!("the numbers of the changes from {first}")
+                });
+                self.add(counts.map_err(Trouble::Fatal)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what another host has changed.
+    fn add(&mut self, CountsOfBatch { steps, firsts }: CountsOfBatch) {
+        for (name, state, step) in steps {
+            let queue = self.queues.entry(name.clone()).or_default();
+            let for_cells = match state {
+                FOR_RUNNERS => {
+                    queue.for_runners += step;
+                    -step
+                }
+                state if state == State::Available as i16 => {
+                    queue.available += step;
+                    step
+                }
+                _ => 0,
+            };
+            if !queue.paused {
+                self.claimable += for_cells;
+            }
+            if queue.available <= 0 {
+                self.ready.note_all_stale(&name);
+            }
+            let state = usize::try_from(state)
+                .ok()
+                .and_then(|state| STATES.get(state));
+            if state.is_some_and(|state| !state.is_terminal()) {
+                self.live += step;
+            }
+        }
+        for (runner, queue, place) in firsts {
+            let is_paused = self.is_paused(&queue);
+            self.ready.add(runner.as_ref(), &queue, is_paused, place);
+        }
+    }
+
+    /// Adds the queries for the first jobs of queues whose first job may be gone. Returns how many.
+    pub(super) async fn add_stale(
+        &mut self,
+        pipeline: &mut Pipeline<'_>,
+    ) -> Result<usize, Trouble> {
+        let (mut for_cells, mut queues, mut runners) = (Vec::new(), Vec::new(), Vec::new());
+        for (runner, queue) in self.ready.take_stale() {
+            match runner {
+                None => for_cells.push(queue.to_string()),
+                Some(runner) => {
+                    queues.push(queue.to_string());
+                    runners.push(runner.to_string());
+                }
+            }
+        }
+        let before = pipeline.len();
+        let operation = "find the first jobs of queues";
+        if !for_cells.is_empty() {
+            let values = values![for_cells];
+            pipeline.add(operation, FIRSTS_FOR_CELLS, values).await?;
+        }
+        if !queues.is_empty() {
+            let values = values![queues, runners];
+            pipeline.add(operation, FIRSTS_FOR_RUNNERS, values).await?;
+        }
+        Ok(pipeline.len() - before)
+    }
+
+    /// Sets the first jobs of queues.
+    pub(super) fn set_firsts(&mut self, rows: &[Row]) -> Result<(), Trouble> {
+        for row in rows {
+            let runner = row.get::<_, Option<&str>>(0).map(parse_name).transpose();
+            let runner = runner.map_err(Trouble::Fatal)?;
+            let queue = parse_name(row.get(1)).map_err(Trouble::Fatal)?;
+            let priority = row.get::<_, Option<i16>>(2).map(u8::try_from);
+            let first = match (priority, row.get(3)) {
+                (Some(Ok(priority)), Some(seq)) => Some((priority, seq)),
+                _ => None,
+            };
+            let is_paused = self.is_paused(&queue);
+            self.ready.set(runner.as_ref(), &queue, is_paused, first);
+        }
+        Ok(())
+    }
+
+    /// Moves a job with the number `seq` from the number of one state to that of another.
+    pub(super) fn count(
+        &mut self,
+        seq: i64,
+        before: Option<&Lifecycle>,
+        after: Option<&Lifecycle>,
+    ) {
+        let Some(job) = after.or(before) else { return };
+        let is_paused = self.is_paused(&job.queue);
+        let place = self.ready.note(&job.queue, is_paused, seq, [before, after]);
+        if let Some(place) = place {
+            let key = (job.runner.clone(), job.queue.clone());
+            let first = self.firsts.entry(key).or_insert(place);
+            *first = place.min(*first);
+        }
+        let [from, to] = [before, after].map(|job| job.map(|job| job.state));
         if from == to {
             return;
         }
@@ -128,6 +301,7 @@ impl Counts {
             self.claimable += jobs;
         }
         queue.paused = paused;
+        self.ready.set_paused(name, paused);
         self.pauses += 1;
     }
 
@@ -135,15 +309,30 @@ impl Counts {
         self.queues.get(queue).is_some_and(|queue| queue.paused)
     }
 
-    /// Returns the queues from which jobs of a lane may be claimed, and how many each may have.
-    pub(super) fn claimable(&self, lane: &Lane) -> HashMap<&str, i64> {
-        let jobs = |queue: &Queue| match lane {
-            Lane::Shared | Lane::Alone => queue.available - queue.for_runners,
-            Lane::Runner(_) => queue.for_runners,
+    /// Returns the queues with jobs that may be claimed.
+    pub(super) fn ready(&mut self) -> &mut Ready<Name> {
+        &mut self.ready
+    }
+
+    /// Returns at most `limit` queues after `last` from which jobs of a lane may be claimed, in the order of their
+    /// first jobs, each with a place that is not after its first job's. `in_hand` has the available jobs that the
+    /// batch has changed, by queue: a queue without others is left out.
+    pub(super) fn queues(
+        &self,
+        lane: &Lane,
+        last: Option<&(Place, Name)>,
+        in_hand: &HashMap<Name, i64>,
+        limit: usize,
+    ) -> Vec<(Place, Name)> {
+        let has_others = |(_, name): &&(Place, Name)| {
+            let jobs = self.queues.get(name).map_or(0, |queue| match lane {
+                Lane::Shared | Lane::Alone => queue.available - queue.for_runners,
+                Lane::Runner(_) => queue.for_runners,
+            });
+            jobs > in_hand.get(name).copied().unwrap_or(0)
         };
-        let open = self.queues.iter().filter(|(_, queue)| !queue.paused);
-        let queues = open.map(|(name, queue)| (name.as_str(), jobs(queue)));
-        queues.filter(|(_, jobs)| *jobs > 0).collect()
+        let queues = self.ready.queues(runner_of(lane), last);
+        queues.filter(has_others).take(limit).cloned().collect()
     }
 
     /// Returns whether a claim of the batch wants more jobs than are known and than the batch adds.
@@ -161,8 +350,9 @@ impl Counts {
                 Command::Claim { slots, .. } => {
                     let is_empty = |slot: &Slot| match &slot.lane {
                         Lane::Shared | Lane::Alone => false,
-                        lane @ Lane::Runner(_) => {
-                            for_runners == 0 && self.claimable(lane).is_empty()
+                        Lane::Runner(runner) => {
+                            let mut queues = self.ready.queues(Some(runner), None);
+                            for_runners == 0 && queues.next().is_none()
                         }
                     };
                     starves |= brought < slots.len() as u64 || slots.iter().any(is_empty);
@@ -186,12 +376,16 @@ impl Counts {
     }
 
     /// Takes what the batch has changed.
-    pub(super) fn take_changed(&mut self) -> Vec<(Name, i16, i64)> {
-        let changed = std::mem::take(&mut self.changed).into_iter();
-        let changed = changed.filter(|(_, step)| *step != 0);
-        changed
-            .map(|((queue, state), step)| (queue, state, step))
-            .collect()
+    pub(super) fn take_changed(&mut self) -> CountsOfBatch {
+        let steps = std::mem::take(&mut self.changed).into_iter();
+        let steps = steps.filter(|(_, step)| *step != 0);
+        let steps = steps.map(|((queue, state), step)| (queue, state, step));
+        let firsts = std::mem::take(&mut self.firsts).into_iter();
+        let firsts = firsts.map(|((runner, queue), place)| (runner, queue, place));
+        CountsOfBatch {
+            steps: steps.collect(),
+            firsts: firsts.collect(),
+        }
     }
 }
 

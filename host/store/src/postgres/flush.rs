@@ -7,11 +7,12 @@ use host_core::time::Time;
 use uuid::Uuid;
 
 use super::client::Client;
+use super::counts::Counts;
 use super::overlay::{Entry, Overlay, Table, Write};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
 use crate::error::StoreError;
-use crate::record::{Extra, encode};
+use crate::record::{ChangesRow, Extra, encode};
 use crate::store::CHANGES_KEPT;
 
 /// How often old changes are forgotten, in batches of a node.
@@ -322,8 +323,9 @@ pub(super) struct BatchRecord {
     pub(super) node: i32,
     pub(super) batch: i64,
     pub(super) now: Time,
-    pub(super) count: usize,
-    pub(super) body: Vec<u8>,
+    /// How many changes all rows have.
+    pub(super) count: i64,
+    pub(super) rows: Vec<ChangesRow>,
 }
 
 /// The result of a commit.
@@ -338,20 +340,23 @@ pub(super) struct Landing {
 pub(super) async fn commit(
     client: &Client,
     overlay: &mut Overlay,
-    queues_made: Vec<String>,
-    counts: Vec<(Name, i16, i64)>,
+    counts: &mut Counts,
     record: BatchRecord,
 ) -> Result<Landing, Trouble> {
     let BatchRecord { node, batch, .. } = record;
     let mut pipeline = Pipeline::new(client);
-    add(&mut pipeline, overlay, queues_made).await?;
+    add(&mut pipeline, overlay, counts.take_made()).await?;
+    let firsts = pipeline.len();
+    let firsts = firsts..firsts + counts.add_stale(&mut pipeline).await?;
+    let changes_of_counts = counts.take_changed();
+    let steps = &changes_of_counts.steps;
     let wakeup = pipeline.len();
     let operation = "find the next wakeup";
     pipeline.add(operation, NEXT_WAKEUP, values![]).await?;
-    if !counts.is_empty() {
-        let queues: Vec<String> = counts.iter().map(|row| row.0.to_string()).collect();
-        let states: Vec<i16> = counts.iter().map(|row| row.1).collect();
-        let steps: Vec<i64> = counts.iter().map(|row| row.2).collect();
+    if !steps.is_empty() {
+        let queues: Vec<String> = steps.iter().map(|row| row.0.to_string()).collect();
+        let states: Vec<i16> = steps.iter().map(|row| row.1).collect();
+        let steps: Vec<i64> = steps.iter().map(|row| row.2).collect();
         let sql = "INSERT INTO host_counts AS old (node, queue, state, jobs) \
                    SELECT $1, * FROM unnest($2::text[], $3::smallint[], $4::bigint[]) \
                    ON CONFLICT (node, queue, state) DO UPDATE SET jobs = old.jobs + EXCLUDED.jobs";
@@ -373,19 +378,40 @@ pub(super) async fn commit(
     if changed {
         let sql = "WITH log AS (UPDATE host_log SET next_change = next_change + $1 \
                    WHERE id = 1 RETURNING next_change - $1 AS first) \
-                   INSERT INTO host_changes (first, node, batch, at, body) \
-                   SELECT first, $2, $3, $4, $5 FROM log RETURNING first";
-        let count = i64::try_from(record.count).unwrap_or(i64::MAX);
-        let values = values![count, node, batch, record.now.0, record.body];
+                   INSERT INTO host_changes (first, count, node, batch, at, body, counts) \
+                   SELECT first + place, count, $2, $3, $4, body, \
+                   CASE WHEN place = 0 THEN $8::bytea END FROM log, \
+                   unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS rows (place, count, body) \
+                   RETURNING first";
+        let counts = encode(&changes_of_counts).map_err(Trouble::Fatal)?;
+        let (mut places, mut sizes, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
+        for row in record.rows {
+            places.push(i64::try_from(row.place).unwrap_or(i64::MAX));
+            sizes.push(i64::try_from(row.count).unwrap_or(i64::MAX));
+            bodies.push(row.body);
+        }
+        let values = values![
+            record.count,
+            node,
+            batch,
+            record.now.0,
+            places,
+            sizes,
+            bodies,
+            counts,
+        ];
         pipeline.add("keep changes", sql, values).await?;
     }
     pipeline.simple("commit a batch", "COMMIT");
     let mut answers = pipeline.run().await?;
+    for rows in &answers[firsts] {
+        counts.set_firsts(rows)?;
+    }
     let next_wakeup = answers.get(wakeup).and_then(|rows| rows.first()?.get(0));
     let _committed = answers.pop();
     let first = answers.pop().filter(|_| changed).unwrap_or_default();
     Ok(Landing {
-        first_change: first.first().map(|row| row.get(0)),
+        first_change: first.iter().map(|row| row.get(0)).min(),
         next_wakeup: next_wakeup.map(Time),
     })
 }

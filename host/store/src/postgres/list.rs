@@ -56,19 +56,21 @@ pub(super) async fn page(
     })
 }
 
-/// Counts the jobs that match, among the first `examined_max`.
+/// Counts the jobs that match, among the first `examined_max` after a place.
 pub(super) async fn count(
     client: &Client,
     filter: &JobFilter,
+    after: Option<Cursor>,
     examined_max: u64,
 ) -> Result<JobCount, StoreError> {
     let mut count = JobCount::default();
-    let mut examined = 0;
-    let stopped = examine(client, filter, None, CHUNK_JOBS_MAX, |_, job| {
+    let (mut examined, mut last) = (0, 0_i64);
+    let stopped = examine(client, filter, after, CHUNK_JOBS_MAX, |seq, job| {
         if examined == examined_max {
             return ControlFlow::Break(());
         }
         examined += 1;
+        last = seq;
         if let Some(job) = job {
             count.add(&job);
         }
@@ -76,6 +78,7 @@ pub(super) async fn count(
     })
     .await?;
     count.complete = !stopped;
+    count.next = stopped.then_some(Cursor(last.unsigned_abs()));
     Ok(count)
 }
 

@@ -218,6 +218,7 @@ impl LogWriter for PostgresLogs {
         Ok(Box::new(PostgresReader {
             driver: Arc::clone(&self.driver),
             pool: self.pool.clone(),
+            interrupted: Arc::default(),
         }))
     }
 }

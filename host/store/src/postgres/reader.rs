@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
@@ -13,10 +14,10 @@ use host_core::name::Name;
 use host_core::node::{NodeRecord, Reported};
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
-    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
-    RemoteLease,
+    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
+use tokio::sync::Notify;
 
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
@@ -28,14 +29,16 @@ use super::rows::payload_of;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
 use crate::error::StoreError;
-use crate::record::{ChangesOfBatch, decode};
+use crate::record::{ChangesRow, decode};
 use crate::start;
-use crate::store::Reader;
+use crate::store::{Interrupt, Reader};
 
 /// Reads committed data.
 pub(super) struct PostgresReader {
     pub(super) driver: Arc<Driver>,
     pub(super) pool: Readers,
+    /// Ends the query that runs.
+    pub(super) interrupted: Arc<Notify>,
 }
 
 /// Why and how the latest attempt of a job ended.
@@ -47,16 +50,40 @@ impl PostgresReader {
         &self,
         question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        // An interrupt of an earlier query that had just ended.
+        let _late = self.interrupted.notified().now_or_never();
         self.driver.wait(async {
             let first = self.pool.get().await?;
-            match question(&first).await {
-                Err(_) if first.is_closed() => {
+            match self.run(first, question).await {
+                (Err(_), Some(first)) if first.is_closed() => {
                     drop(first);
-                    question(&self.pool.get().await?).await
+                    self.run(self.pool.get().await?, question).await.0
                 }
-                answer => answer,
+                (answer, _) => answer,
             }
         })
+    }
+
+    /// Runs a query until it ends or is interrupted. Returns the connection unless the query was interrupted.
+    async fn run<T>(
+        &self,
+        client: Client,
+        question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
+    ) -> (Result<T, StoreError>, Option<Client>) {
+        let answer = tokio::select! {
+            biased;
+            answer = question(&client) => Some(answer),
+            () = self.interrupted.notified() => None,
+        };
+        if let Some(answer) = answer {
+            return (answer, Some(client));
+        }
+        self.pool.cancel(client).await;
+        let interrupted = StoreError::Broken {
+            operation: "read the store",
+            message: "nobody waits for the answer any more".to_owned(),
+        };
+        (Err(interrupted), None)
     }
 
     /// Runs a query whose statements all see one snapshot.
@@ -107,6 +134,11 @@ const JOB: &str = "SELECT body FROM host_live WHERE id = $1 \
                    UNION ALL SELECT body FROM host_ended WHERE id = $1";
 
 impl Reader for PostgresReader {
+    fn interrupt(&self) -> Interrupt {
+        let interrupted = Arc::clone(&self.interrupted);
+        Arc::new(move || interrupted.notify_one())
+    }
+
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         self.ask_moment(&async |client| {
             let found = rows(client, "read a job", JOB, &[&id.0]).await?;
@@ -197,8 +229,13 @@ impl Reader for PostgresReader {
         })
     }
 
-    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError> {
-        self.ask_moment(&async |client| list::count(client, filter, examined_max).await)
+    fn count(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        examined_max: u64,
+    ) -> Result<JobCount, StoreError> {
+        self.ask_moment(&async |client| list::count(client, filter, after, examined_max).await)
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
@@ -231,24 +268,20 @@ impl Reader for PostgresReader {
     }
 
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
-        // The largest number in the database, and thus of a change.
-        let after_row = i64::try_from(after).unwrap_or(i64::MAX);
+        // Numbers have no gaps. The database has no larger ones, and thus no such change.
         let limit_rows = i64::from(limit);
+        let from = i64::try_from(after).unwrap_or(i64::MAX);
+        let from = from.min(i64::MAX - 1 - limit_rows) + 1;
         // Nodes run this all the time. One statement sees one snapshot.
-        let sql = "SELECT next_change, (SELECT min(first) FROM host_changes), first, at, body \
-                   FROM host_log LEFT JOIN LATERAL (\
+        let sql = "SELECT next_change, oldest, first, at, body FROM host_log \
+                   CROSS JOIN (SELECT min(first) AS oldest FROM host_changes) AS ends \
+                   LEFT JOIN LATERAL (\
                      SELECT first, at, body FROM host_changes WHERE first >= COALESCE(\
                      (SELECT max(first) FROM host_changes WHERE first <= $1), 0) \
-                     ORDER BY first LIMIT $2) AS kept ON TRUE WHERE id = 1 ORDER BY first";
+                     AND first < GREATEST($1, oldest) + $2) AS kept ON TRUE \
+                   WHERE id = 1 ORDER BY first";
         self.ask(&async |client| {
-            // A row has at least one change, but the first may have none that is wanted.
-            let found = rows(
-                client,
-                "read changes",
-                sql,
-                &[&after_row, &(limit_rows + 1)],
-            )
-            .await?;
+            let found = rows(client, "read changes", sql, &[&from, &limit_rows]).await?;
             let log = found
                 .first()
                 .ok_or_else(|| damaged("the table host_log", "it is empty"))?;
@@ -256,19 +289,14 @@ impl Reader for PostgresReader {
             let next = number(log.get(0));
             let mut items = Vec::new();
             for row in &found {
-                // A row may have thousands of changes.
-                if items.len() >= limit as usize {
-                    break;
+                if let Some(first) = row.get::<_, Option<i64>>(2).map(number) {
+                    items.extend(ChangesRow::read(
+                        first,
+                        Time(row.get(3)),
+                        row.get(4),
+                        after,
+                    )?);
                 }
-                let Some(first) = row.get::<_, Option<i64>>(2).map(number) else {
-                    continue;
-                };
-                let at = Time(row.get(3));
-                let what = || format!("the changes from {first}");
-                let ChangesOfBatch(changes) = decode(row.get(4), what)?;
-                let numbered = (first..).zip(changes.into_owned());
-                let later = numbered.filter(|(number, _)| *number > after);
-                items.extend(later.map(|(number, change)| NumberedChange { number, at, change }));
             }
             items.truncate(limit as usize);
             Ok(Changes {
@@ -300,6 +328,13 @@ impl Reader for PostgresReader {
             }
         }
         Ok(queues.into_values().collect())
+    }
+
+    fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {
+        let sql = "SELECT FROM host_queues WHERE name = $1 AND paused";
+        let name = queue.as_str();
+        let found = self.ask(&async |client| rows(client, "read a queue", sql, &[&name]).await)?;
+        Ok(!found.is_empty())
     }
 
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {

@@ -2,7 +2,7 @@
 //! rest is read on demand. Changes stay in the overlay until the end, or until a query needs them in the
 //! tables.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
@@ -27,7 +27,11 @@ use super::wait::Driver;
 use super::{claim, fetch, flush, nodes, registry};
 use crate::engine::{Ended, Rows, Terms};
 use crate::error::StoreError;
+use crate::ready::{Place, runner_of};
 use crate::record::{Extra, encode};
+
+/// The fewest queues that a claim searches at once, in the order of their first jobs.
+const QUEUES_AT_ONCE: usize = 8;
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
@@ -98,6 +102,41 @@ impl Transaction<'_> {
     fn place(&self, id: JobId) -> i64 {
         self.overlay.get(id).map_or(0, |entry| entry.seq)
     }
+
+    /// Adds the claimable jobs of queues that the batch has not changed, in their order. A queue whose first job is
+    /// not where it was expected is looked up when the batch ends.
+    fn claimable_in(
+        &mut self,
+        queues: &[(Place, Name)],
+        lane: &Lane,
+        except: &BTreeSet<Name>,
+        limit: usize,
+        found: &mut Vec<(u8, i64, JobId)>,
+    ) -> Result<(), StoreError> {
+        let names = queues.iter().map(|(_, name)| name.to_string()).collect();
+        let stored = self.wait(async |client, overlay| {
+            claim::claimable(client, overlay, (lane, names), except, limit).await
+        })?;
+        let mut seen: BTreeSet<(Place, &Name)> = BTreeSet::new();
+        for id in stored {
+            let Some(entry) = self.overlay.get(id) else {
+                continue;
+            };
+            let place = (entry.job.priority, entry.seq);
+            let expected = queues.iter().find(|(_, name)| *name == entry.job.queue);
+            seen.extend(expected.map(|(_, name)| (place, name)));
+            if !self.overlay.is_dirty(id) {
+                found.push((place.0, place.1, id));
+            }
+        }
+        found.sort_unstable();
+        for (place, name) in queues {
+            if !seen.contains(&(*place, name)) {
+                self.counts.ready().note_stale(runner_of(lane), name);
+            }
+        }
+        Ok(())
+    }
 }
 
 fn missing(id: JobId) -> StoreError {
@@ -167,17 +206,16 @@ impl Rows for Transaction<'_> {
             waiting.push((seq, job.id));
             self.overlay.dependencies.push((job.id, *prerequisite, seq));
         }
-        self.counts.count(job, None, Some(job.state));
+        self.counts.count(seq, None, Some(job));
         Ok(())
     }
 
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
-        self.counts
-            .count(after, Some(before.state), Some(after.state));
-        if self.overlay.change(after) {
-            return Ok(());
+        if self.overlay.get(after.id).is_none() {
+            self.job(after.id)?;
         }
-        self.job(after.id)?;
+        let seq = self.place(after.id);
+        self.counts.count(seq, Some(before), Some(after));
         if self.overlay.change(after) {
             Ok(())
         } else {
@@ -186,7 +224,8 @@ impl Rows for Transaction<'_> {
     }
 
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError> {
-        self.counts.count(job, Some(job.state), None);
+        let seq = self.place(job.id);
+        self.counts.count(seq, Some(job), None);
         self.overlay.delete(job.id);
         Ok(())
     }
@@ -272,34 +311,39 @@ impl Rows for Transaction<'_> {
                 && !except.contains(&job.handler)
                 && !self.counts.is_paused(&job.queue)
         });
-        let mut queues = self.counts.claimable(lane);
+        let mut in_hand_by_queue: HashMap<Name, i64> = HashMap::new();
         let mut found: Vec<(u8, i64, JobId)> = Vec::new();
         for entry in in_hand {
             found.push((entry.job.priority, entry.seq, entry.job.id));
-            if let Some(stored) = queues.get_mut(entry.job.queue.as_str()) {
-                *stored -= 1;
-            }
-        }
-        // Usually everything claimable was enqueued in this batch.
-        let queues = queues.into_iter().filter(|(_, stored)| *stored > 0);
-        let queues: Vec<String> = queues.map(|(name, _)| name.to_owned()).collect();
-        let stored = self.driver.wait(claim::claimable(
-            self.client,
-            &mut self.overlay,
-            (lane, queues),
-            except,
-            limit,
-        ));
-        let stored = self.wait(async |_, _| stored)?;
-        for id in stored {
-            if !self.overlay.is_dirty(id)
-                && let Some(entry) = self.overlay.get(id)
-            {
-                found.push((entry.job.priority, entry.seq, id));
-            }
+            *in_hand_by_queue.entry(entry.job.queue.clone()).or_default() += 1;
         }
         found.sort_unstable();
-        Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
+        if *lane == Lane::Alone {
+            // Usually everything claimable was enqueued in this batch.
+            if self.counts.available() > found.len() as u64 {
+                self.claimable_in(&[], lane, except, limit, &mut found)?;
+            }
+            found.truncate(limit);
+            return Ok(found.into_iter().map(|(_, _, id)| id).collect());
+        }
+        let mut last = None;
+        loop {
+            let at_once = limit.max(QUEUES_AT_ONCE);
+            let queues = self
+                .counts
+                .queues(lane, last.as_ref(), &in_hand_by_queue, at_once);
+            let Some((next, _)) = queues.first() else {
+                break;
+            };
+            let is_before = |(priority, seq, _): &(u8, i64, JobId)| (*priority, *seq) <= *next;
+            if limit == 0 || found.get(limit - 1).is_some_and(is_before) {
+                break;
+            }
+            self.claimable_in(&queues, lane, except, limit, &mut found)?;
+            last = queues.into_iter().next_back();
+        }
+        found.truncate(limit);
+        Ok(found.into_iter().map(|(_, _, id)| id).collect())
     }
 
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {

@@ -118,7 +118,8 @@ impl Session {
         }
         let mut landed = None;
         if there.is_some_and(|(_, there)| there == batch) {
-            let sql = "SELECT first FROM host_changes WHERE node = $1 AND batch = $2";
+            let sql =
+                "SELECT first FROM host_changes WHERE node = $1 AND batch = $2 ORDER BY first";
             let first = client.ask(sql, &[&node, &batch]).await;
             let first = first.map_err(reading)?;
             let wakeup = client.ask(NEXT_WAKEUP, &[]).await.map_err(reading)?;

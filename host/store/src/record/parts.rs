@@ -1,18 +1,69 @@
-//! Records that exist only in stores: the rare parts of a payload, and the changes of a batch.
+//! Records that exist only in stores: the rare parts of a payload, and the changes of batches.
 
 use std::borrow::Cow;
 
 use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::job::Payload;
+use host_core::name::Name;
+use host_core::query::NumberedChange;
+use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use super::decode;
+use super::{decode, encode};
 use crate::error::StoreError;
+use crate::ready::Place;
 
-/// The changes of one batch, in order.
+/// The most changes in a row. A listener that catches up decodes whole rows.
+const CHANGES_MAX: usize = 1_000;
+
+/// Changes of one batch, in order.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct ChangesOfBatch<'a>(pub(crate) Cow<'a, [Change]>);
+struct ChangesOfBatch<'a>(Cow<'a, [Change]>);
+
+/// A row of changes to write.
+pub(crate) struct ChangesRow {
+    /// How many changes of the batch come before.
+    pub(crate) place: usize,
+    pub(crate) count: usize,
+    pub(crate) body: Vec<u8>,
+}
+
+impl ChangesRow {
+    /// Divides the changes of a batch into rows.
+    pub(crate) fn of_batch(changes: &[Change]) -> Result<Vec<Self>, StoreError> {
+        let row = |(n, changes): (usize, &[Change])| {
+            Ok(Self {
+                place: n * CHANGES_MAX,
+                count: changes.len(),
+                body: encode(&ChangesOfBatch(Cow::Borrowed(changes)))?,
+            })
+        };
+        changes.chunks(CHANGES_MAX).enumerate().map(row).collect()
+    }
+
+    /// Reads the changes after the one with the number `after` from a row that begins with the number `first`.
+    pub(crate) fn read(
+        first: u64,
+        at: Time,
+        body: &[u8],
+        after: u64,
+    ) -> Result<impl Iterator<Item = NumberedChange>, StoreError> {
+        let ChangesOfBatch(changes) = decode(body, || format!("the changes from {first}"))?;
+        let numbered = (first..).zip(changes.into_owned());
+        let later = numbered.filter(move |(number, _)| *number > after);
+        Ok(later.map(move |(number, change)| NumberedChange { number, at, change }))
+    }
+}
+
+/// What a batch has changed of the numbers of queues.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct CountsOfBatch {
+    /// By how much a number of jobs has changed: the queue, the state, the difference.
+    pub(crate) steps: Vec<(Name, i16, i64)>,
+    /// The first of the jobs that it has made available in a queue, for cells or for a foreign runner.
+    pub(crate) firsts: Vec<(Option<Name>, Name, Place)>,
+}
 
 /// The parts of a payload that are rarely used.
 #[derive(Default, PartialEq, Serialize, Deserialize)]

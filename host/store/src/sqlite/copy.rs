@@ -92,8 +92,8 @@ const SQL: [Part; LOGS] = [
         write: "INSERT INTO blobs (digest, bytes) VALUES (?1, ?2)",
     },
     Part {
-        read: "SELECT first, at, body FROM changes ORDER BY first",
-        write: "INSERT INTO changes (first, at, body) VALUES (?1, ?2, ?3)",
+        read: "SELECT first, count, at, body FROM changes ORDER BY first",
+        write: "INSERT INTO changes (first, count, at, body) VALUES (?1, ?2, ?3, ?4)",
     },
 ];
 

@@ -4,13 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::job::{Lane, Lifecycle, STATES, State};
+use host_core::job::{Lifecycle, STATES, State};
 use host_core::name::Name;
 use rusqlite::{Connection, params};
 
-use super::{changes, doing};
+use super::{available, changes, doing};
 use crate::engine::Counts;
 use crate::error::StoreError;
+use crate::ready::Ready;
 
 struct Queue {
     id: i64,
@@ -41,8 +42,7 @@ pub(super) struct Counters {
     /// The number of available jobs for this host's cells, by queue id. Queues without any are left
     /// out; paused queues are included.
     for_cells: BTreeMap<i64, i64>,
-    /// The same for foreign runners.
-    for_runners: BTreeMap<i64, i64>,
+    ready: Ready<i64>,
     /// The sum of `for_cells` over the queues that are not paused.
     claimable_jobs: i64,
     /// The number of jobs that have not ended.
@@ -63,7 +63,7 @@ impl Counters {
             dirty: Vec::new(),
             paused: BTreeSet::new(),
             for_cells: BTreeMap::new(),
-            for_runners: available_for_runners(connection).map_err(&load)?,
+            ready: Ready::default(),
             claimable_jobs: 0,
             live_jobs: 0,
             next_id: 1,
@@ -98,6 +98,7 @@ impl Counters {
                 counters.paused.insert(id);
             }
         }
+        let for_runners = counters.load_for_runners(connection).map_err(&load)?;
         let mut statement = connection
             .prepare("SELECT queue, state, jobs FROM counters")
             .map_err(&load)?;
@@ -116,16 +117,52 @@ impl Counters {
                 if STATES.get(state).is_some_and(|state| !state.is_terminal()) {
                     counters.live_jobs += jobs;
                 }
-                let others = counters.for_runners.get(&id).copied().unwrap_or(0);
+                let others = for_runners.get(&id).copied().unwrap_or(0);
                 if state == State::Available as usize && jobs > others {
                     counters.for_cells.insert(id, jobs - others);
                     if !counters.paused.contains(&id) {
                         counters.claimable_jobs += jobs - others;
                     }
+                    counters.ready.note_stale(None, &id);
                 }
             }
         }
+        counters.look_for_firsts(connection)?;
         Ok(counters)
+    }
+
+    /// Reads the places of available jobs of foreign runners, which the stored counters do not list
+    /// separately. Returns how many each queue has.
+    fn load_for_runners(
+        &mut self,
+        connection: &Connection,
+    ) -> rusqlite::Result<BTreeMap<i64, i64>> {
+        let mut counts = BTreeMap::new();
+        let mut statement = connection.prepare(
+            "SELECT runner, queue, priority, seq FROM jobs INDEXED BY jobs_runner \
+             WHERE state = 2 AND runner IS NOT NULL",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (runner, queue): (String, i64) = (row.get(0)?, row.get(1)?);
+            let Ok(runner) = runner.parse() else { continue };
+            let is_paused = self.paused.contains(&queue);
+            let place = (row.get(2)?, row.get(3)?);
+            self.ready.add(Some(&runner), &queue, is_paused, place);
+            *counts.entry(queue).or_default() += 1;
+        }
+        Ok(counts)
+    }
+
+    /// Finds the first jobs of queues whose first job is gone. All rows must be up to date.
+    pub(super) fn look_for_firsts(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        for (runner, queue) in self.ready.take_stale() {
+            let first = available::first_place(connection, runner.as_ref(), queue);
+            let first = first.map_err(doing("find the first job of a queue"))?;
+            let is_paused = self.paused.contains(&queue);
+            self.ready.set(runner.as_ref(), &queue, is_paused, first);
+        }
+        Ok(())
     }
 
     /// Writes the changes since the last call.
@@ -227,17 +264,27 @@ impl Counters {
         } else if !paused && self.paused.remove(&id) {
             self.claimable_jobs += jobs;
         }
+        self.ready.set_paused(&id, paused);
         Ok(())
     }
 
-    /// Moves one job from the count of one state to that of another.
-    pub(super) fn count(&mut self, job: &Lifecycle, from: Option<State>, to: Option<State>) {
-        if from == to {
-            return;
-        }
+    /// Moves a job at the place `seq` from the count of one state to that of another.
+    pub(super) fn count(
+        &mut self,
+        seq: i64,
+        before: Option<&Lifecycle>,
+        after: Option<&Lifecycle>,
+    ) {
+        let Some(job) = after.or(before) else { return };
         let Some(queue) = self.queues.get_mut(&job.queue) else {
             return;
         };
+        let is_paused = self.paused.contains(&queue.id);
+        self.ready.note(&queue.id, is_paused, seq, [before, after]);
+        let [from, to] = [before, after].map(|job| job.map(|job| job.state));
+        if from == to {
+            return;
+        }
         if !queue.dirty.contains(&true) {
             self.dirty.push(job.queue.clone());
         }
@@ -252,25 +299,18 @@ impl Counters {
             if state != State::Available {
                 continue;
             }
-            if job.runner.is_some() {
-                step_by(&mut self.for_runners, id, step);
-            } else {
+            if job.runner.is_none() {
                 step_by(&mut self.for_cells, id, step);
-                if !self.paused.contains(&id) {
+                if !is_paused {
                     self.claimable_jobs += step;
                 }
             }
         }
     }
 
-    /// Returns the queues that may have jobs for a lane and from which they may be claimed.
-    pub(super) fn claimable(&self, lane: &Lane) -> impl Iterator<Item = i64> {
-        let jobs = match lane {
-            Lane::Shared | Lane::Alone => &self.for_cells,
-            Lane::Runner(_) => &self.for_runners,
-        };
-        let queues = jobs.keys().copied();
-        queues.filter(|queue| !self.paused.contains(queue))
+    /// Returns the queues with jobs that may be claimed.
+    pub(super) fn ready(&self) -> &Ready<i64> {
+        &self.ready
     }
 
     pub(super) fn is_paused(&self, name: &Name) -> bool {
@@ -323,15 +363,4 @@ fn step_by(jobs: &mut BTreeMap<i64, i64>, queue: i64, step: i64) {
     if *count <= 0 {
         jobs.remove(&queue);
     }
-}
-
-/// Counts the available jobs of foreign runners by queue. The stored counters include them but do
-/// not list them separately.
-fn available_for_runners(connection: &Connection) -> rusqlite::Result<BTreeMap<i64, i64>> {
-    let mut statement = connection.prepare(
-        "SELECT queue, COUNT(*) FROM jobs INDEXED BY jobs_runner \
-         WHERE state = 2 AND runner IS NOT NULL GROUP BY queue",
-    )?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    rows.collect()
 }

@@ -16,9 +16,10 @@ use serde::Serialize;
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::{changes, damaged, doing, registry};
+use super::{available, changes, damaged, doing, registry};
 use crate::engine::{Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
+use crate::ready::{Place, runner_of};
 use crate::record::{Extra, decode, encode};
 
 /// One open transaction of the writer.
@@ -228,15 +229,15 @@ impl Rows for Transaction<'_> {
             )?;
             self.counters.note_dependency();
         }
-        self.counters.count(job, None, Some(job.state));
+        self.counters.count(seq, None, Some(job));
         Ok(())
     }
 
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
-        self.counters
-            .count(after, Some(before.state), Some(after.state));
+        let seq = self.seq(after.id)?;
+        self.counters.count(seq, Some(before), Some(after));
         if self.hot.change(after).is_none() {
-            self.hot.load(self.seq(after.id)?, after.clone());
+            self.hot.load(seq, after.clone());
             self.hot.change(after);
         }
         Ok(())
@@ -247,7 +248,14 @@ impl Rows for Transaction<'_> {
         let seq = self.seq(job.id)?;
         self.hot.remove(job.id);
         self.counters.note_purge();
-        self.counters.count(job, Some(job.state), None);
+        self.counters.count(seq, Some(job), None);
+        let queue = self.counters.queue(self.connection, &job.queue)?;
+        self.execute(
+            "purge a unique key",
+            "DELETE FROM unique_keys WHERE queue = ?1 \
+             AND key = (SELECT unique_key FROM payloads WHERE seq = ?2) AND job = ?3",
+            params![queue, seq, job.id.0.as_bytes()],
+        )?;
         for sql in [
             "DELETE FROM jobs WHERE seq = ?1",
             "DELETE FROM payloads WHERE seq = ?1",
@@ -257,12 +265,6 @@ impl Rows for Transaction<'_> {
         ] {
             self.execute("purge a job", sql, [seq])?;
         }
-        let queue = self.counters.queue(self.connection, &job.queue)?;
-        self.execute(
-            "purge a unique key",
-            "DELETE FROM unique_keys WHERE queue = ?1 AND job = ?2",
-            params![queue, job.id.0.as_bytes()],
-        )?;
         self.execute(
             "purge a job's dependents",
             "DELETE FROM dependencies WHERE prerequisite = ?1",
@@ -369,10 +371,8 @@ impl Rows for Transaction<'_> {
             let stored = self.stored_suspects(except, limit);
             found.extend(stored.map_err(doing("find suspects to claim"))?);
         } else {
-            for queue in self.counters.claimable(lane) {
-                let stored = self.stored_available(lane, queue, except, limit);
-                found.extend(stored.map_err(doing("find jobs to claim"))?);
-            }
+            let stored = self.stored_available(lane, except, limit);
+            found.extend(stored.map_err(doing("find jobs to claim"))?);
         }
         found.sort_unstable();
         Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
@@ -517,42 +517,43 @@ impl Transaction<'_> {
         )
     }
 
-    /// Returns the first available jobs of a lane and queue whose rows are up to date.
+    /// Returns the first available jobs of a lane whose rows are up to date, in their order. Each step reads
+    /// the queue whose next job is the first of all, up to the next job of any other.
     fn stored_available(
         &self,
         lane: &Lane,
-        queue: i64,
         except: &BTreeSet<Name>,
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
-        // The unary plus keeps SQLite from replanning the query for each value, as it does for partial
-        // indexes.
-        let runner = match lane {
-            Lane::Runner(name) => Some(name.as_str()),
-            Lane::Shared | Lane::Alone => None,
-        };
-        let mut statement = self.connection.prepare_cached(match runner {
-            None => {
-                "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_claim \
-                 WHERE state = 2 AND suspect = 0 \
-                 AND runner IS NULL AND queue = +?1 ORDER BY priority, seq"
-            }
-            Some(_) => {
-                "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_runner \
-                 WHERE state = 2 AND queue = +?1 AND runner = +?2 ORDER BY priority, seq"
-            }
-        })?;
-        let mut rows = match runner {
-            None => statement.query([queue])?,
-            Some(runner) => statement.query(params![queue, runner])?,
-        };
+        let runner = runner_of(lane);
         let mut found = Vec::new();
-        while found.len() < limit
-            && let Some(row) = rows.next()?
-        {
-            let id = job_id(row)?;
-            if !self.hot.is_dirty(id) && !is_in(except, row, 3)? {
-                found.push((row.get(1)?, row.get(2)?, id));
+        let mut queues = self.counters.ready().queues(runner, None).peekable();
+        let mut begun: BTreeSet<(Place, i64)> = BTreeSet::new();
+        while found.len() < limit {
+            let next = [queues.peek().copied(), begun.first()];
+            let next = next.into_iter().flatten().min();
+            let Some((from, queue)) = next.copied() else {
+                break;
+            };
+            if !begun.remove(&(from, queue)) {
+                queues.next();
+            }
+            let others = [queues.peek().copied(), begun.first()];
+            let until = others.into_iter().flatten().map(|(place, _)| *place).min();
+            let mut statement = available::from(self.connection, runner, queue, from)?;
+            let mut rows = statement.raw_query();
+            while found.len() < limit
+                && let Some(row) = rows.next()?
+            {
+                let place: Place = (row.get(1)?, row.get(2)?);
+                if until.is_some_and(|until| place > until) {
+                    begun.insert((place, queue));
+                    break;
+                }
+                let id = job_id(row)?;
+                if !self.hot.is_dirty(id) && !is_in(except, row, 3)? {
+                    found.push((place.0, place.1, id));
+                }
             }
         }
         Ok(found)

@@ -57,25 +57,28 @@ pub(super) fn page(
     })
 }
 
-/// Counts the jobs that match, among the first `examined_max`.
+/// Counts the jobs that match, among the first `examined_max` after a place.
 pub(super) fn count(
     moment: &Transaction<'_>,
     filter: &JobFilter,
+    after: Option<Cursor>,
     examined_max: u64,
 ) -> Result<JobCount, StoreError> {
     let mut count = JobCount::default();
-    let mut examined = 0;
-    let stopped = examine(moment, filter, None, |_, job| {
+    let (mut examined, mut last) = (0, 0_i64);
+    let stopped = examine(moment, filter, after, |seq, job| {
         if examined == examined_max {
             return ControlFlow::Break(());
         }
         examined += 1;
+        last = seq;
         if let Some(job) = job {
             count.add(&job);
         }
         ControlFlow::Continue(())
     })?;
     count.complete = !stopped;
+    count.next = stopped.then_some(Cursor(last.unsigned_abs()));
     Ok(count)
 }
 

@@ -1,6 +1,7 @@
 //! The queries of the store, on a separate read-only connection.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
@@ -20,7 +21,7 @@ use super::{changes, doing, list, registry};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
-use crate::store::Reader;
+use crate::store::{Interrupt, Reader};
 
 /// A job's result, failure and progress.
 type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);
@@ -107,6 +108,11 @@ impl SqliteReader {
 }
 
 impl Reader for SqliteReader {
+    fn interrupt(&self) -> Interrupt {
+        let handle = self.connection.get_interrupt_handle();
+        Arc::new(move || handle.interrupt())
+    }
+
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         let moment = self.moment()?;
         let Some(seq) = seq_of(&moment, id)? else {
@@ -191,8 +197,13 @@ impl Reader for SqliteReader {
         })
     }
 
-    fn count(&self, filter: &JobFilter, examined_max: u64) -> Result<JobCount, StoreError> {
-        list::count(&self.moment()?, filter, examined_max)
+    fn count(
+        &self,
+        filter: &JobFilter,
+        after: Option<Cursor>,
+        examined_max: u64,
+    ) -> Result<JobCount, StoreError> {
+        list::count(&self.moment()?, filter, after, examined_max)
     }
 
     fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
@@ -260,6 +271,17 @@ impl Reader for SqliteReader {
             }
         }
         Ok(queues.into_values().collect())
+    }
+
+    fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {
+        let paused = self
+            .connection
+            .prepare_cached("SELECT paused FROM queues WHERE name = ?1")
+            .and_then(|mut statement| {
+                let paused = statement.query_row([queue.as_str()], |row| row.get(0));
+                paused.optional()
+            });
+        Ok(paused.map_err(doing("read a queue"))?.unwrap_or(false))
     }
 
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {

@@ -1,5 +1,7 @@
 //! When the disk is full, new jobs are refused and accepted ones can end.
 
+mod bounded;
+
 use std::collections::BTreeSet;
 
 use host_core::command::{NewJob, Reply, Slot};

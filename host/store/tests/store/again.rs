@@ -42,6 +42,29 @@ fn changes_are_numbered_and_kept() {
     });
 }
 
+/// A listener that catches up with a large batch reads it in pieces.
+#[test]
+fn changes_of_a_large_batch_are_read_page_by_page() {
+    check(|store| {
+        enqueue(store, (1..=2_500).map(job).collect());
+        enqueue(store, vec![job(2_501)]);
+        let reader = store.reader().unwrap();
+        let mut seen = Vec::new();
+        loop {
+            let after = seen.last().map_or(0, |(number, _)| *number);
+            let page = reader.changes(after, 700).unwrap();
+            assert_eq!((page.oldest, page.next), (1, 2_502));
+            let items = page.items.into_iter();
+            seen.extend(items.map(|it| (it.number, it.change.job)));
+            if (seen.len() as u64) < after + 700 {
+                break;
+            }
+        }
+        let expected = (1_u64..).zip((1..=2_501).map(id));
+        assert!(seen.into_iter().eq(expected));
+    });
+}
+
 #[test]
 fn a_unique_key_stands_for_one_job_of_its_queue() {
     check(|store| {

@@ -90,7 +90,10 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
         (Step::Copying, moved.rows)
     );
     assert_eq!(reports.last().unwrap().step, Step::Verifying);
-    assert_eq!(check_database(&target).unwrap(), Some(vec![]));
+    assert_eq!(
+        check_database(&target, &mut |_, _| ()).unwrap(),
+        Some(vec![])
+    );
     let mut logs = PostgresLogs::open(&target, 1 << 20).unwrap();
     logs.append(vec![line("three")]).unwrap();
     let page = logs.reader().unwrap().page(id(1), None, 10).unwrap();
@@ -147,7 +150,10 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     };
     assert_eq!(revision.revision, 2, "revision numbers continue");
     drop(store);
-    assert_eq!(check_database(&target).unwrap(), Some(vec![]));
+    assert_eq!(
+        check_database(&target, &mut |_, _| ()).unwrap(),
+        Some(vec![])
+    );
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn store() -> (Schema, Target) {
 }
 
 fn found(target: &Target) -> Vec<Finding> {
-    check(target).unwrap().unwrap()
+    check(target, &mut |_, _| ()).unwrap().unwrap()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn nothing_is_found_in_a_good_database() {
 fn a_database_without_a_store_is_told_and_migrated() {
     let target = Target::parse(&Schema::new().url(), None).unwrap();
     assert_eq!(admin::status(&target).unwrap().schema, 0);
-    assert_eq!(check(&target).unwrap(), None);
+    assert_eq!(check(&target, &mut |_, _| ()).unwrap(), None);
     let known = admin::status(&target).unwrap().known;
     assert_eq!(admin::migrate(&target).unwrap(), (0, known));
     assert_eq!(found(&target), []);
@@ -69,7 +69,10 @@ fn a_database_without_a_store_is_told_and_migrated() {
 fn a_database_of_a_later_host_is_refused() {
     let (schema, target) = store();
     schema.run("INSERT INTO host_schema (version) VALUES (1000)");
-    let refusals = [check(&target).map(drop), admin::migrate(&target).map(drop)];
+    let refusals = [
+        check(&target, &mut |_, _| ()).map(drop),
+        admin::migrate(&target).map(drop),
+    ];
     for refusal in refusals {
         let refusal = refusal.unwrap_err().to_string();
         assert!(refusal.contains("version 1000"), "{refusal}");

@@ -72,7 +72,7 @@ fn found(store: &dyn Store, filter: &JobFilter) -> Vec<u128> {
         }
     }
     assert_eq!(listed, matching);
-    let count = reader.count(filter, 1_000).unwrap();
+    let count = reader.count(filter, None, 1_000).unwrap();
     assert!(count.complete);
     assert_eq!(count.jobs, listed.len() as u64, "{filter:?}");
     let jobs = listed.iter().map(|n| reader.job(id(*n)).unwrap().unwrap());
@@ -176,6 +176,37 @@ fn each_filter_finds_its_jobs_in_both_orders() {
     });
 }
 
+/// Runs a case on each engine, without the model.
+fn check_engines(case: impl Fn(&mut dyn Store)) {
+    let folder = TempDir::new().unwrap();
+    case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
+    crate::postgres::check(case);
+}
+
+#[test]
+fn an_interrupted_reader_fails_once_and_then_works() {
+    check_engines(|store| {
+        enqueue(store, (1..=200).map(job).collect());
+        let reader = store.reader().unwrap();
+        let interrupt = reader.interrupt();
+        // Nothing runs yet.
+        interrupt();
+        let all = JobFilter::default();
+        assert!(reader.count(&all, None, 1_000).unwrap().complete);
+        let counting = std::thread::spawn(move || {
+            let all = JobFilter::default();
+            while reader.count(&all, None, 1_000).is_ok() {}
+            reader
+        });
+        while !counting.is_finished() {
+            interrupt();
+            std::thread::yield_now();
+        }
+        let reader = counting.join().unwrap();
+        assert_eq!(reader.count(&all, None, 1_000).unwrap().jobs, 200);
+    });
+}
+
 #[test]
 fn a_count_has_a_limit() {
     let folder = tempfile::TempDir::new().unwrap();
@@ -184,9 +215,35 @@ fn a_count_has_a_limit() {
     enqueue(&mut store, (1..=9).map(job).collect());
     let reader = store.reader().unwrap();
     for (examined_max, jobs, complete) in [(5, 5, false), (9, 9, true), (10, 9, true)] {
-        let count = reader.count(&JobFilter::default(), examined_max).unwrap();
+        let all = JobFilter::default();
+        let count = reader.count(&all, None, examined_max).unwrap();
         assert_eq!((count.jobs, count.complete), (jobs, complete));
     }
+}
+
+#[test]
+fn a_count_goes_on_where_it_stopped() {
+    check_engines(|store| {
+        enqueue(store, (1..=9).map(job).collect());
+        let reader = store.reader().unwrap();
+        for order in [Order::Newest, Order::Oldest] {
+            let filter = JobFilter {
+                order,
+                ..JobFilter::default()
+            };
+            let (mut jobs, mut after) = (Vec::new(), None);
+            loop {
+                let count = reader.count(&filter, after, 4).unwrap();
+                assert_eq!(count.complete, count.next.is_none());
+                jobs.push(count.jobs);
+                after = count.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(jobs, [4, 4, 1]);
+        }
+    });
 }
 
 #[test]

@@ -1,8 +1,13 @@
 //! Commands that an engine refuses because a limit is reached.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use host_core::capacity::Capacity;
-use host_core::command::Command;
+use host_core::command::{Command, Reply};
+use host_core::port::Clock;
 use host_core::rejection::Rejection;
+use host_core::time::Time;
 use host_store::store::Store;
 
 use crate::cases::check;
@@ -10,10 +15,47 @@ use crate::jobs::{NOW, ask, claim, claimed, complete, enqueue, foreign, job, ret
 
 /// Sets small limits: one queue, two jobs that have not ended, one component.
 fn limited(store: &mut dyn Store) {
-    store.limit(Capacity {
+    let capacity = Capacity {
         queues_max: 1,
         jobs_max: 2,
         components_max: 1,
+    };
+    store.limit(capacity, Arc::new(SlowClock::default()));
+}
+
+/// A clock on which three milliseconds pass between two looks.
+#[derive(Default)]
+struct SlowClock(AtomicI64);
+
+impl Clock for SlowClock {
+    fn now(&self) -> Time {
+        Time(self.0.fetch_add(3, Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> Time {
+        self.now()
+    }
+}
+
+#[test]
+fn a_tick_that_takes_long_leaves_the_rest_to_the_next() {
+    check(|store| {
+        store.limit(Capacity::default(), Arc::new(SlowClock::default()));
+        let scheduled = |n| {
+            let mut new = job(n);
+            new.run_at = Some(NOW.plus_ms(5));
+            new
+        };
+        enqueue(store, (1..=6).map(scheduled).collect());
+        let later = NOW.plus_ms(5);
+        for expected in [(4, Some(later)), (2, None)] {
+            match ask(store, later, Command::Tick { limit: 10 }) {
+                Ok(Reply::Ticked { jobs, next_wakeup }) => {
+                    assert_eq!((jobs, next_wakeup), expected);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     });
 }
 

@@ -1,7 +1,7 @@
 //! Tests of PostgreSQL alone: versions of the schema, servers that may lose data, several writers, and
 //! connections that break.
 
-use host_core::command::Command;
+use host_core::command::{Command, NewJob};
 use host_core::id::NodeId;
 use host_core::job::{Lifecycle, State, UniqueScope};
 use host_store::postgres::admin;
@@ -147,15 +147,51 @@ fn no_batch_reads_all_live_jobs() {
     // The server counts a connection's work when it ends.
     drop(store);
     let counted = |condition: &str| {
-        let sql = format!(
-            "SELECT 1 / count(*) FROM pg_stat_user_tables WHERE relname = 'host_live' \
-             AND schemaname = current_schema() AND {condition}"
-        );
-        schema.accepts(&sql)
+        let table = "pg_stat_user_tables WHERE relname = 'host_live'";
+        counted(&schema, table, condition)
     };
     let is_counted = (0..LOOKS_MAX).any(|_| counted("idx_scan >= 80"));
     assert!(is_counted, "the server counts nothing");
     assert!(counted("seq_tup_read = 0"), "the whole table was read");
+}
+
+/// Returns whether the server's statistics of a table or index of the schema meet a condition.
+fn counted(schema: &Schema, which: &str, condition: &str) -> bool {
+    schema.accepts(&format!(
+        "SELECT 1 / count(*) FROM {which} AND schemaname = current_schema() AND {condition}"
+    ))
+}
+
+/// Each claim searches the queues that it takes jobs from and a few more, also those of a host that has to find
+/// out what others have enqueued.
+#[test]
+fn a_claim_searches_few_queues_however_many_have_jobs() {
+    const QUEUES: u128 = 500;
+    const CLAIMS: u128 = 20;
+    let schema = Schema::new();
+    let mut store = open(&schema);
+    let other = NodeId(Uuid::from_u128(7));
+    let mut others = PostgresStore::open(&target(&schema), other, TESTED).unwrap();
+    assert!(claimed(&mut store, NOW, claim([1], false)).is_empty());
+    let in_queue = |n| NewJob {
+        queue: format!("queue-{n}").parse().unwrap(),
+        ..job(n)
+    };
+    enqueue(&mut others, (1..=QUEUES).map(in_queue).collect());
+    for n in 1..=CLAIMS {
+        let jobs = claimed(&mut store, NOW.plus_ms(1_000), claim([n], false));
+        let ids: Vec<_> = jobs.iter().map(|job| job.lifecycle.id).collect();
+        assert_eq!(ids, [id(n)], "the oldest job of all queues");
+        commit(&mut store, NOW, vec![complete(n, n, returned())]);
+    }
+    drop((store, others));
+    let counted = |condition: &str| {
+        let index = "pg_stat_user_indexes WHERE indexrelname = 'host_live_claim'";
+        counted(&schema, index, condition)
+    };
+    let is_counted = (0..LOOKS_MAX).any(|_| counted("idx_scan >= 20"));
+    assert!(is_counted, "the server counts nothing");
+    assert!(counted("idx_scan < 400"), "a claim searched many queues");
 }
 
 #[test]

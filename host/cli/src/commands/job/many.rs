@@ -92,7 +92,7 @@ impl Many {
         };
         let counts = states
             .iter()
-            .map(|state| Ok((*state, client.count_jobs(&query(*state))?.view)))
+            .map(|state| Ok((*state, count(client, query(*state))?)))
             .collect::<Result<Vec<_>, Error>>()
             .map_err(cannot(&doing))?;
         let matching: u64 = counts.iter().map(|(_, count)| count.jobs).sum();
@@ -262,4 +262,18 @@ fn tell(output: Output, action: &Action, changed: &Totals) -> Result<(), CliErro
         0 => Ok(()),
         _ => Err(CliError::Silent(Exit::Failed)),
     }
+}
+
+/// Counts all jobs that match, request by request.
+fn count(client: &Client, mut query: FilterQuery) -> Result<CountView, Error> {
+    let mut sum = client.count_jobs(&query)?.view;
+    while let Some(cursor) = sum.next_cursor.take() {
+        query.cursor = Some(cursor);
+        let more = client.count_jobs(&query)?.view;
+        sum.jobs += more.jobs;
+        sum.oldest = sum.oldest.into_iter().chain(more.oldest).min();
+        sum.newest = sum.newest.into_iter().chain(more.newest).max();
+        (sum.complete, sum.next_cursor) = (more.complete, more.next_cursor);
+    }
+    Ok(sum)
 }

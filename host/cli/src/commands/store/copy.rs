@@ -61,10 +61,10 @@ impl End {
         }
     }
 
-    fn check(&self, doing: &str) -> Result<Vec<Finding>, CliError> {
+    fn check(&self, doing: &str, spinner: &Spinner) -> Result<Vec<Finding>, CliError> {
         match self {
             Self::Data(dir) => Ok(host_store::check(&dir.join(STORE))),
-            Self::Database(database) => database::check(database, doing),
+            Self::Database(database) => database::check(database, doing, spinner),
         }
     }
 }
@@ -78,12 +78,13 @@ impl Copy {
         let doing = format!("copy the store {} to {}", from.shown(), to.shown());
         let spinner = Spinner::new(output, &format!("checking {}", from.shown()));
         let mut told = |progress: Progress| spinner.say(&line(progress));
+        let mut check = || from.check(&doing, &spinner);
         let moved = match (&from, &to) {
             (End::Data(dir), End::Database(database)) => {
-                into_database(dir, database, &doing, &mut || from.check(&doing), &mut told)
+                into_database(dir, database, &doing, &mut check, &mut told)
             }
             (End::Database(database), End::Data(dir)) => {
-                into_data(database, dir, &doing, &mut || from.check(&doing), &mut told)
+                into_data(database, dir, &doing, &mut check, &mut told)
             }
             _ => Err(CliError::new(
                 Exit::Usage,
@@ -92,7 +93,7 @@ impl Copy {
             )),
         }?;
         spinner.say(&format!("checking {}", to.shown()));
-        let found = to.check(&doing)?;
+        let found = to.check(&doing, &spinner)?;
         drop(spinner);
         refuse(&found, &doing, "the copy")?;
         print(output, moved, &from, &to)?;

@@ -11,6 +11,7 @@ use host_console::human;
 use host_console::options::Shown;
 use host_console::output::Output;
 use host_console::plain;
+use host_console::progress::Spinner;
 use host_console::table::{Cell, Column, Rows};
 use host_server::config::{Config, Database, Flags};
 use host_store::postgres::admin::{self, Status};
@@ -56,8 +57,19 @@ impl Place {
 }
 
 /// Checks the store in a database, which must have one.
-pub(super) fn check(database: &Database, doing: &str) -> Result<Vec<Finding>, CliError> {
-    let found = host_store::postgres::check::check(&database.target);
+pub(super) fn check(
+    database: &Database,
+    doing: &str,
+    spinner: &Spinner,
+) -> Result<Vec<Finding>, CliError> {
+    let target = &database.target;
+    let found = host_store::postgres::check::check(target, &mut |part, rows| {
+        let rows = match rows {
+            0 => String::new(),
+            rows => format!(", {} rows", human::count(rows)),
+        };
+        spinner.say(&format!("checking {target}: {part}{rows}"));
+    });
     found.map_err(|error| failed(doing, &error))?.ok_or_else(|| {
         CliError::new(Exit::NotFound, doing, "the database has no store yet").next(
             "`host store migrate` makes its tables; if it should have some, look at the name of the \

@@ -114,7 +114,7 @@ impl Bench {
         let (phase, watched) = watch::channel(Phase::Running);
         let (port, record) = FakePort::new(events.clone(), true);
         let reader = store.reader().unwrap();
-        let readers = Readers::new(vec![store.reader().unwrap()]);
+        let readers = Readers::open(&*store, 1).unwrap();
         let shared = Arc::new(Shared::default());
         let clock = Clock::start();
         let shape = Shape {
@@ -152,7 +152,7 @@ impl Bench {
         })
         .unwrap();
         let bench = Self {
-            dispatch: Dispatch::new(requests, readers, shared),
+            dispatch: Dispatch::new(requests, readers.clone(), readers, shared),
             record,
             reader,
             clock,

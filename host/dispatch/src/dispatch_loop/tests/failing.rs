@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
+use host_core::port::Clock;
 use host_core::time::Time;
 use host_store::{Reader, Store, StoreError};
 use tokio::sync::Semaphore;
@@ -87,8 +88,8 @@ impl Store for FailingStore {
         }
     }
 
-    fn limit(&mut self, capacity: Capacity) {
-        self.below.limit(capacity);
+    fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
+        self.below.limit(capacity, clock);
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {

@@ -332,10 +332,10 @@ impl Host {
 
     fn run_loop_with(tasks: &Tasks, clock: Clock, shared: Shared) -> Dispatch {
         let store = MemoryStore::default();
-        let readers = (0..2).map(|_| store.reader().unwrap()).collect();
         let (sender, requests) = mpsc::channel(64);
         let shared = Arc::new(shared);
-        let dispatch = Dispatch::new(sender, Readers::new(readers), Arc::clone(&shared));
+        let readers = Readers::open(&store, 2).unwrap();
+        let dispatch = Dispatch::new(sender, readers.clone(), readers, Arc::clone(&shared));
         tasks.spawn(run(requests, store, shared, clock));
         dispatch
     }

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
-use host_store::Store as _;
 use host_testing::store::MemoryStore;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -181,8 +180,8 @@ async fn refuse(mut requests: mpsc::Receiver<Request>, error: SubmitError) {
 }
 
 fn broken(requests: mpsc::Sender<Request>, tasks: &Tasks) -> Host {
-    let readers = vec![MemoryStore::default().reader().unwrap()];
-    let dispatch = Dispatch::new(requests, Readers::new(readers), Arc::default());
+    let readers = Readers::open(&MemoryStore::default(), 1).unwrap();
+    let dispatch = Dispatch::new(requests, readers.clone(), readers, Arc::default());
     let logs = Arc::new(Lines::default());
     let api = api(&dispatch, &logs, tasks, Clock::start());
     Host {

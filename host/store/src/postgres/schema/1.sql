@@ -45,13 +45,16 @@ CREATE TABLE host_log (
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 INSERT INTO host_log VALUES (1, 1, 0);
 
--- The changes of each batch. `first` is the number of the first of them.
+-- The changes of each batch, at most 1,000 in a row. `first` is the number of the first of them. `counts`, in the
+-- first row of a batch, is what other nodes need to follow the numbers of queues.
 CREATE TABLE host_changes (
   first bigint PRIMARY KEY,
+  count bigint NOT NULL,
   node integer NOT NULL,
   batch bigint NOT NULL,
   at bigint NOT NULL,
-  body bytea NOT NULL
+  body bytea NOT NULL,
+  counts bytea
 );
 
 CREATE TABLE host_queues (

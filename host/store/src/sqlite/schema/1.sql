@@ -105,9 +105,10 @@ CREATE TABLE node (
   id BLOB NOT NULL
 ) STRICT;
 
--- The changes of each batch. `first` is the number of the first of them.
+-- The changes of each batch, at most 1,000 in a row. `first` is the number of the first of them.
 CREATE TABLE changes (
   first INTEGER PRIMARY KEY,
+  count INTEGER NOT NULL,
   at INTEGER NOT NULL,
   body BLOB NOT NULL
 ) STRICT;

@@ -1,0 +1,164 @@
+//! Which queues have jobs that may be claimed, in the order of the first job of each: a claim visits the queues
+//! that it takes jobs from, however many others there are. Pure: an engine says what its rows have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use host_core::job::{Lane, Lifecycle, State};
+use host_core::name::Name;
+
+/// The place of a job in the order of claims: its priority and its number.
+pub(crate) type Place = (u8, i64);
+
+/// The queues with available jobs. `Q` identifies a queue.
+#[derive(Debug)]
+pub(crate) struct Ready<Q> {
+    /// For each foreign runner, and for cells under no name.
+    lines: BTreeMap<Option<Name>, Line<Q>>,
+    /// The queues whose first job may be gone.
+    stale: BTreeSet<(Option<Name>, Q)>,
+}
+
+#[derive(Debug)]
+struct Line<Q> {
+    /// The place of the first job of each queue, or one before it.
+    firsts: BTreeMap<Q, Place>,
+    /// The same in the order of places, without paused queues.
+    order: BTreeSet<(Place, Q)>,
+}
+
+impl<Q> Default for Ready<Q> {
+    fn default() -> Self {
+        Self {
+            lines: BTreeMap::new(),
+            stale: BTreeSet::new(),
+        }
+    }
+}
+
+impl<Q> Default for Line<Q> {
+    fn default() -> Self {
+        Self {
+            firsts: BTreeMap::new(),
+            order: BTreeSet::new(),
+        }
+    }
+}
+
+impl<Q: Ord + Clone> Line<Q> {
+    fn set(&mut self, queue: &Q, first: Option<Place>, is_paused: bool) {
+        if let Some(before) = self.firsts.remove(queue) {
+            self.order.remove(&(before, queue.clone()));
+        }
+        if let Some(first) = first {
+            self.firsts.insert(queue.clone(), first);
+            if !is_paused {
+                self.order.insert((first, queue.clone()));
+            }
+        }
+    }
+}
+
+impl<Q: Ord + Clone> Ready<Q> {
+    /// Records that a job with the number `seq` is claimable at another place than before. Returns its new
+    /// place.
+    pub(crate) fn note(
+        &mut self,
+        queue: &Q,
+        is_paused: bool,
+        seq: i64,
+        [before, after]: [Option<&Lifecycle>; 2],
+    ) -> Option<Place> {
+        let [from, to] = [before, after].map(|job| place(seq, job?));
+        let runner = &after.or(before)?.runner;
+        if from == to {
+            return None;
+        }
+        let line = self.lines.get(runner);
+        if from.is_some() && line.and_then(|line| line.firsts.get(queue)) == from.as_ref() {
+            self.note_stale(runner.as_ref(), queue);
+        }
+        if let Some(to) = to {
+            self.add(runner.as_ref(), queue, is_paused, to);
+        }
+        to
+    }
+
+    /// Adds an available job.
+    pub(crate) fn add(&mut self, runner: Option<&Name>, queue: &Q, is_paused: bool, place: Place) {
+        let line = self.lines.entry(runner.cloned()).or_default();
+        if line.firsts.get(queue).is_none_or(|first| place < *first) {
+            line.set(queue, Some(place), is_paused);
+        }
+    }
+
+    /// Sets the place of a queue's first job; `None` if it has none.
+    pub(crate) fn set(
+        &mut self,
+        runner: Option<&Name>,
+        queue: &Q,
+        is_paused: bool,
+        first: Option<Place>,
+    ) {
+        let runner = runner.cloned();
+        let line = self.lines.entry(runner.clone()).or_default();
+        line.set(queue, first, is_paused);
+        if line.firsts.is_empty() {
+            self.lines.remove(&runner);
+        }
+    }
+
+    /// Pauses or resumes a queue.
+    pub(crate) fn set_paused(&mut self, queue: &Q, is_paused: bool) {
+        for line in self.lines.values_mut() {
+            let first = line.firsts.get(queue).copied();
+            line.set(queue, first, is_paused);
+        }
+    }
+
+    /// Records that the first job of a queue may be gone.
+    pub(crate) fn note_stale(&mut self, runner: Option<&Name>, queue: &Q) {
+        self.stale.insert((runner.cloned(), queue.clone()));
+    }
+
+    /// Records that a queue may have no job for anyone.
+    pub(crate) fn note_all_stale(&mut self, queue: &Q) {
+        for (runner, line) in &self.lines {
+            if line.firsts.contains_key(queue) {
+                self.stale.insert((runner.clone(), queue.clone()));
+            }
+        }
+    }
+
+    /// Takes the queues whose first job may be gone, for [`Ready::set`].
+    pub(crate) fn take_stale(&mut self) -> BTreeSet<(Option<Name>, Q)> {
+        std::mem::take(&mut self.stale)
+    }
+
+    /// Returns the queues after `last` that are not paused, in the order of their first jobs, each with a place
+    /// that is not after its first job's.
+    pub(crate) fn queues(
+        &self,
+        runner: Option<&Name>,
+        last: Option<&(Place, Q)>,
+    ) -> impl Iterator<Item = &(Place, Q)> {
+        let line = self.lines.get(&runner.cloned());
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        line.into_iter()
+            .flat_map(move |line| line.order.range((from, Bound::Unbounded)))
+    }
+}
+
+/// Returns the foreign runner of a lane, `None` for cells.
+pub(crate) fn runner_of(lane: &Lane) -> Option<&Name> {
+    match lane {
+        Lane::Runner(name) => Some(name),
+        Lane::Shared | Lane::Alone => None,
+    }
+}
+
+/// Returns the place at which a job may be claimed. Suspects are claimed in an order of their own.
+fn place(seq: i64, job: &Lifecycle) -> Option<Place> {
+    let is_ready = job.state == State::Available && (job.runner.is_some() || !job.suspect);
+    is_ready.then_some((job.priority, seq))
+}

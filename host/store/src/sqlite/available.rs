@@ -1,0 +1,47 @@
+//! The available jobs of a queue, in the order of claims.
+
+use host_core::name::Name;
+use rusqlite::{CachedStatement, Connection};
+
+use crate::ready::Place;
+
+/// Returns a query for the available jobs of a lane in a queue, from a place on.
+pub(super) fn from<'a>(
+    connection: &'a Connection,
+    runner: Option<&Name>,
+    queue: i64,
+    (priority, seq): Place,
+) -> rusqlite::Result<CachedStatement<'a>> {
+    // The unary plus keeps SQLite from replanning the query for each value, as it does for partial indexes.
+    let mut statement = connection.prepare_cached(match runner {
+        None => {
+            "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_claim \
+             WHERE state = 2 AND suspect = 0 AND runner IS NULL \
+             AND queue = +?1 AND (priority, seq) >= (+?2, +?3) ORDER BY priority, seq"
+        }
+        Some(_) => {
+            "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_runner \
+             WHERE state = 2 AND queue = +?1 AND (priority, seq) >= (+?2, +?3) AND runner = +?4 \
+             ORDER BY priority, seq"
+        }
+    })?;
+    statement.raw_bind_parameter(1, queue)?;
+    statement.raw_bind_parameter(2, priority)?;
+    statement.raw_bind_parameter(3, seq)?;
+    if let Some(runner) = runner {
+        statement.raw_bind_parameter(4, runner.as_str())?;
+    }
+    Ok(statement)
+}
+
+/// Returns the place of the first available job in a queue: of a runner, or for cells. Suspects do not count.
+pub(super) fn first_place(
+    connection: &Connection,
+    runner: Option<&Name>,
+    queue: i64,
+) -> rusqlite::Result<Option<Place>> {
+    let mut statement = from(connection, runner, queue, (0, 0))?;
+    let mut rows = statement.raw_query();
+    let first = rows.next()?;
+    first.map(|row| Ok((row.get(1)?, row.get(2)?))).transpose()
+}
