@@ -273,8 +273,8 @@ impl Inner {
                     let grace_ms = grace_ms.unwrap_or_default();
                     told.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
                 }
-                (Effect::Revoke { lease }, Some(events)) => {
-                    told.push(Box::new(move |_| events.revoked(id, lease)));
+                (Effect::Revoke { lease, why }, Some(events)) => {
+                    told.push(Box::new(move |_| events.revoked(id, lease, why)));
                 }
                 (Effect::AttemptLost { failure }, _) => {
                     job.end(&before, now, "lost", Some(&failure), Meter::default());

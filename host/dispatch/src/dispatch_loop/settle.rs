@@ -88,12 +88,12 @@ impl<P: CellPort> DispatchLoop<P> {
                     self.cells.pool.stop(now, lease, grace_ms, &reason);
                 }
             }
-            Effect::Revoke { lease } => {
+            Effect::Revoke { lease, why } => {
                 self.params_in_flight.end(lease);
                 // First: until then heartbeats are answered from memory and report progress.
                 self.workers.table.forget_stored(job);
                 self.shared.live.forget(job);
-                if self.workers.table.revoke(lease) {
+                if self.workers.table.revoke(lease, why) {
                     self.numbers.lost();
                 } else {
                     self.cells.pool.revoke(now, lease);

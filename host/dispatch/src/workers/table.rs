@@ -8,7 +8,7 @@ use std::sync::Arc;
 use host_core::command::Change;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::lease::{LeaseEvents, Standing};
 use host_core::query::RemoteLease;
@@ -209,7 +209,7 @@ impl LeaseTable {
     }
 
     /// Tells the worker of a lease that the lease is over. Returns false if no worker holds it.
-    pub(crate) fn revoke(&self, lease: LeaseId) -> bool {
+    pub(crate) fn revoke(&self, lease: LeaseId, why: Revocation) -> bool {
         let mut table = self.table.lock();
         let Some(job) = table.by_lease.get(&lease).copied() else {
             return false;
@@ -217,7 +217,7 @@ impl LeaseTable {
         let held = table.forget(job);
         drop(table);
         if let Some(events) = held.and_then(|held| held.events) {
-            events.revoked(job, lease);
+            events.revoked(job, lease, why);
         }
         true
     }

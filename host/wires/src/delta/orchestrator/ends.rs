@@ -92,16 +92,15 @@ impl Orchestrator {
         todo: &mut Todo,
     ) {
         let answer = match answer {
-            Ok(standing) => {
+            Ok(_) => {
                 self.keep_last_line(now, &named, todo);
-                self.leases.get_or_adopt(now, &named, standing.attempt);
                 let over = Over::Ended(end.digest, end.report.status);
-                self.leases.close(named.lease, over, todo);
+                self.leases.end(&named, over, todo);
                 Ok(end.accepted(&named))
             }
             // This host may have been restarted after it recorded the message.
             Err(refused)
-                if refused.code == Code::StaleLease && self.leases.get(named.lease).is_none() =>
+                if refused.code == Code::StaleLease && !self.leases.is_known(named.lease) =>
             {
                 let job = named.job;
                 let lookup = Lookup::Recognize(link, named, end, refused);
@@ -134,18 +133,9 @@ impl Orchestrator {
         why: LeaseMessage,
         todo: &mut Todo,
     ) {
-        let lease = self.leases.get(named.lease);
-        let was_acked = lease.is_some_and(|lease| lease.is_acked);
         if self.leases.over(&named).is_none() {
-            return todo.effect(send(link, named, why, Step::GiveBack { was_acked }));
+            return todo.effect(send(link, named, why, Step::GiveBack));
         }
-        let was_held = false;
-        todo.send(
-            link,
-            Ok(Answer::GivenBack {
-                was_held,
-                was_acked,
-            }),
-        );
+        todo.send(link, Ok(Answer::GivenBack { was_held: false }));
     }
 }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::LogSource;
+use host_core::id::{JobId, LeaseId};
 use host_core::port::lease::{Granted, LeaseMessage};
 use host_core::transition::Exit;
+use host_runtime::mailbox::respond;
 use tokio::time::{interval, sleep};
 
 use super::files::AttemptFiles;
@@ -167,15 +169,24 @@ impl Place {
             }
             Err(error) => (error.to_string(), LeaseMessage::GiveBack { begun: true }),
         };
-        let (was_held, was_acked) = give_back(pools, named, why).await;
-        if !was_held {
+        let is_unacked = self.is_unacked(job, lease).await;
+        if !give_back(pools, named, why).await {
             return Ok(());
         }
         log.wrote(
             LogSource::Host,
             &format!("{how}, and it has not said how the job did"),
         );
-        if was_acked { Ok(()) } else { Err(how) }
+        if is_unacked { Err(how) } else { Ok(()) }
+    }
+
+    /// Returns whether a runner holds its lease and has not acknowledged it.
+    async fn is_unacked(&self, job: JobId, lease: LeaseId) -> bool {
+        let (respond, answer) = respond();
+        self.pool.leases.read(job, respond);
+        let kept = answer.await.ok().and_then(Result::ok).flatten();
+        let current = kept.and_then(|kept| kept.job.lifecycle.lease);
+        current.is_some_and(|it| it.id == lease && it.ack_by.is_some())
     }
 
     fn files(&self, granted: &Granted) -> std::io::Result<AttemptFiles> {
