@@ -2,8 +2,8 @@
 //! or the one in a lease file.
 
 mod client;
-mod driver;
 mod exchange;
+mod host;
 mod lease;
 mod log_file;
 mod log_text;
@@ -28,7 +28,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use self::client::{Client, Leased};
-use self::driver::{Host, Orchestrator, drive};
+use self::host::Orchestrator;
 use self::lease::Lease;
 use self::log_file::LogFile;
 use self::session::Done;
@@ -122,15 +122,15 @@ impl FileJob {
 }
 
 impl Peer {
-    fn orchestrator(&self, is_network: bool) -> Orchestrator {
+    fn orchestrator(&self, is_network: bool) -> Arc<Orchestrator> {
         let token = self.token.as_ref().map(|token| token.0.as_str());
-        Orchestrator {
+        Arc::new(Orchestrator {
             client: Client::new(self.url.clone(), token),
             runner_id: self.runner_id.clone(),
-            is_strict: Arc::new(AtomicBool::new(false)),
-            takes_no_logs: Arc::new(AtomicBool::new(false)),
             is_network,
-        }
+            is_strict: AtomicBool::new(false),
+            takes_no_logs: AtomicBool::new(false),
+        })
     }
 
     /// Executes one lease of a file. The error says why its end was not delivered.
@@ -138,7 +138,7 @@ impl Peer {
         let orchestrator = self.orchestrator(false);
         let Opened { lease, log } = opened;
         let job = lease.job_id.clone();
-        let done = drive(&orchestrator, &host(&ports), lease, log).await;
+        let done = host::execute(&orchestrator, &ports, lease, log).await;
         match done {
             Done::Reported(status) => {
                 tracing::info!(job, status = status.as_str(), "the job has ended");
@@ -160,7 +160,7 @@ impl Peer {
         join_all(slots).await;
     }
 
-    async fn slot(&self, orchestrator: &Orchestrator, ports: &Ports, trouble: &Trouble) {
+    async fn slot(&self, orchestrator: &Arc<Orchestrator>, ports: &Ports, trouble: &Trouble) {
         let mut failed = Backoff::new(1_000, FAILED_WAIT_MS_MAX);
         let mut empty = Backoff::new(1_000, EMPTY_WAIT_MS_MAX);
         while !ports.stopping.is_cancelled() {
@@ -180,7 +180,7 @@ impl Peer {
                 Ok(Some(lease)) => {
                     empty.reset();
                     let job = lease.job_id.clone();
-                    let done = drive(orchestrator, &host(ports), lease, None).await;
+                    let done = host::execute(orchestrator, ports, lease, None).await;
                     report(orchestrator, &job, &done);
                     None
                 }
@@ -213,14 +213,6 @@ impl Peer {
             Leased::Nothing => Ok(None),
             Leased::Failed(why) => Err(why),
         }
-    }
-}
-
-fn host(ports: &Ports) -> Host {
-    Host {
-        execute: (ports.execute)(),
-        clock: Arc::clone(&ports.clock),
-        stopping: ports.stopping.clone(),
     }
 }
 
