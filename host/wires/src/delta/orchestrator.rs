@@ -101,7 +101,7 @@ pub(super) enum Effect {
     KeepLog(JobId, u32, Time, Vec<LogLine>),
     /// Warn that a worker names a lease of another one, the holder.
     WarnOfTheft(Named, String),
-    /// Warn that a worker went on past the time limit of its job.
+    /// Warn that a worker exceeded the time limit of its job.
     WarnOfOverrun(Named),
 }
 

@@ -47,7 +47,7 @@ const ANSWER_MS: u64 = 15_000;
 /// The longest pause after a request for a lease has failed.
 const FAILED_WAIT_MS_MAX: u64 = 30_000;
 
-/// The longest pause if an orchestrator says at once that it has no job, and does not let the request wait.
+/// The longest pause if an orchestrator without a job does not let the request wait.
 const EMPTY_WAIT_MS_MAX: u64 = 5_000;
 
 /// A bearer token. `Debug` does not show it.
@@ -103,7 +103,7 @@ impl FileJob {
             .and_then(|file| file.take(LEASE_BYTES_MAX + 1).read_to_end(&mut text))
             .map_err(|error| failed(error.to_string()))?;
         if text.len() as u64 > LEASE_BYTES_MAX {
-            return Err(failed(format!("it has more than {LEASE_BYTES_MAX} bytes")));
+            return Err(failed(format!("more than {LEASE_BYTES_MAX} bytes")));
         }
         let lease = lease::read(&text).map_err(failed)?;
         let log = self.log.as_ref().map(|path| {
@@ -147,7 +147,7 @@ impl Peer {
             Done::Lost(why) => Err(OpenError::failed(format!("job {job}: {why}"))),
             Done::Refused(why) => Err(OpenError::failed(format!("job {job}: {why}"))),
             Done::ShutDown => Err(OpenError::failed(format!(
-                "job {job}: stopped before its end; its lease runs out"
+                "job {job}: stopped before it ended; its lease will expire"
             ))),
         }
     }
@@ -173,7 +173,7 @@ impl Peer {
                 failed.reset();
                 if trouble.is_over() {
                     let orchestrator = orchestrator.client.base();
-                    tracing::info!(%orchestrator, "it can be asked for leases again");
+                    tracing::info!(%orchestrator, "leases can be requested again");
                 }
             }
             let pause = match leased {
@@ -188,7 +188,7 @@ impl Peer {
                 Err(error) => {
                     if trouble.is_news(&error) {
                         let orchestrator = orchestrator.client.base();
-                        tracing::warn!(%orchestrator, error, "no lease; it is asked again, at the latest after {} s", FAILED_WAIT_MS_MAX / 1_000);
+                        tracing::warn!(%orchestrator, error, "cannot request a lease; retrying within {} s", FAILED_WAIT_MS_MAX / 1_000);
                     }
                     Some(failed.next_wait())
                 }
@@ -222,8 +222,10 @@ fn report(orchestrator: &Orchestrator, job: &str, done: &Done) {
         Done::Reported(status) => {
             tracing::debug!(%orchestrator, job, status = status.as_str(), "a job has ended");
         }
-        Done::Lost(why) => tracing::warn!(%orchestrator, job, why, "a lease is lost"),
-        Done::Refused(why) => tracing::warn!(%orchestrator, job, why, "an end is refused"),
-        Done::ShutDown => tracing::info!(%orchestrator, job, "a job was stopped"),
+        Done::Lost(why) => tracing::warn!(%orchestrator, job, why, "lost a lease"),
+        Done::Refused(why) => {
+            tracing::warn!(%orchestrator, job, why, "the orchestrator refused the end of a job")
+        }
+        Done::ShutDown => tracing::info!(%orchestrator, job, "stopped a job"),
     }
 }

@@ -260,7 +260,7 @@ impl EffectHandler<Orchestrator> for Host {
                 "a runner names the lease of another one",
             ),
             Effect::WarnOfOverrun(named) => {
-                tracing::warn!(job = %named.job, worker = named.worker, "a runner went on past its time limit");
+                tracing::warn!(job = %named.job, worker = named.worker, "a runner exceeded its time limit");
             }
         }
     }

@@ -98,7 +98,7 @@ impl Upload {
             Response::Logged(next) => {
                 let new = next.saturating_sub(self.received);
                 let new = usize::try_from(new).unwrap_or(usize::MAX);
-                // An orchestrator that says something else has started anew, or is confused.
+                // An orchestrator with another offset has restarted, or is wrong.
                 if *next < self.received || !self.rest.is_char_boundary(new.min(self.rest.len())) {
                     self.is_on = false;
                     return;

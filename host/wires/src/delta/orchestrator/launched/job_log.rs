@@ -95,7 +95,7 @@ impl JobLog {
         });
         match read {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::debug!(job = %self.attempt.job, %error, "the log of a runner cannot be read");
+                tracing::debug!(job = %self.attempt.job, %error, "cannot read the log of a runner");
             }
             _ => {}
         }

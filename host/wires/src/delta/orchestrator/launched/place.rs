@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a place waits for a job before it asks again, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
-/// The wait after a process that was of no use: it doubles up to the longest.
+/// The wait after a process that did not even acknowledge its lease: it doubles up to the longest.
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
@@ -114,7 +114,7 @@ impl Place {
                 continue;
             };
             let runner = worker(&config.name, &ask.runner_id);
-            tracing::warn!(runner, "{why}; the next one is started in {backoff:?}");
+            tracing::warn!(runner, "{why}; starting the next one in {backoff:?}");
             self.change(|slot| slot.has_failed(&why));
             tokio::select! {
                 () = sleep(backoff) => {}
@@ -142,7 +142,7 @@ impl Place {
                 Ok(made) => made,
                 Err(error) => {
                     give_back(pools, named, NOT_BEGUN).await;
-                    return Err(format!("the lease of a job cannot be written: {error}"));
+                    return Err(format!("cannot write the lease of a job: {error}"));
                 }
             };
         pools.report(Event::HandedOut(lease));
@@ -160,7 +160,7 @@ impl Place {
                     (Some(status), _) => Exit::Status(status),
                     (None, signal) => Exit::Signal(signal.unwrap_or_default()),
                 };
-                let how = format!("the runner has ended: {status}");
+                let how = format!("the runner exited: {status}");
                 (how, LeaseMessage::Exited(exit))
             }
             Err(ProcessError::Start { source, .. }) => {
@@ -175,7 +175,7 @@ impl Place {
         }
         log.wrote(
             LogSource::Host,
-            &format!("{how}, and it has not said how the job did"),
+            &format!("{how}; it reported no outcome of the job"),
         );
         if is_unacked { Err(how) } else { Ok(()) }
     }
