@@ -224,7 +224,7 @@ fn report(orchestrator: &Orchestrator, job: &str, done: &Done) {
         }
         Done::Lost(why) => tracing::warn!(%orchestrator, job, why, "lost a lease"),
         Done::Refused(why) => {
-            tracing::warn!(%orchestrator, job, why, "the orchestrator refused the end of a job")
+            tracing::warn!(%orchestrator, job, why, "the orchestrator refused the end of a job");
         }
         Done::ShutDown => tracing::info!(%orchestrator, job, "stopped a job"),
     }
