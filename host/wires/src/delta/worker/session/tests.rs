@@ -107,15 +107,11 @@ pub(super) fn effects(mut todo: Todo) -> Vec<Effect> {
 impl Bench {
     fn event(&mut self, event: Event) -> Vec<Effect> {
         let (now, mut todo) = (self.now, Todo::default());
-        let wall = self.wall();
+        let start = Time::parse_rfc3339(WALL).unwrap();
+        let wall = start.plus_ms(now.since_ms(START));
         self.session
             .on_event(Moment { now, wall }, event, &mut todo);
         effects(todo)
-    }
-
-    fn wall(&self) -> Time {
-        let start = Time::parse_rfc3339(WALL).unwrap();
-        start.plus_ms(self.now.since_ms(START))
     }
 
     fn begin(&mut self) -> Vec<Effect> {
@@ -128,10 +124,6 @@ impl Bench {
 
     fn guest(&mut self, tag: u64, answer: Answer) -> Vec<Effect> {
         self.event(Event::Guest(Tag(tag), answer))
-    }
-
-    fn stop(&mut self) -> Vec<Effect> {
-        self.event(Event::Stop)
     }
 
     /// Moves to the next wakeup and returns what is done then.
@@ -484,15 +476,15 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
 #[test]
 fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
     let mut it = bench(&one()).runs();
-    assert_eq!(shown(&it.stop()), ["stop 0 0 ShuttingDown"]);
+    assert_eq!(shown(&it.event(Event::Stop)), ["stop 0 0 ShuttingDown"]);
     assert_eq!(it.guest(0, stopped()), [Effect::Done(Done::ShutDown)]);
     let mut it = bench(&one());
     it.begin();
-    assert_eq!(it.stop(), [Effect::Done(Done::ShutDown)]);
+    assert_eq!(it.event(Event::Stop), [Effect::Done(Done::ShutDown)]);
     // An end that is on its way is still delivered.
     let mut it = bench(&one()).runs();
     it.guest(0, completed("1"));
-    assert_eq!(it.stop(), []);
+    assert_eq!(it.event(Event::Stop), []);
     let acts = it.receives(Kind::Complete, ACCEPTED);
     assert_eq!(acts, [Effect::Done(Done::Reported(Status::Succeeded))]);
 }
