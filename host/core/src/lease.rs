@@ -60,6 +60,19 @@ impl Lease {
     }
 }
 
+/// Why the host has taken a lease away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Revocation {
+    /// The worker has not acknowledged it in time.
+    NotAcknowledged,
+    /// No heartbeat came in time.
+    Expired,
+    /// The job was cancelled, and its worker has not stopped in time or has fallen silent.
+    Cancelled,
+    /// Its worker has sent the end of the attempt to another node.
+    EndedElsewhere,
+}
+
 /// What a message presents to prove that it is about the current attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fence {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Failure, FailureKind};
 use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
-use crate::lease::{Fence, Hold, Lease};
+use crate::lease::{Fence, Hold, Lease, Revocation};
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
 use crate::time::Time;
@@ -88,7 +88,7 @@ pub enum Effect {
         reason: String,
     },
     /// The lease was revoked: its run must end at once, and its outcome will be refused.
-    Revoke { lease: LeaseId },
+    Revoke { lease: LeaseId, why: Revocation },
     /// An attempt ended without a report from its worker: record this failure for it.
     AttemptLost { failure: Failure },
     /// The job ended for a reason that no attempt reported: record this failure for the job.

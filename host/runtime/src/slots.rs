@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock, Weak};
 
 use host_core::id::{JobId, LeaseId};
-use host_core::lease::Hold;
+use host_core::lease::{Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::Tag;
 use host_core::port::lease::{
@@ -240,7 +240,7 @@ impl LeaseEvents for Slots {
         }
     }
 
-    fn revoked(&self, job: JobId, lease: LeaseId) {
+    fn revoked(&self, job: JobId, lease: LeaseId, _: Revocation) {
         self.cancelled(job, lease, 0);
     }
 

@@ -12,7 +12,7 @@ use host_core::cell::LogLine;
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, NewJob, Payload, State};
 use host_core::json::JsonText;
-use host_core::lease::Fence;
+use host_core::lease::{Fence, Revocation};
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
@@ -279,9 +279,9 @@ impl Inner {
                         told.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
                     }
                 }
-                Effect::Revoke { lease } => {
+                Effect::Revoke { lease, why } => {
                     for events in wires {
-                        told.push(Box::new(move |_| events.revoked(id, lease)));
+                        told.push(Box::new(move |_| events.revoked(id, lease, why)));
                     }
                 }
                 Effect::AttemptLost { failure } => {
@@ -333,7 +333,8 @@ impl Inner {
                 && let (Some(lease), Some(events)) = (before.lease, events)
                 && lease.node != node
             {
-                told.push(Box::new(move |_| events.revoked(id, lease.id)));
+                let why = Revocation::EndedElsewhere;
+                told.push(Box::new(move |_| events.revoked(id, lease.id, why)));
             }
         }
         (answer, told)

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::id::{JobId, LeaseId};
 use crate::job::{Cancel, Lifecycle, State};
 use crate::json::JsonText;
-use crate::lease::{Fence, Hold};
+use crate::lease::{Fence, Hold, Revocation};
 use crate::name::Name;
 use crate::outcome::{Attempt, Meter, Outcome, Progress};
 use crate::query::JobDetail;
@@ -56,7 +56,7 @@ pub trait LeaseEvents: Send + Sync {
     fn cancelled(&self, job: JobId, lease: LeaseId, grace_ms: u64);
 
     /// The lease is over: it ran out or was taken away. Later messages from its worker are stale.
-    fn revoked(&self, job: JobId, lease: LeaseId);
+    fn revoked(&self, job: JobId, lease: LeaseId, why: Revocation);
 
     /// The host starts no more attempts for now: those that no worker has begun should go back.
     fn recalled(&self) {}

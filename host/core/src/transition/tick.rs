@@ -4,6 +4,7 @@ use super::Effect;
 use super::lose::{self, Loss};
 use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, State};
+use crate::lease::Revocation;
 use crate::policy::OnGraceExpired;
 use crate::time::Time;
 
@@ -27,11 +28,15 @@ pub(super) fn apply(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
 
 /// Ends a job whose cancel got no answer, or revokes a lease that has expired.
 fn running(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
-    let revoke: Vec<Effect> = job
-        .lease
-        .iter()
-        .map(|lease| Effect::Revoke { lease: lease.id })
-        .collect();
+    let revoke = job.lease.as_ref().map(|lease| {
+        let why = match (lease.ack_by, &job.cancel) {
+            (Some(_), _) => Revocation::NotAcknowledged,
+            (None, Some(_)) => Revocation::Cancelled,
+            (None, None) => Revocation::Expired,
+        };
+        let lease = lease.id;
+        Effect::Revoke { lease, why }
+    });
     let grace_over = job
         .cancel
         .as_ref()

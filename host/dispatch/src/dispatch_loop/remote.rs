@@ -7,6 +7,7 @@ use host_cells::run::build::Refused;
 use host_core::command::Change;
 use host_core::failure::FailureKind;
 use host_core::job::State;
+use host_core::lease::Revocation;
 use host_core::name::Name;
 use host_core::time::Time;
 
@@ -54,7 +55,8 @@ impl<P: CellPort> DispatchLoop<P> {
             self.record_demand(change);
             if let Some(lease) = self.workers.table.ended_elsewhere(change) {
                 self.attempts.forget_params(lease);
-                self.workers.table.revoke(change.job, lease);
+                let why = Revocation::EndedElsewhere;
+                self.workers.table.revoke(change.job, lease, why);
             }
             if change.from == Some(State::Running) {
                 self.signals.shared.live.forget(change.job);

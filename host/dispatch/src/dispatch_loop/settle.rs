@@ -84,12 +84,12 @@ impl<P: CellPort> DispatchLoop<P> {
                     self.cells.pool.stop(now, lease, grace_ms, &reason);
                 }
             }
-            Effect::Revoke { lease } => {
+            Effect::Revoke { lease, why } => {
                 self.attempts.forget_params(lease);
                 // First: until then heartbeats are answered from memory and report progress.
                 self.workers.table.forget_stored(job);
                 self.signals.shared.live.forget(job);
-                if self.workers.table.revoke(job, lease) {
+                if self.workers.table.revoke(job, lease, why) {
                     self.signals.numbers.lost();
                 } else {
                     self.cells.pool.revoke(now, lease);

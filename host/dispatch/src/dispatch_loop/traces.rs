@@ -124,7 +124,7 @@ impl Traces {
             }
         }
         for (job, effect) in &committed.effects {
-            if let Effect::Revoke { lease } = effect {
+            if let Effect::Revoke { lease, .. } = effect {
                 self.revoked(*job, *lease);
             }
         }

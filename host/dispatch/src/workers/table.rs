@@ -8,7 +8,7 @@ use std::sync::Arc;
 use host_core::command::Change;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::lease::{LeaseEvents, Standing};
 use host_core::query::RemoteLease;
@@ -116,7 +116,7 @@ impl LeaseTable {
     pub(crate) fn hold(&self, job: JobId, held: Held) {
         let earlier = self.table.lock().hold(job, held);
         if let Some((lease, events)) = earlier.and_then(|it| Some((it.lease, it.events?))) {
-            events.revoked(job, lease);
+            events.revoked(job, lease, Revocation::EndedElsewhere);
         }
     }
 
@@ -215,13 +215,13 @@ impl LeaseTable {
 
     /// Tells the worker of a lease that the lease is over. Returns false if this node has not granted it to a
     /// worker.
-    pub(crate) fn revoke(&self, job: JobId, lease: LeaseId) -> bool {
+    pub(crate) fn revoke(&self, job: JobId, lease: LeaseId, why: Revocation) -> bool {
         let (is_held, wires) = self.wires_of(lease);
         if is_held {
             self.forget(job);
         }
         for events in wires {
-            events.revoked(job, lease);
+            events.revoked(job, lease, why);
         }
         is_held
     }

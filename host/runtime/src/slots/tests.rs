@@ -1,7 +1,7 @@
 //! Slots with a host in memory that keeps their requests.
 
 use host_core::json::JsonText;
-use host_core::lease::Fence;
+use host_core::lease::{Fence, Revocation};
 use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::time::Time;
 use uuid::Uuid;
@@ -167,7 +167,7 @@ fn what_the_host_says_of_an_attempt_reaches_the_wire() {
     calls.take();
     let Granted { job, lease, .. } = granted(7);
     slots.cancelled(job, lease, 70);
-    slots.revoked(job, lease);
+    slots.revoked(job, lease, Revocation::Expired);
     slots.recalled();
     assert_eq!(calls.take(), ["cancel 0 70", "cancel 0 0", "recall"]);
     slots.ended(Tag(0), "python/1".to_owned(), End::NoRoom);

@@ -8,7 +8,7 @@ use host_core::failure::FailureKind;
 use host_core::id::NodeId;
 use host_core::job::{Lane, Lifecycle, State};
 use host_core::json::JsonText;
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::Outcome;
 use host_core::policy::{OnGraceExpired, Policy};
 use host_core::query::RemoteLease;
@@ -155,9 +155,10 @@ fn one_attempt(outcome: &str) -> Vec<(u32, String, String)> {
     vec![(1, "worker-1".to_owned(), outcome.to_owned())]
 }
 
-const REVOKE: Effect = Effect::Revoke {
-    lease: host_core::id::LeaseId(Uuid::from_u128(1)),
-};
+const fn revoke(why: Revocation) -> Effect {
+    let lease = host_core::id::LeaseId(Uuid::from_u128(1));
+    Effect::Revoke { lease, why }
+}
 
 #[test]
 fn a_claim_without_an_ack_window_lasts_for_its_ttl() {
@@ -180,7 +181,7 @@ fn a_claim_with_an_ack_window_ends_if_no_ack_comes() {
         assert_eq!(job.lease.unwrap().ack_by, Some(at(WINDOW_MS)));
         assert_eq!(tick(store, NOW), (vec![], Some(at(WINDOW_MS))));
         let (effects, _) = tick(store, at(WINDOW_MS));
-        assert_eq!(effects, [REVOKE]);
+        assert_eq!(effects, [revoke(Revocation::NotAcknowledged)]);
         assert_eq!(stored(store).state, State::Available);
         assert_eq!(attempts(store), one_attempt("lost"));
         let late = refused(store, at(WINDOW_MS), ack(current()));
@@ -287,7 +288,7 @@ fn an_expired_lease_is_charged_as_the_policy_says() {
             start(store, policy);
             assert_eq!(tick(store, at(TTL_MS - 1)), (vec![], Some(at(TTL_MS))));
             let (effects, _) = tick(store, at(TTL_MS));
-            assert_eq!(effects, [REVOKE]);
+            assert_eq!(effects, [revoke(Revocation::Expired)]);
             let job = stored(store);
             assert_eq!((job.state, job.attempts_charged()), (state, charged));
             assert_eq!(job.failure, Some(FailureKind::LeaseLost));
@@ -421,7 +422,7 @@ fn a_cancel_without_an_answer_ends_with_its_grace() {
             moved(store, at(4_000), heartbeat(current()));
             assert_eq!(tick(store, at(4_999)), (vec![], Some(at(5_000))));
             let (effects, _) = tick(store, at(5_000));
-            assert_eq!(effects, [REVOKE]);
+            assert_eq!(effects, [revoke(Revocation::Cancelled)]);
             let job = stored(store);
             assert_eq!((job.state, job.failure), (state, Some(kind)));
             assert_eq!(attempts(store), one_attempt("lost"));

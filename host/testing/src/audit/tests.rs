@@ -11,7 +11,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::State;
 use host_core::json::JsonText;
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Revocation};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::port::lease::{
@@ -242,7 +242,7 @@ struct Deaf;
 impl LeaseEvents for Deaf {
     fn cancelled(&self, _: JobId, _: LeaseId, _: u64) {}
 
-    fn revoked(&self, _: JobId, _: LeaseId) {}
+    fn revoked(&self, _: JobId, _: LeaseId, _: Revocation) {}
 }
 
 #[test]

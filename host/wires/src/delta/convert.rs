@@ -60,7 +60,7 @@ fn job_spec(assignment: &Assignment) -> Box<RawValue> {
     RawValue::from_string(spec).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// Says what a heartbeat tells about the progress, if it does.
+/// Returns the progress that a heartbeat reports, if it does.
 pub(super) fn progress(heartbeat: &HeartbeatIn) -> Option<Progress> {
     let step = heartbeat
         .current_step
@@ -73,8 +73,8 @@ pub(super) fn progress(heartbeat: &HeartbeatIn) -> Option<Progress> {
         .map(|bytes| format!("{bytes} bytes of log"));
     let parts = [number.as_deref(), step, message, log.as_deref()];
     let parts: Vec<&str> = parts.into_iter().flatten().collect();
-    let says_something = heartbeat.percent.is_some() || !parts.is_empty();
-    says_something.then(|| Progress {
+    let has_progress = heartbeat.percent.is_some() || !parts.is_empty();
+    has_progress.then(|| Progress {
         percent: heartbeat.percent,
         message: parts.join(" · "),
     })

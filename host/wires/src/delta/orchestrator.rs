@@ -20,7 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use host_core::cell::LogLine;
 use host_core::id::{JobId, LeaseId};
-use host_core::lease::Hold;
+use host_core::lease::{Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::Tag;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Standing};
@@ -31,7 +31,7 @@ use self::leases::{Lease, Leases};
 use self::request::worker;
 use super::NAME;
 use super::messages::read::Ask;
-use super::refusals::Refused;
+use super::refusals::{Refused, Stale};
 use super::settings::DeltaConfig;
 use super::tags::{self, Lanes};
 use crate::kit::leases::LeaseEvent;
@@ -71,9 +71,7 @@ enum Step {
     End(Box<End>),
     /// The attempt is ended because it lasts too long.
     Overrun,
-    GiveBack {
-        was_acked: bool,
-    },
+    GiveBack,
 }
 
 /// Why a job is read: this host may have been restarted since.
@@ -103,7 +101,7 @@ pub(super) enum Effect {
     KeepLog(JobId, u32, Time, Vec<LogLine>),
     /// Warn that a worker names a lease of another one, the holder.
     WarnOfTheft(Named, String),
-    /// Warn that a worker went on past the time limit of its job.
+    /// Warn that a worker exceeded the time limit of its job.
     WarnOfOverrun(Named),
 }
 
@@ -183,12 +181,11 @@ impl Orchestrator {
 
     /// Returns the worker to whom a lease was handed out in a file, also after its end.
     fn handed_out(&self, lease: LeaseId) -> Option<&str> {
-        let lease = self.leases.get(lease).filter(|it| it.is_in_file)?;
-        Some(&lease.worker)
+        self.leases.handed_out(lease)
     }
 
     /// Returns the workers of a pool that wait or hold leases, and how many leases each holds.
-    fn workers(&self, now: Time, pool: &str) -> BTreeMap<String, usize> {
+    fn workers(&self, pool: &str) -> BTreeMap<String, usize> {
         let of_pool = |worker: &&String| {
             let rest = worker.strip_prefix(pool);
             rest.is_some_and(|rest| rest.starts_with('/'))
@@ -196,7 +193,7 @@ impl Orchestrator {
         let waiting = self.waiting.values().map(|waiting| &waiting.worker);
         let waiting = waiting.filter(of_pool).map(|worker| (worker.clone(), 0));
         let mut workers: BTreeMap<String, usize> = waiting.collect();
-        for worker in self.leases.holders(now).filter(of_pool) {
+        for worker in self.leases.holders().filter(of_pool) {
             *workers.entry(worker.clone()).or_default() += 1;
         }
         workers
@@ -224,6 +221,7 @@ impl Orchestrator {
 
     /// Asks the host for a job that the runner can execute.
     fn ask_host(&mut self, now: Time, link: Link, todo: &mut Todo) {
+        let ttl_ms = self.ttl_ms();
         let Some(waiting) = self.waiting.get_mut(&link) else {
             return;
         };
@@ -241,11 +239,13 @@ impl Orchestrator {
                 worker: waiting.worker.clone(),
             },
             executors,
-            hold: Hold::Ttl {
-                ttl_ms: self.config.times.lease_ttl * 1_000,
-            },
+            hold: Hold::Ttl { ttl_ms },
             wait_ms: waiting.until.since_ms(now),
         });
+    }
+
+    fn ttl_ms(&self) -> u64 {
+        self.config.times.lease_ttl * 1_000
     }
 
     fn granted(&mut self, now: Time, asked: Asked, granted: Option<Box<Granted>>, todo: &mut Todo) {
@@ -256,10 +256,10 @@ impl Orchestrator {
         }
         match granted {
             Some(granted) if is_answered => {
-                let mut lease = Lease::new(now, asked.worker, granted.assignment.attempt);
-                lease.ends_by = Some(self.ends_by(now, Some(granted.assignment.timeout_ms)));
-                lease.expires_at = granted.expires_at;
-                self.leases.grant(now, granted.lease, lease);
+                let assignment = &granted.assignment;
+                let ends_by = self.ends_by(now, Some(assignment.timeout_ms));
+                let lease = Lease::new(now, ends_by, asked.worker, assignment.attempt);
+                self.leases.add(now, self.ttl_ms(), granted.lease, lease);
                 todo.send(asked.link, Ok(Answer::Granted(Some(granted))));
             }
             // Its runner has gone meanwhile.
@@ -333,7 +333,15 @@ impl Session for Orchestrator {
                     self.beat_again(now, beat, todo);
                 }
             }
-            Event::Lease(LeaseEvent::Revoked { lease, .. }) => self.leases.revoked(lease, todo),
+            Event::Lease(LeaseEvent::Revoked { lease, why, .. }) => {
+                let why = match why {
+                    Revocation::Expired => Stale::Expired,
+                    Revocation::NotAcknowledged
+                    | Revocation::Cancelled
+                    | Revocation::EndedElsewhere => Stale::Revoked,
+                };
+                self.leases.close(lease, Over::Stale(why), todo);
+            }
             Event::HandedOut(lease) => self.leases.hand_out(lease),
             Event::LaneAdded(lane) => self.lane_added(now, &lane, todo),
             Event::Stop => self.stop(now, todo),

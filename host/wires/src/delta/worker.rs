@@ -2,8 +2,8 @@
 //! or the one in a lease file.
 
 mod client;
-mod driver;
 mod exchange;
+mod host;
 mod lease;
 mod log_file;
 mod log_text;
@@ -28,7 +28,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use self::client::{Client, Leased};
-use self::driver::{Host, Orchestrator, drive};
+use self::host::Orchestrator;
 use self::lease::Lease;
 use self::log_file::LogFile;
 use self::session::Done;
@@ -47,7 +47,7 @@ const ANSWER_MS: u64 = 15_000;
 /// The longest pause after a request for a lease has failed.
 const FAILED_WAIT_MS_MAX: u64 = 30_000;
 
-/// The longest pause if an orchestrator says at once that it has no job, and does not let the request wait.
+/// The longest pause if an orchestrator without a job does not let the request wait.
 const EMPTY_WAIT_MS_MAX: u64 = 5_000;
 
 /// A bearer token. `Debug` does not show it.
@@ -103,7 +103,7 @@ impl FileJob {
             .and_then(|file| file.take(LEASE_BYTES_MAX + 1).read_to_end(&mut text))
             .map_err(|error| failed(error.to_string()))?;
         if text.len() as u64 > LEASE_BYTES_MAX {
-            return Err(failed(format!("it has more than {LEASE_BYTES_MAX} bytes")));
+            return Err(failed(format!("more than {LEASE_BYTES_MAX} bytes")));
         }
         let lease = lease::read(&text).map_err(failed)?;
         let log = self.log.as_ref().map(|path| {
@@ -122,15 +122,15 @@ impl FileJob {
 }
 
 impl Peer {
-    fn orchestrator(&self, is_network: bool) -> Orchestrator {
+    fn orchestrator(&self, is_network: bool) -> Arc<Orchestrator> {
         let token = self.token.as_ref().map(|token| token.0.as_str());
-        Orchestrator {
+        Arc::new(Orchestrator {
             client: Client::new(self.url.clone(), token),
             runner_id: self.runner_id.clone(),
-            is_strict: Arc::new(AtomicBool::new(false)),
-            takes_no_logs: Arc::new(AtomicBool::new(false)),
             is_network,
-        }
+            is_strict: AtomicBool::new(false),
+            takes_no_logs: AtomicBool::new(false),
+        })
     }
 
     /// Executes one lease of a file. The error says why its end was not delivered.
@@ -138,7 +138,7 @@ impl Peer {
         let orchestrator = self.orchestrator(false);
         let Opened { lease, log } = opened;
         let job = lease.job_id.clone();
-        let done = drive(&orchestrator, &host(&ports), lease, log).await;
+        let done = host::execute(&orchestrator, &ports, lease, log).await;
         match done {
             Done::Reported(status) => {
                 tracing::info!(job, status = status.as_str(), "the job has ended");
@@ -147,7 +147,7 @@ impl Peer {
             Done::Lost(why) => Err(OpenError::failed(format!("job {job}: {why}"))),
             Done::Refused(why) => Err(OpenError::failed(format!("job {job}: {why}"))),
             Done::ShutDown => Err(OpenError::failed(format!(
-                "job {job}: stopped before its end; its lease runs out"
+                "job {job}: stopped before it ended; its lease will expire"
             ))),
         }
     }
@@ -160,7 +160,7 @@ impl Peer {
         join_all(slots).await;
     }
 
-    async fn slot(&self, orchestrator: &Orchestrator, ports: &Ports, trouble: &Trouble) {
+    async fn slot(&self, orchestrator: &Arc<Orchestrator>, ports: &Ports, trouble: &Trouble) {
         let mut failed = Backoff::new(1_000, FAILED_WAIT_MS_MAX);
         let mut empty = Backoff::new(1_000, EMPTY_WAIT_MS_MAX);
         while !ports.stopping.is_cancelled() {
@@ -173,14 +173,14 @@ impl Peer {
                 failed.reset();
                 if trouble.is_over() {
                     let orchestrator = orchestrator.client.base();
-                    tracing::info!(%orchestrator, "it can be asked for leases again");
+                    tracing::info!(%orchestrator, "leases can be requested again");
                 }
             }
             let pause = match leased {
                 Ok(Some(lease)) => {
                     empty.reset();
                     let job = lease.job_id.clone();
-                    let done = drive(orchestrator, &host(ports), lease, None).await;
+                    let done = host::execute(orchestrator, ports, lease, None).await;
                     report(orchestrator, &job, &done);
                     None
                 }
@@ -188,7 +188,7 @@ impl Peer {
                 Err(error) => {
                     if trouble.is_news(&error) {
                         let orchestrator = orchestrator.client.base();
-                        tracing::warn!(%orchestrator, error, "no lease; it is asked again, at the latest after {} s", FAILED_WAIT_MS_MAX / 1_000);
+                        tracing::warn!(%orchestrator, error, "cannot request a lease; retrying within {} s", FAILED_WAIT_MS_MAX / 1_000);
                     }
                     Some(failed.next_wait())
                 }
@@ -216,22 +216,16 @@ impl Peer {
     }
 }
 
-fn host(ports: &Ports) -> Host {
-    Host {
-        execute: (ports.execute)(),
-        clock: Arc::clone(&ports.clock),
-        stopping: ports.stopping.clone(),
-    }
-}
-
 fn report(orchestrator: &Orchestrator, job: &str, done: &Done) {
     let orchestrator = orchestrator.client.base();
     match done {
         Done::Reported(status) => {
             tracing::debug!(%orchestrator, job, status = status.as_str(), "a job has ended");
         }
-        Done::Lost(why) => tracing::warn!(%orchestrator, job, why, "a lease is lost"),
-        Done::Refused(why) => tracing::warn!(%orchestrator, job, why, "an end is refused"),
-        Done::ShutDown => tracing::info!(%orchestrator, job, "a job was stopped"),
+        Done::Lost(why) => tracing::warn!(%orchestrator, job, why, "lost a lease"),
+        Done::Refused(why) => {
+            tracing::warn!(%orchestrator, job, why, "the orchestrator refused the end of a job");
+        }
+        Done::ShutDown => tracing::info!(%orchestrator, job, "stopped a job"),
     }
 }

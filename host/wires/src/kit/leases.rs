@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use host_core::id::{JobId, LeaseId};
+use host_core::lease::Revocation;
 use host_core::port::Tag;
 use host_core::port::lease::{LeaseEvents, Respond};
 
@@ -22,7 +23,11 @@ pub enum LeaseEvent {
         grace_ms: u64,
     },
     /// The lease is over.
-    Revoked { job: JobId, lease: LeaseId },
+    Revoked {
+        job: JobId,
+        lease: LeaseId,
+        why: Revocation,
+    },
 }
 
 /// Returns what reports changes of leases to a session, as long as its hub lives.
@@ -57,8 +62,8 @@ where
         });
     }
 
-    fn revoked(&self, job: JobId, lease: LeaseId) {
-        self.report(LeaseEvent::Revoked { job, lease });
+    fn revoked(&self, job: JobId, lease: LeaseId, why: Revocation) {
+        self.report(LeaseEvent::Revoked { job, lease, why });
     }
 }
 

@@ -3,7 +3,7 @@
 use super::fixture::{LEASE, NODE, NOW, TTL, available, claim, error, in_state, new_job, running};
 use crate::failure::{FAILURE_KINDS, Failure, FailureKind};
 use crate::job::{Lifecycle, State};
-use crate::lease::{Fence, Hold};
+use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
 use crate::rejection::Rejection;
@@ -298,7 +298,10 @@ fn an_unanswered_cancel_ends_as_the_policy_says() {
         cancel(&mut job, Some(1_000)).unwrap();
         let effects = job.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
         assert_eq!((job.state, job.failure), (state, Some(kind)));
-        assert!(effects.contains(&Effect::Revoke { lease: LEASE }));
+        assert!(effects.contains(&Effect::Revoke {
+            lease: LEASE,
+            why: Revocation::Cancelled,
+        }));
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use host_core::command::NewJob;
 use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed, Standing,
@@ -95,7 +95,7 @@ use on_both_stores;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Cancelled(JobId, LeaseId, u64),
-    Revoked(JobId, LeaseId),
+    Revoked(JobId, LeaseId, Revocation),
 }
 
 #[derive(Default)]
@@ -107,8 +107,8 @@ impl LeaseEvents for Ears {
         self.0.send_modify(|all| all.push(heard));
     }
 
-    fn revoked(&self, job: JobId, lease: LeaseId) {
-        let heard = Heard::Revoked(job, lease);
+    fn revoked(&self, job: JobId, lease: LeaseId, why: Revocation) {
+        let heard = Heard::Revoked(job, lease, why);
         self.0.send_modify(|all| all.push(heard));
     }
 }

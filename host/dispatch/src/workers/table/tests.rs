@@ -249,8 +249,8 @@ impl LeaseEvents for Told {
         self.0.lock().push(format!("{job} cancelled {grace_ms}"));
     }
 
-    fn revoked(&self, job: JobId, _: LeaseId) {
-        self.0.lock().push(format!("{job} revoked"));
+    fn revoked(&self, job: JobId, _: LeaseId, why: Revocation) {
+        self.0.lock().push(format!("{job} {why:?}"));
     }
 }
 
@@ -289,7 +289,7 @@ fn wires_hear_of_leases_that_other_nodes_have_granted_or_ended() {
     assert_eq!(resumed, []);
     table.hold(job.id, held_with(&job, &told));
     assert!(!table.stop(elsewhere.id, lease(&elsewhere), Some(7)));
-    assert!(!table.revoke(elsewhere.id, lease(&elsewhere)));
+    assert!(!table.revoke(elsewhere.id, lease(&elsewhere), Revocation::Expired));
     let change = |attempt| Change {
         job: job.id,
         handler: job.handler.clone(),
@@ -304,13 +304,13 @@ fn wires_hear_of_leases_that_other_nodes_have_granted_or_ended() {
     assert_eq!(ended, Some(lease(&job)));
     // The next attempt may be granted here before.
     table.hold(job.id, held_with(&job, &told));
-    assert!(table.revoke(job.id, lease(&job)));
+    assert!(table.revoke(job.id, lease(&job), Revocation::Cancelled));
     let (own, other) = (job.id, elsewhere.id);
     let expected = [
         format!("{other} cancelled 7"),
-        format!("{other} revoked"),
-        format!("{own} revoked"),
-        format!("{own} revoked"),
+        format!("{other} Expired"),
+        format!("{own} EndedElsewhere"),
+        format!("{own} Cancelled"),
     ];
     assert_eq!(*told.0.lock(), expected);
 }

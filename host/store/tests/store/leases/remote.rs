@@ -72,7 +72,7 @@ fn a_lease_that_is_over_is_over_at_every_node() {
             assert_eq!(late, Rejection::LeaseExpired);
             let late = refused(store, at(TTL_MS), complete_as(fence.clone()));
             assert_eq!(late, Rejection::LeaseExpired);
-            assert_eq!(tick(store, at(TTL_MS)).0, [REVOKE]);
+            assert_eq!(tick(store, at(TTL_MS)).0, [revoke(Revocation::Expired)]);
             let late = refused(store, at(TTL_MS), complete_as(fence));
             assert_eq!(late, Rejection::Stale);
         });

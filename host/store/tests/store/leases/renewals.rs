@@ -43,7 +43,7 @@ fn a_renewal_moves_the_wakeup_and_takes_nothing_back() {
         moved(store, at(20), renew(1, at(TTL_MS + 5)));
         assert_eq!(end(store), Some(at(TTL_MS + 9)));
         assert_eq!(tick(store, at(TTL_MS + 8)), (vec![], Some(at(TTL_MS + 9))));
-        assert_eq!(tick(store, at(TTL_MS + 9)).0, [REVOKE]);
+        assert_eq!(tick(store, at(TTL_MS + 9)).0, [revoke(Revocation::Expired)]);
         let late = refused(store, at(TTL_MS + 9), renew(1, at(3 * TTL_MS)));
         assert_eq!(late, Rejection::Stale);
     });
@@ -108,6 +108,6 @@ fn a_host_that_starts_changes_no_other_time_of_a_lease() {
         assert_eq!(job.lease.unwrap().ack_by, Some(at(WINDOW_MS)));
         assert_eq!(job.cancel.unwrap().grace_ends_at, Some(at(9_001)));
         let (effects, _) = tick(store, at(WINDOW_MS));
-        assert_eq!(effects, [REVOKE]);
+        assert_eq!(effects, [revoke(Revocation::NotAcknowledged)]);
     });
 }

@@ -288,7 +288,7 @@ impl Orchestrator {
                     self.on_cancelled(now, job, lease, actions);
                 }
             }
-            LeaseEvent::Revoked { job, lease } => self.end(job, lease, actions),
+            LeaseEvent::Revoked { job, lease, .. } => self.end(job, lease, actions),
         }
     }
 

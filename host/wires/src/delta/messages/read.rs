@@ -44,7 +44,7 @@ pub(in crate::delta) struct Ask {
     pub(in crate::delta) wait_seconds: u64,
 }
 
-/// Which lease a message is about, and who says so.
+/// Which lease a message is about, and which runner sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::delta) struct About {
     pub(in crate::delta) lease_id: LeaseText,
@@ -66,7 +66,7 @@ pub(in crate::delta) struct HeartbeatIn {
     pub(in crate::delta) warnings: Vec<String>,
 }
 
-/// How a runner says that a job has ended.
+/// How a job has ended, as its runner reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::delta) enum Status {
     Succeeded,
@@ -141,7 +141,7 @@ pub(in crate::delta) fn ack(body: &[u8]) -> Result<About, Refused> {
     Ok(about)
 }
 
-/// Reads a heartbeat. What it says of the progress never makes it fail.
+/// Reads a heartbeat. Its progress never makes it fail.
 pub(in crate::delta) fn heartbeat(body: &[u8]) -> Result<HeartbeatIn, Refused> {
     let names = &[
         "type",
@@ -195,7 +195,7 @@ impl HeartbeatIn {
             ("message", &mut self.message, MESSAGE_BYTES_MAX),
         ] {
             if text.as_mut().is_some_and(|text| cut(text, most)) {
-                let warning = format!("progress.{name}: it was cut after {most} bytes");
+                let warning = format!("progress.{name}: truncated to {most} bytes");
                 self.warnings.push(warning);
             }
         }
@@ -214,7 +214,7 @@ impl HeartbeatIn {
         names: &'static [&'static str],
     ) -> Option<Fields<'a>> {
         let fields = Fields::within(raw?.get(), names);
-        let warning = |found| format!("{name}: expected an object, found {found}; it was ignored");
+        let warning = |found| format!("{name}: expected an object, found {found}; ignored");
         fields.map_err(|found| self.warn(&warning(found))).ok()
     }
 
@@ -226,7 +226,7 @@ impl HeartbeatIn {
         wanted: &str,
     ) -> Option<T> {
         let value = fields.optional(name, wanted);
-        let warning = |refused: Refused| format!("{of}.{}; it was ignored", refused.message);
+        let warning = |refused: Refused| format!("{of}.{}; ignored", refused.message);
         value.unwrap_or_else(|refused| {
             self.warn(&warning(refused));
             None
@@ -302,11 +302,11 @@ fn end(fields: &Fields<'_>, status: &str) -> Result<EndIn, Refused> {
         .as_mut()
         .is_some_and(|it| cut(it, SUMMARY_BYTES_MAX))
     {
-        let warning = format!("summary: it was cut after {SUMMARY_BYTES_MAX} bytes");
+        let warning = format!("summary: truncated to {SUMMARY_BYTES_MAX} bytes");
         end.warnings.push(warning);
     }
     if end.status == Status::Succeeded && end.exit_code.is_some_and(|code| code != 0) {
-        let warning = "exit_code: it is not 0 although the status is SUCCEEDED";
+        let warning = "exit_code: not 0 although the status is SUCCEEDED";
         end.warnings.push(warning.to_owned());
     }
     Ok(end)
@@ -439,7 +439,7 @@ fn artifacts(raw: Option<&RawValue>, warnings: &mut Vec<String>) -> Result<Vec<A
     let kept = kept.collect::<Result<_, Refused>>()?;
     if were_cut {
         warnings.push(format!(
-            "artifacts: texts were cut after {URI_BYTES_MAX} bytes"
+            "artifacts: texts were truncated to {URI_BYTES_MAX} bytes"
         ));
     }
     Ok(kept)

@@ -76,7 +76,10 @@ impl Orchestrator {
                 return todo.send(link, Ok(end.accepted(&named)));
             }
             Some(Over::Ended(_, status)) => Refused::recorded(status.as_str()),
-            Some(Over::Stale(why)) => Refused::stale(why),
+            Some(Over::Stale(why)) => {
+                self.ending.insert(named.lease, Vec::new());
+                return recognize(link, named, end, Refused::stale(why), todo);
+            }
         };
         todo.send(link, Err(refused));
     }
@@ -92,20 +95,14 @@ impl Orchestrator {
         todo: &mut Todo,
     ) {
         let answer = match answer {
-            Ok(standing) => {
+            Ok(_) => {
                 self.keep_last_line(now, &named, todo);
-                self.leases.get_or_adopt(now, &named, standing.attempt);
                 let over = Over::Ended(end.digest, end.report.status);
-                self.leases.close(named.lease, over, todo);
+                self.leases.end(&named, over, todo);
                 Ok(end.accepted(&named))
             }
-            // This host may have been restarted after it recorded the message.
-            Err(refused)
-                if refused.code == Code::StaleLease && self.leases.get(named.lease).is_none() =>
-            {
-                let job = named.job;
-                let lookup = Lookup::Recognize(link, named, end, refused);
-                return todo.effect(Effect::Read(job, Box::new(lookup)));
+            Err(refused) if refused.code == Code::StaleLease => {
+                return recognize(link, named, end, refused, todo);
             }
             Err(refused) => Err(refused),
         };
@@ -134,18 +131,16 @@ impl Orchestrator {
         why: LeaseMessage,
         todo: &mut Todo,
     ) {
-        let lease = self.leases.get(named.lease);
-        let was_acked = lease.is_some_and(|lease| lease.is_acked);
         if self.leases.over(&named).is_none() {
-            return todo.effect(send(link, named, why, Step::GiveBack { was_acked }));
+            return todo.effect(send(link, named, why, Step::GiveBack));
         }
-        let was_held = false;
-        todo.send(
-            link,
-            Ok(Answer::GivenBack {
-                was_held,
-                was_acked,
-            }),
-        );
+        todo.send(link, Ok(Answer::GivenBack { was_held: false }));
     }
+}
+
+/// Looks up whether an end repeats one that is recorded: by another node, or before this host was restarted.
+fn recognize(link: Link, named: Named, end: Box<End>, refused: Refused, todo: &mut Todo) {
+    let job = named.job;
+    let lookup = Lookup::Recognize(link, named, end, refused);
+    todo.effect(Effect::Read(job, Box::new(lookup)));
 }

@@ -34,6 +34,7 @@ const SWEEP_TIME: Duration = Duration::from_hours(1);
 /// What the places of one pool share.
 struct Pool {
     pools: Arc<Pools>,
+    leases: Arc<dyn Leases>,
     config: PoolConfig,
     launch: Launch,
     files: Files,
@@ -80,6 +81,7 @@ pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
     let shared = pools.config.pools.iter().filter_map(|config| {
         Some(Arc::new(Pool {
             pools: Arc::clone(pools),
+            leases: Arc::clone(&leases),
             launch: config.launch.clone()?,
             config: config.clone(),
             files: files.clone(),
@@ -145,14 +147,8 @@ async fn resume(pools: &Pools, leases: &Arc<dyn Leases>, executor: Name) -> Vec<
     answer.await.unwrap_or(Ok(Vec::new())).unwrap_or_default()
 }
 
-/// Takes a lease from a runner of this host that has ended. Returns whether it still held it, and whether it had
-/// acknowledged it.
-async fn give_back(pools: &Pools, named: Named, why: LeaseMessage) -> (bool, bool) {
-    match pools.request(Request::GiveBack(named, why)).await {
-        Ok(Answer::GivenBack {
-            was_held,
-            was_acked,
-        }) => (was_held, was_acked),
-        _ => (false, false),
-    }
+/// Takes a lease from a runner of this host that has ended. Returns whether it still held it.
+async fn give_back(pools: &Pools, named: Named, why: LeaseMessage) -> bool {
+    let answer = pools.request(Request::GiveBack(named, why)).await;
+    matches!(answer, Ok(Answer::GivenBack { was_held: true }))
 }

@@ -1,6 +1,6 @@
-//! What is remembered of leases beside the store: how each ended, so that a repeated message gets the
-//! same answer, and what bounds its messages. Bounded, and lost when the host stops: a lease that is
-//! not known here is known to the store.
+//! What bounds the messages of a lease, and how earlier leases ended, so that a repeated message gets
+//! the same answer. Bounded, and lost when the host stops: a lease that is not known here is known to
+//! the store.
 
 #[cfg(test)]
 mod tests;
@@ -19,14 +19,11 @@ use crate::kit::session::Link;
 /// The most leases that have ended and are still remembered.
 const ENDED_MAX: usize = 16_384;
 
-/// How far apart heartbeats are, in the mean, and how many may come at once.
+/// The least mean interval of heartbeats, and how many may come at once.
 const HEARTBEAT_MS_MIN: u64 = 100;
 const HEARTBEATS_AT_ONCE: u64 = 30;
 
-/// How long a lease that has run out still counts as live, in milliseconds: its end may not be reported.
-const FORGOTTEN_MS: u64 = 60_000;
-
-/// How many leases are granted between two searches for forgotten ones.
+/// How many leases are granted between two searches for those that ended at another node.
 const SWEEP_EVERY: u64 = 1_024;
 
 /// The hash of a message: the same message has the same one.
@@ -49,7 +46,7 @@ pub(super) struct WaitingBeat {
     pub(super) until: Time,
 }
 
-/// One lease.
+/// A lease whose end was not reported yet.
 #[derive(Debug)]
 pub(super) struct Lease {
     /// The pool and the runner.
@@ -57,13 +54,9 @@ pub(super) struct Lease {
     pub(super) attempt: u32,
     pub(super) began_at: Time,
     /// Whether it was written to a file for a runner that this host starts.
-    pub(super) is_in_file: bool,
+    is_in_file: bool,
     /// When its attempt has lasted longer than any runner may take.
-    pub(super) ends_by: Option<Time>,
-    pub(super) is_acked: bool,
-    is_cancelled: bool,
-    pub(super) expires_at: Option<Time>,
-    over: Option<Over>,
+    ends_by: Time,
     /// When the next heartbeat would come at the highest rate.
     heartbeat_due: Time,
     bytes_sent: u64,
@@ -71,164 +64,170 @@ pub(super) struct Lease {
     /// The heartbeats that are to wait, before the host has answered them.
     arriving: Vec<Link>,
     waiting: Vec<WaitingBeat>,
-    /// Who waits for its end.
+    /// The requests that wait for its end.
     watchers: Vec<Link>,
+}
+
+/// A lease that has ended.
+#[derive(Debug)]
+struct Ended {
+    worker: String,
+    is_in_file: bool,
+    over: Over,
 }
 
 /// All leases that are remembered.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    by_id: HashMap<LeaseId, Lease>,
-    ended: VecDeque<LeaseId>,
+    live: HashMap<LeaseId, Lease>,
     /// When heartbeats have waited long enough.
     timers: BTreeSet<(Time, LeaseId)>,
     granted: u64,
+    ended: HashMap<LeaseId, Ended>,
+    /// The same, oldest first.
+    ended_order: VecDeque<LeaseId>,
 }
 
 impl Leases {
-    /// Adds a lease that was granted.
-    pub(super) fn grant(&mut self, now: Time, id: LeaseId, lease: Lease) {
+    /// Adds a lease. No heartbeat extends it past its attempt's last instant, so that it is over
+    /// `ttl_ms` after that at the latest.
+    pub(super) fn add(&mut self, now: Time, ttl_ms: u64, id: LeaseId, lease: Lease) {
         if self.granted.is_multiple_of(SWEEP_EVERY) {
-            self.by_id.retain(|_, lease| !lease.is_forgotten(now));
+            self.live
+                .retain(|_, lease| now < lease.ends_by.plus_ms(ttl_ms));
         }
         self.granted += 1;
-        self.by_id.insert(id, lease);
+        self.live.insert(id, lease);
     }
 
-    /// Returns a lease. One that is not known was granted before this host was restarted.
-    pub(super) fn get_or_adopt(&mut self, now: Time, named: &Named, attempt: u32) -> &mut Lease {
-        let lease = self.by_id.entry(named.lease);
-        lease.or_insert_with(|| Lease {
-            is_acked: true,
-            log: LogChunks::adopted(),
-            ..Lease::new(now, named.worker.clone(), attempt)
-        })
-    }
-
-    pub(super) fn get(&self, id: LeaseId) -> Option<&Lease> {
-        self.by_id.get(&id)
-    }
-
-    pub(super) fn get_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
-        self.by_id.get_mut(&id)
+    pub(super) fn is_known(&self, id: LeaseId) -> bool {
+        self.live.contains_key(&id) || self.ended.contains_key(&id)
     }
 
     /// Returns how a lease of this worker ended, if it is known to have.
     pub(super) fn over(&self, named: &Named) -> Option<Over> {
-        let lease = self.by_id.get(&named.lease)?;
-        lease.over.filter(|_| lease.worker == named.worker)
+        let ended = self.ended.get(&named.lease)?;
+        (ended.worker == named.worker).then_some(ended.over)
     }
 
     /// Returns the worker that holds a lease, if that is another one.
     pub(super) fn other_holder(&self, named: &Named) -> Option<&str> {
-        let lease = self.by_id.get(&named.lease)?;
-        let is_another = lease.worker != named.worker && lease.over.is_none();
-        is_another.then_some(&lease.worker)
+        let lease = self.live.get(&named.lease)?;
+        (lease.worker != named.worker).then_some(&lease.worker)
     }
 
-    /// Notes that a lease is in a file.
+    /// Records that a lease is in a file.
     pub(super) fn hand_out(&mut self, id: LeaseId) {
-        if let Some(lease) = self.by_id.get_mut(&id) {
+        if let Some(lease) = self.live.get_mut(&id) {
             lease.is_in_file = true;
         }
     }
 
+    /// Returns the worker to whom a lease was handed out in a file, also after its end.
+    pub(super) fn handed_out(&self, id: LeaseId) -> Option<&str> {
+        let (worker, is_in_file) = match (self.live.get(&id), self.ended.get(&id)) {
+            (Some(lease), _) => (&lease.worker, lease.is_in_file),
+            (None, Some(ended)) => (&ended.worker, ended.is_in_file),
+            (None, None) => return None,
+        };
+        is_in_file.then_some(worker)
+    }
+
     /// Returns a lease of this worker that has not ended.
     pub(super) fn live(&mut self, named: &Named) -> Option<&mut Lease> {
-        let lease = self.by_id.get_mut(&named.lease)?;
-        (lease.worker == named.worker && lease.over.is_none()).then_some(lease)
+        let lease = self.live.get_mut(&named.lease);
+        lease.filter(|lease| lease.worker == named.worker)
     }
 
     /// Returns the worker of each live lease.
-    pub(super) fn holders(&self, now: Time) -> impl Iterator<Item = &String> {
-        let live = self.by_id.values().filter(move |lease| lease.is_live(now));
-        live.map(|lease| &lease.worker)
+    pub(super) fn holders(&self) -> impl Iterator<Item = &String> {
+        self.live.values().map(|lease| &lease.worker)
     }
 
-    /// Returns why a lease is stale, as far as this worker may know. A lease that was thought to be live
-    /// is over then.
+    /// Returns why a lease is stale, as far as this worker may know. One whose end was not reported has
+    /// expired.
     pub(super) fn stale(&mut self, named: &Named, todo: &mut Todo) -> Stale {
-        let lease = self.by_id.get(&named.lease);
-        let Some(lease) = lease.filter(|it| it.worker == named.worker) else {
-            return Stale::Unknown;
-        };
-        if let Some(over) = lease.over {
-            return over.stale();
+        if self.live(named).is_some() {
+            self.close(named.lease, Over::Stale(Stale::Expired), todo);
         }
-        let why = lease.would_be();
-        self.close(named.lease, Over::Stale(why), todo);
-        why
+        self.over(named).map_or(Stale::Unknown, Over::stale)
     }
 
     /// Handles a cancel, and returns the heartbeats that waited for it.
     pub(super) fn cancelled(&mut self, id: LeaseId) -> Vec<WaitingBeat> {
-        let Some(lease) = self.by_id.get_mut(&id) else {
+        let Some(lease) = self.live.get_mut(&id) else {
             return Vec::new();
         };
-        lease.is_cancelled = true;
         lease.arriving.clear();
         let waiting = std::mem::take(&mut lease.waiting);
         self.forget_timers(id, &waiting);
         waiting
     }
 
-    /// The store has taken a lease away.
-    pub(super) fn revoked(&mut self, id: LeaseId, todo: &mut Todo) {
-        if let Some(lease) = self.by_id.get(&id).filter(|it| it.over.is_none()) {
-            let why = lease.would_be();
-            self.close(id, Over::Stale(why), todo);
-        }
-    }
-
-    /// Ends a lease, and answers the requests that wait for that.
+    /// Ends a lease, and answers the requests that wait for that. Only the first end counts.
     pub(super) fn close(&mut self, id: LeaseId, over: Over, todo: &mut Todo) {
-        let Some(lease) = self.by_id.get_mut(&id) else {
+        let Some(lease) = self.live.remove(&id) else {
             return;
         };
-        lease.arriving.clear();
-        let waiting = std::mem::take(&mut lease.waiting);
-        let watchers = std::mem::take(&mut lease.watchers);
-        let was_over = lease.over.replace(over).is_some();
-        self.forget_timers(id, &waiting);
-        for beat in waiting {
+        self.forget_timers(id, &lease.waiting);
+        for beat in lease.waiting {
             todo.send(beat.link, Err(Refused::stale(over.stale())));
         }
-        for link in watchers {
+        for link in lease.watchers {
             todo.send(link, Ok(Answer::Ended(over)));
         }
-        if was_over {
-            return;
+        self.remember(
+            id,
+            Ended {
+                worker: lease.worker,
+                is_in_file: lease.is_in_file,
+                over,
+            },
+        );
+    }
+
+    /// Ends a lease because of a message of its worker, even if it is not known here.
+    pub(super) fn end(&mut self, named: &Named, over: Over, todo: &mut Todo) {
+        if self.is_known(named.lease) {
+            return self.close(named.lease, over, todo);
         }
-        self.ended.push_back(id);
-        if self.ended.len() > ENDED_MAX
-            && let Some(oldest) = self.ended.pop_front()
+        let ended = Ended {
+            worker: named.worker.clone(),
+            is_in_file: false,
+            over,
+        };
+        self.remember(named.lease, ended);
+    }
+
+    fn remember(&mut self, id: LeaseId, ended: Ended) {
+        self.ended.insert(id, ended);
+        self.ended_order.push_back(id);
+        if self.ended_order.len() > ENDED_MAX
+            && let Some(oldest) = self.ended_order.pop_front()
         {
-            self.by_id.remove(&oldest);
+            self.ended.remove(&oldest);
         }
     }
 
     /// Answers when a lease of this worker has ended. One that is not known any more has.
     pub(super) fn await_end(&mut self, link: Link, named: &Named, todo: &mut Todo) {
-        let lease = self.by_id.get_mut(&named.lease);
-        let over = match lease.filter(|it| it.worker == named.worker) {
-            Some(lease) if lease.over.is_none() => return lease.watchers.push(link),
-            Some(lease) => lease.over,
-            None => None,
-        };
-        let over = over.unwrap_or(Over::Stale(Stale::Unknown));
+        if let Some(lease) = self.live(named) {
+            return lease.watchers.push(link);
+        }
+        let over = self.over(named).unwrap_or(Over::Stale(Stale::Unknown));
         todo.send(link, Ok(Answer::Ended(over)));
     }
 
     /// Lets a heartbeat wait, unless there was a change since it arrived: then returns it.
     pub(super) fn wait(&mut self, mut beat: WaitingBeat) -> Option<WaitingBeat> {
-        let lease = self.by_id.get_mut(&beat.named.lease);
+        let lease = self.live.get_mut(&beat.named.lease);
         let Some(lease) = lease else {
             return Some(beat);
         };
         if !lease.forget_beat(beat.link) {
             return Some(beat);
         }
-        beat.until = lease.ends_by.map_or(beat.until, |end| end.min(beat.until));
+        beat.until = lease.ends_by.min(beat.until);
         self.timers.insert((beat.until, beat.named.lease));
         lease.waiting.push(beat);
         None
@@ -243,7 +242,7 @@ impl Leases {
         let mut taken = Vec::new();
         while let Some((until, id)) = self.timers.first().copied().filter(|(at, _)| is_due(*at)) {
             self.timers.remove(&(until, id));
-            if let Some(lease) = self.by_id.get_mut(&id) {
+            if let Some(lease) = self.live.get_mut(&id) {
                 taken.extend(lease.waiting.extract_if(.., |beat| beat.until == until));
             }
         }
@@ -268,17 +267,13 @@ impl Over {
 }
 
 impl Lease {
-    pub(super) fn new(began_at: Time, worker: String, attempt: u32) -> Self {
+    pub(super) fn new(began_at: Time, ends_by: Time, worker: String, attempt: u32) -> Self {
         Self {
             worker,
             attempt,
             began_at,
             is_in_file: false,
-            ends_by: None,
-            is_acked: false,
-            is_cancelled: false,
-            expires_at: None,
-            over: None,
+            ends_by,
             heartbeat_due: began_at,
             bytes_sent: 0,
             log: LogChunks::default(),
@@ -286,10 +281,6 @@ impl Lease {
             waiting: Vec::new(),
             watchers: Vec::new(),
         }
-    }
-
-    pub(super) const fn over(&self) -> Option<Over> {
-        self.over
     }
 
     /// Counts a heartbeat. Returns false if it is one too many.
@@ -302,15 +293,15 @@ impl Lease {
         true
     }
 
-    /// Notes how much of a log its worker says it has sent, and returns the most so far.
-    pub(super) fn note_sent(&mut self, bytes: u64) -> u64 {
+    /// Records how much of a log its worker has sent, and returns the most so far.
+    pub(super) fn record_sent(&mut self, bytes: u64) -> u64 {
         self.bytes_sent = self.bytes_sent.max(bytes);
         self.bytes_sent
     }
 
     /// Returns whether its attempt has lasted too long.
     pub(super) fn is_overrun(&self, now: Time) -> bool {
-        self.ends_by.is_some_and(|end| end <= now)
+        self.ends_by <= now
     }
 
     /// Announces a heartbeat that is to wait: from here on it misses no change.
@@ -322,22 +313,5 @@ impl Lease {
     pub(super) fn forget_beat(&mut self, link: Link) -> bool {
         let at = self.arriving.iter().position(|it| *it == link);
         at.map(|at| self.arriving.swap_remove(at)).is_some()
-    }
-
-    const fn would_be(&self) -> Stale {
-        if self.is_acked && !self.is_cancelled {
-            Stale::Expired
-        } else {
-            Stale::Revoked
-        }
-    }
-
-    fn is_live(&self, now: Time) -> bool {
-        self.over.is_none() && self.expires_at.is_none_or(|end| now < end)
-    }
-
-    fn is_forgotten(&self, now: Time) -> bool {
-        let is_past = |end: Time| now >= end.plus_ms(FORGOTTEN_MS);
-        self.over.is_none() && self.expires_at.is_some_and(is_past)
     }
 }

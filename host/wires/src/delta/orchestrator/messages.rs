@@ -6,7 +6,8 @@ use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Standing};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 
-use super::leases::{Over, WaitingBeat};
+use super::leases::{Lease, Over, WaitingBeat};
+use super::log_chunks::LogChunks;
 use super::{Answer, Effect, Extension, Lookup, Message, Named, Orchestrator, Sent, Step, Todo};
 use crate::delta::convert;
 use crate::delta::refusals::{Code, Refused, Stale};
@@ -45,31 +46,31 @@ impl Orchestrator {
         is_looked_up: bool,
         todo: &mut Todo,
     ) {
-        let lease = self.leases.get_mut(named.lease);
-        if lease.is_none() && !is_looked_up {
-            let job = named.job;
-            let lookup = Lookup::Adopt(link, named, extension);
-            return todo.effect(Effect::Read(job, Box::new(lookup)));
-        }
-        let mut lease = lease.filter(|lease| lease.worker == named.worker);
-        if let Some(lease) = &mut lease {
+        let mut lease = if let Some(lease) = self.leases.live(&named) {
             let is_heartbeat = matches!(extension, Extension::Heartbeat(_));
-            if let Some(over) = lease.over() {
-                return todo.send(link, Err(Refused::stale(over.stale())));
-            }
             if is_heartbeat && !lease.may_beat(now) {
                 return todo.send(link, Err(Refused::rate()));
             }
             if lease.is_overrun(now) {
                 return self.end_overrun(link, named, todo);
             }
-            lease.expires_at = Some(now.plus_ms(self.config.times.lease_ttl * 1_000));
-        }
+            Some(lease)
+        } else {
+            if let Some(over) = self.leases.over(&named) {
+                return todo.send(link, Err(Refused::stale(over.stale())));
+            }
+            if !is_looked_up && !self.leases.is_known(named.lease) {
+                let job = named.job;
+                let lookup = Lookup::Adopt(link, named, extension);
+                return todo.effect(Effect::Read(job, Box::new(lookup)));
+            }
+            None
+        };
         let (progress, step) = match extension {
             Extension::Log { offset, bytes } => (None, Step::Log { offset, bytes }),
             Extension::Heartbeat(mut beat) => {
                 if let (Some(bytes), Some(lease)) = (&mut beat.bytes_sent, &mut lease) {
-                    let most = lease.note_sent(*bytes);
+                    let most = lease.record_sent(*bytes);
                     if *bytes < most {
                         let warning = "log_cursor.bytes_sent: it was more before, and stays so";
                         beat.warnings.push(warning.to_owned());
@@ -138,12 +139,7 @@ impl Orchestrator {
         let Sent { named, link, step } = sent;
         let answer = answer.map_err(|error| self.refuse(&named, &error, todo));
         let answer = match step {
-            Step::Ack => answer.map(|standing| {
-                let lease = self.leases.get_or_adopt(now, &named, standing.attempt);
-                lease.is_acked = true;
-                lease.expires_at = standing.expires_at;
-                Answer::Accepted
-            }),
+            Step::Ack => answer.map(|_| Answer::Accepted),
             Step::Heartbeat(warnings, until) => match (answer, until) {
                 (Ok(standing), Some(until)) if self.may_wait(&standing) => {
                     let beat = WaitingBeat {
@@ -158,7 +154,7 @@ impl Orchestrator {
                     return;
                 }
                 (answer, until) => answer.map(|standing| {
-                    if let (Some(_), Some(lease)) = (until, self.leases.get_mut(named.lease)) {
+                    if let (Some(_), Some(lease)) = (until, self.leases.live(&named)) {
                         lease.forget_beat(link);
                     }
                     let times = self.config.times;
@@ -177,16 +173,13 @@ impl Orchestrator {
                 todo.effect(Effect::WarnOfOverrun(named));
                 Err(Refused::stale(Stale::Revoked))
             }),
-            Step::GiveBack { was_acked } => {
+            Step::GiveBack => {
                 let was_held = answer.is_ok();
                 if was_held {
                     self.leases
                         .close(named.lease, Over::Stale(Stale::Revoked), todo);
                 }
-                Ok(Answer::GivenBack {
-                    was_held,
-                    was_acked,
-                })
+                Ok(Answer::GivenBack { was_held })
             }
         };
         todo.send(link, answer);
@@ -241,7 +234,7 @@ impl Orchestrator {
     ) {
         match (lookup, kept) {
             (Lookup::Adopt(link, named, extension), Ok(kept)) => {
-                self.adopt(&named, kept);
+                self.adopt(now, &named, kept);
                 self.extend(now, link, named, extension, true, todo);
             }
             (Lookup::Adopt(link, ..), Err(error)) => {
@@ -262,22 +255,22 @@ impl Orchestrator {
 
     /// Learns of a lease that was granted before the host started. One that is not current stays
     /// unknown, and the rules refuse its messages.
-    fn adopt(&mut self, named: &Named, kept: Option<Box<Kept>>) {
+    fn adopt(&mut self, now: Time, named: &Named, kept: Option<Box<Kept>>) {
         let Some(job) = kept.map(|kept| kept.job.lifecycle) else {
             return;
         };
         let Some(lease) = &job.lease else {
             return;
         };
-        if lease.id != named.lease || lease.worker != named.worker || lease.ack_by.is_some() {
+        let is_current = lease.id == named.lease && lease.worker == named.worker;
+        if !is_current || lease.ack_by.is_some() || self.leases.is_known(named.lease) {
             return;
         }
         let ends_by = self.ends_by(lease.granted_at, job.policy.timeout_ms);
-        let adopted = self
-            .leases
-            .get_or_adopt(lease.granted_at, named, job.attempt);
-        adopted.ends_by = Some(ends_by);
-        adopted.expires_at = lease.expires_at;
+        let worker = named.worker.clone();
+        let mut adopted = Lease::new(lease.granted_at, ends_by, worker, job.attempt);
+        adopted.log = LogChunks::adopted();
+        self.leases.add(now, self.ttl_ms(), named.lease, adopted);
     }
 
     /// Turns the host's refusal into one of the wire.

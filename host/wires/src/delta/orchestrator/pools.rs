@@ -41,7 +41,6 @@ struct Host {
     events: OnceLock<Arc<dyn LeaseEvents>>,
     requests: LeaseRequests,
     logs: Arc<dyn JobLogs>,
-    clock: Arc<dyn Clock>,
     counters: Arc<dyn Counters>,
 }
 
@@ -75,7 +74,6 @@ impl Pools {
             events: OnceLock::new(),
             requests: LeaseRequests::default(),
             logs,
-            clock: Arc::clone(&clock),
             counters: Arc::clone(&counters),
         };
         let hub = Hub::new(session, host, clock, counters);
@@ -202,8 +200,7 @@ impl Pools {
         let Some(hub) = self.hub.get() else {
             return BTreeMap::new();
         };
-        let now = hub.handler().clock.now();
-        hub.inspect(|session| session.workers(now, pool.as_str()))
+        hub.inspect(|session| session.workers(pool.as_str()))
     }
 }
 
@@ -263,7 +260,7 @@ impl EffectHandler<Orchestrator> for Host {
                 "a runner names the lease of another one",
             ),
             Effect::WarnOfOverrun(named) => {
-                tracing::warn!(job = %named.job, worker = named.worker, "a runner went on past its time limit");
+                tracing::warn!(job = %named.job, worker = named.worker, "a runner exceeded its time limit");
             }
         }
     }

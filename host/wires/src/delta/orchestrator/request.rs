@@ -66,7 +66,6 @@ pub(in crate::delta) enum Answer {
     Logged(u64),
     GivenBack {
         was_held: bool,
-        was_acked: bool,
     },
     Ended(Over),
 }

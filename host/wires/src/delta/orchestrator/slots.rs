@@ -1,9 +1,9 @@
 //! The places of the pools whose runners this host starts, as people see them. Starts nothing.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use host_core::name::Name;
+use parking_lot::Mutex;
 
 use crate::delta::settings::PoolConfig;
 use crate::kit::process::{Output, Reason};
@@ -43,17 +43,11 @@ impl Slots {
         Self(slots.collect())
     }
 
-    fn slots(&self, pool: &Name) -> Option<MutexGuard<'_, Vec<Slot>>> {
-        let slots = self.0.get(pool)?;
-        Some(slots.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Changes a place of a pool, counted from 1.
     pub(super) fn change(&self, pool: &Name, number: usize, change: impl FnOnce(&mut Slot)) {
-        if let Some(slot) = self
-            .slots(pool)
-            .as_mut()
-            .and_then(|slots| slots.get_mut(number.checked_sub(1)?))
+        let slots = self.0.get(pool);
+        if let (Some(slots), Some(at)) = (slots, number.checked_sub(1))
+            && let Some(slot) = slots.lock().get_mut(at)
         {
             change(slot);
         }
@@ -61,10 +55,11 @@ impl Slots {
 
     /// Returns how the places of a pool are.
     pub(super) fn health(&self, pool: &Name) -> Vec<WorkerHealth> {
-        let slots = self.slots(pool);
-        let slots = slots.iter().flat_map(|slots| slots.iter());
+        let Some(slots) = self.0.get(pool) else {
+            return Vec::new();
+        };
         (1..)
-            .zip(slots)
+            .zip(&*slots.lock())
             .map(|(number, slot)| WorkerHealth {
                 pid: slot.pid,
                 failures: slot.failures,

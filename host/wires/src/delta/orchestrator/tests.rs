@@ -58,10 +58,14 @@ const CANCELLED: Event = Event::Lease(LeaseEvent::Cancelled {
     lease: LEASE,
     grace_ms: 0,
 });
-const REVOKED: Event = Event::Lease(LeaseEvent::Revoked {
-    job: JOB,
-    lease: LEASE,
-});
+
+const fn revoked(why: Revocation) -> Event {
+    Event::Lease(LeaseEvent::Revoked {
+        job: JOB,
+        lease: LEASE,
+        why,
+    })
+}
 
 /// A session with the pool `ci`, and what the host has of it.
 struct Bench {
@@ -349,17 +353,23 @@ fn a_heartbeat_waits_until_its_time_its_lease_or_the_host_ends() {
     it.accept(0, None);
     assert_eq!(it.answers(), [(link, "cancel false".to_owned())]);
 
-    let mut it = Bench::leased();
-    let link = it.beat();
-    it.accept(0, None);
-    it.event(REVOKED);
-    let stale = format!("{:?} Stale(Expired)", Code::StaleLease);
-    assert_eq!(it.answers(), [(link, stale.clone())]);
-    assert_eq!(it.orchestrator.wakeup(), None);
-    // What comes later is not passed on.
-    let link = it.beat();
-    assert_eq!(it.answers(), [(link, stale)]);
-    assert!(it.sent.is_empty());
+    for (why, shown) in [
+        (Revocation::Expired, "Expired"),
+        (Revocation::NotAcknowledged, "Revoked"),
+        (Revocation::Cancelled, "Revoked"),
+    ] {
+        let mut it = Bench::leased();
+        let link = it.beat();
+        it.accept(0, None);
+        it.event(revoked(why));
+        let stale = format!("{:?} Stale({shown})", Code::StaleLease);
+        assert_eq!(it.answers(), [(link, stale.clone())]);
+        assert_eq!(it.orchestrator.wakeup(), None);
+        // What comes later is not passed on.
+        let link = it.beat();
+        assert_eq!(it.answers(), [(link, stale)]);
+        assert!(it.sent.is_empty());
+    }
 }
 
 #[test]

@@ -65,9 +65,9 @@ impl Results {
         if has_succeeded && fits {
             return (all, artifacts, files);
         }
-        let mut said = text.to_owned();
-        if cut(&mut said, TEXT_BYTES_MAX) {
-            said.push('…');
+        let mut reason = text.to_owned();
+        if cut(&mut reason, TEXT_BYTES_MAX) {
+            reason.push('…');
         }
         let large = format!("the results have {} bytes", all.len());
         let results = match (&self.log, fits) {
@@ -80,8 +80,8 @@ impl Results {
                 Some(format!("{large}; they begin with {begin}"))
             }
         };
-        let said = (!has_succeeded).then_some(said);
-        let parts: Vec<String> = said.into_iter().chain(results).collect();
+        let reason = (!has_succeeded).then_some(reason);
+        let parts: Vec<String> = reason.into_iter().chain(results).collect();
         (parts.join("; "), artifacts, files)
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn failed_text(outcome: Outcome) -> (Status, String) {
                 .unwrap_or_else(|| failure.kind.as_str().to_owned());
             (Status::Failed, format!("{kind}: {}", failure.message))
         }
-        Outcome::Retry { reason, .. } => (Status::Failed, format!("to be tried again: {reason}")),
+        Outcome::Retry { reason, .. } => (Status::Failed, format!("retry requested: {reason}")),
         Outcome::Cancelled { partial } => {
             let partial = partial.map_or_else(String::new, |it| format!("; it had done {}", it.0));
             (Status::Failed, format!("stopped{partial}"))

@@ -1,5 +1,5 @@
 //! One lease, from its acknowledgement to its end: which message is sent when, when the guest runs
-//! and when it must stop. Pure: the driver sends, executes, and tells the time.
+//! and when it must stop. Pure.
 
 mod beats;
 mod ending;
@@ -9,8 +9,10 @@ mod uploading;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
+
 use host_core::cell::LogLine;
-use host_core::port::{ForeignJob, Stop, Tag};
+use host_core::port::{Answer, ForeignJob, Stop, Tag};
 use host_core::time::Time;
 
 use super::exchange::{Kind, Response};
@@ -18,8 +20,10 @@ use super::lease::Lease;
 use super::results::Results;
 use super::upload::Upload;
 use super::words::{Dialect, End, Speaker, Stage};
+use crate::delta::NAME;
 use crate::delta::messages::read::Status;
 use crate::kit::backoff::Backoff;
+use crate::kit::session::{ActionsOf, Link, Moment, Session};
 
 /// The wait before a message is sent again: it doubles up to the longest.
 const BACKOFF_MS: u64 = 250;
@@ -37,9 +41,9 @@ const CANCEL_MS: u64 = 30_000;
 /// The longest time that a heartbeat's answer may wait for a cancel, in seconds.
 const WAIT_SECONDS_MAX: u64 = 60;
 
-/// What the driver has to do.
+/// What the host is to do.
 #[derive(Debug, PartialEq)]
-pub(super) enum Act {
+pub(super) enum Effect {
     Send {
         kind: Kind,
         body: String,
@@ -59,6 +63,19 @@ pub(super) enum Act {
     Keep(String, String),
     /// Nothing more happens.
     Done(Done),
+}
+
+/// What the host reports.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The lease is to be acknowledged.
+    Begin,
+    Answered(Kind, Response),
+    Guest(Tag, Answer),
+    /// How many bytes were appended to the log file in all.
+    Logged(u64),
+    /// The runner must end.
+    Stop,
 }
 
 /// How a lease ended for its runner.
@@ -81,53 +98,63 @@ enum Why {
     Over(Done),
 }
 
-/// A message whose answer is not there yet, or that is sent again.
+/// The acknowledgement, or what ends the lease: sent until it is answered.
 #[derive(Debug)]
 struct Pending {
     kind: Kind,
     body: String,
-    timeout_ms: u64,
-    sent_at: Time,
     /// When it is sent again; `None` while its answer is awaited.
     again_at: Option<Time>,
     backoff: Backoff,
 }
 
-/// One lease.
-#[derive(Debug)]
-pub(super) struct Session {
-    lease: Lease,
-    speaker: Speaker,
-    dialect: Dialect,
+/// How a runner and its orchestrator deal with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mode {
+    pub(super) dialect: Dialect,
     /// Whether the lease came over the network: then heartbeats may wait for a cancel, and the log is
     /// sent.
-    is_network: bool,
+    pub(super) is_network: bool,
+    /// Whether the orchestrator takes logs, as far as is known.
+    pub(super) takes_logs: bool,
+}
+
+/// One lease.
+#[derive(Debug)]
+pub(super) struct LeaseSession {
+    lease: Lease,
+    speaker: Speaker,
+    mode: Mode,
     upload: Upload,
     stage: Stage,
     results: Results,
     is_acked: bool,
+    /// When the first step started, also as text.
     started_at: Option<(Time, String)>,
     live_until: Time,
     next_beat: Time,
-    beat: Option<Pending>,
+    /// When the heartbeat was sent whose answer is awaited.
+    beat_sent_at: Option<Time>,
     beat_backoff: Backoff,
-    /// The acknowledgement, or what ends the lease.
     main: Option<Pending>,
-    end: Option<(Kind, End)>,
+    end: Option<End>,
     /// Until when the end waits for the log; `None` if it is sent.
     end_at: Option<Time>,
     guest: Option<Tag>,
     stop: Option<Why>,
     is_done: bool,
+    /// The wall clock minus host time, in milliseconds.
+    wall_ahead_ms: i64,
 }
 
-impl Session {
+type Todo = ActionsOf<LeaseSession>;
+
+impl LeaseSession {
     pub(super) fn new(
         now: Time,
         lease: Lease,
         runner_id: &str,
-        dialect: Dialect,
-        (is_network, takes_logs): (bool, bool),
+        mode: Mode,
         results: Results,
     ) -> Self {
         Self {
@@ -136,16 +163,15 @@ impl Session {
                 lease: lease.id.clone(),
                 job: lease.job_id.clone(),
             },
-            dialect,
-            is_network,
-            upload: Upload::new(now, is_network && takes_logs),
+            mode,
+            upload: Upload::new(now, mode.is_network && mode.takes_logs),
             stage: Stage::default(),
             results,
             is_acked: false,
             started_at: None,
             live_until: now.plus_ms(lease.ttl_ms),
             next_beat: now,
-            beat: None,
+            beat_sent_at: None,
             beat_backoff: beats::backoff(lease.interval_ms),
             main: None,
             end: None,
@@ -153,75 +179,66 @@ impl Session {
             guest: None,
             stop: None,
             is_done: false,
+            wall_ahead_ms: 0,
             lease,
         }
     }
 
-    /// Returns the dialect that the orchestrator understands.
-    pub(super) const fn dialect(&self) -> Dialect {
-        self.dialect
+    /// Returns the time as it stands in messages.
+    fn wall(&self, now: Time) -> String {
+        Time(now.0.saturating_add(self.wall_ahead_ms)).to_rfc3339()
     }
 
-    /// Begins: acknowledges the lease. `wall` is the time for the message.
-    pub(super) fn begin(&mut self, now: Time, wall: &str) -> Vec<Act> {
-        let body = self.speaker.ack(wall);
-        vec![self.send_main(now, Kind::Ack, body)]
-    }
-
-    fn send_main(&mut self, now: Time, kind: Kind, body: String) -> Act {
-        self.main = Some(Pending::new(now, kind, body.clone(), ANSWER_MS));
-        Act::Send {
+    fn send_main(&mut self, kind: Kind, body: String, todo: &mut Todo) {
+        self.main = Some(Pending {
+            kind,
+            body: body.clone(),
+            again_at: None,
+            backoff: Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX),
+        });
+        let timeout_ms = ANSWER_MS;
+        todo.effect(Effect::Send {
             kind,
             body,
-            timeout_ms: ANSWER_MS,
-        }
+            timeout_ms,
+        });
     }
 
-    /// Takes the answer to a message.
-    pub(super) fn on_response(
-        &mut self,
-        now: Time,
-        wall: &str,
-        kind: Kind,
-        response: &Response,
-    ) -> Vec<Act> {
+    fn answered(&mut self, now: Time, kind: Kind, response: &Response, todo: &mut Todo) {
         if self.is_done {
-            return Vec::new();
+            return;
         }
         match kind {
-            Kind::Heartbeat => self.on_heartbeat_response(now, wall, response),
-            Kind::Ack => self.on_ack_response(now, wall, response),
-            Kind::Complete | Kind::CancelAck => self.on_end_response(now, kind, response),
-            Kind::Log => self.on_log_response(now, response),
+            Kind::Heartbeat => self.on_heartbeat_response(now, response, todo),
+            Kind::Ack => self.on_ack_response(now, response, todo),
+            Kind::Complete | Kind::CancelAck => self.on_end_response(now, kind, response, todo),
+            Kind::Log => self.on_log_response(now, response, todo),
         }
     }
 
-    fn on_ack_response(&mut self, now: Time, wall: &str, response: &Response) -> Vec<Act> {
+    fn on_ack_response(&mut self, now: Time, response: &Response, todo: &mut Todo) {
         match response {
             Response::Accepted(_) => {
                 self.main = None;
                 self.is_acked = true;
-                vec![self.send_beat(now, wall)]
+                self.send_beat(now, todo);
             }
-            Response::Stale => self.give_up(Done::Lost("the lease was taken away")),
+            Response::Stale => self.lose("the lease was taken away", todo),
             Response::UnknownField | Response::Refused(_) => {
                 let why = format!("AckLease was refused{}", reason(response));
-                self.give_up(Done::Refused(why))
+                self.give_up(Done::Refused(why), todo);
             }
-            Response::Again | Response::Logged(_) => {
-                self.later(now);
-                Vec::new()
-            }
+            Response::Again | Response::Logged(_) => self.later(now),
         }
     }
 
     /// The lease is over: the guest must stop at once, and nothing more is sent.
-    fn lose(&mut self, why: &'static str) -> Vec<Act> {
-        self.give_up(Done::Lost(why))
+    fn lose(&mut self, why: &'static str, todo: &mut Todo) {
+        self.give_up(Done::Lost(why), todo);
     }
 
-    fn give_up(&mut self, done: Done) -> Vec<Act> {
-        self.beat = None;
+    fn give_up(&mut self, done: Done, todo: &mut Todo) {
+        self.beat_sent_at = None;
         self.main = None;
         if let Some(tag) = self.guest {
             let reason = if done == Done::ShutDown {
@@ -230,19 +247,14 @@ impl Session {
                 Stop::Disconnected
             };
             self.stop = Some(Why::Over(done));
-            return vec![Act::Stop(tag, 0, reason)];
+            return todo.effect(Effect::Stop(tag, 0, reason));
         }
         self.is_done = true;
-        vec![Act::Done(done)]
+        todo.effect(Effect::Done(done));
     }
 
-    /// The runner must end.
-    pub(super) fn shut_down(&mut self) -> Vec<Act> {
-        let is_over = self.is_done || matches!(self.stop, Some(Why::Over(_)));
-        if is_over || self.end.is_some() {
-            return Vec::new();
-        }
-        self.give_up(Done::ShutDown)
+    fn is_over(&self) -> bool {
+        self.is_done || matches!(self.stop, Some(Why::Over(_)))
     }
 
     /// Sends the message again later, byte for byte.
@@ -252,88 +264,95 @@ impl Session {
         }
     }
 
-    /// Returns when the guest must be stopped unless the lease is extended before: it must not run when
-    /// another runner may have the job.
-    fn must_stop_at(&self) -> Time {
+    /// Returns when the lease is lost unless it is extended before. A guest must not run when another
+    /// runner may have the job.
+    fn over_at(&self) -> Time {
+        if self.end.is_some() {
+            return self.live_until;
+        }
         let margin_ms = (self.lease.ttl_ms / 10)
             .max(2_000)
             .min(self.lease.ttl_ms / 4);
         Time(self.live_until.0.saturating_sub_unsigned(margin_ms))
     }
 
-    /// Returns when [`Session::on_wakeup`] is due.
-    pub(super) fn wakeup(&self) -> Option<Time> {
-        if self.is_done || matches!(self.stop, Some(Why::Over(_))) {
-            return None;
-        }
-        let beats = self.is_acked && self.end.is_none() && self.beat.is_none();
-        let beat = beats.then_some(self.next_beat);
-        let again = self.main.as_ref().and_then(|main| main.again_at);
-        let over = Some(if self.end.is_some() {
-            self.live_until
-        } else {
-            self.must_stop_at()
-        });
-        let may_log = self.is_acked && (self.end.is_none() || self.end_at.is_some());
-        let log = self.upload.due().filter(|_| may_log);
-        let times = [beat, again, over, log, self.end_at];
-        times.into_iter().flatten().min()
-    }
-
-    /// Does what is due.
-    pub(super) fn on_wakeup(&mut self, now: Time, wall: &str) -> Vec<Act> {
-        if self.wakeup().is_none_or(|due| now < due) {
-            return Vec::new();
-        }
-        let over = if self.end.is_some() {
-            self.live_until
-        } else {
-            self.must_stop_at()
-        };
-        if now >= over {
-            return self.lose("the lease ran out: no heartbeat was answered in time");
-        }
-        let mut acts = Vec::new();
-        if let Some(main) = &mut self.main
-            && main.again_at.is_some_and(|at| at <= now)
-        {
-            main.again_at = None;
-            main.sent_at = now;
-            acts.push(Act::Send {
-                kind: main.kind,
-                body: main.body.clone(),
-                timeout_ms: main.timeout_ms,
-            });
-        }
-        let beats = self.is_acked && self.end.is_none() && self.beat.is_none();
-        if beats && self.next_beat <= now {
-            acts.push(self.send_beat(now, wall));
-        }
-        if self.end_at.take_if(|until| *until <= now).is_some() {
-            acts.extend(self.send_end(now));
-        }
-        if self.end.is_none() || self.end_at.is_some() {
-            acts.extend(self.send_log(now));
-        }
-        acts
-    }
-
-    /// Notes how much of the log is written.
-    pub(super) fn logged(&mut self, bytes: u64) {
-        self.stage.log_bytes = bytes;
+    fn beat_due(&self) -> Option<Time> {
+        let beats = self.is_acked && self.end.is_none() && self.beat_sent_at.is_none();
+        beats.then_some(self.next_beat)
     }
 }
 
-impl Pending {
-    fn new(now: Time, kind: Kind, body: String, timeout_ms: u64) -> Self {
-        Self {
-            kind,
-            body,
-            timeout_ms,
-            sent_at: now,
-            again_at: None,
-            backoff: Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX),
+impl Session for LeaseSession {
+    const WIRE: &'static str = NAME;
+    /// The orchestrator only answers.
+    type In = Infallible;
+    type Out = Infallible;
+    type Effect = Effect;
+    type Event = Event;
+
+    fn on_message(&mut self, _: Moment, _: Link, message: Infallible, _: &mut Todo) {
+        match message {}
+    }
+
+    fn on_event(&mut self, at: Moment, event: Event, todo: &mut Todo) {
+        let now = at.now;
+        self.wall_ahead_ms = at.wall.0.saturating_sub(now.0);
+        match event {
+            Event::Begin => {
+                let body = self.speaker.ack(&self.wall(now));
+                self.send_main(Kind::Ack, body, todo);
+            }
+            Event::Answered(kind, response) => self.answered(now, kind, &response, todo),
+            Event::Guest(tag, answer) => self.on_guest(now, tag, answer, todo),
+            Event::Logged(bytes) => self.stage.log_bytes = bytes,
+            Event::Stop if self.is_over() || self.end.is_some() => {}
+            Event::Stop => self.give_up(Done::ShutDown, todo),
         }
+    }
+
+    fn on_closed(&mut self, _: Time, _: Link, _: &mut Todo) {}
+
+    fn wakeup(&self) -> Option<Time> {
+        if self.is_over() {
+            return None;
+        }
+        let again = self.main.as_ref().and_then(|main| main.again_at);
+        let may_log = self.is_acked && (self.end.is_none() || self.end_at.is_some());
+        let log = self.upload.due().filter(|_| may_log);
+        let over = Some(self.over_at());
+        let times = [self.beat_due(), again, over, log, self.end_at];
+        times.into_iter().flatten().min()
+    }
+
+    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+        if self.wakeup().is_none_or(|due| now < due) {
+            return;
+        }
+        if now >= self.over_at() {
+            return self.lose("the lease ran out: no heartbeat was answered in time", todo);
+        }
+        if let Some(main) = &mut self.main
+            && main.again_at.take_if(|at| *at <= now).is_some()
+        {
+            todo.effect(Effect::Send {
+                kind: main.kind,
+                body: main.body.clone(),
+                timeout_ms: ANSWER_MS,
+            });
+        }
+        if self.beat_due().is_some_and(|due| due <= now) {
+            self.send_beat(now, todo);
+        }
+        if self.end_at.take_if(|until| *until <= now).is_some() {
+            self.send_end(todo);
+        }
+        if self.end.is_none() || self.end_at.is_some() {
+            self.send_log(now, todo);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_done
     }
 }
 

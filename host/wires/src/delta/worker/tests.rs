@@ -1,30 +1,28 @@
-//! How often an orchestrator is asked that has no job, and how much of a lease file is read.
+//! A runner over HTTP: how often it asks for jobs, how it executes one, and how it stops.
 
 mod pair;
 
 use host_runtime::clock::Clock;
-use host_testing::{FakeExecutor, Refusals};
+use host_testing::{FakeExecutor, Refusals, Run};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// Reads a request and answers it at once.
-async fn answer(stream: &mut TcpStream, answer: &[u8]) {
+/// Reads a request and answers it at once. Returns the request.
+async fn answer(stream: &mut TcpStream, answer: &[u8]) -> String {
     let mut request = Vec::new();
     while !request.ends_with(b"}") {
         let read = stream.read_buf(&mut request).await.unwrap();
         assert!(read > 0, "{}", String::from_utf8_lossy(&request));
     }
     stream.write_all(answer).await.unwrap();
+    String::from_utf8(request).unwrap()
 }
 
-/// Returns the seconds after which an orchestrator was asked that answers at once.
-async fn asked(answered: &[u8], times: usize) -> Vec<u64> {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let stopping = CancellationToken::new();
-    let peer = Peer {
+fn peer(listener: &TcpListener) -> Peer {
+    Peer {
         url: format!("http://{}", listener.local_addr().unwrap())
             .parse()
             .unwrap(),
@@ -32,14 +30,27 @@ async fn asked(answered: &[u8], times: usize) -> Vec<u64> {
         token: None,
         capabilities: BTreeSet::new(),
         concurrency: 1,
-    };
-    let ports = Ports {
+    }
+}
+
+fn ports(execute: &Arc<FakeExecutor>, stopping: &CancellationToken) -> Ports {
+    let execute = Arc::clone(execute);
+    Ports {
         clock: Arc::new(Clock::start()),
         counters: Refusals::of(crate::delta::NAME),
-        execute: Arc::new(|| FakeExecutor::new(|_, _| panic!("there is no job"))),
+        execute: Arc::new(move || Arc::<FakeExecutor>::clone(&execute)),
         leases: None,
         stopping: stopping.clone(),
-    };
+    }
+}
+
+/// Returns the seconds after which an orchestrator was asked that answers at once.
+async fn asked(answered: &[u8], times: usize) -> Vec<u64> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stopping = CancellationToken::new();
+    let peer = peer(&listener);
+    let executor = FakeExecutor::new(|_, _| panic!("there is no job"));
+    let ports = ports(&executor, &stopping);
     let start = Instant::now();
     let playing = async {
         let mut seconds = Vec::new();
@@ -77,4 +88,68 @@ fn a_lease_file_without_an_end_is_refused() {
     };
     let refused = endless.open().unwrap_err().to_string();
     assert!(refused.contains("more than 1048576 bytes"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_lease_over_the_network_is_executed_to_its_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stopping = CancellationToken::new();
+    let executor = FakeExecutor::new(|job, _| Run::echo(job));
+    let (peer, ports) = (peer(&listener), ports(&executor, &stopping));
+    let lease = r#"{"job_id":"j","lease_id":"l","job_spec":{"steps":["wasm:a","wasm:b"]}}"#;
+    let length = lease.len();
+    let granted =
+        format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{lease}");
+    let accepted = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let playing = async {
+        for (path, answered) in [
+            ("lease", granted.as_str()),
+            ("ack-lease", accepted),
+            ("heartbeat", accepted),
+            ("complete", accepted),
+            (
+                "lease",
+                "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n",
+            ),
+        ] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let request = answer(&mut stream, answered.as_bytes()).await;
+            let line = format!("POST /api/v1/internal/{path} HTTP/1.1\r\n");
+            assert!(request.starts_with(&line), "{path}: {request}");
+            assert_eq!(path == "complete", request.contains("\"SUCCEEDED\""));
+        }
+        stopping.cancel();
+    };
+    tokio::join!(peer.work(&ports), playing);
+    let jobs = executor.jobs.borrow();
+    let handlers = jobs.iter().map(|job| job.handler.as_str());
+    assert_eq!(handlers.collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_guest_is_stopped_when_the_host_stops() {
+    let lease = r#"{"job_id":"j","lease_id":"l","job_spec":{"steps":["wasm:hang"]}}"#;
+    let lease = lease::read(lease.as_bytes()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stopping = CancellationToken::new();
+    let executor = FakeExecutor::new(|_, _| Run::Hangs);
+    let (orchestrator, ports) = (
+        peer(&listener).orchestrator(true),
+        ports(&executor, &stopping),
+    );
+    let accepted = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let playing = async {
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            answer(&mut stream, accepted).await;
+        }
+        let mut running = executor.running.subscribe();
+        running.wait_for(|running| *running == 1).await.unwrap();
+        stopping.cancel();
+    };
+    let executing = host::execute(&orchestrator, &ports, lease, None);
+    let (done, ()) = tokio::join!(executing, playing);
+    assert_eq!(done, Done::ShutDown);
+    let stops = executor.stops.borrow();
+    assert_eq!(stops.len(), 1, "{stops:?}");
 }

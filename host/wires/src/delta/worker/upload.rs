@@ -28,7 +28,7 @@ pub(super) struct Upload {
     received: u64,
     is_cut: bool,
     /// Whether it takes logs.
-    is_on: bool,
+    pub(super) is_on: bool,
     is_under_way: bool,
     next_at: Time,
     backoff: Backoff,
@@ -45,10 +45,6 @@ impl Upload {
             next_at: now,
             backoff: BACKOFF,
         }
-    }
-
-    pub(super) const fn is_on(&self) -> bool {
-        self.is_on
     }
 
     /// Adds text, up to the limit of a log.
@@ -102,7 +98,7 @@ impl Upload {
             Response::Logged(next) => {
                 let new = next.saturating_sub(self.received);
                 let new = usize::try_from(new).unwrap_or(usize::MAX);
-                // An orchestrator that says something else has started anew, or is confused.
+                // An orchestrator with another offset has restarted, or is wrong.
                 if *next < self.received || !self.rest.is_char_boundary(new.min(self.rest.len())) {
                     self.is_on = false;
                     return;
@@ -189,7 +185,7 @@ mod tests {
             it.write("more");
             let is_kept = response == Response::Logged(2);
             assert_eq!(
-                (it.is_on(), it.is_behind()),
+                (it.is_on, it.is_behind()),
                 (is_kept, is_kept),
                 "{response:?}"
             );
@@ -198,7 +194,7 @@ mod tests {
         it.write("é\n");
         it.take(NOW);
         it.on_response(NOW, &Response::Logged(1));
-        assert!(!it.is_on(), "no offset within a character is ours");
+        assert!(!it.is_on, "no offset within a character is ours");
     }
 
     #[test]

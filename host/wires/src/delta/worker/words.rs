@@ -4,6 +4,7 @@
 use host_core::outcome::Progress;
 use serde::Serialize;
 
+use super::exchange::Kind;
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::messages::read::{Artifact, Status};
 
@@ -157,7 +158,15 @@ impl Speaker {
         })
     }
 
-    pub(super) fn complete(&self, dialect: Dialect, end: &End) -> String {
+    /// Returns the message that ends the lease.
+    pub(super) fn end(&self, dialect: Dialect, end: &End) -> (Kind, String) {
+        if end.status == Status::Canceled {
+            return (Kind::CancelAck, self.cancel_ack(dialect, end));
+        }
+        (Kind::Complete, self.complete(dialect, end))
+    }
+
+    fn complete(&self, dialect: Dialect, end: &End) -> String {
         let is_documented = dialect == Dialect::Documented;
         let status = match (end.status, dialect) {
             // A strict orchestrator knows no other failure.
@@ -180,7 +189,7 @@ impl Speaker {
         })
     }
 
-    pub(super) fn cancel_ack(&self, dialect: Dialect, end: &End) -> String {
+    fn cancel_ack(&self, dialect: Dialect, end: &End) -> String {
         text(&CancelAck {
             r#type: "CancelAck",
             lease_id: &self.lease.0,

@@ -45,6 +45,13 @@ impl Requests {
         }
     }
 
+    /// Drops all requests.
+    pub fn abort_all(&self) {
+        for aborted in lock(&self.open).drain().map(|(_, aborted)| aborted) {
+            aborted.cancel();
+        }
+    }
+
     /// Waits until every request has ended. Cancel safe.
     pub async fn join(&self) {
         self.tasks.join().await;

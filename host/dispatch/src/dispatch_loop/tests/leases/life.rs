@@ -255,7 +255,13 @@ async fn a_wire_that_sends_attempts_takes_its_leases_over_after_a_kill() {
     worker
         .hears(Heard::Cancelled(sent.job, sent.lease, 7))
         .await;
-    worker.hears(Heard::Revoked(sent.job, sent.lease)).await;
+    worker
+        .hears(Heard::Revoked(
+            sent.job,
+            sent.lease,
+            Revocation::NotAcknowledged,
+        ))
+        .await;
     worker.tell(&second.granted, completed()).await.unwrap();
     worker.audit.assert_kept();
     host.bench.stop().await;

@@ -92,7 +92,13 @@ async fn a_lease_that_is_not_acknowledged_is_taken_back(engine: Engine) {
     new.policy.ack_window_ms = Some(SHORT_MS);
     let id = bench.enqueue(new).await;
     let granted = worker.lease().await;
-    worker.hears(Heard::Revoked(id, granted.lease)).await;
+    worker
+        .hears(Heard::Revoked(
+            id,
+            granted.lease,
+            Revocation::NotAcknowledged,
+        ))
+        .await;
     let late = worker.tell(&granted, LeaseMessage::Ack).await;
     assert_eq!(late, rejected(Rejection::Stale));
     let again = worker.lease().await;
@@ -181,7 +187,9 @@ async fn a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it(engin
     let granted = worker.lease().await;
     // The lease may run out before the loop takes the message.
     let _in_time = worker.tell(&granted, heartbeat("half")).await.is_ok();
-    worker.hears(Heard::Revoked(id, granted.lease)).await;
+    worker
+        .hears(Heard::Revoked(id, granted.lease, Revocation::Expired))
+        .await;
     bench.until(id, State::Available).await;
     assert!(bench.dispatch.shared().live.progress(id).is_none());
     let fence = Fence::Lease(granted.lease);
@@ -215,7 +223,9 @@ async fn an_expiry_that_counts_ends_the_job(engine: Engine) {
     let granted = worker.lease().await;
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Discarded);
-    worker.hears(Heard::Revoked(id, granted.lease)).await;
+    worker
+        .hears(Heard::Revoked(id, granted.lease, Revocation::Expired))
+        .await;
     let late = worker.tell(&granted, completed()).await;
     assert_eq!(late, rejected(Rejection::Stale));
     bench.stop().await;
@@ -261,7 +271,9 @@ async fn a_cancel_that_nobody_answers_ends_with_its_grace(engine: Engine) {
         let granted = worker.lease().await;
         worker.tell(&granted, heartbeat("half")).await.unwrap();
         bench.dispatch.submit(cancel(id, SHORT_MS)).await.unwrap();
-        worker.hears(Heard::Revoked(id, granted.lease)).await;
+        worker
+            .hears(Heard::Revoked(id, granted.lease, Revocation::Cancelled))
+            .await;
         assert_eq!(bench.ended(id).await.lifecycle.state, state);
         assert!(bench.dispatch.shared().live.progress(id).is_none());
         let late = worker.tell(&granted, completed()).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use host_core::id::{JobId, LeaseId};
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases};
 use host_core::port::{Clock as _, Tag};
@@ -50,8 +50,8 @@ impl LeaseEvents for Changes {
         self.0.lock().unwrap().push(event);
     }
 
-    fn revoked(&self, job: JobId, lease: LeaseId) {
-        let event = LeaseEvent::Revoked { job, lease };
+    fn revoked(&self, job: JobId, lease: LeaseId, why: Revocation) {
+        let event = LeaseEvent::Revoked { job, lease, why };
         self.0.lock().unwrap().push(event);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Cancel, State};
 use host_core::json::JsonText;
+use host_core::lease::Revocation;
 use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::port::{Assignment, Tag};
 use host_core::rejection::Rejection;
@@ -113,6 +114,7 @@ impl Table {
             ["revokes", job] => Event::Lease(LeaseEvent::Revoked {
                 job: job_id(job),
                 lease: lease_id(job),
+                why: Revocation::Expired,
             }),
             _ => panic!("cannot read {words:?}"),
         }

@@ -44,7 +44,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Removes the leases and the work of an earlier life of the host.
+    /// Removes the leases and the work that the previous process left.
     pub(super) fn forget_leases(&self) {
         for job in entries(&self.0) {
             for attempt in entries(&job) {
@@ -109,11 +109,11 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Says if something that was there could not be removed.
+/// Warns if something that was there could not be removed.
 fn removed(path: &Path, result: io::Result<()>) {
     match result {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %path.display(), %error, "a file of a runner cannot be removed");
+            tracing::warn!(path = %path.display(), %error, "cannot remove a file of a runner");
         }
         _ => {}
     }

@@ -3,13 +3,14 @@
 
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use host_core::cell::{LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::port::Clock;
 use host_core::time::Time;
 use host_runtime::folder::{self, Dir};
+use parking_lot::Mutex;
 
 use super::files::LOG;
 use crate::delta::messages::LOG_BYTES_MAX;
@@ -94,7 +95,7 @@ impl JobLog {
         });
         match read {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                tracing::debug!(job = %self.attempt.job, %error, "the log of a runner cannot be read");
+                tracing::debug!(job = %self.attempt.job, %error, "cannot read the log of a runner");
             }
             _ => {}
         }
@@ -104,7 +105,7 @@ impl JobLog {
     fn with(&self, change: impl FnOnce(&mut LogChunks, u64) -> Vec<LogLine>) {
         let at_ms = self.clock.now().since_ms(self.attempt.began_at);
         // Locked until the lines are kept, so that their order stays.
-        let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chunks = self.chunks.lock();
         let mut lines = change(&mut chunks, at_ms);
         for line in &mut lines {
             if line.message.contains(&self.attempt.lease.0) {

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::LogSource;
+use host_core::id::{JobId, LeaseId};
 use host_core::port::lease::{Granted, LeaseMessage};
 use host_core::transition::Exit;
+use host_runtime::mailbox::respond;
 use tokio::time::{interval, sleep};
 
 use super::files::AttemptFiles;
@@ -29,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a place waits for a job before it asks again, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
-/// The wait after a process that was of no use: it doubles up to the longest.
+/// The wait after a process that did not even acknowledge its lease: it doubles up to the longest.
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
@@ -112,7 +114,7 @@ impl Place {
                 continue;
             };
             let runner = worker(&config.name, &ask.runner_id);
-            tracing::warn!(runner, "{why}; the next one is started in {backoff:?}");
+            tracing::warn!(runner, "{why}; starting the next one in {backoff:?}");
             self.change(|slot| slot.has_failed(&why));
             tokio::select! {
                 () = sleep(backoff) => {}
@@ -140,7 +142,7 @@ impl Place {
                 Ok(made) => made,
                 Err(error) => {
                     give_back(pools, named, NOT_BEGUN).await;
-                    return Err(format!("the lease of a job cannot be written: {error}"));
+                    return Err(format!("cannot write the lease of a job: {error}"));
                 }
             };
         pools.report(Event::HandedOut(lease));
@@ -158,7 +160,7 @@ impl Place {
                     (Some(status), _) => Exit::Status(status),
                     (None, signal) => Exit::Signal(signal.unwrap_or_default()),
                 };
-                let how = format!("the runner has ended: {status}");
+                let how = format!("the runner exited: {status}");
                 (how, LeaseMessage::Exited(exit))
             }
             Err(ProcessError::Start { source, .. }) => {
@@ -167,15 +169,24 @@ impl Place {
             }
             Err(error) => (error.to_string(), LeaseMessage::GiveBack { begun: true }),
         };
-        let (was_held, was_acked) = give_back(pools, named, why).await;
-        if !was_held {
+        let is_unacked = self.is_unacked(job, lease).await;
+        if !give_back(pools, named, why).await {
             return Ok(());
         }
         log.wrote(
             LogSource::Host,
-            &format!("{how}, and it has not said how the job did"),
+            &format!("{how}; it reported no outcome of the job"),
         );
-        if was_acked { Ok(()) } else { Err(how) }
+        if is_unacked { Err(how) } else { Ok(()) }
+    }
+
+    /// Returns whether a runner holds its lease and has not acknowledged it.
+    async fn is_unacked(&self, job: JobId, lease: LeaseId) -> bool {
+        let (respond, answer) = respond();
+        self.pool.leases.read(job, respond);
+        let kept = answer.await.ok().and_then(Result::ok).flatten();
+        let current = kept.and_then(|kept| kept.job.lifecycle.lease);
+        current.is_some_and(|it| it.id == lease && it.ack_by.is_some())
     }
 
     fn files(&self, granted: &Granted) -> std::io::Result<AttemptFiles> {

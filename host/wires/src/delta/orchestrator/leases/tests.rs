@@ -21,11 +21,11 @@ impl Leases {
 
     fn granted(&mut self, n: u128) -> &mut Lease {
         let id = named(n, "").lease;
-        self.grant(NOW, id, Lease::new(NOW, "ci/w".to_owned(), 1));
-        self.get_mut(id).unwrap()
+        self.add(NOW, 0, id, Lease::new(NOW, NOW, "ci/w".to_owned(), 1));
+        self.live.get_mut(&id).unwrap()
     }
 
-    fn end(&mut self, n: u128, digest: Digest) {
+    fn fail(&mut self, n: u128, digest: Digest) {
         let over = Over::Ended(digest, Status::Failed);
         self.close(named(n, "").lease, over, &mut Todo::default());
     }
@@ -36,33 +36,37 @@ fn the_oldest_ends_are_forgotten_first() {
     let mut leases = Leases::default();
     for n in 0..=ENDED_MAX as u128 {
         leases.granted(n);
-        leases.end(n, [0; 32]);
+        leases.fail(n, [0; 32]);
         // A second end changes nothing.
-        leases.revoked(named(n, "").lease, &mut Todo::default());
+        let revoked = Over::Stale(Stale::Revoked);
+        leases.close(named(n, "").lease, revoked, &mut Todo::default());
     }
     let over = Over::Ended([0; 32], Status::Failed);
     assert_eq!(leases.over(&named(0, "ci/w")), None);
     assert_eq!(leases.over(&named(1, "ci/w")), Some(over));
-    assert_eq!(leases.by_id.len(), ENDED_MAX);
+    assert_eq!((leases.live.len(), leases.ended.len()), (0, ENDED_MAX));
 }
 
 #[test]
 fn leases_whose_end_is_not_reported_are_forgotten() {
-    let mut leases = Leases::default();
-    for n in 0..u128::from(SWEEP_EVERY) {
-        leases.granted(n).expires_at = Some(NOW);
+    let ttl_ms = 60_000;
+    for (later_ms, left) in [(ttl_ms - 1, SWEEP_EVERY + 1), (ttl_ms, 1)] {
+        let mut leases = Leases::default();
+        for n in 0..u128::from(SWEEP_EVERY) {
+            leases.granted(n);
+        }
+        let later = NOW.plus_ms(later_ms);
+        let lease = Lease::new(later, later, "ci/w".to_owned(), 1);
+        leases.add(later, ttl_ms, named(9_999_999, "").lease, lease);
+        assert_eq!(leases.live.len() as u64, left);
     }
-    let later = NOW.plus_ms(FORGOTTEN_MS);
-    let lease = Lease::new(later, "ci/w".to_owned(), 1);
-    leases.grant(later, named(9_999_999, "").lease, lease);
-    assert_eq!(leases.by_id.len(), 1);
 }
 
 #[test]
 fn only_the_holder_learns_how_a_lease_ended() {
     let mut leases = Leases::with(1);
     assert_eq!(leases.other_holder(&named(1, "ci/x")), Some("ci/w"));
-    leases.end(1, [1; 32]);
+    leases.fail(1, [1; 32]);
     let over = Over::Ended([1; 32], Status::Failed);
     for (worker, over, stale) in [
         ("ci/w", Some(over), Stale::Revoked),
@@ -76,25 +80,6 @@ fn only_the_holder_learns_how_a_lease_ended() {
             "{worker}"
         );
         assert_eq!(leases.other_holder(&named), None, "{worker}");
-    }
-}
-
-#[test]
-fn why_a_lease_is_over() {
-    for (is_acked, is_cancelled, expected) in [
-        (false, false, Stale::Revoked),
-        (true, false, Stale::Expired),
-        (true, true, Stale::Revoked),
-    ] {
-        let mut leases = Leases::with(1);
-        let named = named(1, "ci/w");
-        leases.live(&named).unwrap().is_acked = is_acked;
-        if is_cancelled {
-            assert!(leases.cancelled(named.lease).is_empty());
-        }
-        leases.revoked(named.lease, &mut Todo::default());
-        let over = Some(Over::Stale(expected));
-        assert_eq!(leases.over(&named), over, "{is_acked} {is_cancelled}");
     }
 }
 

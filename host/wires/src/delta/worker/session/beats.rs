@@ -6,7 +6,7 @@ use host_core::time::Time;
 use super::super::exchange::{Kind, Response};
 use super::super::words::Dialect;
 use super::{
-    ANSWER_MS, Act, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Pending, Session,
+    ANSWER_MS, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Effect, LeaseSession, Todo,
     WAIT_SECONDS_MAX, Why,
 };
 use crate::delta::messages::read::Status;
@@ -17,60 +17,56 @@ pub(super) fn backoff(interval_ms: u64) -> Backoff {
     Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX.min(interval_ms))
 }
 
-impl Session {
-    pub(super) fn send_beat(&mut self, now: Time, wall: &str) -> Act {
+impl LeaseSession {
+    pub(super) fn send_beat(&mut self, now: Time, todo: &mut Todo) {
         let wait = self.lease.interval_ms / 1_000;
         let is_running = self.started_at.is_some() && self.stop.is_none();
-        let waits = self.is_network && wait > 0 && is_running;
+        let waits = self.mode.is_network && wait > 0 && is_running;
         let wait = waits.then_some(wait.min(WAIT_SECONDS_MAX));
-        let body = self
-            .speaker
-            .heartbeat(self.dialect, wall, &self.stage, wait);
-        let timeout_ms = ANSWER_MS + wait.unwrap_or_default() * 1_000;
+        let (dialect, wall) = (self.mode.dialect, self.wall(now));
         self.next_beat = now.plus_ms(self.lease.interval_ms);
-        let kind = Kind::Heartbeat;
-        self.beat = Some(Pending::new(now, kind, String::new(), timeout_ms));
-        Act::Send {
-            kind,
-            body,
-            timeout_ms,
-        }
+        self.beat_sent_at = Some(now);
+        todo.effect(Effect::Send {
+            kind: Kind::Heartbeat,
+            body: self.speaker.heartbeat(dialect, &wall, &self.stage, wait),
+            timeout_ms: ANSWER_MS + wait.unwrap_or_default() * 1_000,
+        });
     }
 
     pub(super) fn on_heartbeat_response(
         &mut self,
         now: Time,
-        wall: &str,
         response: &Response,
-    ) -> Vec<Act> {
-        let Some(beat) = self.beat.take() else {
-            return Vec::new();
+        todo: &mut Todo,
+    ) {
+        let Some(sent_at) = self.beat_sent_at.take() else {
+            return;
         };
         match response {
             // What ends the lease is on its way, and decides.
-            _ if self.end.is_some() => Vec::new(),
+            _ if self.end.is_some() => {}
             Response::Accepted(reply) => {
                 let ttl_ms = reply.ttl_ms.unwrap_or(self.lease.ttl_ms);
-                self.live_until = beat.sent_at.plus_ms(ttl_ms);
+                self.live_until = sent_at.plus_ms(ttl_ms);
                 self.beat_backoff.reset();
                 match (reply.cancel_ms, &self.started_at) {
                     (Some(_), None) => {
-                        self.finish(now, wall, Status::Canceled, "stopped before it began")
+                        self.finish(now, Status::Canceled, "stopped before it began", todo);
                     }
-                    (Some(ms), Some(_)) => self.cancel(ms),
-                    (None, Some(_)) => Vec::new(),
+                    (Some(ms), Some(_)) => self.cancel(ms, todo),
+                    (None, Some(_)) => {}
                     (None, None) => {
                         // Only now it is known how long the lease lives: an acknowledgement that is
                         // sent again need not extend it.
-                        self.started_at = Some((now, wall.to_owned()));
-                        self.next_step(now, wall)
+                        self.started_at = Some((now, self.wall(now)));
+                        self.next_step(now, todo);
                     }
                 }
             }
-            Response::Stale => self.lose("the orchestrator says that the lease is stale"),
-            Response::UnknownField if self.dialect == Dialect::Documented => {
-                self.dialect = Dialect::Strict;
-                vec![self.send_beat(now, wall)]
+            Response::Stale => self.lose("the orchestrator says that the lease is stale", todo),
+            Response::UnknownField if self.mode.dialect == Dialect::Documented => {
+                self.mode.dialect = Dialect::Strict;
+                self.send_beat(now, todo);
             }
             // A heartbeat that is refused does not keep the lease; it ends by its time.
             Response::UnknownField
@@ -78,14 +74,13 @@ impl Session {
             | Response::Again
             | Response::Logged(_) => {
                 self.next_beat = now.plus_ms(self.beat_backoff.next_ms());
-                Vec::new()
             }
         }
     }
 
-    fn cancel(&mut self, deadline_ms: u64) -> Vec<Act> {
+    fn cancel(&mut self, deadline_ms: u64, todo: &mut Todo) {
         if self.stop.is_some() {
-            return Vec::new();
+            return;
         }
         self.stop = Some(Why::Cancelled);
         let deadline_ms = if deadline_ms == 0 {
@@ -94,9 +89,8 @@ impl Session {
             deadline_ms
         };
         let grace_ms = deadline_ms.saturating_sub(CANCEL_MARGIN_MS);
-        let stop = self
-            .guest
-            .map(|tag| Act::Stop(tag, grace_ms, Stop::Cancelled));
-        stop.into_iter().collect()
+        if let Some(tag) = self.guest {
+            todo.effect(Effect::Stop(tag, grace_ms, Stop::Cancelled));
+        }
     }
 }

@@ -4,52 +4,40 @@ use host_core::time::Time;
 
 use super::super::exchange::{Kind, Response};
 use super::super::words::{Dialect, End};
-use super::{Act, Done, Session, reason};
+use super::{Done, Effect, LeaseSession, Todo, reason};
 use crate::delta::messages::read::Status;
 
-impl Session {
-    pub(super) fn finish(&mut self, now: Time, wall: &str, status: Status, text: &str) -> Vec<Act> {
+impl LeaseSession {
+    pub(super) fn finish(&mut self, now: Time, status: Status, text: &str, todo: &mut Todo) {
         let text = match (status, self.stage.step.as_str()) {
             (Status::Succeeded, _) | (_, "") => text.to_owned(),
             (_, step) => format!("{step}: {text}"),
         };
         let (summary, artifacts, files) = self.results.report(status == Status::Succeeded, &text);
-        let end = End {
+        for (path, text) in files {
+            todo.effect(Effect::Keep(path, text));
+        }
+        let started_at = self.started_at.as_ref().map(|(_, wall)| wall.clone());
+        self.end = Some(End {
             status,
-            started_at: self
-                .started_at
-                .as_ref()
-                .map_or_else(String::new, |(_, at)| at.clone()),
-            finished_at: wall.to_owned(),
+            started_at: started_at.unwrap_or_default(),
+            finished_at: self.wall(now),
             artifacts,
             summary,
-        };
-        let kind = if status == Status::Canceled {
-            Kind::CancelAck
-        } else {
-            Kind::Complete
-        };
-        let mut acts: Vec<Act> = files
-            .into_iter()
-            .map(|(name, text)| Act::Keep(name, text))
-            .collect();
-        self.end = Some((kind, end));
-        self.end_at = self.log_wait(now);
-        acts.extend(if self.end_at.is_some() {
-            self.send_log(now)
-        } else {
-            self.send_end(now)
         });
-        acts
+        self.end_at = self.log_wait(now);
+        if self.end_at.is_some() {
+            self.send_log(now, todo);
+        } else {
+            self.send_end(todo);
+        }
     }
 
-    pub(super) fn send_end(&mut self, now: Time) -> Option<Act> {
-        let (kind, end) = self.end.as_ref()?;
-        let (kind, body) = match kind {
-            Kind::CancelAck => (*kind, self.speaker.cancel_ack(self.dialect, end)),
-            _ => (*kind, self.speaker.complete(self.dialect, end)),
-        };
-        Some(self.send_main(now, kind, body))
+    pub(super) fn send_end(&mut self, todo: &mut Todo) {
+        if let Some(end) = &self.end {
+            let (kind, body) = self.speaker.end(self.mode.dialect, end);
+            self.send_main(kind, body, todo);
+        }
     }
 
     pub(super) fn on_end_response(
@@ -57,25 +45,23 @@ impl Session {
         now: Time,
         kind: Kind,
         response: &Response,
-    ) -> Vec<Act> {
-        let Some((_, end)) = &self.end else {
-            return Vec::new();
+        todo: &mut Todo,
+    ) {
+        let Some(end) = &self.end else {
+            return;
         };
         let done = match response {
             Response::Accepted(_) => Done::Reported(end.status),
-            Response::UnknownField if self.dialect == Dialect::Documented => {
-                self.dialect = Dialect::Strict;
-                return self.send_end(now).into_iter().collect();
+            Response::UnknownField if self.mode.dialect == Dialect::Documented => {
+                self.mode.dialect = Dialect::Strict;
+                return self.send_end(todo);
             }
             Response::Stale => Done::Refused(format!("{kind:?} was refused: the lease is stale")),
             Response::UnknownField | Response::Refused(_) => {
                 Done::Refused(format!("{kind:?} was refused{}", reason(response)))
             }
-            Response::Again | Response::Logged(_) => {
-                self.later(now);
-                return Vec::new();
-            }
+            Response::Again | Response::Logged(_) => return self.later(now),
         };
-        self.give_up(done)
+        self.give_up(done, todo);
     }
 }

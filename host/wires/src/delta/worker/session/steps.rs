@@ -5,32 +5,26 @@ use host_core::port::{Answer, ForeignJob, Tag};
 use host_core::time::Time;
 
 use super::super::results::failed_text;
-use super::{Act, Session, Why};
+use super::{Effect, LeaseSession, Todo, Why};
 use crate::delta::NAME;
 use crate::delta::messages::read::Status;
 
-impl Session {
+impl LeaseSession {
     /// Starts the next step, or ends the job.
-    pub(super) fn next_step(&mut self, now: Time, wall: &str) -> Vec<Act> {
+    pub(super) fn next_step(&mut self, now: Time, todo: &mut Todo) {
         let at = self.results.len();
         let Some(step) = self.lease.steps.get(at) else {
-            let status = if at == 0 {
-                Status::Failed
-            } else {
-                Status::Succeeded
-            };
-            let text = if at == 0 { "the job has no steps" } else { "" };
-            return self.finish(now, wall, status, text);
+            if at == 0 {
+                return self.finish(now, Status::Failed, "the job has no steps", todo);
+            }
+            return self.finish(now, Status::Succeeded, "", todo);
         };
         self.stage.step.clone_from(&step.name);
         self.stage.step_index = at;
         self.stage.progress = None;
-        let (handler, params) = match &step.run {
-            Ok((handler, params)) => (handler.clone(), params.clone()),
-            Err(why) => {
-                let text = why.clone();
-                return self.finish(now, wall, Status::Failed, &text);
-            }
+        let (handler, params) = match step.run.clone() {
+            Ok(run) => run,
+            Err(why) => return self.finish(now, Status::Failed, &why, todo),
         };
         let tag = Tag(at as u64);
         let mut job = ForeignJob::new(NAME, &self.lease.job_id, handler, params);
@@ -47,74 +41,50 @@ impl Session {
             .zip(self.started_at.as_ref())
             .map(|(most, (began, _))| began.plus_ms(most));
         self.guest = Some(tag);
-        vec![Act::Start(tag, Box::new(job))]
+        todo.effect(Effect::Start(tag, Box::new(job)));
     }
 
-    /// Takes what a guest says.
-    pub(in super::super) fn on_guest(
-        &mut self,
-        now: Time,
-        wall: &str,
-        tag: Tag,
-        answer: Answer,
-    ) -> Vec<Act> {
+    pub(super) fn on_guest(&mut self, now: Time, tag: Tag, answer: Answer, todo: &mut Todo) {
         if self.guest != Some(tag) {
-            return Vec::new();
+            return;
         }
         match answer {
-            Answer::Progressed(progress) => {
-                self.stage.progress = Some(progress);
-                Vec::new()
+            Answer::Began => {}
+            Answer::Progressed(progress) => self.stage.progress = Some(progress),
+            Answer::Logged { started_at, lines } if self.mode.is_network => {
+                self.wrote(now, started_at, &lines, todo);
             }
-            Answer::Logged { started_at, lines } if self.is_network => {
-                self.wrote(now, started_at, &lines)
-            }
-            Answer::Logged { started_at, lines } => vec![Act::Log(started_at, lines)],
-            Answer::Began => Vec::new(),
+            Answer::Logged { started_at, lines } => todo.effect(Effect::Log(started_at, lines)),
             Answer::Busy => {
-                self.guest = None;
-                self.ended(
-                    now,
-                    wall,
-                    Err((Status::Failed, "this runner has no room".to_owned())),
-                )
+                let busy = (Status::Failed, "this runner has no room".to_owned());
+                self.ended(now, Err(busy), todo);
             }
-            Answer::Ended(outcome, _) => {
-                self.guest = None;
-                let ended = match outcome {
-                    Outcome::Completed { result } => {
-                        Ok(result.map_or("null".to_owned(), |it| it.0))
-                    }
-                    other => Err(failed_text(other)),
-                };
-                self.ended(now, wall, ended)
+            Answer::Ended(Outcome::Completed { result }, _) => {
+                let result = result.map_or("null".to_owned(), |it| it.0);
+                self.ended(now, Ok(result), todo);
             }
+            Answer::Ended(outcome, _) => self.ended(now, Err(failed_text(outcome)), todo),
         }
     }
 
-    fn ended(
-        &mut self,
-        now: Time,
-        wall: &str,
-        ended: Result<String, (Status, String)>,
-    ) -> Vec<Act> {
+    fn ended(&mut self, now: Time, ended: Result<String, (Status, String)>, todo: &mut Todo) {
+        self.guest = None;
         if let Some(Why::Over(done)) = self.stop.take_if(|why| matches!(why, Why::Over(_))) {
-            self.is_done = true;
-            return vec![Act::Done(done)];
+            return self.give_up(done, todo);
         }
         match ended {
             Ok(result) => {
                 self.results.push(result);
                 let is_last = self.results.len() == self.lease.steps.len();
                 if self.stop.is_some() && !is_last {
-                    return self.finish(now, wall, Status::Canceled, "stopped between two steps");
+                    return self.finish(now, Status::Canceled, "stopped between two steps", todo);
                 }
-                self.next_step(now, wall)
+                self.next_step(now, todo);
             }
             Err((_, text)) if self.stop.is_some() => {
-                self.finish(now, wall, Status::Canceled, &text)
+                self.finish(now, Status::Canceled, &text, todo);
             }
-            Err((status, text)) => self.finish(now, wall, status, &text),
+            Err((status, text)) => self.finish(now, status, &text, todo),
         }
     }
 }

@@ -11,9 +11,12 @@ use serde_json::{Value, json};
 use super::super::exchange::Reply;
 use super::super::lease;
 use super::*;
+use crate::kit::session::Action;
 
 const START: Time = Time(1_000_000);
 const WALL: &str = "2026-01-04T08:00:00.000Z";
+const WALL_20: &str = "2026-01-04T08:00:20.000Z";
+const WALL_40: &str = "2026-01-04T08:00:40.000Z";
 const ACCEPTED: Response = Response::Accepted(Reply {
     ttl_ms: None,
     cancel_ms: None,
@@ -21,7 +24,7 @@ const ACCEPTED: Response = Response::Accepted(Reply {
 
 /// A session that has begun, and the time.
 struct Bench {
-    session: Session,
+    session: LeaseSession,
     now: Time,
 }
 
@@ -30,17 +33,22 @@ fn bench(steps: &Value) -> Bench {
 }
 
 fn bench_with(steps: &Value, results: Results) -> Bench {
-    bench_in((false, false), steps, results)
+    bench_in(false, steps, results)
 }
 
-/// The same for a lease over the network or not, and an orchestrator that takes logs or not.
-fn bench_in(modes: (bool, bool), steps: &Value, results: Results) -> Bench {
+/// The same for a lease over the network or not.
+fn bench_in(is_network: bool, steps: &Value, results: Results) -> Bench {
     let lease = json!({
         "job_id": "j", "run_id": "r", "lease_id": "l", "lease_ttl_seconds": 120,
         "heartbeat_interval_seconds": 20, "max_runtime_seconds": 60, "job_spec": {"steps": steps},
     });
     let lease = lease::read(lease.to_string().as_bytes()).unwrap();
-    let session = Session::new(START, lease, "w1", Dialect::Documented, modes, results);
+    let mode = Mode {
+        dialect: Dialect::Documented,
+        is_network,
+        takes_logs: true,
+    };
+    let session = LeaseSession::new(START, lease, "w1", mode, results);
     let now = START;
     Bench { session, now }
 }
@@ -49,24 +57,24 @@ fn one() -> Value {
     json!(["wasm:echo"])
 }
 
-/// Shows what the driver has to do, with the messages as JSON.
-fn shown(acts: &[Act]) -> Vec<String> {
-    let shown = |act: &Act| match act {
-        Act::Send { kind, .. } => format!("send {kind:?}"),
-        Act::Start(tag, job) => format!("start {} {}", tag.0, job.handler),
-        Act::Stop(tag, grace_ms, why) => format!("stop {} {grace_ms} {why:?}", tag.0),
-        Act::Log(..) => "log".to_owned(),
-        Act::Upload { offset, text, .. } => format!("upload {offset} {text:?}"),
-        Act::Keep(path, text) => format!("keep {path} {}", text.len()),
-        Act::Done(done) => format!("{done:?}"),
+/// Shows what the host is to do.
+fn shown(acts: &[Effect]) -> Vec<String> {
+    let shown = |act: &Effect| match act {
+        Effect::Send { kind, .. } => format!("send {kind:?}"),
+        Effect::Start(tag, job) => format!("start {} {}", tag.0, job.handler),
+        Effect::Stop(tag, grace_ms, why) => format!("stop {} {grace_ms} {why:?}", tag.0),
+        Effect::Log(..) => "log".to_owned(),
+        Effect::Upload { offset, text, .. } => format!("upload {offset} {text:?}"),
+        Effect::Keep(path, text) => format!("keep {path} {}", text.len()),
+        Effect::Done(done) => format!("{done:?}"),
     };
     acts.iter().map(shown).collect()
 }
 
 /// Returns the message among the acts.
-fn message(acts: &[Act]) -> Value {
+fn message(acts: &[Effect]) -> Value {
     let body = acts.iter().find_map(|act| match act {
-        Act::Send { body, .. } => Some(body),
+        Effect::Send { body, .. } => Some(body),
         _ => None,
     });
     serde_json::from_str(body.expect("a message is sent")).unwrap()
@@ -87,27 +95,43 @@ fn stopped() -> Answer {
     Answer::Ended(Outcome::Cancelled { partial }, Meter::default())
 }
 
+/// Takes the effects of a step.
+pub(super) fn effects(mut todo: Todo) -> Vec<Effect> {
+    let effects = todo.drain().map(|action| match action {
+        Action::Effect(effect) => effect,
+        other => panic!("{other:?}"),
+    });
+    effects.collect()
+}
+
 impl Bench {
-    fn begin(&mut self) -> Vec<Act> {
-        self.session.begin(self.now, WALL)
+    fn event(&mut self, event: Event) -> Vec<Effect> {
+        let (now, mut todo) = (self.now, Todo::default());
+        let start = Time::parse_rfc3339(WALL).unwrap();
+        let wall = start.plus_ms(now.since_ms(START));
+        self.session
+            .on_event(Moment { now, wall }, event, &mut todo);
+        effects(todo)
     }
 
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "answers are written in place"
-    )]
-    fn receives(&mut self, kind: Kind, response: Response) -> Vec<Act> {
-        self.session.on_response(self.now, WALL, kind, &response)
+    fn begin(&mut self) -> Vec<Effect> {
+        self.event(Event::Begin)
     }
 
-    fn guest(&mut self, tag: u64, answer: Answer) -> Vec<Act> {
-        self.session.on_guest(self.now, WALL, Tag(tag), answer)
+    fn receives(&mut self, kind: Kind, response: Response) -> Vec<Effect> {
+        self.event(Event::Answered(kind, response))
+    }
+
+    fn guest(&mut self, tag: u64, answer: Answer) -> Vec<Effect> {
+        self.event(Event::Guest(Tag(tag), answer))
     }
 
     /// Moves to the next wakeup and returns what is done then.
-    fn wakes(&mut self) -> Vec<Act> {
+    fn wakes(&mut self) -> Vec<Effect> {
+        let mut todo = Todo::default();
         self.now = self.session.wakeup().expect("something is due");
-        self.session.on_wakeup(self.now, WALL)
+        self.session.on_wakeup(self.now, &mut todo);
+        effects(todo)
     }
 
     /// Begins, and hears that the lease is acknowledged and extended: the first step runs.
@@ -138,7 +162,7 @@ fn a_job_is_acknowledged_beaten_for_and_completed() {
     assert_eq!(shown(&acts), ["send Heartbeat"]);
     let acts = it.receives(Kind::Heartbeat, ACCEPTED);
     assert_eq!(shown(&acts), ["start 0 echo"]);
-    let Act::Start(_, job) = &acts[0] else {
+    let Effect::Start(_, job) = &acts[0] else {
         unreachable!()
     };
     assert_eq!(job.deadline, Some(START.plus_ms(60_000)));
@@ -152,13 +176,13 @@ fn a_job_is_acknowledged_beaten_for_and_completed() {
         message: "half".to_owned(),
     };
     it.guest(0, Answer::Progressed(progress));
-    it.session.logged(9);
+    it.event(Event::Logged(9));
     let beat = it.wakes();
     assert_eq!(it.now, START.plus_ms(20_000));
     assert_eq!(
         message(&beat),
         json!({
-            "type": "Heartbeat", "lease_id": "l", "runner_id": "w1", "ts": WALL,
+            "type": "Heartbeat", "lease_id": "l", "runner_id": "w1", "ts": WALL_20,
             "progress": {"percent": 35, "current_step": "wasm:echo", "step_index": 0, "message": "half"},
             "log_cursor": {"bytes_sent": 9},
         })
@@ -169,13 +193,13 @@ fn a_job_is_acknowledged_beaten_for_and_completed() {
         message(&acts),
         json!({
             "type": "Complete", "lease_id": "l", "runner_id": "w1", "status": "SUCCEEDED", "exit_code": 0,
-            "timings": {"started_at": WALL, "finished_at": WALL}, "artifacts": [], "summary": "{\"a\":1}",
+            "timings": {"started_at": WALL, "finished_at": WALL_20}, "artifacts": [], "summary": "{\"a\":1}",
         })
     );
     // The answer to a heartbeat that was on its way counts no more.
     assert_eq!(it.receives(Kind::Heartbeat, Response::Stale), []);
     let acts = it.receives(Kind::Complete, ACCEPTED);
-    assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
+    assert_eq!(acts, [Effect::Done(Done::Reported(Status::Succeeded))]);
     assert_eq!(it.session.wakeup(), None);
     assert_eq!(it.receives(Kind::Complete, ACCEPTED), []);
 }
@@ -294,7 +318,7 @@ fn a_message_without_an_answer_is_sent_again_byte_for_byte() {
     it.receives(Kind::Complete, Response::Again);
     assert_eq!(it.wakes(), first);
     let acts = it.receives(Kind::Complete, ACCEPTED);
-    assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
+    assert_eq!(acts, [Effect::Done(Done::Reported(Status::Succeeded))]);
 }
 
 #[test]
@@ -304,7 +328,7 @@ fn an_end_is_repeated_while_the_lease_may_live_and_no_longer() {
     loop {
         it.receives(Kind::Complete, Response::Again);
         let acts = it.wakes();
-        if let [Act::Done(done)] = acts.as_slice() {
+        if let [Effect::Done(done)] = acts.as_slice() {
             assert!(matches!(done, Done::Lost(_)), "{done:?}");
             break;
         }
@@ -323,21 +347,21 @@ fn a_stale_answer_stops_the_guest_at_once_and_nothing_is_sent_after() {
     assert_eq!(it.session.wakeup(), None);
     let acts = it.guest(0, completed("1"));
     assert!(
-        matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
+        matches!(acts.as_slice(), [Effect::Done(Done::Lost(_))]),
         "{acts:?}"
     );
     let mut it = bench(&one());
     it.begin();
     let acts = it.receives(Kind::Ack, Response::Stale);
     assert!(
-        matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
+        matches!(acts.as_slice(), [Effect::Done(Done::Lost(_))]),
         "{acts:?}"
     );
     let mut it = bench(&one()).runs();
     it.guest(0, completed("1"));
     let acts = it.receives(Kind::Complete, Response::Stale);
     assert!(
-        matches!(acts.as_slice(), [Act::Done(Done::Refused(_))]),
+        matches!(acts.as_slice(), [Effect::Done(Done::Refused(_))]),
         "{acts:?}"
     );
 }
@@ -397,11 +421,11 @@ fn a_cancel_leaves_the_guest_its_time_and_is_acknowledged() {
         message(&acts),
         json!({
             "type": "CancelAck", "lease_id": "l", "runner_id": "w1", "final_status": "CANCELED",
-            "ts": WALL, "artifacts": [], "summary": "wasm:echo: stopped; it had done 7",
+            "ts": WALL_40, "artifacts": [], "summary": "wasm:echo: stopped; it had done 7",
         })
     );
     let acts = it.receives(Kind::CancelAck, ACCEPTED);
-    assert_eq!(acts, [Act::Done(Done::Reported(Status::Canceled))]);
+    assert_eq!(acts, [Effect::Done(Done::Reported(Status::Canceled))]);
     // Work that was finished all the same is reported as finished.
     let mut it = bench(&one()).beats();
     it.receives(Kind::Heartbeat, cancel(0));
@@ -426,15 +450,15 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
     let acts = it.receives(Kind::Heartbeat, Response::UnknownField);
     assert_eq!(
         message(&acts),
-        json!({"type": "Heartbeat", "lease_id": "l", "runner_id": "w1", "ts": WALL})
+        json!({"type": "Heartbeat", "lease_id": "l", "runner_id": "w1", "ts": WALL_20})
     );
-    assert_eq!(it.session.dialect(), Dialect::Strict);
+    assert_eq!(it.session.mode.dialect, Dialect::Strict);
     let end = message(&it.guest(0, failed(FailureKind::TimedOut)));
     assert_eq!(
         end,
         json!({
             "type": "Complete", "lease_id": "l", "runner_id": "w1", "status": "FAILED", "exit_code": 1,
-            "finished_at": WALL, "summary": "wasm:echo: no luck",
+            "finished_at": WALL_20, "summary": "wasm:echo: no luck",
         })
     );
     // One that refuses an end first.
@@ -444,7 +468,7 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
     assert!(end["timings"].is_null() && end["finished_at"].is_string());
     let acts = it.receives(Kind::Complete, Response::UnknownField);
     assert!(
-        matches!(acts.as_slice(), [Act::Done(Done::Refused(_))]),
+        matches!(acts.as_slice(), [Effect::Done(Done::Refused(_))]),
         "{acts:?}"
     );
 }
@@ -452,23 +476,23 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
 #[test]
 fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
     let mut it = bench(&one()).runs();
-    assert_eq!(shown(&it.session.shut_down()), ["stop 0 0 ShuttingDown"]);
-    assert_eq!(it.guest(0, stopped()), [Act::Done(Done::ShutDown)]);
+    assert_eq!(shown(&it.event(Event::Stop)), ["stop 0 0 ShuttingDown"]);
+    assert_eq!(it.guest(0, stopped()), [Effect::Done(Done::ShutDown)]);
     let mut it = bench(&one());
     it.begin();
-    assert_eq!(it.session.shut_down(), [Act::Done(Done::ShutDown)]);
+    assert_eq!(it.event(Event::Stop), [Effect::Done(Done::ShutDown)]);
     // An end that is on its way is still delivered.
     let mut it = bench(&one()).runs();
     it.guest(0, completed("1"));
-    assert_eq!(it.session.shut_down(), []);
+    assert_eq!(it.event(Event::Stop), []);
     let acts = it.receives(Kind::Complete, ACCEPTED);
-    assert_eq!(acts, [Act::Done(Done::Reported(Status::Succeeded))]);
+    assert_eq!(acts, [Effect::Done(Done::Reported(Status::Succeeded))]);
 }
 
 #[test]
 fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
     let mut it = bench(&one());
-    it.session.is_network = true;
+    it.session.mode.is_network = true;
     it.begin();
     let acts = it.receives(Kind::Ack, ACCEPTED);
     assert!(
@@ -478,7 +502,7 @@ fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
     it.receives(Kind::Heartbeat, ACCEPTED);
     let acts = it.wakes();
     assert_eq!(message(&acts)["wait_seconds"], 20);
-    let Act::Send { timeout_ms, .. } = &acts[0] else {
+    let Effect::Send { timeout_ms, .. } = &acts[0] else {
         unreachable!()
     };
     assert_eq!(*timeout_ms, ANSWER_MS + 20_000);
@@ -486,7 +510,7 @@ fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
 
 /// A lease over the network, whose first step runs.
 fn network() -> Bench {
-    bench_in((true, true), &one(), Results::default()).runs()
+    bench_in(true, &one(), Results::default()).runs()
 }
 
 fn logs(message: &str) -> Answer {
@@ -544,7 +568,7 @@ fn an_end_does_not_wait_long_for_the_log() {
     let late = it.receives(Kind::Log, Response::Logged(9));
     assert_eq!(shown(&late), [""; 0], "no part follows the end");
     let done = it.receives(Kind::Complete, ACCEPTED);
-    assert_eq!(done, [Act::Done(Done::Reported(Status::Succeeded))]);
+    assert_eq!(done, [Effect::Done(Done::Reported(Status::Succeeded))]);
 }
 
 #[test]
@@ -552,7 +576,7 @@ fn an_orchestrator_without_a_way_for_logs_gets_the_end_at_once() {
     let mut it = network();
     it.guest(0, logs("one"));
     it.receives(Kind::Log, Response::Refused("404".to_owned()));
-    assert!(!it.session.takes_logs());
+    assert!(!it.session.upload.is_on);
     assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0]);
     assert_eq!(shown(&it.guest(0, completed("1"))), ["send Complete"]);
 }
@@ -568,7 +592,7 @@ fn a_stale_answer_to_the_log_ends_the_lease() {
     it.guest(0, completed("1"));
     let acts = it.receives(Kind::Log, Response::Stale);
     assert!(
-        matches!(acts.as_slice(), [Act::Done(Done::Lost(_))]),
+        matches!(acts.as_slice(), [Effect::Done(Done::Lost(_))]),
         "{acts:?}"
     );
 }

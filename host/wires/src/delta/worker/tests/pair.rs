@@ -31,9 +31,10 @@ use crate::delta::settings::{DeltaConfig, PoolConfig, Times, Tokens};
 use crate::delta::worker::exchange::{Kind, Response};
 use crate::delta::worker::lease;
 use crate::delta::worker::results::Results;
-use crate::delta::worker::session::{Act, Done, Session};
+use crate::delta::worker::session::{self, Done, Effect, LeaseSession, Mode};
 use crate::delta::worker::words::Dialect;
 use crate::histories::histories;
+use crate::kit::session::{Action, ActionsOf, Moment, Session as _};
 use host_testing::{LeaseHost, Refusals};
 
 /// When faults stop, and when all must be over, in milliseconds.
@@ -110,7 +111,7 @@ struct Open {
 struct Runner {
     /// The lease of its session, or of the last one.
     lease: Option<LeaseText>,
-    session: Option<Session>,
+    session: Option<LeaseSession>,
     /// Counts its leases, so that what was meant for an earlier one is dropped.
     epoch: u32,
     guest: Option<Tag>,
@@ -286,7 +287,7 @@ impl Sim {
     }
 
     fn step(&mut self, event: Event) {
-        let (now, wall) = (self.model.clock.now(), "now".to_owned());
+        let now = self.model.clock.now();
         let (before, live) = (self.model.state(self.job), self.live_lease());
         match event {
             Event::Tick => {
@@ -337,22 +338,18 @@ impl Sim {
                 if !self.open.remove(&number) {
                     return;
                 }
-                self.with(runner, epoch, |session| {
-                    session.on_response(now, &wall, kind, &response)
-                });
+                self.report(runner, epoch, session::Event::Answered(kind, response));
             }
             Event::Guest(runner, epoch, tag, answer) => {
                 if self.runners[runner].epoch == epoch && self.runners[runner].guest == Some(tag) {
                     if matches!(answer, Answer::Ended(..)) {
                         self.runners[runner].guest = None;
                     }
-                    self.with(runner, epoch, |session| {
-                        session.on_guest(now, &wall, tag, answer)
-                    });
+                    self.report(runner, epoch, session::Event::Guest(tag, answer));
                 }
             }
             Event::Wakes(runner, epoch) => {
-                self.with(runner, epoch, |session| session.on_wakeup(now, &wall));
+                self.with(runner, epoch, |session, todo| session.on_wakeup(now, todo));
             }
         }
         self.settle(before, live.as_ref());
@@ -446,55 +443,74 @@ impl Sim {
         let id_of_lease = lease.id.clone();
         let id = format!("w{runner}");
         let results = Results::default();
-        let mut session = Session::new(now, lease, &id, Dialect::Documented, (true, true), results);
-        let acts = session.begin(now, "now");
+        let mode = Mode {
+            dialect: Dialect::Documented,
+            is_network: true,
+            takes_logs: true,
+        };
+        let session = LeaseSession::new(now, lease, &id, mode, results);
         let it = &mut self.runners[runner];
         it.epoch += 1;
         it.lease = Some(id_of_lease);
         it.session = Some(session);
         let epoch = it.epoch;
-        self.act(runner, epoch, acts);
+        self.report(runner, epoch, session::Event::Begin);
     }
 
-    fn with(&mut self, runner: usize, epoch: u32, event: impl FnOnce(&mut Session) -> Vec<Act>) {
+    fn report(&mut self, runner: usize, epoch: u32, event: session::Event) {
+        let now = self.model.clock.now();
+        self.with(runner, epoch, |session, todo| {
+            session.on_event(Moment { now, wall: now }, event, todo);
+        });
+    }
+
+    fn with(
+        &mut self,
+        runner: usize,
+        epoch: u32,
+        step: impl FnOnce(&mut LeaseSession, &mut ActionsOf<LeaseSession>),
+    ) {
         let it = &mut self.runners[runner];
         let Some(session) = it.session.as_mut().filter(|_| it.epoch == epoch) else {
             return;
         };
-        let acts = event(session);
-        self.act(runner, epoch, acts);
+        let mut todo = ActionsOf::<LeaseSession>::default();
+        step(session, &mut todo);
+        self.act(runner, epoch, todo);
     }
 
-    fn act(&mut self, runner: usize, epoch: u32, acts: Vec<Act>) {
-        for act in acts {
-            match act {
-                Act::Send {
+    fn act(&mut self, runner: usize, epoch: u32, mut todo: ActionsOf<LeaseSession>) {
+        for action in todo.drain() {
+            let Action::Effect(effect) = action else {
+                panic!("{action:?}");
+            };
+            match effect {
+                Effect::Send {
                     kind,
                     body,
                     timeout_ms,
                 } => self.send(runner, epoch, kind, body, timeout_ms),
-                Act::Start(tag, job) => self.start(runner, epoch, tag, job.deadline),
-                Act::Stop(tag, grace_ms, _) => {
+                Effect::Start(tag, job) => self.start(runner, epoch, tag, job.deadline),
+                Effect::Stop(tag, grace_ms, _) => {
                     if self.runners[runner].guest == Some(tag) {
                         let after = self.random.below(grace_ms + 1);
                         let outcome = Outcome::Cancelled { partial: None };
                         let answer = Answer::Ended(outcome, Meter::default());
                         if after == 0 {
                             self.runners[runner].guest = None;
-                            let now = self.model.clock.now();
-                            self.with(runner, epoch, |it| it.on_guest(now, "now", tag, answer));
+                            self.report(runner, epoch, session::Event::Guest(tag, answer));
                         } else {
                             self.after(after, Event::Guest(runner, epoch, tag, answer));
                         }
                     }
                 }
-                Act::Done(done) => {
+                Effect::Done(done) => {
                     self.reported += u32::from(matches!(done, Done::Reported(_)));
                     assert_eq!(self.runners[runner].guest, None, "its guest has stopped");
                     self.runners[runner].session = None;
                     self.after(1_000, Event::Poll(runner));
                 }
-                Act::Upload {
+                Effect::Upload {
                     offset,
                     text,
                     timeout_ms,
@@ -503,11 +519,11 @@ impl Sim {
                     let body = format!("{} {offset} {text}", lease.0);
                     self.send(runner, epoch, Kind::Log, body, timeout_ms);
                 }
-                Act::Log(..) | Act::Keep(..) => {}
+                Effect::Log(..) | Effect::Keep(..) => {}
             }
         }
         let it = &self.runners[runner];
-        if let Some(due) = it.session.as_ref().and_then(Session::wakeup) {
+        if let Some(due) = it.session.as_ref().and_then(LeaseSession::wakeup) {
             let ms = due.since_ms(self.model.clock.now());
             self.after(ms, Event::Wakes(runner, epoch));
         }

@@ -11,8 +11,9 @@ use super::super::super::exchange::{Kind, Response};
 use super::super::super::lease;
 use super::super::super::results::Results;
 use super::super::super::words::Dialect;
-use super::super::{Act, Session};
-use super::logs;
+use super::super::{Effect, Event, LeaseSession, Mode, Todo};
+use super::{effects, logs};
+use crate::kit::session::{Moment, Session as _};
 use crate::transcript::{Stage, replay_all};
 
 const START: Time = Time(1_767_513_600_000);
@@ -26,44 +27,44 @@ fn transcripts() {
 }
 
 struct Table {
-    session: Option<Session>,
+    session: Option<LeaseSession>,
     now: Time,
 }
 
 impl Stage for Table {
     fn play(&mut self, line: &str) -> Vec<String> {
-        let wall = self.now.to_rfc3339();
         let words: Vec<&str> = line.splitn(4, ' ').collect();
-        if let ["peer>", from @ ("lease" | "file"), ..] = words[..] {
-            let text = line.splitn(3, ' ').nth(2).unwrap();
-            let lease = lease::read(text.as_bytes()).unwrap();
-            let is_network = from == "lease";
-            let results = Results::new((!is_network).then_some("/logs/job.log".as_ref()));
-            let modes = (is_network, true);
-            let mut session =
-                Session::new(self.now, lease, "r1", Dialect::Documented, modes, results);
-            let acts = session.begin(self.now, &wall);
-            self.session = Some(session);
-            return shown(acts);
-        }
-        let session = self.session.as_mut().expect("the first line makes it");
-        match words[..] {
-            ["peer>", of, "none"] => {
-                shown(session.on_response(self.now, &wall, kind(of), &Response::Again))
+        let event = match words[..] {
+            ["peer>", from @ ("lease" | "file"), ..] => {
+                let text = line.splitn(3, ' ').nth(2).unwrap();
+                let lease = lease::read(text.as_bytes()).unwrap();
+                let is_network = from == "lease";
+                let results = Results::new((!is_network).then_some("/logs/job.log".as_ref()));
+                let mode = Mode {
+                    dialect: Dialect::Documented,
+                    is_network,
+                    takes_logs: true,
+                };
+                self.session = Some(LeaseSession::new(self.now, lease, "r1", mode, results));
+                Event::Begin
             }
+            ["peer>", of, "none"] => Event::Answered(kind(of), Response::Again),
             ["peer>", of, status, body] => {
                 let response = sort(kind(of), status.parse().unwrap(), body.as_bytes());
-                shown(session.on_response(self.now, &wall, kind(of), &response))
+                Event::Answered(kind(of), response)
             }
             ["host>", tag, ..] => {
                 let said = line.splitn(3, ' ').nth(2).unwrap();
-                let tag = Tag(tag.parse().unwrap());
-                shown(session.on_guest(self.now, &wall, tag, answer(said)))
+                Event::Guest(Tag(tag.parse().unwrap()), answer(said))
             }
-            ["stop"] => shown(session.shut_down()),
-            ["time", ms] => self.pass(ms.parse().unwrap()),
+            ["stop"] => Event::Stop,
+            ["time", ms] => return self.pass(ms.parse().unwrap()),
             _ => panic!("cannot read {line:?}"),
-        }
+        };
+        let (now, mut todo) = (self.now, Todo::default());
+        let session = self.session.as_mut().expect("the first line makes it");
+        session.on_event(Moment { now, wall: now }, event, &mut todo);
+        shown(effects(todo))
     }
 }
 
@@ -72,14 +73,13 @@ impl Table {
     fn pass(&mut self, ms: u64) -> Vec<String> {
         let until = self.now.plus_ms(ms);
         let session = self.session.as_mut().unwrap();
-        let mut lines = Vec::new();
+        let mut todo = Todo::default();
         while let Some(due) = session.wakeup().filter(|due| *due <= until) {
             self.now = self.now.max(due);
-            let wall = self.now.to_rfc3339();
-            lines.extend(shown(session.on_wakeup(self.now, &wall)));
+            session.on_wakeup(self.now, &mut todo);
         }
         self.now = until;
-        lines
+        shown(effects(todo))
     }
 }
 
@@ -115,17 +115,19 @@ fn answer(said: &str) -> Answer {
     Answer::Ended(outcome, Meter::default())
 }
 
-fn shown(acts: Vec<Act>) -> Vec<String> {
-    let shown = |act: Act| match act {
-        Act::Send { kind, body, .. } => format!("peer< {kind:?} {body}"),
-        Act::Upload { offset, text, .. } => format!("peer< Log {offset} {text:?}"),
-        Act::Start(tag, job) => format!("host< start {} {} {}", tag.0, job.handler, job.params.0),
-        Act::Stop(tag, grace_ms, why) => {
+fn shown(effects: Vec<Effect>) -> Vec<String> {
+    let shown = |effect: Effect| match effect {
+        Effect::Send { kind, body, .. } => format!("peer< {kind:?} {body}"),
+        Effect::Upload { offset, text, .. } => format!("peer< Log {offset} {text:?}"),
+        Effect::Start(tag, job) => {
+            format!("host< start {} {} {}", tag.0, job.handler, job.params.0)
+        }
+        Effect::Stop(tag, grace_ms, why) => {
             format!("host< stop {} in {grace_ms} ms: {}", tag.0, why.as_str())
         }
-        Act::Log(_, lines) => format!("host< {} lines into the log", lines.len()),
-        Act::Keep(path, text) => format!("host< {} bytes into {path}", text.len()),
-        Act::Done(done) => format!("host< {done:?}"),
+        Effect::Log(_, lines) => format!("host< {} lines into the log", lines.len()),
+        Effect::Keep(path, text) => format!("host< {} bytes into {path}", text.len()),
+        Effect::Done(done) => format!("host< {done:?}"),
     };
-    acts.into_iter().map(shown).collect()
+    effects.into_iter().map(shown).collect()
 }
