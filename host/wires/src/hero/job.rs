@@ -1,6 +1,10 @@
 //! Reads and checks a job's hash. Each field has its own rule, and the order is fixed, so that each
 //! cause has one code. Knows no state and no Redis.
 
+pub(super) mod circles;
+pub(super) mod new;
+pub(super) mod view;
+
 #[cfg(test)]
 mod tests;
 
@@ -11,22 +15,22 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::job_hash::ATTRIBUTES;
+use self::new::ATTRIBUTES;
 use super::messages::Value;
 use super::refusals::{Code, Refusal};
 use crate::kit::json;
 
 /// The longest script, in bytes.
-pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+pub(super) const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
 /// The longest time limit, in seconds: a week.
-pub const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
+pub(super) const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
 
 /// The most retries.
-pub const RETRIES_MAX: u32 = 1_000;
+pub(super) const RETRIES_MAX: u32 = 1_000;
 
 /// The most jobs that one job may wait for.
-pub const DEPENDENCIES_MAX: usize = 1_000;
+pub(super) const DEPENDENCIES_MAX: usize = 1_000;
 
 /// Why a job with a log path is refused if no folder is configured.
 const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [protocol.hero] or \
@@ -341,7 +345,7 @@ fn log_path(fields: &Fields<'_>, terms: &Terms) -> Result<Option<String>, Refusa
 
 /// Returns the part of a job's log path below the folder `root`, or why it is invalid. Links are
 /// checked when the file is opened.
-pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
+pub(super) fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
     let below = match path.strip_prefix(root.trim_end_matches('/')) {
         Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/'),
         _ => path,

@@ -1,5 +1,7 @@
 //! Keys, commands, scripts and values of Redis. Knows nothing of the states of jobs.
 
+pub(super) mod calls;
+
 use std::time::Duration;
 
 /// How many of the newest stop requests are read.
@@ -182,7 +184,7 @@ impl Value {
 
 /// The connection that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum Via {
     /// The shared connection. Its commands are pipelined and never block.
     Shared,
     /// The separate connection for one blocking command.
@@ -201,7 +203,7 @@ pub struct CallTag(pub u64);
 pub struct Call {
     /// Identifies the answers.
     pub tag: CallTag,
-    pub lane: Lane,
+    pub via: Via,
     /// The commands. Never empty.
     pub commands: Vec<Command>,
 }
@@ -262,41 +264,41 @@ impl PopSide {
 }
 
 /// Returns the key of a job's hash.
-pub fn job_key(id: &str) -> String {
+pub(super) fn job_key(id: &str) -> String {
     format!("hero:job:{id}")
 }
 
 /// Returns the key of the queue that clients push to.
-pub fn work_queue(worker: &str) -> String {
+pub(super) fn work_queue(worker: &str) -> String {
     format!("hero:work_queue:{worker}")
 }
 
 /// Returns the key of the list of jobs that a worker has taken and that have not ended.
-pub fn processing(worker: &str) -> String {
+pub(super) fn processing(worker: &str) -> String {
     format!("hero:processing:{worker}")
 }
 
 /// Returns the key of the list of jobs to stop.
-pub fn stop_queue(worker: &str) -> String {
+pub(super) fn stop_queue(worker: &str) -> String {
     format!("hero:stop_queue:{worker}")
 }
 
 /// Returns the key of the list where a job's sender waits for the reply.
-pub fn reply_queue(id: &str) -> String {
+pub(super) fn reply_queue(id: &str) -> String {
     format!("hero:reply:{id}")
 }
 
 /// Returns the key of the list of ids that could not be executed, each with the reason.
-pub fn dead_letters(worker: &str) -> String {
+pub(super) fn dead_letters(worker: &str) -> String {
     format!("hero:dead_letter:{worker}")
 }
 
 /// The key of the jobs that wait for others and are not queued yet, with the time of each one's
 /// last check. Not part of the document.
-pub const WAITING: &str = "hero:waiting";
+pub(super) const WAITING: &str = "hero:waiting";
 
 /// Returns the key with the host that has claimed a job.
-pub fn claim_key(id: &str) -> String {
+pub(super) fn claim_key(id: &str) -> String {
     format!("hero:claim:{id}")
 }
 
@@ -306,7 +308,7 @@ pub(super) fn context_key(context: &str) -> String {
 }
 
 /// Returns the key of the jobs that a host has sent to workers, each with its worker.
-pub fn out(instance: &str) -> String {
+pub(super) fn out(instance: &str) -> String {
     format!("hero:out:{instance}")
 }
 

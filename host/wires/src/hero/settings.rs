@@ -1,16 +1,18 @@
 //! `[protocol.hero]` and the options of `host worker hero`: the Redis, the worker ids whose jobs are
 //! taken, and the limits.
 
+pub(super) mod roles;
+
 #[cfg(test)]
 pub(super) mod tests;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::address::{Certificates, RedisUrl, UrlError};
+use self::roles::WorkerConfig;
 use super::client::lost::Workers;
-use super::config::WorkerConfig;
 use super::messages::PopSide;
+use super::transport::url::{Certificates, RedisUrl, UrlError};
 use crate::settings;
 use crate::wire::section::{ConfigError, Section, refused};
 use crate::wire::settings::{Setting, WorkerFlag, WorkerRole};
@@ -77,7 +79,7 @@ const WORKER_ID_BYTES_MAX: usize = 128;
 
 /// The checked section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeroConfig {
+pub(super) struct HeroConfig {
     /// The address of the Redis, with the certificates for its connections.
     pub url: RedisUrl,
     /// The worker ids, each once; empty if no work is taken.
@@ -96,7 +98,7 @@ pub struct HeroConfig {
 
 impl HeroConfig {
     /// Reads the section and its certificate files; `None` if no Redis is configured.
-    pub fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
+    pub(super) fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         let concurrency = section.count(&CONCURRENCY)?;
         let dispatch_in_flight = section.count(&DISPATCH_IN_FLIGHT)?;
         let worker_ids = read_worker_ids(section, &WORKER_IDS)?;

@@ -29,7 +29,7 @@ const MISSING_MAX: usize = 10_000;
 
 /// Whose lost jobs are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workers {
+pub(in crate::hero) struct Workers {
     /// All of them.
     pub all: bool,
     /// These.
@@ -37,7 +37,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    pub fn is_empty(&self) -> bool {
+    pub(in crate::hero) fn is_empty(&self) -> bool {
         !self.all && self.ids.is_empty()
     }
 
@@ -58,7 +58,7 @@ struct Found {
 
 impl Client {
     /// Queues part of a worker's lost jobs again. Returns their ids and the cursor of the next part.
-    pub async fn requeue_lost(
+    pub(in crate::hero) async fn requeue_lost(
         &self,
         worker_id: &str,
         after: Option<u64>,

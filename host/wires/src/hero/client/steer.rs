@@ -4,7 +4,7 @@ use host_core::time::Time;
 use serde_json::json;
 
 use super::submit::check_worker;
-use crate::hero::job_view::JobView;
+use crate::hero::job::view::JobView;
 use crate::hero::messages::{self, Command, STOPS_SCANNED_MAX, Script, Value, WAITING};
 use crate::hero::refusals::{Code, Refusal};
 
@@ -14,9 +14,6 @@ pub const STALE_AFTER_MS: u64 = 10_000;
 /// How many times the host queues a lost job again by itself: what its workers lose each time may be what
 /// ends them.
 pub(super) const REQUEUES_MAX: u32 = 3;
-
-/// The names of the lengths that [`lengths`] reads, in order.
-pub const LENGTHS: [&str; 4] = ["queued", "processing", "stops", "dead_letters"];
 
 /// The error of a job that was stopped.
 const STOPPED: &str = "stopped_by_request";

@@ -9,12 +9,13 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::cell::LogLine;
 use host_core::time::Time;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::root::{LogFileError, LogRoot};
@@ -259,7 +260,7 @@ fn work(
 impl Open {
     /// Writes whole lines in one call, so that lines of other writers do not split them.
     fn write(&self, started_at: Time, lines: &[LogLine], now: Time) -> Written {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         if written.over {
             return *written;
         }
