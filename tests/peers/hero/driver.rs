@@ -10,7 +10,7 @@ use host_core::time::Time;
 use host_tests::Redis;
 pub(super) use host_tests::hero::ask;
 use host_wires::hero::{
-    Answered, Call, Command, Execution, Orchestrator, OrchestratorAct, OrchestratorConfig, Value,
+    Answered, Call, Command, Execution, Orchestrator, OrchestratorAct, OrchestratorConfig, RedisSession as _, Value,
     Via, Worker, WorkerAct, WorkerConfig,
 };
 use host_wires::kit::session::Moment;
