@@ -9,7 +9,7 @@ use std::time::Duration;
 use host_core::port::End;
 use host_tests::{Redis, eventually};
 use host_wires::hero::client::{self, JobView};
-use host_wires::hero::{Execution, NewJob, OrchestratorConfig, Task};
+use host_wires::hero::{Execution, NewJob, Task};
 use redis::{Commands as _, Connection};
 
 use self::driver::{Dispatching, Host, ask, now};
@@ -326,7 +326,7 @@ fn the_operations_of_the_document_work() {
 fn a_worker_written_from_the_document_executes_our_jobs() {
     let server = Redis::start();
     let mut redis = server.connection();
-    let mut ours = Dispatching::new(&server, OrchestratorConfig::new("host-a"));
+    let mut ours = Dispatching::new(&server, "host-a");
     for n in 1..=3 {
         let job = NewJob {
             id: id(n),

@@ -10,7 +10,7 @@ use host_core::time::Time;
 use host_tests::Redis;
 pub(super) use host_tests::hero::ask;
 use host_wires::hero::{
-    Answered, Call, Command, Execution, Orchestrator, OrchestratorAct, OrchestratorConfig, RedisSession as _, Value,
+    Answered, Call, Command, Execution, Orchestrator, OrchestratorAct, RedisSession as _, Value,
     Via, Worker, WorkerAct, WorkerConfig,
 };
 use host_wires::kit::session::Moment;
@@ -150,10 +150,10 @@ pub(super) struct Dispatching {
 }
 
 impl Dispatching {
-    pub(super) fn new(server: &Redis, config: OrchestratorConfig) -> Self {
+    pub(super) fn new(server: &Redis, instance: &str) -> Self {
         let mut ours = Self {
             redis: server.connection(),
-            dispatcher: Orchestrator::new(config),
+            dispatcher: Orchestrator::new(instance),
             started: 0,
             ended: Vec::new(),
         };

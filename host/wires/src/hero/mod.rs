@@ -35,7 +35,7 @@ use crate::wire::{Active, Configured, Mode, OpenError, Wire};
 pub use self::job::new::{NewJob, Task};
 pub use self::messages::{Call, Command, Value, Via};
 pub use self::orchestrator::{Execution, Orchestrator, OrchestratorAct};
-pub use self::settings::roles::{OrchestratorConfig, WorkerConfig};
+pub use self::settings::worker::WorkerConfig;
 pub use self::transport::driver::RedisSession;
 pub use self::worker::{Answered, Worker, WorkerAct};
 

@@ -19,7 +19,6 @@ use host_core::time::Time;
 use super::job::is_id;
 use super::messages::calls::{Calls, Timers};
 use super::messages::{self, Call, CallTag, Command, Value, Via};
-use super::settings::roles::OrchestratorConfig;
 use super::transport::driver::RedisSession;
 use crate::kit::session::Moment;
 
@@ -54,7 +53,9 @@ pub enum OrchestratorAct {
 /// All jobs sent to foreign workers of one Redis.
 #[derive(Debug)]
 pub struct Orchestrator {
-    config: OrchestratorConfig,
+    /// The name of this host among those that share the Redis: unique for each host, and the same
+    /// after a restart.
+    instance: String,
     out: BTreeMap<Tag, Out>,
     /// Ended jobs whose traces must still be removed, with the time for that.
     ended: BTreeSet<(Time, Trace)>,
@@ -124,9 +125,9 @@ type Todo = Vec<OrchestratorAct>;
 
 impl Orchestrator {
     /// Makes a session without jobs.
-    pub fn new(config: OrchestratorConfig) -> Self {
+    pub fn new(instance: impl Into<String>) -> Self {
         Self {
-            config,
+            instance: instance.into(),
             out: BTreeMap::new(),
             ended: BTreeSet::new(),
             calls: Calls::default(),
@@ -137,11 +138,9 @@ impl Orchestrator {
         }
     }
 
-    /// Sends a job out. If there is no room or Redis cannot be reached, answers that there is no
-    /// room.
+    /// Sends a job out. If Redis cannot be reached, answers that there is no room.
     pub fn on_start(&mut self, at: Moment, tag: Tag, execution: Execution, todo: &mut Todo) {
-        let full = self.out.len() >= self.config.in_flight_max;
-        if full || self.stopping || !self.calls.is_connected() || !is_id(&execution.job.id) {
+        if self.stopping || !self.calls.is_connected() || !is_id(&execution.job.id) {
             let end = End::NoRoom;
             return todo.push(OrchestratorAct::Ended { tag, end });
         }
@@ -193,7 +192,7 @@ impl Orchestrator {
         let job = &out.execution.job;
         let (id, worker_id) = (&job.id, &job.worker_id);
         let commands = vec![
-            messages::plain(&["HSET", &messages::out(&self.config.instance), id, worker_id]),
+            messages::plain(&["HSET", &messages::out(&self.instance), id, worker_id]),
             messages::store_and_queue(id, worker_id, &job.fields(at.wall)),
         ];
         self.call(Purpose::Submit(tag), commands, todo);

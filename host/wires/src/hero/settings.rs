@@ -1,7 +1,7 @@
 //! `[protocol.hero]` and the options of `host worker hero`: the Redis, the worker ids whose jobs are
 //! taken, and the limits.
 
-pub(super) mod roles;
+pub(super) mod worker;
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -9,7 +9,7 @@ pub(super) mod tests;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use self::roles::WorkerConfig;
+use self::worker::WorkerConfig;
 use super::client::lost::Workers;
 use super::messages::PopSide;
 use super::transport::url::{Certificates, RedisUrl, UrlError};
@@ -20,13 +20,13 @@ use crate::wire::settings::{Setting, WorkerFlag, WorkerRole};
 settings! {
     pub(super) SETTINGS:
     URL = "protocol.hero.url", Text("URL"), "none",
-        "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it";
+        "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, whose certificate is always checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it";
     URL_FILE = "protocol.hero.url_file", Text("FILE"), "none",
         "The file with that URL, instead of the URL: for one with a password";
     CA_FILE = "protocol.hero.ca_file", Text("FILE"), "the authorities that the system trusts",
         "The authorities that may sign the certificate of a Redis behind `rediss://`: PEM";
     CERT_FILE = "protocol.hero.cert_file", Text("FILE"), "none",
-        "The certificate that is shown to such a Redis: PEM, followed by those that signed it";
+        "Our client certificate for such a Redis: PEM, followed by its issuers";
     KEY_FILE = "protocol.hero.key_file", Text("FILE"), "none",
         "The private key of that certificate: PEM";
     WORKER_IDS = "protocol.hero.worker_ids", Text("IDS"), "none",
@@ -38,9 +38,9 @@ settings! {
     POP_SIDE = "protocol.hero.pop_side", Text("SIDE"), "right",
         "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)";
     LOG_DIR = "protocol.hero.log_dir", Text("DIR"), "none",
-        "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused";
+        "The folder for the log files that jobs name in `log_path`; without it, such jobs are refused";
     ALLOW_PLAINTEXT = "protocol.hero.allow_plaintext", Switch, "false",
-        "Whether a password may go to a Redis on another machine without TLS";
+        "Whether a password may be sent to a Redis on another machine without TLS";
     REQUEUE_STALE = "protocol.hero.requeue_stale", Text("IDS"), "none",
         "The worker ids whose lost jobs `host serve` queues again by itself, each job up to three times: an array, `*` for all; in the variable, separated by commas";
 }

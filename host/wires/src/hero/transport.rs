@@ -282,7 +282,7 @@ fn elsewhere(value: &Value) -> Option<String> {
         return None;
     };
     let means = match text.split(' ').next()? {
-        "READONLY" => "it is a replica that takes no writes; name the master",
+        "READONLY" => "it is a read-only replica; use the master's address",
         "MASTERDOWN" => "it is a replica that has lost its master",
         "UNBLOCKED" => "it has become a replica",
         "LOADING" => "it is loading its data",

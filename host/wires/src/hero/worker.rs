@@ -31,7 +31,7 @@ use super::job::Terms;
 use super::messages::calls::{Calls, Timers};
 use super::messages::{self, Call, CallTag, Command, PopSide, Script, Value, Via};
 use super::refusals::{Code, Refusal};
-use super::settings::roles::WorkerConfig;
+use super::settings::worker::WorkerConfig;
 use super::transport::driver::RedisSession;
 use crate::kit::session::Moment;
 
@@ -52,6 +52,9 @@ const POPS_MAX: usize = 128;
 /// The most jobs that wait for others, for their context or for their next attempt. At this limit, no more jobs are taken,
 /// and jobs that wait for others are moved to the end of the queue.
 const PARKED_MAX: usize = 1_024;
+
+/// How long a stopped guest may take to stop by itself, in milliseconds.
+const GRACE_MS: u64 = 100;
 
 /// The wait before a refused command is sent again, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;
@@ -196,7 +199,6 @@ impl Worker {
     pub fn new(config: WorkerConfig) -> Self {
         let terms = Terms {
             worker: config.worker_id.clone(),
-            timeout_ms: config.timeout_ms,
             log_root: config.log_root.clone(),
         };
         Self {
@@ -265,7 +267,7 @@ impl Worker {
         todo.push(WorkerAct::Count(Code::Reply.as_str()));
         let why = match value {
             Some(Value::Error(text)) => text.chars().take(256).collect(),
-            _ => "an unknown answer".to_owned(),
+            _ => "an unexpected answer".to_owned(),
         };
         todo.push(WorkerAct::Refused { times, why });
     }
@@ -362,7 +364,7 @@ impl RedisSession for Worker {
             match self.jobs.phase(&id) {
                 Some(Phase::Running(run)) => todo.push(WorkerAct::Stop {
                     tag: run.tag,
-                    grace_ms: self.config.grace_ms,
+                    grace_ms: GRACE_MS,
                     why: Stop::ShuttingDown,
                 }),
                 Some(Phase::Claiming { .. } | Phase::Finishing(_) | Phase::Releasing(_)) | None => {

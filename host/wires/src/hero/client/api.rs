@@ -3,10 +3,8 @@
 
 pub(in crate::hero) mod list;
 pub(in crate::hero) mod logs;
-mod openapi;
 pub(in crate::hero) mod path;
 mod problems;
-mod routes;
 pub(in crate::hero) mod steer;
 pub(in crate::hero) mod submit;
 pub(in crate::hero) mod view;
@@ -23,9 +21,9 @@ use host_core::time::Time;
 use host_http::extract::TextInPath;
 use host_http::problem::{self, Problem};
 use host_http::route::{Description, Group, Route, RoutePorts};
-use utoipa::OpenApi as _;
+use utoipa::OpenApi;
 
-use self::problems::{HERO_JOB_NOT_FOUND, HERO_OFF, of_client, unknown};
+use self::problems::{HERO_JOB_NOT_FOUND, HERO_OFF, unknown};
 use crate::hero::client::JobView;
 use crate::hero::client::live::Client;
 
@@ -51,7 +49,18 @@ struct State {
 /// Returns the routes. Without a Redis, they answer how to configure one.
 pub(in crate::hero) fn routes(source: Option<Source>, ports: RoutePorts) -> Group {
     let shared = Shared::new(State { source, ports });
-    let routes = routes::all().map(|route: Route<Shared>| route.with_state(Arc::clone(&shared)));
+    let routes: [Route<Shared>; 9] = [
+        Route::post(path::JOBS, submit::submit),
+        Route::get(path::JOBS, list::list),
+        Route::get(path::JOB, list::show),
+        Route::get(path::WAIT, list::wait).long_running(),
+        Route::get(path::LOGS, logs::logs),
+        Route::post(path::STOP, steer::stop).body_optional(),
+        Route::post(path::REQUEUE, steer::requeue).body_optional(),
+        Route::get(path::WORKER, list::worker),
+        Route::post(path::STALE, steer::requeue_stale).body_optional(),
+    ];
+    let routes = routes.map(|route| route.with_state(Arc::clone(&shared)));
     Group {
         prefix: "/api/v1/hero",
         render: problem::render,
@@ -59,10 +68,25 @@ pub(in crate::hero) fn routes(source: Option<Source>, ports: RoutePorts) -> Grou
     }
 }
 
+/// The description of all routes.
+#[derive(OpenApi)]
+#[openapi(paths(
+    submit::submit,
+    list::list,
+    list::show,
+    list::wait,
+    logs::logs,
+    steer::stop,
+    steer::requeue,
+    list::worker,
+    steer::requeue_stale,
+))]
+struct Document;
+
 /// Describes the routes.
 pub(in crate::hero) fn description() -> Description {
     Description {
-        document: openapi::Document::openapi(),
+        document: Document::openapi(),
         kinds: problems::KINDS,
     }
 }
@@ -99,7 +123,7 @@ impl HeroId {
 /// Returns the source of the answers, or explains what to configure.
 fn hero(shared: &Shared) -> Result<&Source, Problem> {
     shared.source.as_ref().ok_or_else(|| {
-        let detail = "no Redis is configured: protocol.hero.url (HOST_HERO_URL) names none";
+        let detail = "no Redis is configured; set protocol.hero.url (HOST_HERO_URL)";
         Problem::new(&HERO_OFF, detail)
     })
 }
@@ -111,10 +135,6 @@ fn wall(shared: &Shared) -> Time {
 
 /// Reads a job with all its fields.
 async fn find(shared: &Shared, id: &str) -> Result<JobView, Problem> {
-    hero(shared)?
-        .client
-        .job(id)
-        .await
-        .map_err(of_client)?
-        .ok_or_else(|| unknown(id))
+    let job = hero(shared)?.client.job(id).await?;
+    job.ok_or_else(|| unknown(id))
 }

@@ -146,7 +146,7 @@ fn one(view: Option<&JobView>, status: &BTreeMap<String, String>) -> Verdict {
         return Verdict::Leave;
     };
     let Some(before) = view.waits_for().filter(|_| view.get("worker_id").is_some()) else {
-        let message = "worker_id, waits_for: expected them as they were stored, found others";
+        let message = "worker_id, waits_for: changed since the job was stored";
         return Verdict::End(Refusal::new(Code::JobTampered, message).text());
     };
     let is = |id: &str, word: &str| status.get(id).is_some_and(|status| status == word);
@@ -190,7 +190,7 @@ pub(super) fn act(
     let field = |name| view.and_then(|view| view.get(name)).unwrap_or_default();
     let timeout_ms = view.map_or(0, JobView::timeout_ms);
     let reply = json!({ "error": error }).to_string();
-    let args = [
+    let args: [&str; 8] = [
         id,
         word,
         before,
@@ -200,16 +200,13 @@ pub(super) fn act(
         &reply,
         &messages::reply_seconds(timeout_ms).to_string(),
     ];
-    Some(Command::Script {
-        script: Script::Gate,
-        keys: vec![
-            WAITING.to_owned(),
-            messages::job_key(id),
-            messages::work_queue(field("worker_id")),
-            messages::reply_queue(id),
-        ],
-        args: args.iter().map(|arg| arg.as_bytes().to_vec()).collect(),
-    })
+    let keys = vec![
+        WAITING.to_owned(),
+        messages::job_key(id),
+        messages::work_queue(field("worker_id")),
+        messages::reply_queue(id),
+    ];
+    Some(Command::script(Script::Gate, keys, args))
 }
 
 /// Records that these jobs were checked, so that others come first next time.

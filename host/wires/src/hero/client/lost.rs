@@ -176,32 +176,24 @@ pub(in crate::hero) async fn watch_lost(
         missing: BTreeMap::new(),
     };
     let mut is_away = false;
-    loop {
-        tokio::select! {
-            () = stopping.cancelled() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
-        let looked = tokio::select! {
-            () = stopping.cancelled() => return,
-            looked = watch.look() => looked,
-        };
-        match looked {
+    let mut check = async || {
+        tokio::time::sleep(LOOK_EVERY).await;
+        match watch.look().await {
             Ok(ids) => {
                 is_away = false;
                 for id in ids {
-                    tracing::warn!(id, "a Hero job that its worker had lost is queued again");
+                    tracing::warn!(id, "queued a Hero job again that its worker had lost");
                 }
             }
-            Err(error) if !std::mem::replace(&mut is_away, true) => {
-                let why = error.to_string();
-                tracing::warn!(
-                    why,
-                    "lost Hero jobs cannot be looked for; it is tried again"
-                );
+            Err(error) => {
+                if !std::mem::replace(&mut is_away, true) {
+                    let why = error.to_string();
+                    tracing::warn!(why, "cannot look for lost Hero jobs; retrying");
+                }
             }
-            Err(_) => {}
         }
-    }
+    };
+    while stopping.run_until_cancelled(check()).await.is_some() {}
 }
 
 struct Watch {

@@ -40,8 +40,15 @@ pub fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
     ];
     let scanned = STOPS_SCANNED_MAX.to_string();
     let now = wall.to_rfc3339();
-    let args = [&job.id, &now, STOPPED, &reply, &reply_seconds, &scanned];
-    Ok(script(Script::Stop, keys, &args))
+    let args = [
+        job.id.as_str(),
+        &now,
+        STOPPED,
+        &reply,
+        &reply_seconds,
+        &scanned,
+    ];
+    Ok(Command::script(Script::Stop, keys, args))
 }
 
 /// Reads the result of a stop; `None` if the job is gone.
@@ -51,7 +58,7 @@ pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
         Some("stopped") => Ok(Some(Stopped::Ended)),
         Some("missing") => Ok(None),
         Some("ended") => {
-            let message = "status: the job has ended already";
+            let message = "status: the job has already ended";
             Err(Refusal::new(Code::JobEnded, message))
         }
         _ => Err(Refusal::odd_reply("a stop")),
@@ -101,8 +108,8 @@ fn requeue_up_to(
     let worker = worker(job)?;
     if job.status() == "started" && !force && !is_stale(job, wall) {
         let message = format!(
-            "status: the job is started, and its worker may be at it until {} s after its time \
-             limit; stop it, or insist (force) if the worker is gone",
+            "status: the job has started, and its worker may run it until {} s after its time \
+             limit; stop it, or use force if the worker is gone",
             STALE_AFTER_MS / 1_000
         );
         return Err(Refusal::new(Code::JobBusy, message));
@@ -127,7 +134,7 @@ fn requeue_up_to(
         WAITING.to_owned(),
     ];
     let seen = |field| job.get(field).unwrap_or_default();
-    let args = [
+    let args: [&str; 7] = [
         &job.id,
         &wall.to_rfc3339(),
         &wall.0.to_string(),
@@ -136,7 +143,7 @@ fn requeue_up_to(
         seen("updated_at"),
         requeues_max,
     ];
-    Ok(script(Script::Requeue, keys, &args))
+    Ok(Command::script(Script::Requeue, keys, args))
 }
 
 /// Reads the result of [`requeue`]; `None` if the job is gone.
@@ -178,9 +185,4 @@ fn worker(job: &JobView) -> Result<&str, Refusal> {
         return Err(Refusal::field(code, "worker_id", expected, "nothing"));
     }
     Ok(worker)
-}
-
-fn script(script: Script, keys: Vec<String>, args: &[&str]) -> Command {
-    let args = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
-    Command::Script { script, keys, args }
 }

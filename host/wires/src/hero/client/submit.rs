@@ -45,11 +45,7 @@ pub fn submit(job: &NewJob, log_root: Option<&str>, wall: Time) -> Result<Comman
     for (field, value) in fields {
         args.extend([field.to_owned(), value]);
     }
-    Ok(Command::Script {
-        script: Script::Enter,
-        keys,
-        args: args.into_iter().map(String::into_bytes).collect(),
-    })
+    Ok(Command::script(Script::Enter, keys, args))
 }
 
 /// Reads the result of a submission.
@@ -75,8 +71,7 @@ pub fn links(job: &NewJob) -> Walk {
 pub fn check_circles(job: &NewJob, walk: &Walk) -> Result<(), Refusal> {
     if walk.is_full() {
         let expected = format!("at most {} jobs behind them", circles::KNOWN_MAX);
-        let code = Code::FieldRange;
-        return Err(Refusal::field(code, "dependencies", &expected, "more"));
+        return Err(Refusal::range("dependencies", &expected, "more"));
     }
     match walk.circles(|id| id == job.id).first() {
         Some(circle) => Err(job::cycle(&circles::turned(circle, &job.id))),
@@ -109,7 +104,6 @@ fn check(
     let values: Vec<Value> = job::FIELDS.iter().map(value).collect();
     let terms = Terms {
         worker: worker_id.clone(),
-        timeout_ms: 0,
         log_root: log_root.map(str::to_owned),
     };
     job::read(id, &values, &terms).map(|_| ())
@@ -123,10 +117,5 @@ pub(super) fn check_worker(worker_id: &str) -> Result<(), Refusal> {
     }
     let expected = format!("1 to {WORKER_ID_BYTES_MAX} printable characters without blanks");
     let found = format!("a text of {} bytes", worker_id.len());
-    Err(Refusal::field(
-        Code::FieldRange,
-        "worker_id",
-        &expected,
-        &found,
-    ))
+    Err(Refusal::range("worker_id", &expected, &found))
 }

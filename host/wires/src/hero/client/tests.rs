@@ -162,7 +162,6 @@ fn what_is_submitted_is_what_our_worker_reads() {
         let values: Vec<Value> = job::FIELDS.iter().map(|(name, _)| value(name)).collect();
         let terms = job::Terms {
             worker: "w1".to_owned(),
-            timeout_ms: 1,
             log_root: Some("/logs".to_owned()),
         };
         let read = job::read(&id(1), &values, &terms).unwrap();

@@ -51,11 +51,8 @@ impl Walk {
 
     /// Makes the command that reads jobs.
     pub(in crate::hero) fn read(ids: &[String]) -> Command {
-        Command::Script {
-            script: Script::Links,
-            keys: ids.iter().map(|id| messages::job_key(id)).collect(),
-            args: vec![LIST_BYTES_MAX.to_string().into_bytes()],
-        }
+        let keys = ids.iter().map(|id| messages::job_key(id)).collect();
+        Command::script(Script::Links, keys, [LIST_BYTES_MAX.to_string()])
     }
 
     /// Adds what the jobs wait for. Returns false if Redis did not answer that.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::time::Time;
 
-use crate::hero::job::SCRIPT_BYTES_MAX;
+use super::{SCRIPT_BYTES_MAX, TIMEOUT_MS};
 use crate::hero::messages::{self, Command, Script, Value};
 use crate::hero::refusals::Refusal;
 
@@ -13,9 +13,6 @@ pub type Fields = &'static [(&'static str, usize)];
 
 /// The most jobs in one [`look`].
 pub const LOOK_JOBS_MAX: usize = 100;
-
-/// The time limit of a job whose hash has no valid one, in milliseconds.
-const TIMEOUT_MS: u64 = 30_000;
 
 /// All documented fields and our own. Those in [`SUMMARY`] come first.
 pub const FULL: Fields = &[
@@ -115,16 +112,10 @@ impl JobView {
 
 /// Makes the command that reads fields of jobs, at most [`LOOK_JOBS_MAX`] of them.
 pub fn look<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Command {
-    let mut args = Vec::with_capacity(fields.len() * 2);
-    for (field, bytes_max) in fields {
-        args.push(field.as_bytes().to_vec());
-        args.push(bytes_max.to_string().into_bytes());
-    }
-    Command::Script {
-        script: Script::Look,
-        keys: ids.into_iter().map(messages::job_key).collect(),
-        args,
-    }
+    let keys = ids.into_iter().map(messages::job_key).collect();
+    let args = fields.iter();
+    let args = args.flat_map(|(field, bytes_max)| [(*field).to_owned(), bytes_max.to_string()]);
+    Command::script(Script::Look, keys, args)
 }
 
 /// Reads the result of [`look`], job by job; `None` if a job has no hash.

@@ -155,7 +155,7 @@ impl LogFiles {
             }
         };
         if tokio::time::timeout(timeout, flush).await.is_err() {
-            tracing::warn!("log files are not written in time; lines of jobs are lost");
+            tracing::warn!("log files were not written in time; lines of jobs are lost");
         }
     }
 }
@@ -286,7 +286,7 @@ impl Open {
         written.bytes += said.len() as u64;
         if let Err(error) = (&self.file).write_all(said.as_bytes()) {
             written.over = true;
-            tracing::warn!(job = self.job, %error, "the log file of a job cannot be written");
+            tracing::warn!(job = self.job, %error, "cannot write the log file of a job");
         }
         *written
     }

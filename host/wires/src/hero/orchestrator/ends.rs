@@ -20,13 +20,16 @@ const TIDY_AFTER_MS: u64 = 2_000;
 /// milliseconds.
 const AGAIN_AFTER_MS: u64 = 5_000;
 
+/// How long the hash of an ended job is kept, in seconds.
+const JOB_TTL_SECONDS: u64 = 3_600;
+
 /// The error in the hash of a job that was taken back.
 const WITHDRAWN: &str = "stopped_by_request";
 
 impl Orchestrator {
     /// Asks Redis for the jobs that it lists as out.
     pub(super) fn reconcile(&mut self, todo: &mut Todo) {
-        let list = messages::plain(&["HGETALL", &messages::out(&self.config.instance)]);
+        let list = messages::plain(&["HGETALL", &messages::out(&self.instance)]);
         self.call(Purpose::Reconcile, vec![list], todo);
     }
 
@@ -197,11 +200,11 @@ impl Orchestrator {
         messages::withdraw(&messages::Withdrawal {
             id,
             worker,
-            out: &messages::out(&self.config.instance),
+            out: &messages::out(&self.instance),
             at: &at.wall.to_rfc3339(),
             error: WITHDRAWN,
             forget: mode == Mode::Forget,
-            kept_seconds: self.config.job_ttl_seconds,
+            kept_seconds: JOB_TTL_SECONDS,
             if_waiting: mode == Mode::IfWaiting,
         })
     }

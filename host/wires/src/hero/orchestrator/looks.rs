@@ -29,6 +29,13 @@ pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 /// How often time limits are looked at while Redis is away, in milliseconds.
 pub(super) const AWAY_EVERY_MS: u64 = 500;
 
+/// When a job is considered lost, in milliseconds: this long after the time limit of a started job, or
+/// after a job was taken and did not start.
+const STALE_AFTER_MS: u64 = 10_000;
+
+/// How many times a job that its worker lost is queued again.
+const REQUEUES_MAX: u32 = 1;
+
 /// How many starts of one job begin its time anew. A worker that changes `updated_at` while it runs a
 /// job must not extend its time for ever.
 const STARTS_MAX: u32 = 4;
@@ -211,9 +218,8 @@ impl Orchestrator {
             out.late_since = Some(at.now);
             return self.withdraw(at, tag, todo);
         }
-        let patience_ms = self.config.stale_after_ms;
-        let silent = |since: Time| at.now.since_ms(since) >= patience_ms;
-        if ran_ms.is_some_and(|ms| ms >= timeout_ms.saturating_add(patience_ms)) {
+        let silent = |since: Time| at.now.since_ms(since) >= STALE_AFTER_MS;
+        if ran_ms.is_some_and(|ms| ms >= timeout_ms.saturating_add(STALE_AFTER_MS)) {
             // Its worker may still run it and was asked to stop: a second run would be beside it.
             self.give_up(at, tag, timed_out(), todo);
         } else if out.started_at.is_none() && out.late_since.is_some_and(silent) {
@@ -224,14 +230,13 @@ impl Orchestrator {
     /// Gives up the jobs whose time is over while Redis is away. What they left there is taken back when
     /// it is there again.
     pub(super) fn watch_without_redis(&mut self, at: Moment, todo: &mut Todo) {
-        let patience_ms = self.config.stale_after_ms;
         let over = |out: &Out| {
             let limit = out
                 .started_at
                 .map(|since| since.plus_ms(out.execution.timeout_ms));
             let ends = limit.into_iter().chain(out.execution.deadline);
             ends.min()
-                .is_some_and(|end| at.now.since_ms(end) >= patience_ms)
+                .is_some_and(|end| at.now.since_ms(end) >= STALE_AFTER_MS)
         };
         let late = self.out.iter().filter(|(_, out)| over(out));
         let late: Vec<Tag> = late.map(|(tag, _)| *tag).collect();
@@ -282,7 +287,7 @@ impl Orchestrator {
                 continue;
             }
             let since = *out.absent_since.get_or_insert(at.now);
-            if at.now.since_ms(since) >= self.config.stale_after_ms {
+            if at.now.since_ms(since) >= STALE_AFTER_MS {
                 self.stale(at, *tag, todo);
             }
         }
@@ -296,7 +301,7 @@ impl Orchestrator {
         if out.is_overdue(at.now) || out.late_since.is_some() {
             return self.give_up(at, tag, timed_out(), todo);
         }
-        if out.requeues >= self.config.requeues_max || out.stop_by.is_some() {
+        if out.requeues >= REQUEUES_MAX || out.stop_by.is_some() {
             let times = out.requeues;
             let lost = format!(
                 "its worker took it and reported nothing; it was queued again {times} times"

@@ -7,7 +7,6 @@ use super::executors::{HeroExecutors, Request};
 use super::{Orchestrator, OrchestratorAct};
 use crate::hero::messages::Call;
 use crate::hero::settings::HeroConfig;
-use crate::hero::settings::roles::OrchestratorConfig;
 use crate::hero::transport::driver::{Host, SessionLoop};
 use crate::kit::session::Moment;
 use crate::wire::ExecutorPorts;
@@ -20,11 +19,7 @@ pub(in crate::hero) fn start(
     ports: &ExecutorPorts,
 ) -> Arc<HeroExecutors> {
     let executors = HeroExecutors::new(config, &ports.leases);
-    let session = Orchestrator::new(OrchestratorConfig {
-        // Each executor has its own limit.
-        in_flight_max: usize::MAX,
-        ..OrchestratorConfig::new(instance)
-    });
+    let session = Orchestrator::new(instance);
     let host = Arc::clone(&executors);
     let (clock, stopping) = (Arc::clone(&ports.clock), ports.stopping.clone());
     let mut running = SessionLoop::new(session, host, instance, clock, stopping);

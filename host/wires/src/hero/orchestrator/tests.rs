@@ -54,13 +54,9 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self::with(OrchestratorConfig::new("host-a"))
-    }
-
-    fn with(config: OrchestratorConfig) -> Self {
         let mut bench = Self {
             redis: FakeRedis::default(),
-            dispatcher: Orchestrator::new(config),
+            dispatcher: Orchestrator::new("host-a"),
             now: Time(1_000),
             calls: Vec::new(),
             ended: Vec::new(),
@@ -307,7 +303,7 @@ fn what_an_earlier_life_had_out_is_taken_back() {
         .redis
         .hset(&id(3), &[("status", "finished"), ("output", "3")]);
     // The host was killed and starts again.
-    bench.dispatcher = Orchestrator::new(OrchestratorConfig::new("host-a"));
+    bench.dispatcher = Orchestrator::new("host-a");
     bench.ready = 0;
     bench.send(4);
     assert_eq!(bench.ended, [(4, End::NoRoom)], "it is not ready yet");
@@ -433,18 +429,6 @@ fn a_hash_that_is_gone_is_a_loss() {
         "{:?}",
         bench.ended
     );
-}
-
-#[test]
-fn there_is_room_for_so_many() {
-    let mut bench = Bench::with(OrchestratorConfig {
-        in_flight_max: 2,
-        ..OrchestratorConfig::new("host-a")
-    });
-    for n in 1..=3 {
-        bench.send(n);
-    }
-    assert_eq!(bench.ended, [(3, End::NoRoom)]);
 }
 
 #[test]

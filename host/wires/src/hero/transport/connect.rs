@@ -104,7 +104,7 @@ async fn ask_sentinel(
             named.address()
         )),
         Err(error) if is_unknown(&error) => Err(format!(
-            "{} is no Sentinel; write redis://, or the port of a Sentinel",
+            "{} is not a Sentinel; use redis://, or the port of a Sentinel",
             named.address()
         )),
         Err(error) => Err(named.explain(&error)),
@@ -138,7 +138,7 @@ fn judge(hello: Option<&Hello>, is_master: bool) -> Result<(), String> {
     let (major, minor) = VERSION_MIN;
     let needed = format!("Redis {major}.{minor} or newer is needed");
     let Some(hello) = hello else {
-        return Err(format!("it is older than that: {needed}"));
+        return Err(format!("it is too old: {needed}"));
     };
     let text = |field: &str| match hello.get(field) {
         Some(Value::BulkString(bytes)) => String::from_utf8_lossy(bytes).into_owned(),

@@ -19,16 +19,16 @@ struct Texts {
 }
 
 const WORKER: Texts = Texts {
-    connected: "work is taken from Redis",
-    away: "Redis cannot be reached; running jobs go on, and it is tried again every 2 s",
-    refused: "Redis refuses a command; it is sent again until it is taken: look at its memory, its \
-              role, the user's rights and the types of the keys hero:*",
+    connected: "taking jobs from Redis",
+    away: "Redis cannot be reached; running jobs continue; retrying every 2 s",
+    refused: "Redis refuses a command; retrying until it succeeds: check its memory, its \
+              role, the user's permissions and the types of the keys hero:*",
 };
 
 const ORCHESTRATOR: Texts = Texts {
-    connected: "jobs for Hero workers can be sent to Redis",
-    away: "Redis cannot be reached; jobs for Hero workers wait, and it is tried again every 2 s",
-    refused: "Redis refuses what is sent for Hero workers; it is sent again until it is taken",
+    connected: "ready to send jobs for Hero workers to Redis",
+    away: "Redis cannot be reached; jobs for Hero workers wait; retrying every 2 s",
+    refused: "Redis refuses commands for Hero workers; retrying until they succeed",
 };
 
 impl ConnectionLog {

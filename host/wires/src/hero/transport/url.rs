@@ -62,15 +62,15 @@ pub(in crate::hero) enum UrlError {
     Unreadable,
     /// The address asks for TLS without checking the certificate.
     #[error(
-        "a certificate is always checked, so that #insecure is not taken; name who signed it with \
+        "certificates are always checked, so #insecure is not supported; name the authority with \
          ca_file (HOST_HERO_CA_FILE)"
     )]
     Insecure,
     /// A password would cross the network in plain text.
     #[error(
-        "it has a password, which redis:// sends to another machine so that everyone on the way can \
-         read it; write rediss:// for TLS, or set allow_plaintext = true \
-         (HOST_HERO_ALLOW_PLAINTEXT) if the way is protected otherwise"
+        "it has a password, which redis:// would send to another machine unencrypted; write \
+         rediss:// for TLS, or set allow_plaintext = true \
+         (HOST_HERO_ALLOW_PLAINTEXT) if the network is protected otherwise"
     )]
     Plaintext,
     /// A password stands in the command line.
@@ -80,10 +80,10 @@ pub(in crate::hero) enum UrlError {
     )]
     OnCommandLine,
     /// There are certificates, but the address does not use TLS.
-    #[error("ca_file, cert_file and key_file need TLS; write rediss:// in place of redis://")]
+    #[error("ca_file, cert_file and key_file need TLS; write rediss:// instead of redis://")]
     NoTls,
     /// The file of authorities has no certificate.
-    #[error("ca_file has no certificates that can be read; it must be PEM, as CAs give it")]
+    #[error("ca_file has no readable certificates; expected PEM")]
     Authorities,
     /// Our certificate or its key cannot be used.
     #[error("cert_file and key_file must be PEM: a certificate and its private key")]
@@ -307,13 +307,13 @@ impl RedisUrl {
             )
         } else if self.is_tls() && has(&["UnknownIssuer", "BadSignature"]) {
             format!(
-                "the certificate that {address} shows has an untrusted issuer; name who \
+                "the certificate of {address} has an untrusted issuer; name the authority that \
                  signed it with ca_file in [protocol.hero] or HOST_HERO_CA_FILE"
             )
         } else if self.is_tls() && has(&["not valid for name", "NotValidForName"]) {
             format!(
-                "the certificate that {address} shows is for another name; write a name in the \
-                 address that it is for"
+                "the certificate of {address} is for another name; use a name that it is for in \
+                 the address"
             )
         } else if self.is_tls() && has(&["invalid peer certificate"]) {
             format!("the certificate of {address} is not accepted; renew it")
@@ -324,8 +324,8 @@ impl RedisUrl {
             )
         } else if self.is_tls() && has(&["fatal alert", "handshake"]) {
             format!(
-                "{address} does not agree to TLS with us; it must speak TLS 1.3, and if it wants \
-                 to know who we are, set cert_file and key_file in [protocol.hero]"
+                "the TLS handshake with {address} failed; it must support TLS 1.3, and if it \
+                 requires a client certificate, set cert_file and key_file in [protocol.hero]"
             )
         } else {
             return self.refusal(error, &said);
@@ -341,11 +341,11 @@ impl RedisUrl {
         let next = if has("WRONGPASS") || has("AuthenticationFailed") {
             "the user or the password in the address is wrong; correct protocol.hero.url"
         } else if has("NOAUTH") {
-            "it wants a password; write redis://USER:PASSWORD@… in protocol.hero.url"
+            "it requires a password; write redis://USER:PASSWORD@… in protocol.hero.url"
         } else if has("NOPERM") {
-            "its user may do too little there; `ACL SETUSER` gives it what is missing"
+            "its user lacks permissions; grant them with `ACL SETUSER`"
         } else if self.is_tcp() && (dropped || has("Parse")) {
-            "it does not answer as Redis does; if it speaks TLS there, write rediss://"
+            "it does not answer like a Redis; if it speaks TLS, write rediss://"
         } else {
             return format!("{address}: {said}");
         };

@@ -185,20 +185,17 @@ impl Worker {
             config.instance.clone(),
             CLAIM_MS.to_string(),
             messages::STOPS_SCANNED_MAX.to_string(),
-            u8::from(!only_own).to_string(),
+            messages::flag(!only_own).to_owned(),
             FIELDS.len().to_string(),
         ];
         args.extend(FIELDS.map(|(field, _)| field.to_owned()));
         args.extend(FIELDS.map(|(_, bytes_max)| bytes_max.to_string()));
-        Command::Script {
-            script: Script::Claim,
-            keys: vec![
-                messages::job_key(id),
-                messages::claim_key(id),
-                messages::stop_queue(&config.worker_id),
-            ],
-            args: args.into_iter().map(String::into_bytes).collect(),
-        }
+        let keys = vec![
+            messages::job_key(id),
+            messages::claim_key(id),
+            messages::stop_queue(&config.worker_id),
+        ];
+        Command::script(Script::Claim, keys, args)
     }
 
     /// Handles the answer to a claim: whether the job belongs to this host, and its fields.
@@ -303,14 +300,9 @@ impl Worker {
             let numbers = [CLAIM_MS, taken as u64, ids.len() as u64, TURN_KEPT_MS];
             let args = numbers.iter().map(u64::to_string).chain(turns.clone());
             let keys = ids.iter().map(|id| messages::claim_key(id));
-            let script = Command::Script {
-                script: Script::Renew,
-                keys: keys.chain(contexts).collect(),
-                args: std::iter::once(self.config.instance.clone())
-                    .chain(args)
-                    .map(String::into_bytes)
-                    .collect(),
-            };
+            let args = std::iter::once(self.config.instance.clone()).chain(args);
+            let keys = keys.chain(contexts).collect();
+            let script = Command::script(Script::Renew, keys, args);
             let ids = ids.into_iter().chain(turns).collect();
             self.call(Purpose::Renew(ids), vec![script], todo);
         }

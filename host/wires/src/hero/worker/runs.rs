@@ -13,6 +13,9 @@ use crate::kit::session::Moment;
 /// How long after its deadline a guest is stopped if it has not ended, in milliseconds.
 const OVERRUN_MS: u64 = 500;
 
+/// The wait before the first retry, in milliseconds. Doubles with each retry.
+const BACKOFF_MS: u64 = 1_000;
+
 /// The longest wait before a retry, in milliseconds.
 const BACKOFF_MS_MAX: u64 = 3_600_000;
 
@@ -88,15 +91,9 @@ impl Worker {
         };
         let mut keys = vec![messages::job_key(id), messages::claim_key(id)];
         keys.extend(self.context_of(id));
-        let started = Command::Script {
-            script: Script::Start,
-            keys,
-            args: vec![
-                self.config.instance.clone().into_bytes(),
-                began.to_rfc3339().into_bytes(),
-                id.as_bytes().to_vec(),
-            ],
-        };
+        let began = began.to_rfc3339();
+        let args = [self.config.instance.as_str(), &began, id];
+        let started = Command::script(Script::Start, keys, args);
         self.call(Purpose::Start(id.to_owned()), vec![started], todo);
     }
 
@@ -192,7 +189,7 @@ impl Worker {
             let doublings = held.attempt - 1;
             held.attempt += 1;
             self.jobs.set_phase(&id, Phase::Backoff);
-            let backoff = Backoff::new(self.config.backoff_ms, BACKOFF_MS_MAX);
+            let backoff = Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX);
             let wait_ms =
                 after_ms.map_or_else(|| backoff.nth_ms(doublings), |ms| ms.min(BACKOFF_MS_MAX));
             self.timers.arm(at.now.plus_ms(wait_ms), Due::Retry(id));
@@ -262,8 +259,8 @@ impl Worker {
                     ending.reply(),
                     reply_seconds.to_string(),
                     config.job_ttl_seconds.to_string(),
-                    u8::from(stop).to_string(),
-                    u8::from(held.has_turn).to_string(),
+                    messages::flag(stop).to_owned(),
+                    messages::flag(held.has_turn).to_owned(),
                 ];
                 (Purpose::Finish(id.to_owned()), Script::Finish, args)
             }
@@ -276,8 +273,7 @@ impl Worker {
             _ => return,
         };
         keys.extend(self.context_of(id));
-        let args = args.into_iter().map(String::into_bytes).collect();
-        let command = Command::Script { script, keys, args };
+        let command = Command::script(script, keys, args);
         // A large output must not keep claims from being renewed.
         let via = match command.bytes() {
             LARGE_BYTES.. => Via::Own,

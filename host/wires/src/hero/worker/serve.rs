@@ -9,7 +9,7 @@ use super::{Worker, WorkerAct};
 use crate::hero::NAME;
 use crate::hero::log_files::LogFiles;
 use crate::hero::messages::Call;
-use crate::hero::settings::roles::WorkerConfig;
+use crate::hero::settings::worker::WorkerConfig;
 use crate::hero::transport::connection_log::ConnectionLog;
 use crate::hero::transport::driver::{Host, SessionLoop};
 use crate::hero::transport::url::RedisUrl;

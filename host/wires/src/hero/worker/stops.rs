@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use host_core::time::Time;
 
-use super::{Due, Ending, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, messages};
+use super::{
+    Due, Ending, GRACE_MS, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, messages,
+};
 use crate::hero::job;
 use crate::kit::session::Moment;
 
@@ -120,7 +122,6 @@ impl Worker {
     }
 
     fn stop_job(&mut self, at: Moment, id: &str, todo: &mut Todo) {
-        let grace_ms = self.config.grace_ms;
         let Some(held) = self.jobs.get_mut(id) else {
             return;
         };
@@ -128,7 +129,7 @@ impl Worker {
         match held.phase() {
             Phase::Running(run) if !again => todo.push(WorkerAct::Stop {
                 tag: run.tag,
-                grace_ms,
+                grace_ms: GRACE_MS,
                 why: Stop::Cancelled,
             }),
             Phase::Waiting(_)

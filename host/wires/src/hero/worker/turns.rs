@@ -94,15 +94,10 @@ impl Worker {
         }
         let unasked = self.jobs.ask();
         let ask = |id: String| {
-            let command = Command::Script {
-                script: Script::Turn,
-                keys: vec![self.context_of(&id)?, messages::claim_key(&id)],
-                args: vec![
-                    self.config.instance.clone().into_bytes(),
-                    id.clone().into_bytes(),
-                    TURN_KEPT_MS.to_string().into_bytes(),
-                ],
-            };
+            let keys = vec![self.context_of(&id)?, messages::claim_key(&id)];
+            let kept_ms = TURN_KEPT_MS.to_string();
+            let args = [self.config.instance.as_str(), &id, &kept_ms];
+            let command = Command::script(Script::Turn, keys, args);
             Some((id, command))
         };
         let (ids, commands) = unasked.into_iter().filter_map(ask).unzip();

@@ -11,7 +11,7 @@ use host_http::query::{cursor, page_limit, wait_timeout};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::problems::{of_client, unknown};
+use super::problems::unknown;
 use super::view::HeroJobView;
 use super::{HeroId, Shared, find, hero, path, wall};
 use crate::hero::client::JobView;
@@ -76,9 +76,7 @@ pub(super) async fn list(
         worker_id: query.worker_id,
         status: query.status,
     };
-    let client = &hero(&shared)?.client;
-    let page = client.jobs(&filter, after, limit).await;
-    let page = page.map_err(of_client)?;
+    let page = hero(&shared)?.client.jobs(&filter, after, limit).await?;
     let now = wall(&shared);
     Ok(Json(PageView {
         items: page
@@ -110,8 +108,7 @@ pub(super) async fn detail(shared: &Shared, job: &JobView) -> Result<Json<HeroJo
         .waits_for()
         .filter(|_| job.status() == "dispatched")
         .unwrap_or_default();
-    let status = hero(shared)?.client.statuses(&open).await;
-    let status = status.map_err(of_client)?;
+    let status = hero(shared)?.client.statuses(&open).await?;
     Ok(Json(HeroJobView::detail(job, &status, wall(shared))))
 }
 
@@ -133,7 +130,7 @@ pub(super) async fn wait(
         waited = client.wait(&id, within) => waited,
         () = shared.ports.stopping.cancelled() => client.job(&id).await,
     };
-    let job = waited.map_err(of_client)?.ok_or_else(|| unknown(&id))?;
+    let job = waited?.ok_or_else(|| unknown(&id))?;
     detail(&shared, &job).await
 }
 
@@ -147,8 +144,8 @@ pub(super) async fn worker(
     State(shared): State<Shared>,
     TextInPath(worker_id): TextInPath,
 ) -> Result<Json<WorkerView>, Problem> {
-    let lengths = hero(&shared)?.client.lengths(&worker_id).await;
-    let [queued, processing, stops, dead_letters] = lengths.map_err(of_client)?;
+    let lengths = hero(&shared)?.client.lengths(&worker_id).await?;
+    let [queued, processing, stops, dead_letters] = lengths;
     Ok(Json(WorkerView {
         worker_id,
         queued,

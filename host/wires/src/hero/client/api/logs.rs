@@ -23,7 +23,7 @@ const TAIL_BYTES_MAX: u64 = 16 << 20;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(in crate::hero) struct TailQuery {
-    /// At most so many bytes from the end, 1 to 16 MiB; 1 MiB if absent.
+    /// At most this many bytes from the end, 1 to 16 MiB; 1 MiB if absent.
     pub(in crate::hero) tail_bytes: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub(in crate::hero) struct LogView {
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) skipped_bytes: u64,
-    /// The text; what is no UTF-8 is shown as it can be.
+    /// The text; invalid UTF-8 is replaced.
     pub(in crate::hero) text: String,
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn logs(
         return Err(Problem::new(&kinds::INVALID_QUERY, detail));
     }
     let Some(root) = hero(&shared)?.log_dir.as_deref().map(LogRoot::new) else {
-        let detail = "no folder for logs is configured: protocol.hero.log_dir names none";
+        let detail = "no folder for log files is configured; set protocol.hero.log_dir";
         return Err(Problem::new(&HERO_OFF, detail));
     };
     let job = find(&shared, &id).await?;

@@ -11,9 +11,9 @@ host_http::kinds! {
         "The jobs depend on each other in a circle, so none of them could ever start.",
         "Take one of the references along the path in the detail out of its depends_on or dependencies.";
     HERO_OFF 409 "hero_off", "Hero is not configured",
-        "The host is configured for no Redis of Hero dispatchers, or for no folder of their log files.",
+        "No Redis of Hero dispatchers is configured, or no folder for their log files.",
         "Set protocol.hero.url (HOST_HERO_URL) or protocol.hero.log_dir (HOST_HERO_LOG_DIR) and restart the host.";
-    HERO_REDIS_AWAY 503 "hero_redis_away", "Redis away",
+    HERO_REDIS_AWAY 503 "hero_redis_away", "Redis unreachable",
         "The Redis of Hero dispatchers cannot be reached or refuses the command. The request may or may not have been carried out.",
         "Start Redis or correct protocol.hero.url, and repeat the request; with an id a repeated submission is safe."
         retry 1;
@@ -22,21 +22,22 @@ host_http::kinds! {
         "`host hero ls` lists the jobs; write their ids in full.";
     HERO_JOB_ENDED 409 "hero_job_ended", "The Hero job has ended",
         "The job has ended already in a way that does not allow this.",
-        "Look at it with `host hero status ID`; a new job does it again.";
+        "Look at it with `host hero status ID`, or submit a new job.";
     HERO_JOB_BUSY 409 "hero_job_busy", "The Hero job is being run",
-        "A worker may be at the job, or it has just changed; queued again it could run twice.",
-        "Wait for its end or stop it; `force` queues it again all the same if its worker is gone.";
+        "A worker may be running the job, or it has just changed; if it were queued again now, it could run twice.",
+        "Wait until it ends, or stop it; if its worker is gone, `force` queues it again anyway.";
     HERO_LOG_MISSING 404 "hero_log_missing", "No log file",
         "The job names no log file, has written none on this host, or the file is not where log files may be.",
         "Submit the job with a log_path below protocol.hero.log_dir, and ask the host that runs it.";
 }
 
-/// Returns the problem that the client of Redis met.
-pub(super) fn of_client(error: ClientError) -> Problem {
-    match error {
-        ClientError::Away(why) => Problem::new(&HERO_REDIS_AWAY, why),
-        ClientError::Refused(refusal) => of_refusal(&refusal),
-        ClientError::Full => Problem::new(&kinds::BUSY, error.to_string()),
+impl From<ClientError> for Problem {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Away(why) => Self::new(&HERO_REDIS_AWAY, why),
+            ClientError::Refused(refusal) => of_refusal(&refusal),
+            ClientError::Full => Self::new(&kinds::BUSY, error.to_string()),
+        }
     }
 }
 

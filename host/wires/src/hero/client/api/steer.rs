@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::list::detail;
-use super::problems::{of_client, unknown};
+use super::problems::unknown;
 use super::view::HeroJobView;
 use super::{HeroId, Shared, find, hero, path, wall};
 use crate::hero::client::Stopped;
 
-/// What became of a stop.
+/// The result of a stop.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = HeroStop)]
 pub(in crate::hero) struct StopView {
@@ -32,7 +32,7 @@ pub(in crate::hero) struct StopView {
 #[schema(as = HeroRequeue)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::hero) struct RequeueBody {
-    /// Also if its worker may be at it: then it may run twice.
+    /// Also if its worker may still be running it; then it may run twice.
     pub(in crate::hero) force: bool,
 }
 
@@ -70,8 +70,7 @@ pub(super) async fn stop(
 ) -> Result<Json<StopView>, Problem> {
     let EmptyBody {} = small_body_or_default(&shared.ports.bodies, request).await?;
     let HeroId(id) = HeroId::of(&shared, id)?;
-    let client = &hero(&shared)?.client;
-    let stopped = client.stop(&id, wall(&shared)).await.map_err(of_client)?;
+    let stopped = hero(&shared)?.client.stop(&id, wall(&shared)).await?;
     let stopped = stopped.ok_or_else(|| unknown(&id))? == Stopped::Ended;
     Ok(Json(StopView { id, stopped }))
 }
@@ -92,7 +91,7 @@ pub(super) async fn requeue(
     let HeroId(id) = HeroId::of(&shared, id)?;
     let client = &hero(&shared)?.client;
     let requeued = client.requeue(&id, force, wall(&shared)).await;
-    requeued.map_err(of_client)?.ok_or_else(|| unknown(&id))?;
+    requeued?.ok_or_else(|| unknown(&id))?;
     detail(&shared, &find(&shared, &id).await?).await
 }
 
@@ -112,8 +111,7 @@ pub(super) async fn requeue_stale(
     let StaleBody { cursor } = small_body_or_default(&shared.ports.bodies, request).await?;
     let client = &hero(&shared)?.client;
     let clock = shared.ports.clock.as_ref();
-    let found = client.requeue_lost(&worker_id, cursor, clock).await;
-    let (requeued, next) = found.map_err(of_client)?;
+    let (requeued, next) = client.requeue_lost(&worker_id, cursor, clock).await?;
     Ok(Json(RequeuedView {
         requeued,
         next_cursor: next.map(|next| next.to_string()),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::problems::{HERO_REDIS_AWAY, of_client};
+use super::problems::HERO_REDIS_AWAY;
 use super::{Shared, hero, path, wall};
 use crate::hero::client::Submitted;
 use crate::hero::client::live::ClientError;
@@ -40,16 +40,16 @@ pub(in crate::hero) struct NewHeroJob {
     pub(in crate::hero) id: Option<String>,
     /// The worker it is for.
     pub(in crate::hero) worker_id: String,
-    /// What is run: Rhai or HeroScript.
+    /// The script, in Rhai or HeroScript.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hero) script: Option<String>,
-    /// The language of the script: rhai or heroscript; the worker sees for itself if absent.
+    /// The language of the script: rhai or heroscript; detected by the worker if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hero) script_type: Option<String>,
     /// A deployed handler, in place of a script.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hero) handler: Option<String>,
-    /// What the handler is called with; `{}` if absent.
+    /// The handler's params; `{}` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub(in crate::hero) params: Option<Box<RawValue>>,
@@ -70,7 +70,7 @@ pub(in crate::hero) struct NewHeroJob {
     /// Whether it may run beside others of its context; true if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hero) concurrent: Option<bool>,
-    /// For whom; `host` if absent.
+    /// The sender; `host` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hero) caller_id: Option<String>,
     /// Environment variables.
@@ -86,7 +86,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What became of a submission.
+/// The result of a submission.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = SubmittedHeroJob)]
 pub(in crate::hero) struct SubmittedView {
@@ -96,11 +96,11 @@ pub(in crate::hero) struct SubmittedView {
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) worker_id: String,
-    /// Whether it was there before.
+    /// Whether it existed already.
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) existing: bool,
-    /// The jobs that it is not queued before.
+    /// The jobs that must finish before it is queued.
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) waits_for: Vec<String>,
@@ -112,7 +112,7 @@ pub(in crate::hero) struct SubmittedView {
     post, path = path::JOBS, tag = "hero", request_body = NewHeroJob,
     responses(
         (status = 201, body = SubmittedView, description = "Stored"),
-        (status = 200, body = SubmittedView, description = "A job of this id was there already, and is as it was"),
+        (status = 200, body = SubmittedView, description = "A job with this id exists already and is unchanged"),
     )
 )]
 pub(super) async fn submit(
@@ -134,10 +134,10 @@ pub(super) async fn submit(
     let submitted = submitted.await.map_err(|error| match error {
         ClientError::Away(why) => {
             let detail =
-                format!("{why}; if job {id} is stored is not known: repeat it with this id");
+                format!("{why}; job {id} may or may not be stored: send it again with this id");
             Problem::new(&HERO_REDIS_AWAY, detail)
         }
-        error => of_client(error),
+        error => error.into(),
     })?;
     // Nobody else has an id that we have made: it is ours that came through at the second try.
     let existing = submitted == Submitted::Known && is_given;
@@ -171,10 +171,10 @@ impl NewHeroJob {
                 let params = JsonText(params.unwrap_or_else(|| "{}".to_owned()));
                 Task::Handler { name, params }
             }
-            (Some(_), Some(_)) => return refused("script, handler: a job has one of them"),
-            (None, None) => return refused("script, handler: one of them is missing"),
-            (Some(_), None) => return refused("params: a script has none; name a handler"),
-            (None, Some(_)) => return refused("script_type: a handler has none"),
+            (Some(_), Some(_)) => return refused("script, handler: expected only one of them"),
+            (None, None) => return refused("script, handler: one of them is required"),
+            (Some(_), None) => return refused("params: only a handler takes params"),
+            (None, Some(_)) => return refused("script_type: only a script has a language"),
         };
         let timeout = self.timeout_seconds.unwrap_or(TIMEOUT);
         Ok(NewJob {

@@ -19,7 +19,7 @@ pub(in crate::hero) struct HeroJobView {
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) worker_id: String,
-    /// dispatched, started, finished or error; `unknown` where the hash says none.
+    /// dispatched, started, finished or error; `unknown` if the hash has none.
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) status: String,
@@ -27,7 +27,7 @@ pub(in crate::hero) struct HeroJobView {
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) stale: bool,
-    /// The jobs that it is not queued before, with their status where a single job is shown.
+    /// The jobs that must finish before it is queued, with their status if a single job is shown.
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) waits_for: Vec<WaitsFor>,
@@ -37,7 +37,7 @@ pub(in crate::hero) struct HeroJobView {
     /// The language of its script, where it names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hero) script_type: Option<String>,
-    /// For whom it runs.
+    /// The sender.
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) caller_id: String,
@@ -51,9 +51,9 @@ pub(in crate::hero) struct HeroJobView {
     pub(in crate::hero) retries: Option<u32>,
     /// Whether it may run beside others of its context.
     pub(in crate::hero) concurrent: Option<bool>,
-    /// When it was submitted, as its client says.
+    /// When it was submitted, as its hash says.
     pub(in crate::hero) created_at: Option<String>,
-    /// When it last changed, as whoever changed it says.
+    /// When it last changed, as its hash says.
     pub(in crate::hero) updated_at: Option<String>,
     #[serde(flatten)]
     pub(in crate::hero) rest: Option<Rest>,
@@ -64,7 +64,7 @@ pub(in crate::hero) struct HeroJobView {
 pub(in crate::hero) struct WaitsFor {
     /// Its id.
     pub(in crate::hero) id: String,
-    /// How it is; `missing` if there is none.
+    /// Its status; `missing` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::hero) status: Option<String>,
 }
@@ -85,7 +85,7 @@ pub(in crate::hero) struct Rest {
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) dependencies: Vec<String>,
-    /// The jobs that wait for it, as far as their clients say.
+    /// The jobs that wait for it, as far as their senders recorded that.
     #[serde(default)]
     #[schema(required = true)]
     pub(in crate::hero) dependents: Vec<String>,

@@ -22,7 +22,7 @@ The file is read on the host, below its folder protocol.hero.log_dir.")]
 pub(super) struct Logs {
     /// The job's id
     id: String,
-    /// At most so many bytes from the end, up to 16 MiB; 1 MiB if absent
+    /// At most this many bytes from the end, up to 16 MiB; 1 MiB if absent
     #[arg(long, value_name = "N", value_parser = human::whole::<u64>(0, u64::MAX))]
     tail_bytes: Option<u64>,
     #[command(flatten)]
@@ -45,10 +45,10 @@ impl Logs {
         }
         if log.skipped_bytes > 0 {
             let size = human::bytes(log.skipped_bytes);
-            output.note(&format!("{size} before this are left out"));
+            output.note(&format!("the first {size} are left out"));
         }
         if log.text.is_empty() {
-            output.hint("nothing is logged so far");
+            output.hint("the log is empty");
             return Ok(());
         }
         put_line(&plain::block(log.text.trim_end_matches('\n')))

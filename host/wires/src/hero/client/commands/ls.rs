@@ -71,7 +71,7 @@ impl Ls {
             let all = human::count(count as u64);
             output.hint(&format!("there are {all}: `host hero ls --limit {count}`"));
         } else {
-            output.hint("`host hero status ID` says everything about one");
+            output.hint("`host hero status ID` shows everything about one");
         }
         Ok(())
     }

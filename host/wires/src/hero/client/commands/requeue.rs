@@ -37,7 +37,7 @@ pub(super) struct Requeue {
     /// Whose stale jobs
     #[arg(long, value_name = "ID", requires = "stale")]
     worker: Option<String>,
-    /// Also a job that its worker may be at: then it may run twice
+    /// Also a job that its worker may still be running; then it may run twice
     #[arg(long, conflicts_with = "stale")]
     force: bool,
     #[command(flatten)]
@@ -66,7 +66,9 @@ fn one(client: &Client, output: Output, id: &str, force: bool) -> Result<(), Cli
             return put_line(&format!("{shown} is queued again for {worker}"));
         }
         let others = view.waits_for(2);
-        put_line(&format!("{shown} waits for {others}, and is queued then"))
+        put_line(&format!(
+            "{shown} waits for {others} and is queued after that"
+        ))
     })
 }
 

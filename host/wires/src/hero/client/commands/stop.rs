@@ -44,7 +44,7 @@ fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         }
         put_line(&format!("{shown} is asked to stop"))?;
         output.hint(&format!(
-            "its worker decides when; `host hero wait {shown}` waits for that"
+            "its worker decides when; `host hero wait {shown}` waits until then"
         ));
         Ok(())
     })

@@ -55,13 +55,13 @@ struct Job {
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[arg(conflicts_with = "params")]
     script: Option<String>,
-    /// The language of the script, where the worker is not to see for itself
+    /// The language of the script; detected by the worker if absent
     #[arg(long, value_name = "LANGUAGE", requires = "script", value_parser = ["rhai", "heroscript"])]
     script_type: Option<String>,
     /// Run this handler that is deployed at the worker
     #[arg(long, value_name = "NAME")]
     handler: Option<String>,
-    /// What the handler is called with: JSON, @FILE, or - for standard input
+    /// The handler's params: JSON, @FILE, or - for standard input
     #[arg(
         long,
         value_name = "JSON",
@@ -72,7 +72,7 @@ struct Job {
     /// Let an attempt take at most this long; whole seconds, 30s if absent
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
-    /// Try again this often after failures
+    /// Retry up to this many times after failures
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(0, u32::MAX.into()))]
     retries: Option<u32>,
     /// Queue it only when this job has finished (repeatable)
@@ -84,7 +84,7 @@ struct Job {
     /// Run no other job of its context beside it
     #[arg(long)]
     alone: bool,
-    /// For whom it runs
+    /// The sender of the job
     #[arg(long, value_name = "ID")]
     caller: Option<String>,
     /// Set an environment variable (repeatable)
@@ -93,7 +93,7 @@ struct Job {
     /// A log file below the folder that the host is configured for
     #[arg(long, value_name = "PATH")]
     log_path: Option<String>,
-    /// The job's id, a UUID; sent again with the same id nothing changes
+    /// The job's id, a UUID; submitting the same id again changes nothing
     #[arg(long, value_name = "UUID")]
     id: Option<String>,
 }
@@ -131,7 +131,7 @@ impl Run {
 fn line(submitted: &SubmittedView, worker: &str) -> String {
     let worker = plain::line(worker);
     match submitted.waits_for.as_slice() {
-        _ if submitted.existing => "there is a job of this id already; it is as it was".to_owned(),
+        _ if submitted.existing => "a job with this id exists already; it is unchanged".to_owned(),
         [] => format!("queued for {worker}"),
         [one] => format!("stored for {worker}; it waits for {}", plain::line(one)),
         [one, others @ ..] => format!(

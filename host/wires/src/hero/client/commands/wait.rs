@@ -19,7 +19,7 @@ use crate::hero::client::api::view::HeroJobView;
 Example:
   host hero wait 3f2b8a1c-7d5e-4c1a-9b1e-0a6f4d2c8e11 --timeout 5m
 
-A host that is started again meanwhile is asked again, until the timeout or for five minutes.
+The wait survives a restart of the host for up to five minutes.
 
 Exit codes: 0 finished, 3 ended in error, 4 stopped, 6 no host answers, 7 the wait ran out.")]
 pub(super) struct Wait {

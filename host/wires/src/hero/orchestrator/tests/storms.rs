@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::hero::settings::roles::WorkerConfig;
+use crate::hero::settings::worker::WorkerConfig;
 use crate::hero::tests::redis::Entry;
 use crate::hero::worker::Answered;
 use crate::hero::worker::{Worker, WorkerAct};

@@ -35,7 +35,7 @@ impl KeptName {
         kept.unwrap_or_else(|why| {
             tracing::warn!(
                 why,
-                "this worker's name is not kept; if it dies, its jobs are run again after 15 s, \
+                "cannot keep this worker's name; if it dies, its jobs run again after 15 s, \
                  not when it starts"
             );
             Self {
@@ -77,7 +77,7 @@ impl KeptName {
             }
         }
         Err(format!(
-            "{PLACES_MAX} workers run with {}",
+            "{PLACES_MAX} workers already use {}",
             folder.display()
         ))
     }

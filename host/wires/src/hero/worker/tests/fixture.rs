@@ -8,7 +8,7 @@ use host_core::outcome::Outcome;
 use host_core::time::Time;
 
 use crate::hero::messages::{Call, Command, Via};
-use crate::hero::settings::roles::WorkerConfig;
+use crate::hero::settings::worker::WorkerConfig;
 use crate::hero::tests::redis::FakeRedis;
 use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::Answered;

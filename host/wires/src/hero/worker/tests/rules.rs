@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::fixture::{Bench, completed, failed, id};
 use crate::hero::messages::PopSide;
-use crate::hero::settings::roles::WorkerConfig;
+use crate::hero::settings::worker::WorkerConfig;
 use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::Answered;
 use crate::hero::worker::Worker;
@@ -376,7 +376,7 @@ fn results_are_delivered_when_redis_is_back() {
 
 #[test]
 fn a_host_that_starts_again_takes_its_own_back_at_once_and_others_later() {
-    use crate::hero::settings::roles::WorkerConfig;
+    use crate::hero::settings::worker::WorkerConfig;
     use crate::hero::worker::Worker;
     let again = |dead: Bench, instance: &str| {
         let worker = Worker::new(WorkerConfig::new("w1", instance));

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::fixture::{Bench, completed, failed, id};
 use crate::hero::messages::Via;
-use crate::hero::settings::roles::WorkerConfig;
+use crate::hero::settings::worker::WorkerConfig;
 use crate::hero::tests::redis::{Entry, FakeRedis};
 use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::Answered;
