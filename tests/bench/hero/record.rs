@@ -9,7 +9,9 @@ use host_core::port::Tag;
 use host_core::time::Time;
 use host_tests::Redis;
 use host_tests::hero::ask;
-use host_wires::hero::{Answered, Command, Value, Via, Worker, WorkerAct, WorkerConfig};
+use host_wires::hero::{
+    Answered, Command, RedisSession as _, Value, Via, Worker, WorkerAct, WorkerConfig,
+};
 use host_wires::kit::session::Moment;
 use redis::Connection;
 
