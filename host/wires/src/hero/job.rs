@@ -23,11 +23,17 @@ use crate::kit::json;
 /// The longest script, in bytes.
 pub(super) const SCRIPT_BYTES_MAX: usize = 1 << 20;
 
+/// The longest output, in bytes.
+pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
+
 /// The longest time limit, in seconds: a week.
 pub(super) const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
 
 /// The time limit of a job that sets none, in milliseconds.
 pub(super) const TIMEOUT_MS: u64 = 30_000;
+
+/// The longest worker id, in bytes.
+pub(super) const WORKER_ID_BYTES_MAX: usize = 128;
 
 /// The most retries.
 pub(super) const RETRIES_MAX: u32 = 1_000;
@@ -350,6 +356,11 @@ pub(super) fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &
         return Err("it has control characters");
     }
     Ok(below)
+}
+
+/// Returns whether a text is a worker id, which becomes part of keys.
+pub(super) fn is_worker_id(text: &str) -> bool {
+    (1..=WORKER_ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// Returns whether a text is the name of an environment variable.

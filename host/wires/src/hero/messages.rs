@@ -4,6 +4,9 @@ pub(super) mod calls;
 
 use std::time::Duration;
 
+/// The error of a job that was stopped.
+pub(super) const STOPPED: &str = "stopped_by_request";
+
 /// How many of the newest stop requests are read.
 pub(super) const STOPS_SCANNED_MAX: u32 = 1_024;
 

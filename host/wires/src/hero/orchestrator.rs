@@ -5,7 +5,6 @@ mod ends;
 mod execution;
 mod executors;
 mod looks;
-mod outcome;
 mod serve;
 
 #[cfg(test)]

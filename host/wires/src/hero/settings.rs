@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use self::worker::WorkerConfig;
 use super::client::lost::Workers;
+use super::job::{WORKER_ID_BYTES_MAX, is_worker_id};
 use super::messages::PopSide;
 use super::transport::url::{Certificates, RedisUrl, UrlError};
 use crate::settings;
@@ -73,9 +74,6 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
 
 /// The most worker ids. Each has two connections of its own.
 const WORKER_IDS_MAX: usize = 64;
-
-/// The longest worker id, in bytes.
-const WORKER_ID_BYTES_MAX: usize = 128;
 
 /// The checked section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,12 +169,9 @@ fn read_worker_ids(section: &Section<'_>, setting: &Setting) -> Result<Vec<Strin
         return Ok(Vec::new());
     };
     let ids: Vec<&str> = text.split(',').map(str::trim).collect();
-    let is_id = |id: &&str| {
-        (1..=WORKER_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
-    };
     let wanted = if ids.len() > WORKER_IDS_MAX {
         format!("expected at most {WORKER_IDS_MAX} worker ids")
-    } else if !ids.iter().all(is_id) {
+    } else if !ids.iter().all(|id| is_worker_id(id)) {
         format!(
             "expected worker ids of 1–{WORKER_ID_BYTES_MAX} printable characters without blanks"
         )

@@ -40,9 +40,9 @@ pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let mut connection = connect(url, RESPONSE_TIMEOUT).await?;
     let mut info = redis::cmd("INFO");
     info.arg("persistence");
-    let told = info.query_async::<String>(&mut connection).await;
-    let told = told.map_err(|error| url.explain(&error))?;
-    Ok(told.lines().any(|line| line.trim() == "aof_enabled:1"))
+    let answer = info.query_async::<String>(&mut connection).await;
+    let answer = answer.map_err(|error| url.explain(&error))?;
+    Ok(answer.lines().any(|line| line.trim() == "aof_enabled:1"))
 }
 
 /// The answers to one call.

@@ -1,4 +1,4 @@
-//! `host hero`: what its verbs share: what they say of a job in the Redis of Hero dispatchers.
+//! `host hero`: its verbs, and how they show a job in the Redis of Hero dispatchers.
 
 mod logs;
 mod ls;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::submit::check_worker;
 use crate::hero::job::view::JobView;
-use crate::hero::messages::{self, Command, STOPS_SCANNED_MAX, Script, Value, WAITING};
+use crate::hero::messages::{self, Command, STOPPED, STOPS_SCANNED_MAX, Script, Value, WAITING};
 use crate::hero::refusals::{Code, Refusal};
 
 /// How long after its time limit a started job is considered lost by its worker, in milliseconds.
@@ -14,9 +14,6 @@ pub const STALE_AFTER_MS: u64 = 10_000;
 /// How many times the host queues a lost job again by itself: what its workers lose each time may be what
 /// ends them.
 pub(super) const REQUEUES_MAX: u32 = 3;
-
-/// The error of a job that was stopped.
-const STOPPED: &str = "stopped_by_request";
 
 /// The result of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

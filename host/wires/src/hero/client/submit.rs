@@ -5,15 +5,12 @@ use host_core::time::Time;
 
 use crate::hero::job::circles::{self, Walk};
 use crate::hero::job::new::NewJob;
-use crate::hero::job::{self, Terms};
+use crate::hero::job::{self, Terms, WORKER_ID_BYTES_MAX};
 use crate::hero::messages::{self, Command, Script, Value, WAITING};
 use crate::hero::refusals::{Code, Refusal};
 
 /// The most dependents that are recorded in a job.
 const DEPENDENTS_MAX: usize = 1_000;
-
-/// The longest worker id, in bytes.
-const WORKER_ID_BYTES_MAX: usize = 128;
 
 /// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,10 +106,9 @@ fn check(
     job::read(id, &values, &terms).map(|_| ())
 }
 
-/// Checks a worker id, which becomes part of keys.
+/// Checks a worker id.
 pub(super) fn check_worker(worker_id: &str) -> Result<(), Refusal> {
-    let fits = (1..=WORKER_ID_BYTES_MAX).contains(&worker_id.len());
-    if fits && worker_id.bytes().all(|b| b.is_ascii_graphic()) {
+    if job::is_worker_id(worker_id) {
         return Ok(());
     }
     let expected = format!("1 to {WORKER_ID_BYTES_MAX} printable characters without blanks");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::time::Time;
 
-use super::{SCRIPT_BYTES_MAX, TIMEOUT_MS};
+use super::{OUTPUT_BYTES_MAX, SCRIPT_BYTES_MAX, TIMEOUT_MS};
 use crate::hero::messages::{self, Command, Script, Value};
 use crate::hero::refusals::Refusal;
 
@@ -34,7 +34,7 @@ pub const FULL: Fields = &[
     ("prerequisites", 64 << 10),
     ("dependencies", 64 << 10),
     ("dependents", 64 << 10),
-    ("output", 16 << 20),
+    ("output", OUTPUT_BYTES_MAX),
     ("error", 64 << 10),
 ];
 

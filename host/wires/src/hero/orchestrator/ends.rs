@@ -23,9 +23,6 @@ const AGAIN_AFTER_MS: u64 = 5_000;
 /// How long the hash of an ended job is kept, in seconds.
 const JOB_TTL_SECONDS: u64 = 3_600;
 
-/// The error in the hash of a job that was taken back.
-const WITHDRAWN: &str = "stopped_by_request";
-
 impl Orchestrator {
     /// Asks Redis for the jobs that it lists as out.
     pub(super) fn reconcile(&mut self, todo: &mut Todo) {
@@ -100,7 +97,7 @@ impl Orchestrator {
     pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
         self.refused(values, todo);
         for (tag, value) in tags.iter().zip(values) {
-            let is_back = matches!(value, Value::Data(said) if said == messages::WITHDRAWN);
+            let is_back = matches!(value, Value::Data(word) if word == messages::WITHDRAWN);
             if !is_back {
                 continue;
             }
@@ -115,7 +112,7 @@ impl Orchestrator {
     }
 
     /// Ends an execution with the outcome that its worker reported.
-    pub(super) fn said(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Todo) {
+    pub(super) fn reported(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Todo) {
         let Some(out) = self.out.remove(&tag) else {
             return;
         };
@@ -188,7 +185,7 @@ impl Orchestrator {
     ) {
         self.refused(values, todo);
         for (trace, value) in traces.into_iter().zip(values) {
-            let is_done = matches!(value, Value::Data(said) if said != messages::ASKED);
+            let is_done = matches!(value, Value::Data(word) if word != messages::ASKED);
             if !is_done && !self.stopping {
                 self.tidy_at(at.now.plus_ms(AGAIN_AFTER_MS), trace);
             }
@@ -202,7 +199,7 @@ impl Orchestrator {
             worker,
             out: &messages::out(&self.instance),
             at: &at.wall.to_rfc3339(),
-            error: WITHDRAWN,
+            error: messages::STOPPED,
             forget: mode == Mode::Forget,
             kept_seconds: JOB_TTL_SECONDS,
             if_waiting: mode == Mode::IfWaiting,

@@ -7,8 +7,9 @@ use host_core::outcome::Outcome;
 use host_core::port::{End, Tag};
 use host_core::time::Time;
 
-use super::outcome::{self, OUTPUT_BYTES_MAX};
 use super::{Due, Orchestrator, Out, Purpose, STOP_LATE_MS, Todo};
+use crate::hero::convert::outcome;
+use crate::hero::job::OUTPUT_BYTES_MAX;
 use crate::hero::job::view::{self, Fields, JobView, LOOK_JOBS_MAX};
 use crate::hero::messages::{self, Value, Via};
 use crate::kit::session::Moment;
@@ -174,7 +175,7 @@ impl Orchestrator {
                     }
                     Some(bytes) => outcome::too_large(*bytes),
                 };
-                return self.said(at, tag, outcome, todo);
+                return self.reported(at, tag, outcome, todo);
             }
             "error" => {
                 let stop = match (out.stop_by, out.late_since) {
@@ -183,7 +184,7 @@ impl Orchestrator {
                     (None, None) => outcome::Stop::Unasked,
                 };
                 let outcome = outcome::failed(view.get("error").unwrap_or_default(), stop);
-                return self.said(at, tag, outcome, todo);
+                return self.reported(at, tag, outcome, todo);
             }
             "started" => {
                 let written = view.get("updated_at").map(str::to_owned);
@@ -197,7 +198,7 @@ impl Orchestrator {
                 out.absent_since = None;
             }
             "dispatched" if out.started_at.take().is_some() => {
-                // Its worker gave it back: nobody runs it now.
+                // Its worker gave it back, so it does not run now.
                 out.queued_at = at.now;
             }
             _ => {}

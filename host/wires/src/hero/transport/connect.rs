@@ -20,7 +20,7 @@ const SENTINEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The oldest Redis that has all commands that we use.
 const VERSION_MIN: (u32, u32) = (6, 2);
 
-/// What a Redis says of itself.
+/// The answer of a Redis to HELLO.
 type Hello = HashMap<String, Value>;
 
 /// Opens a connection. The error is for people and has no secrets.
@@ -61,7 +61,7 @@ async fn find_master(url: &RedisUrl, sentinels: &Sentinels) -> Result<RedisUrl, 
         match ask_sentinel(url, sentinels, place).await {
             Ok((host, port)) => {
                 let master = url.at(&host, port);
-                // Whoever answers as a Sentinel decides where the password goes.
+                // The Sentinel decides where the password goes.
                 return master.not_in_plaintext().map_err(|error| {
                     format!(
                         "the Sentinels name {host}:{port} as the master, which is refused: {error}"
@@ -89,15 +89,15 @@ async fn ask_sentinel(
             .await
     };
     // Most want no password, and refuse one.
-    let mut told = ask(&named.anonymous()).await;
-    if told
+    let mut answer = ask(&named.anonymous()).await;
+    if answer
         .as_ref()
         .is_err_and(|error| error.code() == Some("NOAUTH"))
     {
-        told = ask(named.info()).await;
+        answer = ask(named.info()).await;
     }
     let master = &sentinels.master;
-    match told {
+    match answer {
         Ok(Some(found)) => Ok(found),
         Ok(None) => Err(format!(
             "the Sentinel at {} knows no master {master:?}; correct the name in protocol.hero.url",
@@ -127,12 +127,12 @@ async fn open(
 
 /// Returns whether Redis does not know a command in this form.
 fn is_unknown(error: &RedisError) -> bool {
-    let said = error.to_string();
+    let text = error.to_string();
     let words = ["unknown command", "wrong number of arguments"];
-    words.iter().any(|word| said.contains(word))
+    words.iter().any(|word| text.contains(word))
 }
 
-/// Decides whether we can work with a Redis by what it says of itself; one that is too old says nothing.
+/// Decides whether we can work with a Redis by its answer to HELLO; one that is too old gives none.
 /// The error is for people.
 fn judge(hello: Option<&Hello>, is_master: bool) -> Result<(), String> {
     let (major, minor) = VERSION_MIN;

@@ -297,9 +297,9 @@ impl RedisUrl {
 
     /// Explains why there is no connection and what to do next, for people, without secrets.
     pub(in crate::hero) fn explain(&self, error: &RedisError) -> String {
-        let said = error.to_string();
+        let text = error.to_string();
         let address = self.info.addr();
-        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
         let next = if self.is_tls() && error.is_timeout() {
             format!(
                 "{address} does not answer in TLS; start it, or if it does not speak TLS there, \
@@ -328,15 +328,15 @@ impl RedisUrl {
                  requires a client certificate, set cert_file and key_file in [protocol.hero]"
             )
         } else {
-            return self.refusal(error, &said);
+            return self.refusal(error, &text);
         };
-        format!("{next} ({said})")
+        format!("{next} ({text})")
     }
 
     /// Explains the answer of Redis to our first commands, if there was one.
-    fn refusal(&self, error: &RedisError, said: &str) -> String {
+    fn refusal(&self, error: &RedisError, text: &str) -> String {
         let address = self.info.addr();
-        let has = |word: &str| said.contains(word);
+        let has = |word: &str| text.contains(word);
         let dropped = error.is_connection_dropped() && !error.is_connection_refusal();
         let next = if has("WRONGPASS") || has("AuthenticationFailed") {
             "the user or the password in the address is wrong; correct protocol.hero.url"
@@ -347,9 +347,9 @@ impl RedisUrl {
         } else if self.is_tcp() && (dropped || has("Parse")) {
             "it does not answer like a Redis; if it speaks TLS, write rediss://"
         } else {
-            return format!("{address}: {said}");
+            return format!("{address}: {text}");
         };
-        format!("{address}: {next} ({said})")
+        format!("{address}: {next} ({text})")
     }
 }
 

@@ -125,9 +125,13 @@ impl Shared {
     }
 
     fn answer(&self, tag: Tag, answered: Answered) {
-        // The mailbox is never closed, so this cannot fail.
-        let _put = self.answers.put((tag, ExecutionEvent::Over(answered)));
+        report(&self.answers, tag, ExecutionEvent::Over(answered));
     }
+}
+
+fn report(mailbox: &AnswerMailbox, tag: Tag, event: ExecutionEvent) {
+    // The mailbox is never closed, so this cannot fail.
+    let _put = mailbox.put((tag, event));
 }
 
 /// Receives the answers of one execution.
@@ -143,11 +147,7 @@ impl Answers for ExecutionAnswers {
         let answered = match answer {
             Answer::Ended(outcome, _) => Answered::Ended(outcome),
             Answer::Busy => Answered::Busy,
-            Answer::Began => {
-                // The mailbox is never closed, so this cannot fail.
-                let _put = self.mailbox.put((tag, ExecutionEvent::Began));
-                return;
-            }
+            Answer::Began => return report(&self.mailbox, tag, ExecutionEvent::Began),
             Answer::Logged { started_at, lines } => {
                 if let Some(file) = &*file {
                     file.write(started_at, &lines);
@@ -158,7 +158,6 @@ impl Answers for ExecutionAnswers {
         };
         // The file is closed first, because the next attempt of the job continues in it.
         drop(file.take());
-        // The mailbox is never closed, so this cannot fail.
-        let _put = self.mailbox.put((tag, ExecutionEvent::Over(answered)));
+        report(&self.mailbox, tag, ExecutionEvent::Over(answered));
     }
 }

@@ -63,7 +63,7 @@ impl Worker {
         });
     }
 
-    /// Handles the begin of a guest: its time limit begins, and Redis is told.
+    /// Handles the start of a guest: its time limit begins, and the start is written to Redis.
     pub(super) fn began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         let Some(id) = self.jobs.run(tag).cloned() else {
             return;

@@ -10,7 +10,7 @@ use crate::kit::session::Moment;
 /// How often to ask for a turn that another host has, in milliseconds.
 const ASK_EVERY_MS: u64 = 250;
 
-/// How long a turn is remembered after its host was last heard of, in milliseconds. A host that comes
+/// How long a turn is remembered after the last sign of its host, in milliseconds. A host that comes
 /// back within this time knows whether another job had the turn since.
 pub(super) const TURN_KEPT_MS: u64 = 3_600_000;
 

@@ -111,7 +111,7 @@ impl Worker {
                 continue;
             };
             let ring: BTreeSet<String> = circle.iter().cloned().collect();
-            // Whoever has the first of all ends it. If nobody has, we do.
+            // The host that has the first of all ends it. If none has, we do.
             if ring.first().is_none_or(|first| first != ours) && !before.contains(&ring) {
                 self.circles.left.insert(ring);
                 continue;

@@ -112,8 +112,8 @@ pub(super) async fn detail(shared: &Shared, job: &JobView) -> Result<Json<HeroJo
     Ok(Json(HeroJobView::detail(job, &status, wall(shared))))
 }
 
-/// Waits until a Hero job ends, at most as long as asked for, and shows it. Its reply is left to
-/// whoever else waits for it.
+/// Waits until a Hero job ends, at most as long as requested, and shows it. Its reply is left to
+/// others who wait for it.
 #[utoipa::path(
     get, path = path::WAIT, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full"), WaitQuery),

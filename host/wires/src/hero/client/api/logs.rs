@@ -14,7 +14,7 @@ use super::problems::{HERO_LOG_MISSING, HERO_OFF};
 use super::{HeroId, Shared, find, hero, path};
 use crate::hero::log_files::{LogFileError, LogRoot};
 
-/// How much of the end is shown where a request says nothing, and the most it may ask for, in bytes.
+/// How much of the end is shown by default, and at most, in bytes.
 const TAIL_BYTES: u64 = 1 << 20;
 const TAIL_BYTES_MAX: u64 = 16 << 20;
 
@@ -103,7 +103,7 @@ pub(super) async fn logs(
     }))
 }
 
-/// Reads the end of a file, and tells how long the file is. Grows meanwhile do no harm.
+/// Returns the length of a file, which may grow meanwhile, and its end.
 fn tail(mut file: File, bytes_max: u64) -> io::Result<(u64, Vec<u8>)> {
     let file_bytes = file.metadata()?.len();
     file.seek(SeekFrom::Start(file_bytes.saturating_sub(bytes_max)))?;

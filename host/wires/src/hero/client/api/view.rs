@@ -1,4 +1,4 @@
-//! A Hero job as the API shows it and commands read it. What its hash says in another way than documented is
+//! A Hero job as the API shows it and commands read it. Fields of its hash that are not as documented are
 //! left out.
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use clap::{ArgGroup, Args};
 use host_api::client::{Answer, Client};
-use host_console::error::{CliError, Exit, cannot};
+use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
 use host_console::{human, input, json, plain};
@@ -149,12 +149,14 @@ impl Job {
     }
 
     fn body(&self) -> Result<NewHeroJob, CliError> {
+        let script = self.script.as_deref();
+        let script = script.map(|given| input::argument("--script", "a text", given));
         let params = self.params.as_deref();
         let params = params.map(|given| json::argument("--params", given));
         Ok(NewHeroJob {
             id: self.id.clone(),
             worker_id: self.worker.clone(),
-            script: self.script.as_deref().map(script).transpose()?,
+            script: script.transpose()?.map(|(_source, script)| script),
             script_type: self.script_type.clone(),
             handler: self.handler.clone(),
             params: params.transpose()?,
@@ -168,22 +170,6 @@ impl Job {
             log_path: self.log_path.clone(),
         })
     }
-}
-
-/// Reads a script: the text itself, `@FILE`, or `-` for standard input.
-fn script(given: &str) -> Result<String, CliError> {
-    let (from, read) = if given == "-" {
-        ("standard input", input::standard())
-    } else if let Some(path) = given.strip_prefix('@') {
-        (path, input::file(path.as_ref()))
-    } else {
-        return Ok(given.to_owned());
-    };
-    read.map_err(|error| {
-        let doing = format!("read the script from {}", plain::line(from));
-        CliError::new(Exit::Usage, doing, error)
-            .next("--script takes a text, @FILE with a readable file, or - for standard input")
-    })
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), String> {

@@ -12,6 +12,7 @@ use host_core::seconds::Seconds;
 
 use crate::hero::client::api::path::WAIT;
 use crate::hero::client::api::view::HeroJobView;
+use crate::hero::messages::STOPPED;
 
 /// Wait until a job ends and print its output.
 #[derive(Debug, Args)]
@@ -98,7 +99,7 @@ impl Awaited for HeroJobView {
     fn exit(&self) -> Exit {
         match (self.status.as_str(), self.error()) {
             ("finished", _) => Exit::Ok,
-            ("error", Some("stopped" | "stopped_by_request")) => Exit::Cancelled,
+            ("error", Some("stopped" | STOPPED)) => Exit::Cancelled,
             ("error", _) => Exit::JobFailed,
             _ => Exit::WaitRanOut,
         }

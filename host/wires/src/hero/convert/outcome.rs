@@ -5,16 +5,16 @@ use host_core::json::{DEPTH_MAX, JsonText};
 use host_core::outcome::Outcome;
 use serde_json::Value;
 
+use super::TIMEOUT;
+use crate::hero::job::OUTPUT_BYTES_MAX;
+use crate::hero::messages::STOPPED;
 use crate::kit::json;
-
-/// The largest accepted output, in bytes.
-pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
 /// The most bytes kept of an error.
 const ERROR_BYTES_MAX: usize = 8 << 10;
 
 /// Reads an output: JSON if it parses, otherwise a string. An empty output is `null`.
-pub(super) fn finished(output: &str) -> Outcome {
+pub(in crate::hero) fn finished(output: &str) -> Outcome {
     let document = JsonText(output.to_owned());
     let is_json = json::check(output.as_bytes()).is_ok() && document.depth() <= DEPTH_MAX;
     let result = if output.is_empty() {
@@ -30,14 +30,14 @@ pub(super) fn finished(output: &str) -> Outcome {
 }
 
 /// Makes the outcome of a job whose output is too large.
-pub(super) fn too_large(bytes: u64) -> Outcome {
+pub(in crate::hero) fn too_large(bytes: u64) -> Outcome {
     let message = format!("the output has {bytes} bytes, at most {OUTPUT_BYTES_MAX} are accepted");
     Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
 }
 
 /// Why a job was asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(in crate::hero) enum Stop {
     /// The dispatcher did not ask for it.
     Unasked,
     /// The job was cancelled.
@@ -58,15 +58,13 @@ const NAMED: [FailureKind; 7] = [
 ];
 
 /// Reads an error. The protocol defines three.
-pub(super) fn failed(error: &str, stop: Stop) -> Outcome {
+pub(in crate::hero) fn failed(error: &str, stop: Stop) -> Outcome {
     let message = error[..error.floor_char_boundary(ERROR_BYTES_MAX)].to_owned();
     let named = |kind: &FailureKind| error.starts_with(kind.as_str());
     let kind = match (error, stop) {
-        ("stopped" | "stopped_by_request", Stop::Cancelled) => {
-            return Outcome::Cancelled { partial: None };
-        }
-        ("stopped" | "stopped_by_request", Stop::Late) | ("timeout", _) => FailureKind::TimedOut,
-        ("stopped" | "stopped_by_request", Stop::Unasked) => FailureKind::Cancelled,
+        ("stopped" | STOPPED, Stop::Cancelled) => return Outcome::Cancelled { partial: None },
+        ("stopped" | STOPPED, Stop::Late) | (TIMEOUT, _) => FailureKind::TimedOut,
+        ("stopped" | STOPPED, Stop::Unasked) => FailureKind::Cancelled,
         _ if error.starts_with("E_FIELD_") => FailureKind::InvalidParams,
         _ => NAMED
             .into_iter()
