@@ -3,13 +3,13 @@
 
 mod driver;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use host_core::port::End;
 use host_tests::{Redis, eventually};
 use host_wires::hero::client::{self, JobView};
-use host_wires::hero::{DispatcherConfig, Execution, Task};
+use host_wires::hero::{Execution, NewJob, Task};
 use redis::{Commands as _, Connection};
 
 use self::driver::{Dispatching, Host, ask, now};
@@ -326,19 +326,27 @@ fn the_operations_of_the_document_work() {
 fn a_worker_written_from_the_document_executes_our_jobs() {
     let server = Redis::start();
     let mut redis = server.connection();
-    let mut ours = Dispatching::new(&server, DispatcherConfig::new("host-a"));
+    let mut ours = Dispatching::new(&server, "host-a");
     for n in 1..=3 {
-        ours.start(Execution {
+        let job = NewJob {
             id: id(n),
             worker_id: "w1".to_owned(),
             task: Task::Script(format!("{n}")),
-            caller_id: None,
+            script_type: None,
+            caller_id: "host".to_owned(),
             context_id: String::new(),
+            timeout_seconds: 5,
+            retries: 0,
+            concurrent: true,
+            log_path: None,
+            env: BTreeMap::new(),
+            dependencies: BTreeSet::new(),
+            attributes: BTreeMap::new(),
+        };
+        ours.start(Execution {
+            job,
             timeout_ms: 5_000,
             deadline: None,
-            env: BTreeMap::new(),
-            attributes: BTreeMap::new(),
-            log_path: None,
         });
     }
     // The loop of the protocol document: pop, read, mark, run, write.

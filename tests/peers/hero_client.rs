@@ -127,7 +127,7 @@ fn every_command_does_what_the_document_says() {
     ];
     let again = [&spin[..], &[&long]].concat();
     assert_eq!(hero(&again).exits(0, "queued for w1"), long);
-    assert_eq!(hero(&again).exits(0, "as it was"), long);
+    assert_eq!(hero(&again).exits(0, "unchanged"), long);
     client.until_status(1, "started");
     let status = hero(&["status", &long]).exits(0, "host hero stop");
     assert!(
@@ -326,7 +326,7 @@ fn requests_report_an_unreachable_redis_and_recover() {
         (503, &json!("hero_redis_away"))
     );
     let detail = answer.body["detail"].as_str().unwrap();
-    assert!(detail.contains("repeat it with this id"), "{detail}");
+    assert!(detail.contains("send it again with this id"), "{detail}");
     hero(&server, &["ls"]).exits(1, "hero_redis_away");
     fixture.redis.start_again();
     let listed = hero(&server, &["ls", "-o", "name"]).exits(0, "");

@@ -188,9 +188,9 @@ fn sent_jobs_survive_a_killed_redis() {
     host.client().wait(&jobs[10]);
     redis.kill();
     let runner = |host: &Server| host.client().get("/api/v1/runners/hero-w1").unwrap().body;
-    let down = eventually("the lane to be down", WAIT_MAX, || {
-        let lane = runner(&host);
-        (lane["runners"][0]["state"] == "down").then_some(lane)
+    let down = eventually("the via to be down", WAIT_MAX, || {
+        let via = runner(&host);
+        (via["runners"][0]["state"] == "down").then_some(via)
     });
     assert!(down["runners"][0]["reason"].is_string(), "{down}");
     let meanwhile = enqueue(&host, "hero-w1#echo", &json!({}));

@@ -425,7 +425,7 @@ fn the_doctor_warns_of_a_redis_without_an_append_only_file() {
     let table = [
         (forgets.url(), "warn", "no append-only file"),
         (keeps.url(), "ok", "keeps an append-only file"),
-        (gone, "warn", "cannot be asked"),
+        (gone, "warn", "cannot query"),
     ];
     for (url, status, words) in table {
         let (found, stderr) = doctor(&[("HOST_HERO_URL", &url)]);

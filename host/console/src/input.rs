@@ -1,11 +1,37 @@
-//! Reads files and standard input up to a limit, because they may be endless.
+//! Reads files and standard input up to a limit, because they may be endless, and arguments that name
+//! them.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::error::{CliError, Exit};
+use crate::plain;
+
 /// The longest text, in bytes.
 const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// Reads the argument `given` of the option `option`, which takes `kind`: the text itself, `@FILE`, or
+/// `-` for standard input. Returns where the text is from, unless it is the argument, and the text.
+pub fn argument(
+    option: &str,
+    kind: &str,
+    given: &str,
+) -> Result<(Option<String>, String), CliError> {
+    let (source, text) = if given == "-" {
+        ("standard input".into(), standard())
+    } else if let Some(path) = given.strip_prefix('@') {
+        (plain::line(path), file(path.as_ref()))
+    } else {
+        return Ok((None, given.to_owned()));
+    };
+    let text = text.map_err(|error| {
+        CliError::new(Exit::Usage, format!("read {option} from {source}"), error).next(format!(
+            "{option} takes {kind}, @FILE with a readable file, or - for standard input"
+        ))
+    })?;
+    Ok((Some(source.into_owned()), text))
+}
 
 /// Reads a file.
 pub fn file(path: &Path) -> io::Result<String> {

@@ -9,7 +9,9 @@ use host_core::port::Tag;
 use host_core::time::Time;
 use host_tests::Redis;
 use host_tests::hero::ask;
-use host_wires::hero::{Answered, Command, Lane, Value, Worker, WorkerAct, WorkerConfig};
+use host_wires::hero::{
+    Answered, Command, RedisSession as _, Value, Via, Worker, WorkerAct, WorkerConfig,
+};
 use host_wires::kit::session::Moment;
 use redis::Connection;
 
@@ -103,7 +105,7 @@ impl Recorder {
     fn act(&mut self, todo: &mut Vec<WorkerAct>) {
         for act in std::mem::take(todo) {
             match act {
-                WorkerAct::Call(call) if call.lane == Lane::Shared => {
+                WorkerAct::Call(call) if call.via == Via::Shared => {
                     let values: Vec<Value> = call.commands.iter().map(|it| self.send(it)).collect();
                     self.session.on_reply(at(), call.tag, &values, todo);
                 }

@@ -10,8 +10,8 @@ use host_core::time::Time;
 use host_tests::Redis;
 pub(super) use host_tests::hero::ask;
 use host_wires::hero::{
-    Answered, Call, Command, Dispatcher, DispatcherAct, DispatcherConfig, Execution, Lane, Value,
-    Worker, WorkerAct, WorkerConfig,
+    Answered, Call, Command, Execution, Orchestrator, OrchestratorAct, RedisSession as _, Value,
+    Via, Worker, WorkerAct, WorkerConfig,
 };
 use host_wires::kit::session::Moment;
 use redis::Connection;
@@ -115,7 +115,7 @@ impl Host {
 
     fn act(&mut self, act: WorkerAct, todo: &mut Vec<WorkerAct>) {
         match act {
-            WorkerAct::Call(call) if call.lane == Lane::Blocking => self.waiting = Some(call),
+            WorkerAct::Call(call) if call.via == Via::Blocking => self.waiting = Some(call),
             WorkerAct::Call(call) => {
                 let redis = &mut self.redis;
                 let commands = call.commands.iter();
@@ -144,16 +144,16 @@ impl Host {
 /// A dispatcher and the outcomes of its jobs.
 pub(super) struct Dispatching {
     redis: Connection,
-    dispatcher: Dispatcher,
+    dispatcher: Orchestrator,
     started: u64,
     pub(super) ended: Vec<End>,
 }
 
 impl Dispatching {
-    pub(super) fn new(server: &Redis, config: DispatcherConfig) -> Self {
+    pub(super) fn new(server: &Redis, instance: &str) -> Self {
         let mut ours = Self {
             redis: server.connection(),
-            dispatcher: Dispatcher::new(config),
+            dispatcher: Orchestrator::new(instance),
             started: 0,
             ended: Vec::new(),
         };
@@ -178,19 +178,19 @@ impl Dispatching {
         self.work(todo);
     }
 
-    fn work(&mut self, mut todo: Vec<DispatcherAct>) {
+    fn work(&mut self, mut todo: Vec<OrchestratorAct>) {
         while !todo.is_empty() {
             for act in std::mem::take(&mut todo) {
                 match act {
-                    DispatcherAct::Call(call) => {
+                    OrchestratorAct::Call(call) => {
                         let redis = &mut self.redis;
                         let commands = call.commands.iter();
                         let values: Vec<Value> = commands.map(|it| ask(redis, it)).collect();
                         self.dispatcher.on_reply(at(), call.tag, &values, &mut todo);
                     }
-                    DispatcherAct::Ready => {}
-                    DispatcherAct::Refused { why, .. } => panic!("{why}"),
-                    DispatcherAct::Ended { end, .. } => self.ended.push(end),
+                    OrchestratorAct::Ready => {}
+                    OrchestratorAct::Refused { why, .. } => panic!("{why}"),
+                    OrchestratorAct::Ended { end, .. } => self.ended.push(end),
                 }
             }
         }

@@ -88,7 +88,7 @@ fn a_submission_sends_what_it_was_given() {
     let known = format!(r#"{{"id":"{A}","worker_id":"w1","existing":true,"waits_for":[]}}"#);
     let waits = format!(r#"{{"id":"{A}","worker_id":"w1","existing":false,"waits_for":["{B}"]}}"#);
     let cycle = r#"{"status":422,"code":"dependency_cycle","title":"Jobs wait for each other","detail":"E_DEP_CYCLE dependencies: the jobs wait for each other: a -> b -> a","next":"Take one out."}"#;
-    let off = r#"{"status":409,"code":"hero_off","title":"Hero is not configured","detail":"no Redis is configured: protocol.hero.url (HOST_HERO_URL) names none","next":"Set it."}"#;
+    let off = r#"{"status":409,"code":"hero_off","title":"Hero is not configured","detail":"no Redis is configured; set protocol.hero.url (HOST_HERO_URL)","next":"Set it."}"#;
     let host = CannedHost::start(&[
         (201, &queued),
         (200, &known),

@@ -15,11 +15,10 @@ use host_runtime::tasks::TaskGroup;
 use super::client::live::Client;
 use super::client::lost::watch_lost;
 use super::client::watch::watch;
-use super::instance::{self, KeptName};
-use super::lanes::Lanes;
 use super::log_files::LogFiles;
-use super::session::serve_worker;
 use super::settings::HeroConfig;
+use super::worker::instance::{self, KeptName};
+use super::{orchestrator, worker};
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
 
@@ -73,7 +72,7 @@ impl Active for Serving {
     }
 
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
-        Some(Lanes::start(&self.config, &self.instance, ports))
+        Some(orchestrator::start(&self.config, &self.instance, ports))
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
@@ -149,9 +148,9 @@ async fn work(
     ports: &Ports,
     mut tasks: TaskGroup,
 ) {
-    for worker in config.workers(instance) {
+    for settings in config.workers(instance) {
         let files = log_files.clone();
-        tasks.spawn(serve_worker(worker, config.url.clone(), ports, files));
+        tasks.spawn(worker::serve(settings, config.url.clone(), ports, files));
     }
     tasks.join().await;
     if let Some(files) = log_files {

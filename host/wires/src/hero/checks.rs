@@ -27,8 +27,8 @@ fn redis(config: &HeroConfig) -> Check {
         ),
         Err(why) => Check::warn(
             "redis",
-            format!("{redis} cannot be asked: {why}"),
-            "start it, or correct protocol.hero.url; a host connects as soon as it is there",
+            format!("cannot query {redis}: {why}"),
+            "start it, or correct protocol.hero.url; a host connects as soon as it is reachable",
         ),
     }
 }
@@ -51,7 +51,7 @@ fn log_dir(dir: &Path) -> Check {
         ),
         Err(error) if error.kind() == ErrorKind::NotFound => Check::ok(
             "log files",
-            format!("{shown} is not there yet; a host makes it"),
+            format!("{shown} does not exist yet; a host creates it"),
         ),
         Err(error) => Check::fail(
             "log files",

@@ -1,7 +1,10 @@
 //! The document's operations other than running jobs, as commands and the meaning of their answers:
 //! list, view, submit, stop and queue again. Pure; [`live`] sends them.
 
-pub mod live;
+pub(super) mod api;
+pub(super) mod commands;
+mod gate;
+pub(super) mod live;
 pub(super) mod lost;
 mod steer;
 mod submit;
@@ -14,13 +17,11 @@ use super::messages::{self, Command, Value};
 use super::refusals::Refusal;
 
 pub use self::steer::{
-    LENGTHS, STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue,
+    STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue,
     requeue_by_itself, requeued, stop, stopped,
 };
-pub use self::submit::{Submission, Submitted, links, submit, submitted};
-pub use super::job_view::{
-    FULL, Fields, JobView, LINKS, LOOK_JOBS_MAX, STATUS, SUMMARY, look, looked,
-};
+pub use self::submit::{Submitted, check_circles, links, submit, submitted};
+pub use super::job::view::{FULL, Fields, JobView, LOOK_JOBS_MAX, STATUS, SUMMARY, look, looked};
 
 /// Reads the next part of the key space, about `keys` keys. Start with cursor `0`. Redis skips keys
 /// that hold no hash.

@@ -1,22 +1,17 @@
 //! Translates jobs into work for our cells, and outcomes into what is written to Redis.
 
-use std::collections::BTreeMap;
+pub(super) mod outcome;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::port::ForeignJob;
 use serde_json::{Value, json};
 
 use super::NAME;
-use super::job::HeroJob;
+use super::job::{HeroJob, OUTPUT_BYTES_MAX};
+use super::messages::STOPPED;
 use super::refusals::Refusal;
-use host_core::port::ForeignJob;
-
-/// The largest output, in bytes.
-const OUTPUT_BYTES_MAX: u64 = 16 << 20;
-
-/// The `error` of a job that was stopped.
-const STOPPED: &str = "stopped_by_request";
 
 /// The `error` of a job that exceeded its time limit.
 const TIMEOUT: &str = "timeout";
@@ -156,7 +151,6 @@ pub(super) fn work(job: &HeroJob, worker: &str, attempt: u32) -> Result<ForeignJ
         ("caller_id", &job.caller_id),
         ("context_id", &job.context_id),
     ];
-    let env: &BTreeMap<String, String> = &job.env;
     Ok(ForeignJob {
         wire: NAME,
         external_id: job.id.clone(),
@@ -177,9 +171,9 @@ pub(super) fn work(job: &HeroJob, worker: &str, attempt: u32) -> Result<ForeignJ
             .map(|(name, value)| (name.to_owned(), value.clone()))
             .chain(job.attributes.clone())
             .collect(),
-        env: env.clone().into_iter().collect(),
+        env: job.env.clone().into_iter().collect(),
         wants_log: job.log_path.is_some(),
         span: "hero.job",
-        result_bytes_max: OUTPUT_BYTES_MAX,
+        result_bytes_max: OUTPUT_BYTES_MAX as u64,
     })
 }

@@ -1,6 +1,10 @@
 //! Reads and checks a job's hash. Each field has its own rule, and the order is fixed, so that each
 //! cause has one code. Knows no state and no Redis.
 
+pub(super) mod circles;
+pub(super) mod new;
+pub(super) mod view;
+
 #[cfg(test)]
 mod tests;
 
@@ -11,22 +15,31 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::job_hash::ATTRIBUTES;
+use self::new::ATTRIBUTES;
 use super::messages::Value;
 use super::refusals::{Code, Refusal};
 use crate::kit::json;
 
 /// The longest script, in bytes.
-pub const SCRIPT_BYTES_MAX: usize = 1 << 20;
+pub(super) const SCRIPT_BYTES_MAX: usize = 1 << 20;
+
+/// The longest output, in bytes.
+pub(super) const OUTPUT_BYTES_MAX: usize = 16 << 20;
 
 /// The longest time limit, in seconds: a week.
-pub const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
+pub(super) const TIMEOUT_SECONDS_MAX: u64 = 7 * 86_400;
+
+/// The time limit of a job that sets none, in milliseconds.
+pub(super) const TIMEOUT_MS: u64 = 30_000;
+
+/// The longest worker id, in bytes.
+pub(super) const WORKER_ID_BYTES_MAX: usize = 128;
 
 /// The most retries.
-pub const RETRIES_MAX: u32 = 1_000;
+pub(super) const RETRIES_MAX: u32 = 1_000;
 
 /// The most jobs that one job may wait for.
-pub const DEPENDENCIES_MAX: usize = 1_000;
+pub(super) const DEPENDENCIES_MAX: usize = 1_000;
 
 /// Why a job with a log path is refused if no folder is configured.
 const NO_LOG_FOLDER: &str = "no folder for logs is configured; set log_dir in [protocol.hero] or \
@@ -87,11 +100,10 @@ pub(super) struct HeroJob {
     pub(super) attributes: BTreeMap<String, String>,
 }
 
-/// The worker's defaults for fields that a job does not set, and the folder for log files.
+/// Whose jobs are read, and the folder for log files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) worker: String,
-    pub(super) timeout_ms: u64,
     pub(super) log_root: Option<String>,
 }
 
@@ -112,7 +124,7 @@ pub(super) fn read(id: &str, values: &[Value], terms: &Terms) -> Result<HeroJob,
     let context_id = fields.get("context_id").unwrap_or_default().to_owned();
     own(&fields, id, terms)?;
     let runs = runs(&fields)?;
-    let timeout_ms = timeout_ms(&fields, terms)?;
+    let timeout_ms = timeout_ms(&fields)?;
     Ok(HeroJob {
         id: id.to_owned(),
         caller_id,
@@ -138,7 +150,7 @@ impl<'a> Fields<'a> {
             match value {
                 Value::Data(bytes) => {
                     let text = std::str::from_utf8(bytes).map_err(|_| {
-                        let found = format!("{} bytes that are none", bytes.len());
+                        let found = format!("{} bytes of another encoding", bytes.len());
                         Refusal::field(Code::FieldType, name, "UTF-8 text", &found)
                     })?;
                     fields.insert(*name, text);
@@ -147,7 +159,7 @@ impl<'a> Fields<'a> {
                 Value::Int(bytes) => {
                     let expected = format!("at most {bytes_max} bytes");
                     let found = format!("{bytes} bytes");
-                    return Err(Refusal::field(Code::FieldRange, name, &expected, &found));
+                    return Err(Refusal::range(name, &expected, &found));
                 }
                 Value::Nil | Value::List(_) | Value::Error(_) => {}
             }
@@ -173,7 +185,7 @@ fn own(fields: &Fields<'_>, id: &str, terms: &Terms) -> Result<(), Refusal> {
         if let Some(other) = fields.filled(name).filter(|other| *other != expected) {
             let whose = if name == "id" { "its key" } else { "its queue" };
             let message = format!(
-                "{name}: the hash names another than {whose}, a text of {} bytes",
+                "{name}: the hash does not match {whose}, found a text of {} bytes",
                 other.len()
             );
             return Err(Refusal::new(Code::JobTampered, message));
@@ -197,7 +209,7 @@ fn runs(fields: &Fields<'_>) -> Result<Runs, Refusal> {
         };
         json::check(params.as_bytes()).map_err(|fault| {
             let found = format!("something else at byte {}: {}", fault.offset, fault.message);
-            let expected = "JSON params, for the job names a handler";
+            let expected = "JSON params, because the job names a handler";
             Refusal::field(Code::FieldType, "script", expected, &found)
         })?;
         let params = params.to_owned();
@@ -221,12 +233,7 @@ fn runs(fields: &Fields<'_>) -> Result<Runs, Refusal> {
         Some(other) => {
             let found = format!("a text of {} bytes", other.len());
             let expected = "rhai or heroscript";
-            Err(Refusal::field(
-                Code::FieldRange,
-                "script_type",
-                expected,
-                &found,
-            ))
+            Err(Refusal::range("script_type", expected, &found))
         }
     }
 }
@@ -272,9 +279,9 @@ fn shown(text: &str) -> String {
     }
 }
 
-fn timeout_ms(fields: &Fields<'_>, terms: &Terms) -> Result<u64, Refusal> {
+fn timeout_ms(fields: &Fields<'_>) -> Result<u64, Refusal> {
     let Some(text) = fields.filled("timeout") else {
-        return Ok(terms.timeout_ms);
+        return Ok(TIMEOUT_MS);
     };
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -293,7 +300,7 @@ fn timeout_ms(fields: &Fields<'_>, terms: &Terms) -> Result<u64, Refusal> {
     ms.filter(|ms| range.contains(ms)).ok_or_else(|| {
         let expected =
             format!("a decimal number of seconds above 0, at most {TIMEOUT_SECONDS_MAX}");
-        Refusal::field(Code::FieldRange, "timeout", &expected, &shown(text))
+        Refusal::range("timeout", &expected, &shown(text))
     })
 }
 
@@ -307,7 +314,7 @@ fn retries(fields: &Fields<'_>) -> Result<u32, Refusal> {
         .filter(|retries| *retries <= RETRIES_MAX)
         .ok_or_else(|| {
             let expected = format!("a decimal number from 0 to {RETRIES_MAX}");
-            Refusal::field(Code::FieldRange, "retries", &expected, &shown(text))
+            Refusal::range("retries", &expected, &shown(text))
         })
 }
 
@@ -317,12 +324,7 @@ fn concurrent(fields: &Fields<'_>) -> Result<bool, Refusal> {
         Some("false") => Ok(false),
         Some(other) => {
             let found = shown(other);
-            Err(Refusal::field(
-                Code::FieldRange,
-                "concurrent",
-                "true or false",
-                &found,
-            ))
+            Err(Refusal::range("concurrent", "true or false", &found))
         }
     }
 }
@@ -341,7 +343,7 @@ fn log_path(fields: &Fields<'_>, terms: &Terms) -> Result<Option<String>, Refusa
 
 /// Returns the part of a job's log path below the folder `root`, or why it is invalid. Links are
 /// checked when the file is opened.
-pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
+pub(super) fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static str> {
     let below = match path.strip_prefix(root.trim_end_matches('/')) {
         Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/'),
         _ => path,
@@ -354,6 +356,11 @@ pub fn log_path_below<'a>(root: &str, path: &'a str) -> Result<&'a str, &'static
         return Err("it has control characters");
     }
     Ok(below)
+}
+
+/// Returns whether a text is a worker id, which becomes part of keys.
+pub(super) fn is_worker_id(text: &str) -> bool {
+    (1..=WORKER_ID_BYTES_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 /// Returns whether a text is the name of an environment variable.
@@ -383,13 +390,8 @@ fn env(fields: &Fields<'_>) -> Result<BTreeMap<String, String>, Refusal> {
     } else {
         return Ok(env);
     };
-    let found = format!("{} variables with others among them", env.len());
-    Err(Refusal::field(
-        Code::FieldRange,
-        "env_vars",
-        &expected,
-        &found,
-    ))
+    let found = format!("{} variables, some of which do not fit", env.len());
+    Err(Refusal::range("env_vars", &expected, &found))
 }
 
 fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal> {
@@ -406,12 +408,7 @@ fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal
         let ids: Vec<String> = strict(name, text, "a JSON array of job ids")?;
         if let Some(other) = ids.iter().find(|id| !is_id(id)) {
             let found = format!("a text of {} bytes among them", other.len());
-            return Err(Refusal::field(
-                Code::FieldRange,
-                name,
-                "ids of jobs (UUIDs)",
-                &found,
-            ));
+            return Err(Refusal::range(name, "ids of jobs (UUIDs)", &found));
         }
         if ids.iter().any(|other| other == id) {
             return Err(cycle(&[id, id]));
@@ -421,12 +418,7 @@ fn depends_on(fields: &Fields<'_>, id: &str) -> Result<BTreeSet<String>, Refusal
     if all.len() > DEPENDENCIES_MAX {
         let expected = format!("at most {DEPENDENCIES_MAX} jobs to wait for");
         let found = format!("{}", all.len());
-        return Err(Refusal::field(
-            Code::FieldRange,
-            "dependencies",
-            &expected,
-            &found,
-        ));
+        return Err(Refusal::range("dependencies", &expected, &found));
     }
     Ok(all)
 }

@@ -6,4 +6,4 @@ mod root;
 mod text;
 
 pub(super) use self::files::{LogFile, LogFiles};
-pub use self::root::{LogFileError, LogRoot};
+pub(super) use self::root::{LogFileError, LogRoot};

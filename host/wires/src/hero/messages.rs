@@ -1,6 +1,11 @@
 //! Keys, commands, scripts and values of Redis. Knows nothing of the states of jobs.
 
+pub(super) mod calls;
+
 use std::time::Duration;
+
+/// The error of a job that was stopped.
+pub(super) const STOPPED: &str = "stopped_by_request";
 
 /// How many of the newest stop requests are read.
 pub(super) const STOPS_SCANNED_MAX: u32 = 1_024;
@@ -83,47 +88,33 @@ impl Script {
 
     /// Returns its name, for people.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Claim => "claim",
-            Self::Start => "start",
-            Self::Finish => "finish",
-            Self::Renew => "renew",
-            Self::Release => "release",
-            Self::Submit => "submit",
-            Self::Withdraw => "withdraw",
-            Self::Absent => "absent",
-            Self::Again => "again",
-            Self::Look => "look",
-            Self::Enter => "enter",
-            Self::Gate => "gate",
-            Self::Stop => "stop",
-            Self::Requeue => "requeue",
-            Self::Links => "links",
-            Self::Bury => "bury",
-            Self::Turn => "turn",
-        }
+        self.file().0
     }
 
     /// Returns its text in Lua.
     pub const fn source(self) -> &'static str {
+        self.file().1
+    }
+
+    const fn file(self) -> (&'static str, &'static str) {
         match self {
-            Self::Claim => include_str!("lua/claim.lua"),
-            Self::Start => include_str!("lua/start.lua"),
-            Self::Finish => include_str!("lua/finish.lua"),
-            Self::Renew => include_str!("lua/renew.lua"),
-            Self::Release => include_str!("lua/release.lua"),
-            Self::Submit => include_str!("lua/submit.lua"),
-            Self::Withdraw => include_str!("lua/withdraw.lua"),
-            Self::Absent => include_str!("lua/absent.lua"),
-            Self::Again => include_str!("lua/again.lua"),
-            Self::Look => include_str!("lua/look.lua"),
-            Self::Enter => include_str!("lua/enter.lua"),
-            Self::Gate => include_str!("lua/gate.lua"),
-            Self::Stop => include_str!("lua/stop.lua"),
-            Self::Requeue => include_str!("lua/requeue.lua"),
-            Self::Links => include_str!("lua/links.lua"),
-            Self::Bury => include_str!("lua/bury.lua"),
-            Self::Turn => include_str!("lua/turn.lua"),
+            Self::Claim => ("claim", include_str!("lua/claim.lua")),
+            Self::Start => ("start", include_str!("lua/start.lua")),
+            Self::Finish => ("finish", include_str!("lua/finish.lua")),
+            Self::Renew => ("renew", include_str!("lua/renew.lua")),
+            Self::Release => ("release", include_str!("lua/release.lua")),
+            Self::Submit => ("submit", include_str!("lua/submit.lua")),
+            Self::Withdraw => ("withdraw", include_str!("lua/withdraw.lua")),
+            Self::Absent => ("absent", include_str!("lua/absent.lua")),
+            Self::Again => ("again", include_str!("lua/again.lua")),
+            Self::Look => ("look", include_str!("lua/look.lua")),
+            Self::Enter => ("enter", include_str!("lua/enter.lua")),
+            Self::Gate => ("gate", include_str!("lua/gate.lua")),
+            Self::Stop => ("stop", include_str!("lua/stop.lua")),
+            Self::Requeue => ("requeue", include_str!("lua/requeue.lua")),
+            Self::Links => ("links", include_str!("lua/links.lua")),
+            Self::Bury => ("bury", include_str!("lua/bury.lua")),
+            Self::Turn => ("turn", include_str!("lua/turn.lua")),
         }
     }
 }
@@ -182,7 +173,7 @@ impl Value {
 
 /// The connection that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum Via {
     /// The shared connection. Its commands are pipelined and never block.
     Shared,
     /// The separate connection for one blocking command.
@@ -201,12 +192,22 @@ pub struct CallTag(pub u64);
 pub struct Call {
     /// Identifies the answers.
     pub tag: CallTag,
-    pub lane: Lane,
+    pub via: Via,
     /// The commands. Never empty.
     pub commands: Vec<Command>,
 }
 
 impl Command {
+    /// Makes the call of a script.
+    pub(super) fn script<A: Into<Vec<u8>>>(
+        script: Script,
+        keys: Vec<String>,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self::Script { script, keys, args }
+    }
+
     /// Returns how many bytes its words have.
     pub(super) fn bytes(&self) -> usize {
         let sum = |words: &[Vec<u8>]| words.iter().map(Vec::len).sum::<usize>();
@@ -262,41 +263,41 @@ impl PopSide {
 }
 
 /// Returns the key of a job's hash.
-pub fn job_key(id: &str) -> String {
+pub(super) fn job_key(id: &str) -> String {
     format!("hero:job:{id}")
 }
 
 /// Returns the key of the queue that clients push to.
-pub fn work_queue(worker: &str) -> String {
+pub(super) fn work_queue(worker: &str) -> String {
     format!("hero:work_queue:{worker}")
 }
 
 /// Returns the key of the list of jobs that a worker has taken and that have not ended.
-pub fn processing(worker: &str) -> String {
+pub(super) fn processing(worker: &str) -> String {
     format!("hero:processing:{worker}")
 }
 
 /// Returns the key of the list of jobs to stop.
-pub fn stop_queue(worker: &str) -> String {
+pub(super) fn stop_queue(worker: &str) -> String {
     format!("hero:stop_queue:{worker}")
 }
 
 /// Returns the key of the list where a job's sender waits for the reply.
-pub fn reply_queue(id: &str) -> String {
+pub(super) fn reply_queue(id: &str) -> String {
     format!("hero:reply:{id}")
 }
 
 /// Returns the key of the list of ids that could not be executed, each with the reason.
-pub fn dead_letters(worker: &str) -> String {
+pub(super) fn dead_letters(worker: &str) -> String {
     format!("hero:dead_letter:{worker}")
 }
 
 /// The key of the jobs that wait for others and are not queued yet, with the time of each one's
 /// last check. Not part of the document.
-pub const WAITING: &str = "hero:waiting";
+pub(super) const WAITING: &str = "hero:waiting";
 
 /// Returns the key with the host that has claimed a job.
-pub fn claim_key(id: &str) -> String {
+pub(super) fn claim_key(id: &str) -> String {
     format!("hero:claim:{id}")
 }
 
@@ -306,7 +307,7 @@ pub(super) fn context_key(context: &str) -> String {
 }
 
 /// Returns the key of the jobs that a host has sent to workers, each with its worker.
-pub fn out(instance: &str) -> String {
+pub(super) fn out(instance: &str) -> String {
     format!("hero:out:{instance}")
 }
 
@@ -393,19 +394,16 @@ pub(super) fn bury(
     taken: bool,
     job: Option<&str>,
 ) -> Command {
-    let args: [&[u8]; 4] = [
+    let kept = DEAD_LETTERS_MAX.to_string();
+    let args = [
         letter.as_bytes(),
-        &DEAD_LETTERS_MAX.to_string().into_bytes(),
+        kept.as_bytes(),
         id,
-        if taken { b"1" } else { b"0" },
+        flag(taken).as_bytes(),
     ];
     let mut keys = vec![dead_letters(worker), processing(worker)];
     keys.extend(job.map(job_key));
-    Command::Script {
-        script: Script::Bury,
-        keys,
-        args: args.map(<[u8]>::to_vec).to_vec(),
-    }
+    Command::script(Script::Bury, keys, args)
 }
 
 /// Asks what kind of value a job's key holds.
@@ -415,15 +413,11 @@ pub(super) fn kind_of(id: &str) -> Command {
 
 /// Stores a job and queues it, in one step.
 pub(super) fn store_and_queue(id: &str, worker: &str, fields: &[(&str, String)]) -> Command {
-    let mut args = vec![id.as_bytes().to_vec()];
+    let mut args = vec![id];
     for (field, value) in fields {
-        args.extend([field.as_bytes().to_vec(), value.as_bytes().to_vec()]);
+        args.extend([*field, value]);
     }
-    Command::Script {
-        script: Script::Submit,
-        keys: vec![job_key(id), work_queue(worker)],
-        args,
-    }
+    Command::script(Script::Submit, vec![job_key(id), work_queue(worker)], args)
 }
 
 /// A job that its dispatcher takes back.
@@ -454,39 +448,36 @@ pub(super) const ASKED: &[u8] = b"asked";
 /// Takes a job back, or asks its worker to stop it.
 pub(super) fn withdraw(job: &Withdrawal<'_>) -> Command {
     let (id, worker) = (job.id, job.worker);
-    let flag = |is: bool| if is { "1" } else { "0" };
     let kept_seconds = job.kept_seconds.to_string();
     let (forget, if_waiting) = (flag(job.forget), flag(job.if_waiting));
     let args = [id, job.at, job.error, forget, &kept_seconds, if_waiting];
-    Command::Script {
-        script: Script::Withdraw,
-        keys: vec![
-            job_key(id),
-            work_queue(worker),
-            stop_queue(worker),
-            reply_queue(id),
-            job.out.to_owned(),
-        ],
-        args: args.map(|arg| arg.as_bytes().to_vec()).to_vec(),
-    }
+    let keys = vec![
+        job_key(id),
+        work_queue(worker),
+        stop_queue(worker),
+        reply_queue(id),
+        job.out.to_owned(),
+    ];
+    Command::script(Script::Withdraw, keys, args)
+}
+
+/// Returns a flag as scripts read it.
+pub(super) const fn flag(is: bool) -> &'static str {
+    if is { "1" } else { "0" }
 }
 
 /// Queues a job again whose worker does not report.
 pub(super) fn queue_again(id: &str, worker: &str, at: &str) -> Command {
-    Command::Script {
-        script: Script::Again,
-        keys: vec![job_key(id), work_queue(worker), stop_queue(worker)],
-        args: [id, at].map(|arg| arg.as_bytes().to_vec()).to_vec(),
-    }
+    let keys = vec![job_key(id), work_queue(worker), stop_queue(worker)];
+    Command::script(Script::Again, keys, [id, at])
 }
 
 /// Asks which of these jobs are neither queued nor being processed.
 pub(super) fn absent(worker: &str, ids: &[String]) -> Command {
-    let mut args = vec![LISTED_MAX.to_string().into_bytes()];
-    args.extend(ids.iter().map(|id| id.as_bytes().to_vec()));
-    Command::Script {
-        script: Script::Absent,
-        keys: vec![work_queue(worker), processing(worker)],
+    let args = std::iter::once(LISTED_MAX.to_string()).chain(ids.iter().cloned());
+    Command::script(
+        Script::Absent,
+        vec![work_queue(worker), processing(worker)],
         args,
-    }
+    )
 }

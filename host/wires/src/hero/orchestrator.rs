@@ -3,24 +3,27 @@
 
 mod ends;
 mod execution;
+mod executors;
 mod looks;
-mod outcome;
+mod serve;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use host_core::port::{End, Tag};
 use host_core::time::Time;
 
-use super::config::DispatcherConfig;
 use super::job::is_id;
-use super::messages::{self, Call, CallTag, Command, Lane, Value};
+use super::messages::calls::{Calls, Timers};
+use super::messages::{self, Call, CallTag, Command, Value, Via};
+use super::transport::driver::RedisSession;
 use crate::kit::session::Moment;
-use host_core::port::End;
-use host_core::port::Tag;
 
 pub use self::execution::Execution;
+pub(super) use self::executors::is_executor;
+pub(super) use self::serve::start;
 
 /// The wait before a refused command is sent again, in milliseconds.
 const REFUSED_PAUSE_MS: u64 = 1_000;
@@ -30,7 +33,7 @@ const STOP_LATE_MS: u64 = 1_000;
 
 /// The actions the session decided on, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DispatcherAct {
+pub enum OrchestratorAct {
     /// Send this to Redis.
     Call(Call),
     /// The session accepts work from now on, until Redis cannot be reached.
@@ -48,20 +51,20 @@ pub enum DispatcherAct {
 
 /// All jobs sent to foreign workers of one Redis.
 #[derive(Debug)]
-pub struct Dispatcher {
-    config: DispatcherConfig,
+pub struct Orchestrator {
+    /// The name of this host among those that share the Redis: unique for each host, and the same
+    /// after a restart.
+    instance: String,
     out: BTreeMap<Tag, Out>,
     /// Ended jobs whose traces must still be removed, with the time for that.
     ended: BTreeSet<(Time, Trace)>,
-    calls: BTreeMap<CallTag, Purpose>,
+    calls: Calls<Purpose>,
     /// Ended jobs with long outputs, which are read one at a time.
     long: VecDeque<Tag>,
-    due: BTreeSet<(Time, Due)>,
-    connected: bool,
+    timers: Timers<Due>,
     stopping: bool,
     /// How many commands Redis has refused since the connection was opened.
     refusals: u32,
-    calls_made: u64,
 }
 
 /// One job that was sent out.
@@ -117,32 +120,28 @@ enum Due {
     GiveUp(Tag),
 }
 
-type Todo = Vec<DispatcherAct>;
+type Todo = Vec<OrchestratorAct>;
 
-impl Dispatcher {
+impl Orchestrator {
     /// Makes a session without jobs.
-    pub fn new(config: DispatcherConfig) -> Self {
+    pub fn new(instance: impl Into<String>) -> Self {
         Self {
-            config,
+            instance: instance.into(),
             out: BTreeMap::new(),
             ended: BTreeSet::new(),
-            calls: BTreeMap::new(),
+            calls: Calls::default(),
             long: VecDeque::new(),
-            due: BTreeSet::new(),
-            connected: false,
+            timers: Timers::default(),
             stopping: false,
             refusals: 0,
-            calls_made: 0,
         }
     }
 
-    /// Sends a job out. If there is no room or Redis cannot be reached, answers that there is no
-    /// room.
+    /// Sends a job out. If Redis cannot be reached, answers that there is no room.
     pub fn on_start(&mut self, at: Moment, tag: Tag, execution: Execution, todo: &mut Todo) {
-        let full = self.out.len() >= self.config.in_flight_max;
-        if full || self.stopping || !self.connected || !is_id(&execution.id) {
+        if self.stopping || !self.calls.is_connected() || !is_id(&execution.job.id) {
             let end = End::NoRoom;
-            return todo.push(DispatcherAct::Ended { tag, end });
+            return todo.push(OrchestratorAct::Ended { tag, end });
         }
         let out = Out {
             execution,
@@ -174,15 +173,79 @@ impl Dispatcher {
         } else {
             self.withdraw(at, tag, todo);
         }
-        self.arm(stop_by, Due::GiveUp(tag));
+        self.timers.arm(stop_by, Due::GiveUp(tag));
         self.look_soon(at.now, tag);
     }
 
-    /// Handles a new connection: sends unconfirmed commands again, and takes back the jobs of an
-    /// earlier run of this host.
-    pub fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
-        self.connected = true;
-        self.due.retain(|(_, due)| *due != Due::Away);
+    /// Takes back the jobs that no worker has, because the host will stop soon. Jobs at workers
+    /// continue.
+    pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
+        self.recall(at, todo);
+    }
+
+    /// Stores and queues a job, unless it has been cancelled.
+    fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+        let Some(out) = self.out.get(&tag).filter(|out| out.stop_by.is_none()) else {
+            return;
+        };
+        let job = &out.execution.job;
+        let (id, worker_id) = (&job.id, &job.worker_id);
+        let commands = vec![
+            messages::plain(&["HSET", &messages::out(&self.instance), id, worker_id]),
+            messages::store_and_queue(id, worker_id, &job.fields(at.wall)),
+        ];
+        self.call(Purpose::Submit(tag), commands, todo);
+    }
+
+    fn submitted(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+        let is_refused = self.refused(values, todo);
+        let Some(out) = self.out.get_mut(&tag) else {
+            return;
+        };
+        if is_refused {
+            return self
+                .timers
+                .arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Submit(tag));
+        }
+        out.queued = true;
+        out.queued_at = at.now;
+        self.look_soon(at.now, tag);
+    }
+
+    /// Returns whether Redis refused one of the commands, and reports it.
+    fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
+        let refusal = values.iter().find_map(|value| match value {
+            Value::Error(text) => Some(text),
+            _ => None,
+        });
+        if let Some(text) = refusal {
+            self.refusals = self.refusals.saturating_add(1);
+            let (times, why) = (self.refusals, text.chars().take(256).collect());
+            todo.push(OrchestratorAct::Refused { times, why });
+        }
+        refusal.is_some()
+    }
+
+    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
+        self.send(purpose, Via::Shared, commands, todo);
+    }
+
+    fn send(&mut self, purpose: Purpose, via: Via, commands: Vec<Command>, todo: &mut Todo) {
+        let call = self.calls.make(purpose, via, commands);
+        todo.extend(call.map(OrchestratorAct::Call));
+    }
+}
+
+impl RedisSession for Orchestrator {
+    type Act = OrchestratorAct;
+
+    fn popping_worker(&self) -> Option<&str> {
+        None
+    }
+
+    fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
+        self.calls.connect();
+        self.timers.retain(|due| *due != Due::Away);
         self.refusals = 0;
         self.reconcile(todo);
         let mut unsent = Vec::new();
@@ -202,23 +265,21 @@ impl Dispatcher {
             self.withdraw(at, tag, todo);
         }
         self.look(at, todo);
-        self.arm(at.now.plus_ms(looks::ABSENT_EVERY_MS), Due::Absent);
+        let next = at.now.plus_ms(looks::ABSENT_EVERY_MS);
+        self.timers.arm(next, Due::Absent);
     }
 
-    /// Handles a lost connection. Calls in flight get no answer.
-    pub fn on_disconnected(&mut self) {
-        self.connected = false;
-        self.calls.clear();
+    fn on_disconnected(&mut self) {
+        self.calls.disconnect();
         self.long.clear();
         self.ended.clear();
-        self.due.retain(|(_, due)| matches!(due, Due::GiveUp(_)));
+        self.timers.retain(|due| matches!(due, Due::GiveUp(_)));
         // At once, and then as long as Redis is away.
-        self.arm(Time(0), Due::Away);
+        self.timers.arm(Time(0), Due::Away);
     }
 
-    /// Handles the answer to a call: one value for each command.
-    pub fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
-        match self.calls.remove(&call) {
+    fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
+        match self.calls.answered(call) {
             Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
             Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
             Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
@@ -234,16 +295,9 @@ impl Dispatcher {
         }
     }
 
-    /// Takes back the jobs that no worker has, because the host will stop soon. Jobs at workers
-    /// continue.
-    pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
-        self.recall(at, todo);
-    }
-
-    /// Stops: sends no more jobs and takes back all jobs, which are lost. Ends when
-    /// [`Dispatcher::is_idle`]. Jobs that cannot be taken back in Redis now are taken back at the
-    /// next start.
-    pub fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
+    /// Takes back all jobs, which are lost. Jobs that cannot be taken back in Redis now are taken back
+    /// at the next start.
+    fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
         self.stopping = true;
         let tags: Vec<Tag> = self.out.keys().copied().collect();
         for tag in tags {
@@ -253,92 +307,26 @@ impl Dispatcher {
         self.tidy(Time(i64::MAX), at, todo);
     }
 
-    /// Returns when the next timer is due.
-    pub fn wakeup(&self) -> Option<Time> {
-        self.due.first().map(|(at, _)| *at)
+    fn wakeup(&self) -> Option<Time> {
+        self.timers.next()
     }
 
-    /// Handles all timers that are due.
-    pub fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
-        while self.due.first().is_some_and(|(due, _)| *due <= at.now) {
-            match self.due.pop_first() {
-                Some((_, Due::Reconcile)) => self.reconcile(todo),
-                Some((_, Due::Look)) => self.look(at, todo),
-                Some((_, Due::Away)) => self.watch_without_redis(at, todo),
-                Some((_, Due::Absent)) => self.look_for_absent(at, todo),
-                Some((_, Due::Tidy)) => self.tidy(at.now, at, todo),
-                Some((_, Due::Submit(tag))) => self.submit(at, tag, todo),
-                Some((_, Due::GiveUp(tag))) => self.cancel_timed_out(at, tag, todo),
-                None => return,
+    fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
+        while let Some(due) = self.timers.take_due(at.now) {
+            match due {
+                Due::Reconcile => self.reconcile(todo),
+                Due::Look => self.look(at, todo),
+                Due::Away => self.watch_without_redis(at, todo),
+                Due::Absent => self.look_for_absent(at, todo),
+                Due::Tidy => self.tidy(at.now, at, todo),
+                Due::Submit(tag) => self.submit(at, tag, todo),
+                Due::GiveUp(tag) => self.cancel_timed_out(at, tag, todo),
             }
         }
     }
 
     /// Returns whether no job is out and no call waits for an answer.
-    pub fn is_idle(&self) -> bool {
-        self.out.is_empty() && self.calls.is_empty()
-    }
-
-    /// Stores and queues a job, unless it has been cancelled.
-    fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
-        let Some(out) = self.out.get(&tag).filter(|out| out.stop_by.is_none()) else {
-            return;
-        };
-        let Execution { id, worker_id, .. } = &out.execution;
-        let fields = out.execution.fields(&self.config, at.wall);
-        let commands = vec![
-            messages::plain(&["HSET", &messages::out(&self.config.instance), id, worker_id]),
-            messages::store_and_queue(id, worker_id, &fields),
-        ];
-        self.call(Purpose::Submit(tag), commands, todo);
-    }
-
-    fn submitted(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
-        let is_refused = self.refused(values, todo);
-        let Some(out) = self.out.get_mut(&tag) else {
-            return;
-        };
-        if is_refused {
-            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Submit(tag));
-        }
-        out.queued = true;
-        out.queued_at = at.now;
-        self.look_soon(at.now, tag);
-    }
-
-    /// Returns whether Redis refused one of the commands, and reports it.
-    fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
-        let refusal = values.iter().find_map(|value| match value {
-            Value::Error(text) => Some(text),
-            _ => None,
-        });
-        if let Some(text) = refusal {
-            self.refusals = self.refusals.saturating_add(1);
-            let (times, why) = (self.refusals, text.chars().take(256).collect());
-            todo.push(DispatcherAct::Refused { times, why });
-        }
-        refusal.is_some()
-    }
-
-    fn arm(&mut self, at: Time, due: Due) {
-        self.due.insert((at, due));
-    }
-
-    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
-        self.send(purpose, Lane::Shared, commands, todo);
-    }
-
-    fn send(&mut self, purpose: Purpose, lane: Lane, commands: Vec<Command>, todo: &mut Todo) {
-        if commands.is_empty() || !self.connected {
-            return;
-        }
-        let tag = CallTag(self.calls_made);
-        self.calls_made += 1;
-        self.calls.insert(tag, purpose);
-        todo.push(DispatcherAct::Call(Call {
-            tag,
-            lane,
-            commands,
-        }));
+    fn is_idle(&self) -> bool {
+        self.out.is_empty() && self.calls.purposes().next().is_none()
     }
 }

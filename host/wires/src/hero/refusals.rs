@@ -55,6 +55,11 @@ impl Refusal {
         Self::new(code, format!("{field}: expected {expected}, found {found}"))
     }
 
+    /// Makes the refusal of a field outside its range.
+    pub(super) fn range(field: &str, expected: &str, found: &str) -> Self {
+        Self::field(Code::FieldRange, field, expected, found)
+    }
+
     /// Makes the refusal of a reply that does not fit its command.
     pub(super) fn odd_reply(command: &str) -> Self {
         Self::new(

@@ -1,16 +1,19 @@
 //! `[protocol.hero]` and the options of `host worker hero`: the Redis, the worker ids whose jobs are
 //! taken, and the limits.
 
+pub(super) mod worker;
+
 #[cfg(test)]
 pub(super) mod tests;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::address::{Certificates, RedisUrl, UrlError};
+use self::worker::WorkerConfig;
 use super::client::lost::Workers;
-use super::config::WorkerConfig;
+use super::job::{WORKER_ID_BYTES_MAX, is_worker_id};
 use super::messages::PopSide;
+use super::transport::url::{Certificates, RedisUrl, UrlError};
 use crate::settings;
 use crate::wire::section::{ConfigError, Section, refused};
 use crate::wire::settings::{Setting, WorkerFlag, WorkerRole};
@@ -18,13 +21,13 @@ use crate::wire::settings::{Setting, WorkerFlag, WorkerRole};
 settings! {
     pub(super) SETTINGS:
     URL = "protocol.hero.url", Text("URL"), "none",
-        "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, always with a certificate that is checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it";
+        "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, whose certificate is always checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it";
     URL_FILE = "protocol.hero.url_file", Text("FILE"), "none",
         "The file with that URL, instead of the URL: for one with a password";
     CA_FILE = "protocol.hero.ca_file", Text("FILE"), "the authorities that the system trusts",
         "The authorities that may sign the certificate of a Redis behind `rediss://`: PEM";
     CERT_FILE = "protocol.hero.cert_file", Text("FILE"), "none",
-        "The certificate that is shown to such a Redis: PEM, followed by those that signed it";
+        "Our client certificate for such a Redis: PEM, followed by its issuers";
     KEY_FILE = "protocol.hero.key_file", Text("FILE"), "none",
         "The private key of that certificate: PEM";
     WORKER_IDS = "protocol.hero.worker_ids", Text("IDS"), "none",
@@ -36,9 +39,9 @@ settings! {
     POP_SIDE = "protocol.hero.pop_side", Text("SIDE"), "right",
         "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)";
     LOG_DIR = "protocol.hero.log_dir", Text("DIR"), "none",
-        "The folder below which the `log_path` of a job may name a file that its log is appended to; without it such jobs are refused";
+        "The folder for the log files that jobs name in `log_path`; without it, such jobs are refused";
     ALLOW_PLAINTEXT = "protocol.hero.allow_plaintext", Switch, "false",
-        "Whether a password may go to a Redis on another machine without TLS";
+        "Whether a password may be sent to a Redis on another machine without TLS";
     REQUEUE_STALE = "protocol.hero.requeue_stale", Text("IDS"), "none",
         "The worker ids whose lost jobs `host serve` queues again by itself, each job up to three times: an array, `*` for all; in the variable, separated by commas";
 }
@@ -72,12 +75,9 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
 /// The most worker ids. Each has two connections of its own.
 const WORKER_IDS_MAX: usize = 64;
 
-/// The longest worker id, in bytes.
-const WORKER_ID_BYTES_MAX: usize = 128;
-
 /// The checked section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeroConfig {
+pub(super) struct HeroConfig {
     /// The address of the Redis, with the certificates for its connections.
     pub url: RedisUrl,
     /// The worker ids, each once; empty if no work is taken.
@@ -96,7 +96,7 @@ pub struct HeroConfig {
 
 impl HeroConfig {
     /// Reads the section and its certificate files; `None` if no Redis is configured.
-    pub fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
+    pub(super) fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         let concurrency = section.count(&CONCURRENCY)?;
         let dispatch_in_flight = section.count(&DISPATCH_IN_FLIGHT)?;
         let worker_ids = read_worker_ids(section, &WORKER_IDS)?;
@@ -169,12 +169,9 @@ fn read_worker_ids(section: &Section<'_>, setting: &Setting) -> Result<Vec<Strin
         return Ok(Vec::new());
     };
     let ids: Vec<&str> = text.split(',').map(str::trim).collect();
-    let is_id = |id: &&str| {
-        (1..=WORKER_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
-    };
     let wanted = if ids.len() > WORKER_IDS_MAX {
         format!("expected at most {WORKER_IDS_MAX} worker ids")
-    } else if !ids.iter().all(is_id) {
+    } else if !ids.iter().all(|id| is_worker_id(id)) {
         format!(
             "expected worker ids of 1–{WORKER_ID_BYTES_MAX} printable characters without blanks"
         )

@@ -1,20 +1,26 @@
 //! Connections to Redis: translates commands and answers between sessions and the Redis client.
 //! Decides nothing.
 
+mod connect;
+pub(super) mod connection_log;
+pub(super) mod driver;
+mod rights;
+pub(super) mod url;
+
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError};
 use tokio::sync::OnceCell;
 
-use super::address::RedisUrl;
-use super::connect::connect;
-use super::messages::{self, Call, CallTag, Command, Lane, Script, Value};
-use super::rights;
+use self::connect::connect;
+use self::url::RedisUrl;
+use super::messages::{self, Call, CallTag, Command, Script, Value, Via};
 
 /// How long Redis may take to answer a command that does not block.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,9 +40,9 @@ pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let mut connection = connect(url, RESPONSE_TIMEOUT).await?;
     let mut info = redis::cmd("INFO");
     info.arg("persistence");
-    let told = info.query_async::<String>(&mut connection).await;
-    let told = told.map_err(|error| url.explain(&error))?;
-    Ok(told.lines().any(|line| line.trim() == "aof_enabled:1"))
+    let answer = info.query_async::<String>(&mut connection).await;
+    let answer = answer.map_err(|error| url.explain(&error))?;
+    Ok(answer.lines().any(|line| line.trim() == "aof_enabled:1"))
 }
 
 /// The answers to one call.
@@ -131,7 +137,7 @@ impl Link {
         let id = self.blocking_id?.to_string();
         Some(Call {
             tag: CallTag(u64::MAX),
-            lane: Lane::Shared,
+            via: Via::Shared,
             commands: vec![messages::plain(&["CLIENT", "UNBLOCK", &id])],
         })
     }
@@ -172,7 +178,7 @@ impl SharedConnection {
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
         let mut again = true;
         loop {
-            let opened = Arc::clone(&lock(&self.opened));
+            let opened = Arc::clone(&self.opened.lock());
             let connect = || connect(&self.url, RESPONSE_TIMEOUT);
             let error = match opened.get_or_init(connect).await {
                 Err(error) => error.clone(),
@@ -201,7 +207,7 @@ impl SharedConnection {
     }
 
     fn forget(&self, opened: &Arc<Opened>) {
-        let mut current = lock(&self.opened);
+        let mut current = self.opened.lock();
         if Arc::ptr_eq(&current, opened) {
             *current = Arc::default();
         }
@@ -218,10 +224,6 @@ impl OwnConnection {
         let sent = pipeline(&mut self.0.clone(), commands).await;
         sent.map_err(|error| error.to_string())
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns how long Redis may take to take this many bytes and to answer.
@@ -280,7 +282,7 @@ fn elsewhere(value: &Value) -> Option<String> {
         return None;
     };
     let means = match text.split(' ').next()? {
-        "READONLY" => "it is a replica that takes no writes; name the master",
+        "READONLY" => "it is a read-only replica; use the master's address",
         "MASTERDOWN" => "it is a replica that has lost its master",
         "UNBLOCKED" => "it has become a replica",
         "LOADING" => "it is loading its data",

@@ -11,16 +11,16 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 
 use super::{
-    FULL, Fields, JobView, LINKS, LOOK_JOBS_MAX, STATUS, SUMMARY, Stopped, Submission, Submitted,
+    FULL, Fields, JobView, LOOK_JOBS_MAX, STATUS, SUMMARY, Stopped, Submitted, check_circles, gate,
     keep_reply, lengths, links, look, looked, requeue, requeued, scan, scanned, stop, stopped,
     submit, submitted,
 };
-use crate::hero::address::RedisUrl;
-use crate::hero::circles::Walk;
-use crate::hero::gate;
+use crate::hero::job::circles::Walk;
 use crate::hero::job::is_id;
+use crate::hero::job::new::NewJob;
 use crate::hero::messages::{self, Command, Value};
-use crate::hero::refusals::{Code, Refusal};
+use crate::hero::refusals::Refusal;
+use crate::hero::transport::url::RedisUrl;
 use crate::hero::transport::{OwnConnection, SharedConnection};
 
 /// The most requests that wait for jobs at once. Each has its own connection.
@@ -38,9 +38,6 @@ const KEYS_MAX: usize = 10_000;
 /// The fewest and the most keys read in one step.
 const STEP_KEYS: (u32, u32) = (10, 1_000);
 
-/// The most jobs read to find out whether jobs wait for each other.
-const KNOWN_MAX: usize = 10_000;
-
 /// Returns whether this turn of the gate looks for circles that it cannot see in one turn: one of eight,
 /// at uneven distances, so that each part of a long line has such turns.
 const fn is_walk(turn: u64) -> bool {
@@ -49,7 +46,7 @@ const fn is_walk(turn: u64) -> bool {
 
 /// Why an operation was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ClientError {
+pub(in crate::hero) enum ClientError {
     /// Redis cannot be reached or refuses the command. The operation may have been carried out.
     #[error("{0}")]
     Away(String),
@@ -63,7 +60,7 @@ pub enum ClientError {
 
 /// The document's operations on one Redis. Cloning shares the connection.
 #[derive(Clone)]
-pub struct Client {
+pub(in crate::hero) struct Client {
     connection: SharedConnection,
     waiters: Arc<Semaphore>,
     /// How many turns the gate has had.
@@ -72,7 +69,7 @@ pub struct Client {
 
 /// Selects which jobs to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub(in crate::hero) struct Filter {
     /// Only jobs for this worker.
     pub worker_id: Option<String>,
     /// Only jobs with this status.
@@ -81,7 +78,7 @@ pub struct Filter {
 
 /// A part of a list, in no order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Page {
+pub(in crate::hero) struct Page {
     pub jobs: Vec<JobView>,
     /// The cursor of the next part; `None` at the end.
     pub next: Option<u64>,
@@ -89,7 +86,7 @@ pub struct Page {
 
 /// The result of one check of the waiting jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub(in crate::hero) struct Turn {
     /// How many jobs were queued.
     pub queued: usize,
     /// How many were ended.
@@ -110,7 +107,7 @@ type Answer<T> = Result<T, ClientError>;
 
 impl Client {
     /// Makes a client. It connects when it is first used, and again when the connection was lost.
-    pub fn new(url: &RedisUrl) -> Self {
+    pub(in crate::hero) fn new(url: &RedisUrl) -> Self {
         Self {
             connection: SharedConnection::new(url),
             waiters: Arc::new(Semaphore::new(WAITERS_MAX)),
@@ -119,12 +116,15 @@ impl Client {
     }
 
     /// Returns the state of a job, or `None` if there is none. Cancel safe, like all reads.
-    pub async fn job(&self, id: &str) -> Answer<Option<JobView>> {
+    pub(in crate::hero) async fn job(&self, id: &str) -> Answer<Option<JobView>> {
         self.one(id, FULL).await
     }
 
     /// Returns the status of each job that exists.
-    pub async fn statuses(&self, ids: &BTreeSet<String>) -> Answer<BTreeMap<String, String>> {
+    pub(in crate::hero) async fn statuses(
+        &self,
+        ids: &BTreeSet<String>,
+    ) -> Answer<BTreeMap<String, String>> {
         let views = self.many(ids.iter().map(String::as_str), STATUS).await?;
         let views = views.into_iter().flatten();
         Ok(views
@@ -134,7 +134,12 @@ impl Client {
 
     /// Returns the next part of the list of jobs: about `limit` jobs. There are fewer if few match,
     /// and may be a few more because Redis returns keys in groups.
-    pub async fn jobs(&self, filter: &Filter, after: Option<u64>, limit: usize) -> Answer<Page> {
+    pub(in crate::hero) async fn jobs(
+        &self,
+        filter: &Filter,
+        after: Option<u64>,
+        limit: usize,
+    ) -> Answer<Page> {
         let fits = |job: &JobView| {
             let is = |wanted: &Option<String>, found: &str| {
                 wanted.as_ref().is_none_or(|wanted| wanted == found)
@@ -180,50 +185,25 @@ impl Client {
     /// Stores and queues a job, and returns when Redis has confirmed it. If other jobs may already
     /// wait for this id (`may_be_known`), checks for circles. Sending the same id again changes
     /// nothing.
-    pub async fn submit(
+    pub(in crate::hero) async fn submit(
         &self,
-        submission: &Submission,
+        job: &NewJob,
         may_be_known: bool,
         log_root: Option<&str>,
         wall: Time,
     ) -> Answer<Submitted> {
         // Errors that do not depend on other jobs are found before those are read.
-        submit(submission, &[], log_root, wall)?;
-        let known = if may_be_known {
-            self.known(submission).await?
-        } else {
-            Vec::new()
-        };
-        let command = submit(submission, &known, log_root, wall)?;
+        let command = submit(job, log_root, wall)?;
+        let mut links = links(job);
+        if may_be_known {
+            links = self.walk(links).await?;
+        }
+        check_circles(job, &links)?;
         Ok(submitted(&self.ask_one(command).await?)?)
     }
 
-    /// Reads the jobs that a submission waits for, and the jobs that those wait for.
-    async fn known(&self, submission: &Submission) -> Answer<Vec<JobView>> {
-        let mut known: BTreeMap<String, JobView> = BTreeMap::new();
-        loop {
-            let next = links(submission, &known);
-            if next.is_empty() {
-                return Ok(known.into_values().collect());
-            }
-            if known.len() + next.len() > KNOWN_MAX {
-                let expected = format!("at most {KNOWN_MAX} jobs behind them");
-                let code = Code::FieldRange;
-                return Err(Refusal::field(code, "dependencies", &expected, "more").into());
-            }
-            let views = self.many(next.iter().map(String::as_str), LINKS).await?;
-            for (id, view) in next.iter().zip(views) {
-                let nobody = || JobView {
-                    id: id.clone(),
-                    ..JobView::default()
-                };
-                known.insert(id.clone(), view.unwrap_or_else(nobody));
-            }
-        }
-    }
-
     /// Asks for a job to be stopped; `None` if there is none.
-    pub async fn stop(&self, id: &str, wall: Time) -> Answer<Option<Stopped>> {
+    pub(in crate::hero) async fn stop(&self, id: &str, wall: Time) -> Answer<Option<Stopped>> {
         let Some(job) = self.one(id, SUMMARY).await? else {
             return Ok(None);
         };
@@ -231,7 +211,12 @@ impl Client {
     }
 
     /// Queues a job again, with the rules of [`requeue`]. Returns `None` if there is none.
-    pub async fn requeue(&self, id: &str, force: bool, wall: Time) -> Answer<Option<()>> {
+    pub(in crate::hero) async fn requeue(
+        &self,
+        id: &str,
+        force: bool,
+        wall: Time,
+    ) -> Answer<Option<()>> {
         let Some(job) = self.one(id, FULL).await? else {
             return Ok(None);
         };
@@ -239,8 +224,8 @@ impl Client {
         Ok(requeued(&self.ask_one(command).await?)?)
     }
 
-    /// Returns the lengths of a worker's lists, in the order of [`super::LENGTHS`].
-    pub async fn lengths(&self, worker_id: &str) -> Answer<[u64; 4]> {
+    /// Returns the lengths of a worker's lists, in the order of [`lengths`].
+    pub(in crate::hero) async fn lengths(&self, worker_id: &str) -> Answer<[u64; 4]> {
         let commands = lengths(worker_id)?;
         let values = self.ask(commands.to_vec()).await?;
         let mut lengths = [0; 4];
@@ -254,7 +239,11 @@ impl Client {
 
     /// Waits until a job ends, at most `within`, and returns its state then; `None` if there is
     /// none. Leaves the reply for others who wait for it. Cancel safe.
-    pub async fn wait(&self, id: &str, within: Duration) -> Answer<Option<JobView>> {
+    pub(in crate::hero) async fn wait(
+        &self,
+        id: &str,
+        within: Duration,
+    ) -> Answer<Option<JobView>> {
         let Ok(_permit) = self.waiters.try_acquire() else {
             return Err(ClientError::Full);
         };
@@ -308,7 +297,7 @@ impl Client {
 
     /// Checks the jobs that wait for others, and queues or ends those that are due. If two hosts do
     /// this at once, each job is still queued only once.
-    pub async fn gate(&self, wall: Time) -> Answer<Turn> {
+    pub(in crate::hero) async fn gate(&self, wall: Time) -> Answer<Turn> {
         let (line, mut acts) = gate::read_line(&self.ask_one(gate::line()).await?);
         if line.is_empty() && acts.is_empty() {
             return Ok(Turn::default());

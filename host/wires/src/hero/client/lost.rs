@@ -29,7 +29,7 @@ const MISSING_MAX: usize = 10_000;
 
 /// Whose lost jobs are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Workers {
+pub(in crate::hero) struct Workers {
     /// All of them.
     pub all: bool,
     /// These.
@@ -37,7 +37,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    pub fn is_empty(&self) -> bool {
+    pub(in crate::hero) fn is_empty(&self) -> bool {
         !self.all && self.ids.is_empty()
     }
 
@@ -58,7 +58,7 @@ struct Found {
 
 impl Client {
     /// Queues part of a worker's lost jobs again. Returns their ids and the cursor of the next part.
-    pub async fn requeue_lost(
+    pub(in crate::hero) async fn requeue_lost(
         &self,
         worker_id: &str,
         after: Option<u64>,
@@ -176,32 +176,24 @@ pub(in crate::hero) async fn watch_lost(
         missing: BTreeMap::new(),
     };
     let mut is_away = false;
-    loop {
-        tokio::select! {
-            () = stopping.cancelled() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
-        let looked = tokio::select! {
-            () = stopping.cancelled() => return,
-            looked = watch.look() => looked,
-        };
-        match looked {
+    let mut check = async || {
+        tokio::time::sleep(LOOK_EVERY).await;
+        match watch.look().await {
             Ok(ids) => {
                 is_away = false;
                 for id in ids {
-                    tracing::warn!(id, "a Hero job that its worker had lost is queued again");
+                    tracing::warn!(id, "queued a Hero job again that its worker had lost");
                 }
             }
-            Err(error) if !std::mem::replace(&mut is_away, true) => {
-                let why = error.to_string();
-                tracing::warn!(
-                    why,
-                    "lost Hero jobs cannot be looked for; it is tried again"
-                );
+            Err(error) => {
+                if !std::mem::replace(&mut is_away, true) {
+                    let why = error.to_string();
+                    tracing::warn!(why, "cannot look for lost Hero jobs; retrying");
+                }
             }
-            Err(_) => {}
         }
-    }
+    };
+    while stopping.run_until_cancelled(check()).await.is_some() {}
 }
 
 struct Watch {

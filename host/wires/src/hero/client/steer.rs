@@ -4,8 +4,8 @@ use host_core::time::Time;
 use serde_json::json;
 
 use super::submit::check_worker;
-use crate::hero::job_view::JobView;
-use crate::hero::messages::{self, Command, STOPS_SCANNED_MAX, Script, Value, WAITING};
+use crate::hero::job::view::JobView;
+use crate::hero::messages::{self, Command, STOPPED, STOPS_SCANNED_MAX, Script, Value, WAITING};
 use crate::hero::refusals::{Code, Refusal};
 
 /// How long after its time limit a started job is considered lost by its worker, in milliseconds.
@@ -14,12 +14,6 @@ pub const STALE_AFTER_MS: u64 = 10_000;
 /// How many times the host queues a lost job again by itself: what its workers lose each time may be what
 /// ends them.
 pub(super) const REQUEUES_MAX: u32 = 3;
-
-/// The names of the lengths that [`lengths`] reads, in order.
-pub const LENGTHS: [&str; 4] = ["queued", "processing", "stops", "dead_letters"];
-
-/// The error of a job that was stopped.
-const STOPPED: &str = "stopped_by_request";
 
 /// The result of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +37,15 @@ pub fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
     ];
     let scanned = STOPS_SCANNED_MAX.to_string();
     let now = wall.to_rfc3339();
-    let args = [&job.id, &now, STOPPED, &reply, &reply_seconds, &scanned];
-    Ok(script(Script::Stop, keys, &args))
+    let args = [
+        job.id.as_str(),
+        &now,
+        STOPPED,
+        &reply,
+        &reply_seconds,
+        &scanned,
+    ];
+    Ok(Command::script(Script::Stop, keys, args))
 }
 
 /// Reads the result of a stop; `None` if the job is gone.
@@ -54,7 +55,7 @@ pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
         Some("stopped") => Ok(Some(Stopped::Ended)),
         Some("missing") => Ok(None),
         Some("ended") => {
-            let message = "status: the job has ended already";
+            let message = "status: the job has already ended";
             Err(Refusal::new(Code::JobEnded, message))
         }
         _ => Err(Refusal::odd_reply("a stop")),
@@ -104,8 +105,8 @@ fn requeue_up_to(
     let worker = worker(job)?;
     if job.status() == "started" && !force && !is_stale(job, wall) {
         let message = format!(
-            "status: the job is started, and its worker may be at it until {} s after its time \
-             limit; stop it, or insist (force) if the worker is gone",
+            "status: the job has started, and its worker may run it until {} s after its time \
+             limit; stop it, or use force if the worker is gone",
             STALE_AFTER_MS / 1_000
         );
         return Err(Refusal::new(Code::JobBusy, message));
@@ -130,7 +131,7 @@ fn requeue_up_to(
         WAITING.to_owned(),
     ];
     let seen = |field| job.get(field).unwrap_or_default();
-    let args = [
+    let args: [&str; 7] = [
         &job.id,
         &wall.to_rfc3339(),
         &wall.0.to_string(),
@@ -139,7 +140,7 @@ fn requeue_up_to(
         seen("updated_at"),
         requeues_max,
     ];
-    Ok(script(Script::Requeue, keys, &args))
+    Ok(Command::script(Script::Requeue, keys, args))
 }
 
 /// Reads the result of [`requeue`]; `None` if the job is gone.
@@ -181,9 +182,4 @@ fn worker(job: &JobView) -> Result<&str, Refusal> {
         return Err(Refusal::field(code, "worker_id", expected, "nothing"));
     }
     Ok(worker)
-}
-
-fn script(script: Script, keys: Vec<String>, args: &[&str]) -> Command {
-    let args = args.iter().map(|arg| arg.as_bytes().to_vec()).collect();
-    Command::Script { script, keys, args }
 }

@@ -1,52 +1,16 @@
 //! Submits a job for a client: checks it as our worker would, and stores it. The caller reads the
 //! jobs that it depends on.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use host_core::graph::find_cycle;
 use host_core::time::Time;
 
-use crate::hero::job::{self, Terms};
-use crate::hero::job_hash::JobHash;
-use crate::hero::job_view::JobView;
+use crate::hero::job::circles::{self, Walk};
+use crate::hero::job::new::NewJob;
+use crate::hero::job::{self, Terms, WORKER_ID_BYTES_MAX};
 use crate::hero::messages::{self, Command, Script, Value, WAITING};
 use crate::hero::refusals::{Code, Refusal};
-use crate::hero::task::Task;
 
 /// The most dependents that are recorded in a job.
 const DEPENDENTS_MAX: usize = 1_000;
-
-/// The longest worker id, in bytes.
-const WORKER_ID_BYTES_MAX: usize = 128;
-
-/// A job that a client submits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Submission {
-    /// A UUID that no other job has.
-    pub id: String,
-    /// The worker that executes the job.
-    pub worker_id: String,
-    /// The script or handler.
-    pub task: Task,
-    /// The language of a script; if `None`, the worker detects it.
-    pub script_type: Option<String>,
-    /// The sender of the job.
-    pub caller_id: String,
-    /// The context of the job.
-    pub context_id: String,
-    /// The time limit, in seconds.
-    pub timeout_seconds: u64,
-    /// Further attempts after a failure.
-    pub retries: u32,
-    /// Whether the job may run at the same time as others of its context.
-    pub concurrent: bool,
-    /// The path of an additional log file.
-    pub log_path: Option<String>,
-    /// Environment variables.
-    pub env: BTreeMap<String, String>,
-    /// The jobs that must finish first.
-    pub dependencies: BTreeSet<String>,
-}
 
 /// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,20 +23,13 @@ pub enum Submitted {
     Known,
 }
 
-/// Makes the command that stores a job and queues it, or makes it wait for others. `known` has the
-/// jobs it depends on, and the jobs that those depend on: a circle is refused with its path.
-/// `log_root` is the folder of log files.
-pub fn submit(
-    submission: &Submission,
-    known: &[JobView],
-    log_root: Option<&str>,
-    wall: Time,
-) -> Result<Command, Refusal> {
-    let Submission { id, worker_id, .. } = submission;
-    let fields = fields(submission, wall);
-    check(submission, &fields, log_root)?;
-    check_circles(submission, known)?;
-    if submission.dependencies.is_empty() {
+/// Makes the command that stores a job and queues it, or makes it wait for others. `log_root` is the
+/// folder of log files.
+pub fn submit(job: &NewJob, log_root: Option<&str>, wall: Time) -> Result<Command, Refusal> {
+    let NewJob { id, worker_id, .. } = job;
+    let fields = job.fields(wall);
+    check(job, &fields, log_root)?;
+    if job.dependencies.is_empty() {
         return Ok(messages::store_and_queue(id, worker_id, &fields));
     }
     let mut keys = vec![
@@ -80,21 +37,12 @@ pub fn submit(
         messages::work_queue(worker_id),
         WAITING.to_owned(),
     ];
-    keys.extend(
-        submission
-            .dependencies
-            .iter()
-            .map(|id| messages::job_key(id)),
-    );
+    keys.extend(job.dependencies.iter().map(|id| messages::job_key(id)));
     let mut args = vec![id.clone(), wall.0.to_string(), DEPENDENTS_MAX.to_string()];
     for (field, value) in fields {
         args.extend([field.to_owned(), value]);
     }
-    Ok(Command::Script {
-        script: Script::Enter,
-        keys,
-        args: args.into_iter().map(String::into_bytes).collect(),
-    })
+    Ok(Command::script(Script::Enter, keys, args))
 }
 
 /// Reads the result of a submission.
@@ -111,42 +59,30 @@ pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
     }
 }
 
-/// Returns the jobs that must still be read before a circle can be excluded: jobs that those in
-/// `known` wait for and that are not in `known`.
-pub fn links(submission: &Submission, known: &BTreeMap<String, JobView>) -> BTreeSet<String> {
-    let waiting = known.values().filter(|job| !job.has_ended());
-    let mut ids = submission.dependencies.clone();
-    ids.extend(waiting.flat_map(JobView::depends_on));
-    ids.retain(|id| job::is_id(id) && !known.contains_key(id));
-    ids
+/// Begins a walk over the jobs that a new job waits for.
+pub fn links(job: &NewJob) -> Walk {
+    Walk::from([(job.id.clone(), job.dependencies.clone())])
 }
 
-fn fields(submission: &Submission, wall: Time) -> Vec<(&'static str, String)> {
-    let job = JobHash {
-        id: &submission.id,
-        worker_id: &submission.worker_id,
-        task: &submission.task,
-        script_type: submission.script_type.as_deref(),
-        caller_id: &submission.caller_id,
-        context_id: &submission.context_id,
-        timeout_seconds: submission.timeout_seconds,
-        retries: submission.retries,
-        concurrent: submission.concurrent,
-        log_path: submission.log_path.as_deref(),
-        env: &submission.env,
-        dependencies: &submission.dependencies,
-        attributes: &BTreeMap::new(),
-    };
-    job.fields(wall)
+/// Refuses a job that would close a circle, with its path. `walk` began at the [`links`] of the job.
+pub fn check_circles(job: &NewJob, walk: &Walk) -> Result<(), Refusal> {
+    if walk.is_full() {
+        let expected = format!("at most {} jobs behind them", circles::KNOWN_MAX);
+        return Err(Refusal::range("dependencies", &expected, "more"));
+    }
+    match walk.circles(|id| id == job.id).first() {
+        Some(circle) => Err(job::cycle(&circles::turned(circle, &job.id))),
+        None => Ok(()),
+    }
 }
 
 /// Checks the stored fields as our worker would.
 fn check(
-    submission: &Submission,
+    job: &NewJob,
     fields: &[(&'static str, String)],
     log_root: Option<&str>,
 ) -> Result<(), Refusal> {
-    let Submission { id, worker_id, .. } = submission;
+    let NewJob { id, worker_id, .. } = job;
     if !job::is_id(id) {
         let found = format!("a text of {} bytes", id.len());
         return Err(Refusal::field(Code::Id, "id", "a UUID", &found));
@@ -165,48 +101,17 @@ fn check(
     let values: Vec<Value> = job::FIELDS.iter().map(value).collect();
     let terms = Terms {
         worker: worker_id.clone(),
-        timeout_ms: 0,
         log_root: log_root.map(str::to_owned),
     };
     job::read(id, &values, &terms).map(|_| ())
 }
 
-/// Checks a worker id, which becomes part of keys.
+/// Checks a worker id.
 pub(super) fn check_worker(worker_id: &str) -> Result<(), Refusal> {
-    let fits = (1..=WORKER_ID_BYTES_MAX).contains(&worker_id.len());
-    if fits && worker_id.bytes().all(|b| b.is_ascii_graphic()) {
+    if job::is_worker_id(worker_id) {
         return Ok(());
     }
     let expected = format!("1 to {WORKER_ID_BYTES_MAX} printable characters without blanks");
     let found = format!("a text of {} bytes", worker_id.len());
-    Err(Refusal::field(
-        Code::FieldRange,
-        "worker_id",
-        &expected,
-        &found,
-    ))
-}
-
-fn check_circles(submission: &Submission, known: &[JobView]) -> Result<(), Refusal> {
-    let id = &submission.id;
-    let others: Vec<&JobView> = known.iter().filter(|job| job.id != *id).collect();
-    let ids: Vec<&String> = [id]
-        .into_iter()
-        .chain(others.iter().map(|job| &job.id))
-        .collect();
-    let places: BTreeMap<&String, usize> = ids.iter().zip(0..).map(|(id, at)| (*id, at)).collect();
-    let edges = |ids: &BTreeSet<String>| {
-        ids.iter()
-            .filter_map(|id| places.get(id).copied())
-            .collect()
-    };
-    let mut graph: Vec<Vec<usize>> = vec![edges(&submission.dependencies)];
-    graph.extend(others.iter().map(|job| edges(&job.depends_on())));
-    match find_cycle(&graph) {
-        None => Ok(()),
-        Some(path) => {
-            let path: Vec<&str> = path.iter().map(|place| ids[*place].as_str()).collect();
-            Err(job::cycle(&path))
-        }
-    }
+    Err(Refusal::range("worker_id", &expected, &found))
 }

@@ -22,28 +22,19 @@ pub(in crate::hero) async fn watch(
 ) {
     let mut backoff = Backoff::new(CHECK_MS, CHECK_MS_MAX);
     let (mut is_away, mut is_refused) = (false, false);
-    loop {
-        tokio::select! {
-            () = stopping.cancelled() => return,
-            () = tokio::time::sleep(backoff.next_wait()) => {}
-        }
-        let looked = tokio::select! {
-            () = stopping.cancelled() => return,
-            looked = client.gate(clock.wall()) => looked,
-        };
-        match looked {
+    let mut check = async || {
+        tokio::time::sleep(backoff.next_wait()).await;
+        match client.gate(clock.wall()).await {
             Ok(turn) => {
                 backoff.reset();
                 is_away = false;
-                if let Some(why) = &turn.refused
-                    && !is_refused
-                {
+                let was_refused = std::mem::replace(&mut is_refused, turn.refused.is_some());
+                if let Some(why) = turn.refused.filter(|_| !was_refused) {
                     tracing::warn!(
                         why,
-                        "Redis refuses to queue or end a Hero job that waited for others; it is tried again"
+                        "Redis refuses to queue or end a Hero job that waited for others; retrying"
                     );
                 }
-                is_refused = turn.refused.is_some();
                 if turn.queued + turn.ended > 0 {
                     let (queued, ended) = (turn.queued, turn.ended);
                     tracing::info!(
@@ -56,12 +47,10 @@ pub(in crate::hero) async fn watch(
             Err(error) => {
                 if !std::mem::replace(&mut is_away, true) {
                     let why = error.to_string();
-                    tracing::warn!(
-                        why,
-                        "Hero jobs that wait for others cannot be checked; it is tried again"
-                    );
+                    tracing::warn!(why, "cannot check Hero jobs that wait for others; retrying");
                 }
             }
         }
-    }
+    };
+    while stopping.run_until_cancelled(check()).await.is_some() {}
 }

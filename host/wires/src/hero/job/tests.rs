@@ -10,7 +10,6 @@ const OTHER: &str = "3f2b8a1c-0000-4000-8000-000000000002";
 fn terms() -> Terms {
     Terms {
         worker: "w1".to_owned(),
-        timeout_ms: 30_000,
         log_root: Some("/var/log/hero".to_owned()),
     }
 }
@@ -209,7 +208,7 @@ fn each_fault_has_its_code() {
     let garbage = read(ID, &values(&[("script", b"\xff\xfe")]), &terms()).unwrap_err();
     assert_eq!(
         garbage.text(),
-        "E_FIELD_TYPE script: expected UTF-8 text, found 2 bytes that are none"
+        "E_FIELD_TYPE script: expected UTF-8 text, found 2 bytes of another encoding"
     );
 }
 

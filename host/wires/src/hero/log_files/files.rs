@@ -1,5 +1,5 @@
 //! The thread that opens and writes log files, so that nothing else waits for their disk. If the
-//! disk is too slow, lines are dropped, and the file says so.
+//! disk is too slow, lines are dropped, with a note in the file.
 
 #[cfg(test)]
 mod tests;
@@ -9,12 +9,13 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use host_core::cell::LogLine;
 use host_core::time::Time;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::root::{LogFileError, LogRoot};
@@ -46,6 +47,7 @@ enum Request {
         log_path: String,
         job: String,
         attempt: u32,
+        files: LogFiles,
         room: OwnedSemaphorePermit,
         then: OpenCallback,
     },
@@ -105,20 +107,9 @@ impl LogFiles {
             open: Arc::new(Semaphore::new(OPEN_MAX)),
             room: Arc::new(Semaphore::new(WAITING_BYTES_MAX)),
         };
-        let (open, room) = (Arc::clone(&files.open), Arc::clone(&files.room));
-        let requests = files.requests.downgrade();
-        let handle = move || {
-            let requests = requests.upgrade()?;
-            let (open, room) = (Arc::clone(&open), Arc::clone(&room));
-            Some(Self {
-                requests,
-                open,
-                room,
-            })
-        };
         std::thread::Builder::new()
             .name("log-files".to_owned())
-            .spawn(move || work(&folder, waiting, handle))?;
+            .spawn(move || work(&folder, waiting))?;
         Ok(files)
     }
 
@@ -138,6 +129,7 @@ impl LogFiles {
             log_path: log_path.to_owned(),
             job: job.to_owned(),
             attempt,
+            files: self.clone(),
             room,
             then: Box::new(then),
         };
@@ -146,15 +138,15 @@ impl LogFiles {
 
     /// Waits until all earlier requests are done, or `timeout` has passed. Cancel safe.
     pub(in crate::hero) async fn flush(&self, timeout: Duration) {
-        let (done, told) = oneshot::channel();
+        let (done, flushed) = oneshot::channel();
         let flush = async {
             if self.requests.send(Request::Flush(done)).await.is_ok() {
                 // If the thread is gone, there is nothing left to write.
-                let _told = told.await;
+                let _done = flushed.await;
             }
         };
         if tokio::time::timeout(timeout, flush).await.is_err() {
-            tracing::warn!("log files are not written in time; lines of jobs are lost");
+            tracing::warn!("log files were not written in time; lines of jobs are lost");
         }
     }
 }
@@ -206,11 +198,7 @@ impl Drop for LogFile {
 }
 
 /// Carries out requests until all senders are gone.
-fn work(
-    root: &LogRoot,
-    mut waiting: mpsc::Receiver<Request>,
-    handle: impl Fn() -> Option<LogFiles>,
-) {
+fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Request>) {
     let mut before = Before::default();
     let mut last_at = Time(0);
     while let Some(request) = waiting.blocking_recv() {
@@ -219,10 +207,10 @@ fn work(
                 log_path,
                 job,
                 attempt,
+                files,
                 room,
                 then,
             } => {
-                let Some(files) = handle() else { return };
                 let opened = root.append(&log_path).map(|file| LogFile {
                     open: Arc::new(Open {
                         file,
@@ -250,7 +238,7 @@ fn work(
             }
             Request::Flush(done) => {
                 // The caller may have stopped waiting.
-                let _told = done.send(());
+                let _gone = done.send(());
             }
         }
     }
@@ -259,33 +247,33 @@ fn work(
 impl Open {
     /// Writes whole lines in one call, so that lines of other writers do not split them.
     fn write(&self, started_at: Time, lines: &[LogLine], now: Time) -> Written {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.lock();
         if written.over {
             return *written;
         }
         let missed = self.missed.swap(0, Ordering::Relaxed);
-        let mut said = String::new();
+        let mut buffer = String::new();
         if missed > 0 {
             let words = format!("{missed} lines are missing here: the disk was too slow");
-            text::note(&mut said, &self.job, now, &words);
+            text::note(&mut buffer, &self.job, now, &words);
         }
         for line in lines {
-            let whole = said.len();
-            text::add(&mut said, &self.job, started_at, line);
-            if written.bytes + said.len() as u64 > JOB_BYTES_MAX {
-                said.truncate(whole);
+            let whole = buffer.len();
+            text::add(&mut buffer, &self.job, started_at, line);
+            if written.bytes + buffer.len() as u64 > JOB_BYTES_MAX {
+                buffer.truncate(whole);
                 let words = format!(
                     "the rest is left out: a job may write at most {JOB_BYTES_MAX} bytes here"
                 );
-                text::note(&mut said, &self.job, now, &words);
+                text::note(&mut buffer, &self.job, now, &words);
                 written.over = true;
                 break;
             }
         }
-        written.bytes += said.len() as u64;
-        if let Err(error) = (&self.file).write_all(said.as_bytes()) {
+        written.bytes += buffer.len() as u64;
+        if let Err(error) = (&self.file).write_all(buffer.as_bytes()) {
             written.over = true;
-            tracing::warn!(job = self.job, %error, "the log file of a job cannot be written");
+            tracing::warn!(job = self.job, %error, "cannot write the log file of a job");
         }
         *written
     }

@@ -21,7 +21,7 @@ const DEPTH_MAX: usize = 16;
 
 /// Why a log file cannot be opened. Never quotes the path.
 #[derive(Debug, Error)]
-pub enum LogFileError {
+pub(in crate::hero) enum LogFileError {
     /// The path or the file is not allowed.
     #[error("{0}")]
     Refused(&'static str),
@@ -32,19 +32,19 @@ pub enum LogFileError {
 
 /// The folder for log files. It is opened again for each file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogRoot {
+pub(in crate::hero) struct LogRoot {
     dir: PathBuf,
 }
 
 impl LogRoot {
     /// Names the folder by an absolute path.
-    pub fn new(dir: &Path) -> Self {
+    pub(in crate::hero) fn new(dir: &Path) -> Self {
         let dir = dir.to_owned();
         Self { dir }
     }
 
     /// Makes the folder if it is missing, readable only by its owner, and checks it.
-    pub fn make(&self) -> io::Result<()> {
+    pub(in crate::hero) fn make(&self) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
             .mode(folder::FOLDER_MODE)
@@ -53,19 +53,19 @@ impl LogRoot {
     }
 
     /// Checks that files can be made in the folder.
-    pub fn check(&self) -> io::Result<()> {
+    pub(in crate::hero) fn check(&self) -> io::Result<()> {
         folder::open(&self.dir)?;
         Ok(access(&self.dir, Access::WRITE_OK | Access::EXEC_OK)?)
     }
 
     /// Opens a job's log file for appending. Makes it and the folders above it if they are missing,
     /// readable only by their owner. Blocks as long as the file system does.
-    pub fn append(&self, log_path: &str) -> Result<File, LogFileError> {
+    pub(in crate::hero) fn append(&self, log_path: &str) -> Result<File, LogFileError> {
         self.open(log_path, folder::enter_or_make, folder::append)
     }
 
     /// Opens a job's log file for reading. Blocks as long as the file system does.
-    pub fn read(&self, log_path: &str) -> Result<File, LogFileError> {
+    pub(in crate::hero) fn read(&self, log_path: &str) -> Result<File, LogFileError> {
         self.open(log_path, folder::enter, folder::read)
     }
 

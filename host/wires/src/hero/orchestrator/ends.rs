@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
+use host_core::port::{End, Tag};
 use host_core::time::Time;
 
-use super::{Dispatcher, DispatcherAct, Due, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
+use super::{Due, Orchestrator, OrchestratorAct, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
 use crate::hero::messages::{self, Command, Value};
 use crate::kit::session::Moment;
-use host_core::port::End;
-use host_core::port::Tag;
 
 /// How long after its end a job's data is removed, in milliseconds. Workers write the reply a
 /// moment after the hash, and no one else removes it.
@@ -21,13 +20,13 @@ const TIDY_AFTER_MS: u64 = 2_000;
 /// milliseconds.
 const AGAIN_AFTER_MS: u64 = 5_000;
 
-/// The error in the hash of a job that was taken back.
-const WITHDRAWN: &str = "stopped_by_request";
+/// How long the hash of an ended job is kept, in seconds.
+const JOB_TTL_SECONDS: u64 = 3_600;
 
-impl Dispatcher {
+impl Orchestrator {
     /// Asks Redis for the jobs that it lists as out.
     pub(super) fn reconcile(&mut self, todo: &mut Todo) {
-        let list = messages::plain(&["HGETALL", &messages::out(&self.config.instance)]);
+        let list = messages::plain(&["HGETALL", &messages::out(&self.instance)]);
         self.call(Purpose::Reconcile, vec![list], todo);
     }
 
@@ -35,12 +34,14 @@ impl Dispatcher {
     pub(super) fn reconciled(&mut self, at: Moment, value: Option<&Value>, todo: &mut Todo) {
         let Some(found @ Value::List(_)) = value else {
             self.refused(value.map_or(&[], std::slice::from_ref), todo);
-            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Reconcile);
+            return self
+                .timers
+                .arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Reconcile);
         };
         let ours: BTreeSet<&str> = self
             .out
             .values()
-            .map(|out| out.execution.id.as_str())
+            .map(|out| out.execution.job.id.as_str())
             .chain(self.ended.iter().map(|(_, trace)| trace.id.as_str()))
             .collect();
         let texts = found.texts();
@@ -52,7 +53,7 @@ impl Dispatcher {
         });
         let traces = traces.collect();
         self.forget(at, traces, todo);
-        todo.push(DispatcherAct::Ready);
+        todo.push(OrchestratorAct::Ready);
     }
 
     /// Takes a job back and continues to watch it.
@@ -60,7 +61,7 @@ impl Dispatcher {
         let Some(out) = self.out.get(&tag) else {
             return;
         };
-        let (id, worker) = (&out.execution.id, &out.execution.worker_id);
+        let (id, worker) = (&out.execution.job.id, &out.execution.job.worker_id);
         let command = self.take_back(at, id, worker, Mode::Watch);
         self.call(Purpose::Withdraw(tag), vec![command], todo);
     }
@@ -85,7 +86,7 @@ impl Dispatcher {
         let waiting = self.out.iter().filter(|(_, out)| waits(out));
         let (tags, commands) = waiting
             .map(|(tag, out)| {
-                let (id, worker) = (&out.execution.id, &out.execution.worker_id);
+                let (id, worker) = (&out.execution.job.id, &out.execution.job.worker_id);
                 (*tag, self.take_back(at, id, worker, Mode::IfWaiting))
             })
             .unzip();
@@ -96,13 +97,13 @@ impl Dispatcher {
     pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
         self.refused(values, todo);
         for (tag, value) in tags.iter().zip(values) {
-            let is_back = matches!(value, Value::Data(said) if said == messages::WITHDRAWN);
+            let is_back = matches!(value, Value::Data(word) if word == messages::WITHDRAWN);
             if !is_back {
                 continue;
             }
             if let Some(out) = self.out.remove(tag) {
                 self.tidy_at(at.now.plus_ms(TIDY_AFTER_MS), out.into());
-                todo.push(DispatcherAct::Ended {
+                todo.push(OrchestratorAct::Ended {
                     tag: *tag,
                     end: End::NoRoom,
                 });
@@ -111,7 +112,7 @@ impl Dispatcher {
     }
 
     /// Ends an execution with the outcome that its worker reported.
-    pub(super) fn said(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Todo) {
+    pub(super) fn reported(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Todo) {
         let Some(out) = self.out.remove(&tag) else {
             return;
         };
@@ -124,7 +125,7 @@ impl Dispatcher {
         }
         self.tidy_at(at.now.plus_ms(TIDY_AFTER_MS), trace);
         let end = End::Outcome(outcome);
-        todo.push(DispatcherAct::Ended { tag, end });
+        todo.push(OrchestratorAct::Ended { tag, end });
     }
 
     /// Ends an execution without a report of its worker, and makes sure that it is stopped.
@@ -133,7 +134,7 @@ impl Dispatcher {
             return;
         };
         self.forget(at, vec![out.into()], todo);
-        todo.push(DispatcherAct::Ended { tag, end });
+        todo.push(OrchestratorAct::Ended { tag, end });
     }
 
     /// Gives up a cancelled job whose worker has not reported that it stopped.
@@ -153,7 +154,7 @@ impl Dispatcher {
 
     fn tidy_at(&mut self, at: Time, trace: Trace) {
         self.ended.insert((at, trace));
-        self.arm(at, Due::Tidy);
+        self.timers.arm(at, Due::Tidy);
     }
 
     /// Removes the data of jobs that is due before `until`.
@@ -184,7 +185,7 @@ impl Dispatcher {
     ) {
         self.refused(values, todo);
         for (trace, value) in traces.into_iter().zip(values) {
-            let is_done = matches!(value, Value::Data(said) if said != messages::ASKED);
+            let is_done = matches!(value, Value::Data(word) if word != messages::ASKED);
             if !is_done && !self.stopping {
                 self.tidy_at(at.now.plus_ms(AGAIN_AFTER_MS), trace);
             }
@@ -196,11 +197,11 @@ impl Dispatcher {
         messages::withdraw(&messages::Withdrawal {
             id,
             worker,
-            out: &messages::out(&self.config.instance),
+            out: &messages::out(&self.instance),
             at: &at.wall.to_rfc3339(),
-            error: WITHDRAWN,
+            error: messages::STOPPED,
             forget: mode == Mode::Forget,
-            kept_seconds: self.config.job_ttl_seconds,
+            kept_seconds: JOB_TTL_SECONDS,
             if_waiting: mode == Mode::IfWaiting,
         })
     }
@@ -209,8 +210,8 @@ impl Dispatcher {
 impl From<Out> for Trace {
     fn from(out: Out) -> Self {
         Self {
-            id: out.execution.id,
-            worker: out.execution.worker_id,
+            id: out.execution.job.id,
+            worker: out.execution.job.worker_id,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One execution by a foreign worker, and its hash. Has no state.
+//! One execution by a foreign worker. Has no state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,31 +6,18 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::port::Assignment;
 use host_core::time::Time;
 
-use crate::hero::config::DispatcherConfig;
 use crate::hero::job::is_variable;
-use crate::hero::job_hash::{CALLER_ID, CONTEXT_ID, JobHash, LOG_PATH};
-use crate::hero::task::Task;
+use crate::hero::job::new::{CALLER, CALLER_ID, CONTEXT_ID, LOG_PATH, NewJob, Task};
 
 /// One execution by a foreign worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// The job's id there: a UUID that no other execution has.
-    pub id: String,
-    pub worker_id: String,
-    pub task: Task,
-    /// The sender; if `None`, the dispatcher's own `caller_id`.
-    pub caller_id: Option<String>,
-    pub context_id: String,
-    /// The time limit, in milliseconds. Sent in whole seconds, rounded up.
+    /// The job there. Its time limit is in whole seconds, rounded up.
+    pub job: NewJob,
+    /// The time limit, in milliseconds.
     pub timeout_ms: u64,
     /// The deadline, in host time.
     pub deadline: Option<Time>,
-    /// Environment variables.
-    pub env: BTreeMap<String, String>,
-    /// The path of an additional log file of the worker.
-    pub log_path: Option<String>,
-    /// The job's other attributes.
-    pub attributes: BTreeMap<String, String>,
 }
 
 /// The start of the names of attributes that are environment variables.
@@ -55,42 +42,26 @@ impl Execution {
         });
         let task = Task::of(assignment.handler, assignment.params)
             .map_err(|message| Failure::new(FailureKind::InvalidParams, message))?;
-        Ok(Self {
+        let job = NewJob {
             id,
             worker_id: worker_id.to_owned(),
             task,
-            caller_id,
-            context_id: context_id.unwrap_or(assignment.queue),
-            timeout_ms: assignment.timeout_ms,
-            deadline: assignment.deadline,
-            env,
-            log_path,
-            attributes,
-        })
-    }
-
-    /// Makes the documented fields of a job's hash.
-    pub(super) fn fields(
-        &self,
-        config: &DispatcherConfig,
-        wall: Time,
-    ) -> Vec<(&'static str, String)> {
-        let job = JobHash {
-            id: &self.id,
-            worker_id: &self.worker_id,
-            task: &self.task,
             script_type: None,
-            caller_id: self.caller_id.as_deref().unwrap_or(&config.caller_id),
-            context_id: &self.context_id,
-            timeout_seconds: self.timeout_ms.div_ceil(1_000).max(1),
+            caller_id: caller_id.unwrap_or_else(|| CALLER.to_owned()),
+            context_id: context_id.unwrap_or(assignment.queue),
+            timeout_seconds: assignment.timeout_ms.div_ceil(1_000).max(1),
             // The host itself decides about retries.
             retries: 0,
             concurrent: true,
-            log_path: self.log_path.as_deref(),
-            env: &self.env,
-            dependencies: &BTreeSet::new(),
-            attributes: &self.attributes,
+            log_path,
+            env,
+            dependencies: BTreeSet::new(),
+            attributes,
         };
-        job.fields(wall)
+        Ok(Self {
+            job,
+            timeout_ms: assignment.timeout_ms,
+            deadline: assignment.deadline,
+        })
     }
 }

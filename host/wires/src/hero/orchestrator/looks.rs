@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
+use host_core::port::{End, Tag};
 use host_core::time::Time;
 
-use super::outcome::{self, OUTPUT_BYTES_MAX};
-use super::{Dispatcher, Due, Out, Purpose, STOP_LATE_MS, Todo};
-use crate::hero::job_view::{self, Fields, JobView, LOOK_JOBS_MAX};
-use crate::hero::messages::{self, Lane, Value};
+use super::{Due, Orchestrator, Out, Purpose, STOP_LATE_MS, Todo};
+use crate::hero::convert::outcome;
+use crate::hero::job::OUTPUT_BYTES_MAX;
+use crate::hero::job::view::{self, Fields, JobView, LOOK_JOBS_MAX};
+use crate::hero::messages::{self, Value, Via};
 use crate::kit::session::Moment;
-use host_core::port::End;
-use host_core::port::Tag;
 
 /// How often hashes are read, in milliseconds: soon after a job was queued, and later.
 pub(super) const LOOK_SOON_MS: u64 = 10;
@@ -29,6 +29,13 @@ pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 
 /// How often time limits are looked at while Redis is away, in milliseconds.
 pub(super) const AWAY_EVERY_MS: u64 = 500;
+
+/// When a job is considered lost, in milliseconds: this long after the time limit of a started job, or
+/// after a job was taken and did not start.
+const STALE_AFTER_MS: u64 = 10_000;
+
+/// How many times a job that its worker lost is queued again.
+const REQUEUES_MAX: u32 = 1;
 
 /// How many starts of one job begin its time anew. A worker that changes `updated_at` while it runs a
 /// job must not extend its time for ever.
@@ -50,7 +57,7 @@ const WHOLE: Fields = &[
     ("error", 64 << 10),
 ];
 
-impl Dispatcher {
+impl Orchestrator {
     /// Reads the hashes of all jobs that are due.
     pub(super) fn look(&mut self, at: Moment, todo: &mut Todo) {
         let until = at.now.plus_ms(TOGETHER_MS);
@@ -65,7 +72,7 @@ impl Dispatcher {
             })
             .collect();
         for tags in tags.chunks(LOOK_JOBS_MAX) {
-            let look = job_view::look(self.ids(tags), WATCHED);
+            let look = view::look(self.ids(tags), WATCHED);
             self.call(Purpose::Look(tags.to_vec()), vec![look], todo);
         }
         self.arm_look();
@@ -81,18 +88,18 @@ impl Dispatcher {
 
     /// Arms the timer for the next read.
     pub(super) fn arm_look(&mut self) {
-        self.due.retain(|(_, due)| *due != Due::Look);
+        self.timers.retain(|due| *due != Due::Look);
         let queued = self.out.values().filter(|out| out.queued);
         if let Some(next) = queued.filter_map(|out| out.look_at).min()
-            && self.connected
+            && self.calls.is_connected()
         {
-            self.arm(next, Due::Look);
+            self.timers.arm(next, Due::Look);
         }
     }
 
     fn ids(&self, tags: &[Tag]) -> impl Iterator<Item = &str> {
         let outs = tags.iter().filter_map(|tag| self.out.get(tag));
-        outs.map(|out| out.execution.id.as_str())
+        outs.map(|out| out.execution.job.id.as_str())
     }
 
     /// Handles the hashes of several jobs.
@@ -120,8 +127,8 @@ impl Dispatcher {
         let out = |tag| self.out.get(tag);
         let ids = tags
             .iter()
-            .map(|tag| out(tag).map_or("", |out| out.execution.id.as_str()));
-        let views = values.first().map(|value| job_view::looked(ids, of, value));
+            .map(|tag| out(tag).map_or("", |out| out.execution.job.id.as_str()));
+        let views = values.first().map(|value| view::looked(ids, of, value));
         let views = views.and_then(Result::ok).unwrap_or_default();
         for (tag, view) in tags.iter().zip(views) {
             self.seen(at, *tag, view, todo);
@@ -130,7 +137,7 @@ impl Dispatcher {
 
     /// Schedules the read of a long output.
     fn fetch(&mut self, tag: Tag, todo: &mut Todo) {
-        let is_fetched = self.calls.values().any(|it| *it == Purpose::Fetch(tag));
+        let is_fetched = self.calls.purposes().any(|it| *it == Purpose::Fetch(tag));
         if !is_fetched && !self.long.contains(&tag) {
             self.long.push_back(tag);
             self.fetch_next(todo);
@@ -139,13 +146,13 @@ impl Dispatcher {
 
     fn fetch_next(&mut self, todo: &mut Todo) {
         let is_fetching = |it: &Purpose| matches!(it, Purpose::Fetch(_));
-        if self.calls.values().any(is_fetching) {
+        if self.calls.purposes().any(is_fetching) {
             return;
         }
         while let Some(tag) = self.long.pop_front() {
             if self.out.contains_key(&tag) {
-                let look = job_view::look(self.ids(&[tag]), WHOLE);
-                return self.send(Purpose::Fetch(tag), Lane::Own, vec![look], todo);
+                let look = view::look(self.ids(&[tag]), WHOLE);
+                return self.send(Purpose::Fetch(tag), Via::Own, vec![look], todo);
             }
         }
     }
@@ -168,7 +175,7 @@ impl Dispatcher {
                     }
                     Some(bytes) => outcome::too_large(*bytes),
                 };
-                return self.said(at, tag, outcome, todo);
+                return self.reported(at, tag, outcome, todo);
             }
             "error" => {
                 let stop = match (out.stop_by, out.late_since) {
@@ -177,7 +184,7 @@ impl Dispatcher {
                     (None, None) => outcome::Stop::Unasked,
                 };
                 let outcome = outcome::failed(view.get("error").unwrap_or_default(), stop);
-                return self.said(at, tag, outcome, todo);
+                return self.reported(at, tag, outcome, todo);
             }
             "started" => {
                 let written = view.get("updated_at").map(str::to_owned);
@@ -191,7 +198,7 @@ impl Dispatcher {
                 out.absent_since = None;
             }
             "dispatched" if out.started_at.take().is_some() => {
-                // Its worker gave it back: nobody runs it now.
+                // Its worker gave it back, so it does not run now.
                 out.queued_at = at.now;
             }
             _ => {}
@@ -212,9 +219,8 @@ impl Dispatcher {
             out.late_since = Some(at.now);
             return self.withdraw(at, tag, todo);
         }
-        let patience_ms = self.config.stale_after_ms;
-        let silent = |since: Time| at.now.since_ms(since) >= patience_ms;
-        if ran_ms.is_some_and(|ms| ms >= timeout_ms.saturating_add(patience_ms)) {
+        let silent = |since: Time| at.now.since_ms(since) >= STALE_AFTER_MS;
+        if ran_ms.is_some_and(|ms| ms >= timeout_ms.saturating_add(STALE_AFTER_MS)) {
             // Its worker may still run it and was asked to stop: a second run would be beside it.
             self.give_up(at, tag, timed_out(), todo);
         } else if out.started_at.is_none() && out.late_since.is_some_and(silent) {
@@ -225,34 +231,34 @@ impl Dispatcher {
     /// Gives up the jobs whose time is over while Redis is away. What they left there is taken back when
     /// it is there again.
     pub(super) fn watch_without_redis(&mut self, at: Moment, todo: &mut Todo) {
-        let patience_ms = self.config.stale_after_ms;
         let over = |out: &Out| {
             let limit = out
                 .started_at
                 .map(|since| since.plus_ms(out.execution.timeout_ms));
             let ends = limit.into_iter().chain(out.execution.deadline);
             ends.min()
-                .is_some_and(|end| at.now.since_ms(end) >= patience_ms)
+                .is_some_and(|end| at.now.since_ms(end) >= STALE_AFTER_MS)
         };
         let late = self.out.iter().filter(|(_, out)| over(out));
         let late: Vec<Tag> = late.map(|(tag, _)| *tag).collect();
         for tag in late {
             self.give_up(at, tag, timed_out(), todo);
         }
-        self.arm(at.now.plus_ms(AWAY_EVERY_MS), Due::Away);
+        self.timers.arm(at.now.plus_ms(AWAY_EVERY_MS), Due::Away);
     }
 
     /// Checks whether the jobs that no worker has started are still in a list.
     pub(super) fn look_for_absent(&mut self, at: Moment, todo: &mut Todo) {
-        self.arm(at.now.plus_ms(ABSENT_EVERY_MS), Due::Absent);
+        self.timers
+            .arm(at.now.plus_ms(ABSENT_EVERY_MS), Due::Absent);
         let mut by_worker: BTreeMap<String, (Vec<Tag>, Vec<String>)> = BTreeMap::new();
         for (tag, out) in &self.out {
             let waits_ms = at.now.since_ms(out.queued_at);
             if out.queued && out.started_at.is_none() && waits_ms >= ABSENT_EVERY_MS {
-                let worker = out.execution.worker_id.clone();
+                let worker = out.execution.job.worker_id.clone();
                 let (tags, ids) = by_worker.entry(worker).or_default();
                 tags.push(*tag);
-                ids.push(out.execution.id.clone());
+                ids.push(out.execution.job.id.clone());
             }
         }
         for (worker, (tags, ids)) in by_worker {
@@ -282,7 +288,7 @@ impl Dispatcher {
                 continue;
             }
             let since = *out.absent_since.get_or_insert(at.now);
-            if at.now.since_ms(since) >= self.config.stale_after_ms {
+            if at.now.since_ms(since) >= STALE_AFTER_MS {
                 self.stale(at, *tag, todo);
             }
         }
@@ -296,7 +302,7 @@ impl Dispatcher {
         if out.is_overdue(at.now) || out.late_since.is_some() {
             return self.give_up(at, tag, timed_out(), todo);
         }
-        if out.requeues >= self.config.requeues_max || out.stop_by.is_some() {
+        if out.requeues >= REQUEUES_MAX || out.stop_by.is_some() {
             let times = out.requeues;
             let lost = format!(
                 "its worker took it and reported nothing; it was queued again {times} times"
@@ -308,7 +314,7 @@ impl Dispatcher {
         out.started_at = None;
         out.absent_since = None;
         out.late_since = None;
-        let (id, worker) = (&out.execution.id, &out.execution.worker_id);
+        let (id, worker) = (&out.execution.job.id, &out.execution.job.worker_id);
         let again = messages::queue_again(id, worker, &at.wall.to_rfc3339());
         self.call(Purpose::NothingFollows, vec![again], todo);
     }

@@ -11,32 +11,40 @@ use host_core::outcome::Outcome;
 
 use super::looks::LOOK_MS;
 use super::*;
+use crate::hero::job::new::{NewJob, Task};
 use crate::hero::messages::Script;
-use crate::hero::model::Model;
-use crate::hero::task::Task;
+use crate::hero::tests::redis::FakeRedis;
 
 fn id(n: u32) -> String {
     format!("3f2b8a1c-0000-4000-8000-{n:012}")
 }
 
 fn execution(n: u32) -> Execution {
-    Execution {
+    let job = NewJob {
         id: id(n),
         worker_id: "w1".to_owned(),
         task: Task::Script("40 + 2".to_owned()),
-        caller_id: None,
+        script_type: None,
+        caller_id: "host".to_owned(),
         context_id: "c".to_owned(),
+        timeout_seconds: 2,
+        retries: 0,
+        concurrent: true,
+        log_path: None,
+        env: [("REGION".to_owned(), "eu".to_owned())].into(),
+        dependencies: BTreeSet::new(),
+        attributes: BTreeMap::new(),
+    };
+    Execution {
+        job,
         timeout_ms: 1_500,
         deadline: None,
-        env: [("REGION".to_owned(), "eu".to_owned())].into(),
-        log_path: None,
-        attributes: BTreeMap::new(),
     }
 }
 
 struct Bench {
-    redis: Model,
-    dispatcher: Dispatcher,
+    redis: FakeRedis,
+    dispatcher: Orchestrator,
     now: Time,
     calls: Vec<Call>,
     ended: Vec<(u64, End)>,
@@ -46,20 +54,16 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        Self::with(DispatcherConfig::new("host-a"))
-    }
-
-    fn with(config: DispatcherConfig) -> Self {
         let mut bench = Self {
-            redis: Model::default(),
-            dispatcher: Dispatcher::new(config),
+            redis: FakeRedis::default(),
+            dispatcher: Orchestrator::new("host-a"),
             now: Time(1_000),
             calls: Vec::new(),
             ended: Vec::new(),
             ready: 0,
             refused: Vec::new(),
         };
-        bench.tell(Dispatcher::on_connected);
+        bench.tell(Orchestrator::on_connected);
         bench
     }
 
@@ -70,20 +74,20 @@ impl Bench {
         }
     }
 
-    fn hand_in(&mut self, hand_in: impl FnOnce(&mut Dispatcher, Moment, &mut Todo)) {
+    fn hand_in(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Todo)) {
         let (at, mut todo) = (self.at(), Vec::new());
         hand_in(&mut self.dispatcher, at, &mut todo);
         for act in todo {
             match act {
-                DispatcherAct::Call(call) => self.calls.push(call),
-                DispatcherAct::Ready => self.ready += 1,
-                DispatcherAct::Refused { why, .. } => self.refused.push(why),
-                DispatcherAct::Ended { tag, end } => self.ended.push((tag.0, end)),
+                OrchestratorAct::Call(call) => self.calls.push(call),
+                OrchestratorAct::Ready => self.ready += 1,
+                OrchestratorAct::Refused { why, .. } => self.refused.push(why),
+                OrchestratorAct::Ended { tag, end } => self.ended.push((tag.0, end)),
             }
         }
     }
 
-    fn tell(&mut self, hand_in: impl FnOnce(&mut Dispatcher, Moment, &mut Todo)) {
+    fn tell(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Todo)) {
         self.hand_in(hand_in);
         while !self.calls.is_empty() {
             self.answer();
@@ -106,7 +110,7 @@ impl Bench {
         let end = self.now.plus_ms(ms);
         while let Some(due) = self.dispatcher.wakeup().filter(|due| *due <= end) {
             self.now = self.now.max(due);
-            self.tell(Dispatcher::on_wakeup);
+            self.tell(Orchestrator::on_wakeup);
         }
         self.now = end;
     }
@@ -179,7 +183,7 @@ fn a_job_is_stored_queued_and_awaited() {
 fn a_deployed_handler_is_named_in_its_field() {
     let mut bench = Bench::new();
     let mut named = execution(1);
-    named.task = Task::Handler {
+    named.job.task = Task::Handler {
         name: "resize".to_owned(),
         params: JsonText("{\"w\":1}".to_owned()),
     };
@@ -257,7 +261,7 @@ fn long_outputs_are_read_one_after_the_other() {
     while bench.ended.len() < 5 {
         if bench.calls.is_empty() {
             bench.now = bench.dispatcher.wakeup().unwrap().max(bench.now);
-            bench.hand_in(Dispatcher::on_wakeup);
+            bench.hand_in(Orchestrator::on_wakeup);
             continue;
         }
         let answer = bench.redis.answer(&bench.calls[0]);
@@ -299,11 +303,11 @@ fn what_an_earlier_life_had_out_is_taken_back() {
         .redis
         .hset(&id(3), &[("status", "finished"), ("output", "3")]);
     // The host was killed and starts again.
-    bench.dispatcher = Dispatcher::new(DispatcherConfig::new("host-a"));
+    bench.dispatcher = Orchestrator::new("host-a");
     bench.ready = 0;
     bench.send(4);
     assert_eq!(bench.ended, [(4, End::NoRoom)], "it is not ready yet");
-    bench.tell(Dispatcher::on_connected);
+    bench.tell(Orchestrator::on_connected);
     assert_eq!(bench.ready, 1);
     bench.send(5);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(5)]);
@@ -329,7 +333,7 @@ fn a_host_that_stops_takes_back_what_is_out() {
     }
     bench.taken(1);
     bench.worker_says(1, &[("status", "started")]);
-    bench.tell(Dispatcher::on_stop);
+    bench.tell(Orchestrator::on_stop);
     assert!(bench.dispatcher.is_idle());
     assert_eq!(bench.ended.len(), 2);
     assert!(
@@ -354,7 +358,7 @@ fn a_host_that_drains_takes_back_what_nobody_has_taken() {
     bench.taken(1);
     bench.worker_says(1, &[("status", "started")]);
     bench.taken(2);
-    bench.tell(Dispatcher::on_drain);
+    bench.tell(Orchestrator::on_drain);
     assert_eq!(bench.ended, [(3, End::NoRoom)], "nobody has begun it");
     for list in ["work_queue", "stop_queue"] {
         let items = bench.redis.items(&format!("hero:{list}:w1"));
@@ -402,11 +406,11 @@ fn an_assignment_becomes_a_hash() {
     let of = |handler, params| Execution::of(assignment(handler, params), "w1", id(1));
     let named = of("resize", "{\"w\":1}").unwrap();
     assert_eq!(
-        (named.caller_id.as_deref(), named.context_id.as_str()),
-        (Some("alice"), "night")
+        (named.job.caller_id.as_str(), named.job.context_id.as_str()),
+        ("alice", "night")
     );
     let script = of("script", "{\"script\":\"40 + 2\",\"more\":1}").unwrap();
-    assert_eq!(script.task, Task::Script("40 + 2".to_owned()));
+    assert_eq!(script.job.task, Task::Script("40 + 2".to_owned()));
     for params in ["{}", "[]", "{\"script\":7}", "{\"script\":\"\"}"] {
         let failure = of("script", params).unwrap_err();
         assert_eq!(failure.kind, FailureKind::InvalidParams, "{params}");
@@ -428,18 +432,6 @@ fn a_hash_that_is_gone_is_a_loss() {
 }
 
 #[test]
-fn there_is_room_for_so_many() {
-    let mut bench = Bench::with(DispatcherConfig {
-        in_flight_max: 2,
-        ..DispatcherConfig::new("host-a")
-    });
-    for n in 1..=3 {
-        bench.send(n);
-    }
-    assert_eq!(bench.ended, [(3, End::NoRoom)]);
-}
-
-#[test]
 fn what_was_not_confirmed_is_sent_again_and_queued_once() {
     let mut bench = Bench::new();
     bench.hand_in(|it, at, todo| it.on_start(at, Tag(1), execution(1), todo));
@@ -448,7 +440,7 @@ fn what_was_not_confirmed_is_sent_again_and_queued_once() {
     bench.dispatcher.on_disconnected();
     bench.hand_in(|it, at, todo| it.on_start(at, Tag(2), execution(2), todo));
     assert_eq!(bench.ended.pop(), Some((2, End::NoRoom)), "Redis is away");
-    bench.tell(Dispatcher::on_connected);
+    bench.tell(Orchestrator::on_connected);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
     bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
     assert_eq!(bench.ended.len(), 1);
@@ -482,7 +474,7 @@ fn the_attributes_of_a_job_reach_its_worker() {
         losses: 0,
     };
     let sent = Execution::of(assignment, "w1", id(1)).unwrap();
-    let fields = sent.fields(&DispatcherConfig::new("host-a"), Time(0));
+    let fields = sent.job.fields(Time(0));
     let field = |name: &str| {
         let found = fields.iter().find(|(other, _)| *other == name);
         found.map(|(_, value)| value.as_str())

@@ -241,7 +241,7 @@ fn certificates_are_read_when_the_configuration_is() {
     std::fs::write(&path, "no certificate").unwrap();
     let none = load("rediss");
     assert!(
-        none.contains("no certificates") && !none.contains("hush"),
+        none.contains("no readable certificates") && !none.contains("hush"),
         "{none}"
     );
     let plain = load("redis");

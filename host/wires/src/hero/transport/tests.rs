@@ -7,7 +7,7 @@ fn a_redis_that_does_no_work_is_left() {
     let table = [
         (
             "READONLY You can't write against a read only replica.",
-            "replica that takes no writes",
+            "read-only replica",
         ),
         ("MASTERDOWN Link with MASTER is down", "lost its master"),
         (

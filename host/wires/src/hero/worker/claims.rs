@@ -7,25 +7,107 @@ use host_core::time::Time;
 
 use super::turns::TURN_KEPT_MS;
 use super::{
-    CLAIM_MS, Code, Command, Due, Ending, Held, Phase, Purpose, Queue, REFUSED_PAUSE_MS,
-    RENEW_EVERY_MS, Refusal, Script, Todo, Value, Worker, WorkerAct, messages,
+    CLAIM_MS, Code, Command, Due, Ending, PARKED_MAX, POP_SECONDS, POPS_MAX, Phase, Purpose,
+    REFUSED_PAUSE_MS, RENEW_EVERY_MS, Refusal, Script, Todo, Value, Via, Worker, WorkerAct,
+    messages,
 };
 use crate::hero::job::{self, FIELDS};
 use crate::kit::session::Moment;
 
+/// What is known of the work queue and the processing list.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    queue: Queue,
+    /// How many pops without an answer there are. Each may return an id.
+    pops_out: usize,
+    /// Ids in the processing list that no host had when first seen, and the time when they were
+    /// seen.
+    orphans: BTreeMap<String, Time>,
+}
+
+/// The state of the work queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Queue {
+    #[default]
+    MayHaveMore,
+    WasEmpty,
+    /// Redis refuses pops; the next one waits until [`Due::Fill`].
+    Refused,
+}
+
+impl Intake {
+    pub(super) fn on_connected(&mut self) {
+        self.queue = Queue::MayHaveMore;
+    }
+
+    pub(super) fn on_disconnected(&mut self) {
+        self.pops_out = 0;
+        self.orphans.clear();
+    }
+
+    /// Ends the pause after a refused pop.
+    pub(super) fn pop_again(&mut self) {
+        self.queue = Queue::WasEmpty;
+    }
+
+    /// Handles the answers to `count` pops, or to the one that waited.
+    fn on_popped(&mut self, count: Option<usize>, values: &[Value]) {
+        let all = values.iter().all(|value| matches!(value, Value::Data(_)));
+        self.pops_out -= count.unwrap_or(0);
+        if all {
+            self.queue = Queue::MayHaveMore;
+        } else if count.is_some() {
+            self.queue = Queue::WasEmpty;
+        }
+    }
+}
+
 impl Worker {
-    /// Handles popped ids.
-    pub(super) fn popped(&mut self, at: Moment, values: &[Value], todo: &mut Todo) {
+    /// Takes more jobs if there is room.
+    pub(super) fn pop(&mut self, todo: &mut Todo) {
+        if !self.calls.is_connected() || self.intake.queue == Queue::Refused {
+            return;
+        }
+        let parked = self.jobs.parked();
+        let active = self.jobs.len() - parked;
+        let pop_waits = self.calls.purposes().any(|it| *it == Purpose::PopWaiting);
+        let out = self.intake.pops_out + usize::from(pop_waits);
+        let room = self.config.concurrency.saturating_sub(active + out);
+        if room == 0 || parked + out >= PARKED_MAX {
+            return;
+        }
+        let (worker, side) = (&self.config.worker_id, self.config.pop_side);
+        if self.intake.queue == Queue::MayHaveMore && self.intake.pops_out == 0 {
+            let count = room.min(POPS_MAX);
+            let pops = vec![messages::pop(worker, side); count];
+            self.intake.pops_out = count;
+            self.call(Purpose::Pop(count), pops, todo);
+        } else if self.intake.queue == Queue::WasEmpty && !pop_waits {
+            let pop = messages::pop_waiting(worker, side, POP_SECONDS);
+            self.send(Purpose::PopWaiting, Via::Blocking, vec![pop], todo);
+        }
+    }
+
+    /// Handles ids from `count` pops, or from the one that waited.
+    pub(super) fn popped(
+        &mut self,
+        at: Moment,
+        count: Option<usize>,
+        values: &[Value],
+        todo: &mut Todo,
+    ) {
+        self.intake.on_popped(count, values);
         let mut claims = Vec::new();
         for value in values {
             let id = match value {
                 Value::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
                 Value::Error(_) => {
-                    if self.queue != Queue::Refused {
+                    if self.intake.queue != Queue::Refused {
                         self.refused(at.now, Some(value), todo);
                     }
-                    self.queue = Queue::Refused;
-                    self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Fill);
+                    self.intake.queue = Queue::Refused;
+                    let next = at.now.plus_ms(REFUSED_PAUSE_MS);
+                    self.timers.arm_once(next, Due::Fill);
                     continue;
                 }
                 _ => continue,
@@ -35,13 +117,16 @@ impl Worker {
                 if std::mem::take(&mut held.found) {
                     continue;
                 }
-                if matches!(held.phase, Phase::Finishing(_) | Phase::Releasing(_)) {
-                    self.again.insert(id);
+                if matches!(held.phase(), Phase::Finishing(_) | Phase::Releasing(_)) {
+                    held.again = true;
                 } else {
                     // Both entries stay until the job ends: Redis may have forgotten the first.
-                    self.bury(id.as_bytes(), &Self::twice(), false, todo);
+                    let message = "the id was queued again while this host has the job";
+                    let twice = Refusal::new(Code::JobTwice, message);
+                    self.bury(id.as_bytes(), &twice, false, todo);
                 }
-            } else if let Some(id) = self.take(value, id, false, todo) {
+            } else if self.is_valid(value, &id, todo) {
+                self.jobs.add(id.clone(), false, false);
                 claims.push(id);
             }
         }
@@ -59,58 +144,32 @@ impl Worker {
         for value in values {
             let Value::Data(bytes) = value else { continue };
             let id = String::from_utf8_lossy(bytes).into_owned();
-            if self.jobs.contains_key(&id) {
+            if self.jobs.contains(&id) || !self.is_valid(value, &id, todo) {
                 continue;
             }
-            let Some(id) = self.take(value, id, true, todo) else {
-                continue;
-            };
-            let since = self.orphans.get(&id).copied().unwrap_or(now);
-            if let Some(held) = self.jobs.get_mut(&id) {
-                held.only_own = now.since_ms(since) < RENEW_EVERY_MS;
-            }
+            let since = self.intake.orphans.get(&id).copied().unwrap_or(now);
+            let only_own = now.since_ms(since) < RENEW_EVERY_MS;
+            self.jobs.add(id.clone(), true, only_own);
             orphans.insert(id.clone(), since);
             claims.push(id);
         }
-        self.orphans = orphans;
+        self.intake.orphans = orphans;
         self.claim(claims, todo);
     }
 
-    /// Adds a popped entry as a job to claim, if it is a valid id.
-    fn take(&mut self, value: &Value, id: String, found: bool, todo: &mut Todo) -> Option<String> {
-        if !job::is_id(&id) {
-            let bytes = match value {
-                Value::Data(bytes) => bytes.as_slice(),
-                _ => &[],
-            };
-            let found = format!("{} bytes", bytes.len());
-            let refusal = Refusal::field(Code::Id, "id", "a UUID", &found);
-            self.reject_id(bytes, &refusal, todo);
-            return None;
+    /// Returns whether an entry is an id. Adds a dead letter if it is not.
+    fn is_valid(&mut self, entry: &Value, id: &str, todo: &mut Todo) -> bool {
+        if job::is_id(id) {
+            return true;
         }
-        self.hold(id.clone(), found);
-        Some(id)
-    }
-
-    fn hold(&mut self, id: String, found: bool) {
-        let held = Held {
-            phase: Phase::Claiming,
-            job: None,
-            attempt: 1,
-            losses: 0,
-            began: None,
-            has_turn: false,
-            stop: false,
-            found,
-            only_own: false,
+        let bytes = match entry {
+            Value::Data(bytes) => bytes.as_slice(),
+            _ => &[],
         };
-        self.jobs.insert(id, held);
-    }
-
-    /// Takes a job again that has just ended here and was popped again.
-    pub(super) fn take_again(&mut self, id: &str, todo: &mut Todo) {
-        self.hold(id.to_owned(), false);
-        self.claim(vec![id.to_owned()], todo);
+        let found = format!("{} bytes", bytes.len());
+        let refusal = Refusal::field(Code::Id, "id", "a UUID", &found);
+        self.bury(bytes, &refusal, true, todo);
+        false
     }
 
     pub(super) fn claim(&mut self, ids: Vec<String>, todo: &mut Todo) {
@@ -120,33 +179,29 @@ impl Worker {
 
     fn claim_script(&self, id: &str) -> Command {
         let config = &self.config;
-        let only_own = self.jobs.get(id).is_some_and(|held| held.only_own);
+        let only_own = self.jobs.phase(id) == Some(&Phase::Claiming { only_own: true });
         let mut args = vec![
             id.to_owned(),
             config.instance.clone(),
             CLAIM_MS.to_string(),
             messages::STOPS_SCANNED_MAX.to_string(),
-            u8::from(!only_own).to_string(),
+            messages::flag(!only_own).to_owned(),
             FIELDS.len().to_string(),
         ];
         args.extend(FIELDS.map(|(field, _)| field.to_owned()));
         args.extend(FIELDS.map(|(_, bytes_max)| bytes_max.to_string()));
-        Command::Script {
-            script: Script::Claim,
-            keys: vec![
-                messages::job_key(id),
-                messages::claim_key(id),
-                messages::stop_queue(&config.worker_id),
-            ],
-            args: args.into_iter().map(String::into_bytes).collect(),
-        }
+        let keys = vec![
+            messages::job_key(id),
+            messages::claim_key(id),
+            messages::stop_queue(&config.worker_id),
+        ];
+        Command::script(Script::Claim, keys, args)
     }
 
     /// Handles the answer to a claim: whether the job belongs to this host, and its fields.
     /// It is void if the job left this host and came back meanwhile, and its new claim was answered.
     pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
-        let held = self.jobs.get(&id);
-        if held.is_none_or(|held| held.phase != Phase::Claiming) {
+        if !matches!(self.jobs.phase(&id), Some(Phase::Claiming { .. })) {
             return;
         }
         let fields = match value {
@@ -154,13 +209,13 @@ impl Worker {
             _ => &[],
         };
         let refused = match fields.first().and_then(Value::text) {
-            Some("claimed") => return self.read(at, id, fields, todo),
+            Some("claimed") => return self.read(at, &id, fields, todo),
             Some("held") => {
                 // Another host has it, and removes it from the list when it has ended.
                 if self.jobs.remove(&id).is_some_and(|held| !held.found) {
                     todo.push(WorkerAct::Count(Code::JobTwice.as_str()));
                 }
-                self.orphans.remove(&id);
+                self.intake.orphans.remove(&id);
                 return;
             }
             Some("free") => return self.free(id, todo),
@@ -169,47 +224,44 @@ impl Worker {
             // Its host has ended it since the list was read, or left the entry behind.
             Some("ended") if self.jobs.get(&id).is_some_and(|held| held.found) => {
                 self.jobs.remove(&id);
-                self.orphans.remove(&id);
+                self.intake.orphans.remove(&id);
                 let forget = messages::forget_processing(&self.config.worker_id, id.as_bytes());
                 return self.call(Purpose::NothingFollows, vec![forget], todo);
             }
             Some("ended") => Refusal::new(Code::JobEnded, "the job has already ended"),
             _ => {
-                self.refused(at.now, Some(value), todo);
-                return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Claim(id));
+                return self.try_again(at.now, Some(value), Due::Claim(id), todo);
             }
         };
         self.jobs.remove(&id);
-        self.reject_id(id.as_bytes(), &refused, todo);
+        self.bury(id.as_bytes(), &refused, true, todo);
     }
 
     /// Leaves a job that no host has for now, unless this host has popped it.
     fn free(&mut self, id: String, todo: &mut Todo) {
-        match self.jobs.get_mut(&id) {
-            Some(held) if !held.found => {
-                held.only_own = false;
-                self.claim(vec![id], todo);
-            }
-            _ => {
-                self.jobs.remove(&id);
-            }
+        if self.jobs.get(&id).is_some_and(|held| !held.found) {
+            self.jobs
+                .set_phase(&id, Phase::Claiming { only_own: false });
+            self.claim(vec![id], todo);
+        } else {
+            self.jobs.remove(&id);
         }
     }
 
-    fn read(&mut self, at: Moment, id: String, fields: &[Value], todo: &mut Todo) {
+    fn read(&mut self, at: Moment, id: &str, fields: &[Value], todo: &mut Todo) {
         let stop = fields.get(1) == Some(&Value::Int(1));
-        let read = job::read(&id, fields.get(2..).unwrap_or_default(), &self.terms);
-        let Some(held) = self.jobs.get_mut(&id) else {
+        let read = job::read(id, fields.get(2..).unwrap_or_default(), &self.terms);
+        let Some(held) = self.jobs.get_mut(id) else {
             return;
         };
         held.stop |= stop;
         match read {
-            _ if self.stopping => self.give_back(at, &id, todo),
+            _ if self.stopping => self.give_back(at, id, todo),
             Err(refusal) => {
                 todo.push(WorkerAct::Count(refusal.code()));
-                self.finish(at, &id, Ending::Error(refusal.text()), todo);
+                self.finish(at, id, Ending::Error(refusal.text()), todo);
             }
-            Ok(_) if held.stop => self.finish(at, &id, Ending::stopped(), todo),
+            Ok(_) if held.stop => self.finish(at, id, Ending::stopped(), todo),
             Ok(job) => {
                 held.job = Some(Box::new(job));
                 self.look_for_stops_soon(at.now);
@@ -223,7 +275,7 @@ impl Worker {
         // A job whose end is being written must not be claimed again afterwards; until then it is ours.
         let ending: BTreeSet<&String> = self
             .calls
-            .values()
+            .purposes()
             .filter_map(|purpose| match purpose {
                 Purpose::Finish(id) | Purpose::Release(id) => Some(id),
                 _ => None,
@@ -232,13 +284,15 @@ impl Worker {
         let ids: Vec<String> = self
             .jobs
             .iter()
-            .filter(|(id, held)| held.phase != Phase::Claiming && !ending.contains(id))
+            .filter(|(id, held)| {
+                !matches!(held.phase(), Phase::Claiming { .. }) && !ending.contains(id)
+            })
             .map(|(id, _)| id.clone())
             .collect();
         let taken = ids.len();
         let (contexts, turns): (Vec<String>, Vec<String>) = ids
             .iter()
-            .filter(|id| self.jobs.get(*id).is_some_and(|held| held.has_turn))
+            .filter(|id| self.jobs.get(id).is_some_and(|held| held.has_turn))
             .filter_map(|id| Some((self.context_of(id)?, id.clone())))
             .unzip();
         let ids: Vec<String> = ids.into_iter().chain(ending.into_iter().cloned()).collect();
@@ -246,14 +300,9 @@ impl Worker {
             let numbers = [CLAIM_MS, taken as u64, ids.len() as u64, TURN_KEPT_MS];
             let args = numbers.iter().map(u64::to_string).chain(turns.clone());
             let keys = ids.iter().map(|id| messages::claim_key(id));
-            let script = Command::Script {
-                script: Script::Renew,
-                keys: keys.chain(contexts).collect(),
-                args: std::iter::once(self.config.instance.clone())
-                    .chain(args)
-                    .map(String::into_bytes)
-                    .collect(),
-            };
+            let args = std::iter::once(self.config.instance.clone()).chain(args);
+            let keys = keys.chain(contexts).collect();
+            let script = Command::script(Script::Renew, keys, args);
             let ids = ids.into_iter().chain(turns).collect();
             self.call(Purpose::Renew(ids), vec![script], todo);
         }
@@ -263,7 +312,8 @@ impl Worker {
             let count = messages::count_queued(&self.config.worker_id);
             self.call(Purpose::Depth, vec![count], todo);
         }
-        self.arm_once(at.now.plus_ms(RENEW_EVERY_MS), Due::Renew);
+        let next = at.now.plus_ms(RENEW_EVERY_MS);
+        self.timers.arm_once(next, Due::Renew);
     }
 
     /// Drops jobs that another host has taken, and those whose turn another job has.

@@ -1,9 +1,9 @@
 //! Dead letters: ids that cannot be executed, with the reason. Each is sent until Redis has confirmed
 //! it; only then its id leaves the processing list.
 
-use super::{
-    Code, Due, Purpose, REFUSED_PAUSE_MS, Refusal, Todo, Value, Worker, WorkerAct, messages,
-};
+use std::collections::BTreeMap;
+
+use super::{Command, Due, Purpose, Refusal, Todo, Value, Worker, WorkerAct, messages};
 use crate::hero::job;
 use crate::kit::session::Moment;
 
@@ -11,25 +11,20 @@ use crate::kit::session::Moment;
 /// processing list and is found there again.
 const WAITING_MAX: usize = 1_000;
 
-/// One dead letter.
-#[derive(Debug)]
-pub(super) struct Letter {
-    id: Vec<u8>,
-    text: String,
-    /// Whether the id is to leave the processing list.
-    taken: bool,
+/// The dead letters that Redis has not confirmed: the command that adds each, by the order in which
+/// they came.
+#[derive(Debug, Default)]
+pub(super) struct Letters {
+    unconfirmed: BTreeMap<u64, Command>,
+    made: u64,
 }
 
 impl Worker {
-    /// Adds a dead letter for an id that cannot be executed, and removes it from the processing list.
-    pub(super) fn reject_id(&mut self, id: &[u8], refusal: &Refusal, todo: &mut Todo) {
-        self.bury(id, refusal, true, todo);
-    }
-
-    /// Counts a refusal and adds a dead letter.
+    /// Counts the refusal of an id that cannot be executed, and adds a dead letter. With `taken`,
+    /// the id leaves the processing list.
     pub(super) fn bury(&mut self, id: &[u8], refusal: &Refusal, taken: bool, todo: &mut Todo) {
         todo.push(WorkerAct::Count(refusal.code()));
-        if self.letters.len() >= WAITING_MAX {
+        if self.letters.unconfirmed.len() >= WAITING_MAX {
             return;
         }
         let shown = String::from_utf8_lossy(&id[..id.len().min(256)]);
@@ -39,43 +34,25 @@ impl Worker {
             "code": refusal.code(),
             "reason": refusal.message,
         });
-        let letter = Letter {
-            id: id.to_vec(),
-            text: text.to_string(),
-            taken,
-        };
-        let number = self.letters_made;
-        self.letters_made += 1;
-        self.letters.insert(number, letter);
-        self.send_letter(number, todo);
-    }
-
-    fn send_letter(&mut self, number: u64, todo: &mut Todo) {
-        let Some(letter) = self.letters.get(&number) else {
-            return;
-        };
-        let worker = &self.config.worker_id;
-        let job = std::str::from_utf8(&letter.id).ok();
-        let job = job.filter(|id| letter.taken && job::is_id(id));
-        let bury = messages::bury(worker, &letter.id, &letter.text, letter.taken, job);
+        let job = std::str::from_utf8(id).ok();
+        let job = job.filter(|id| taken && job::is_id(id));
+        let bury = messages::bury(&self.config.worker_id, id, &text.to_string(), taken, job);
+        let number = self.letters.made;
+        self.letters.made += 1;
+        self.letters.unconfirmed.insert(number, bury.clone());
         self.call(Purpose::Letter(number), vec![bury], todo);
     }
 
     /// Sends the letters that are not on their way.
     pub(super) fn send_letters(&mut self, todo: &mut Todo) {
-        let sent = |number: &u64| {
-            self.calls
-                .values()
-                .any(|it| *it == Purpose::Letter(*number))
-        };
-        let unsent: Vec<u64> = self
-            .letters
-            .keys()
-            .copied()
-            .filter(|it| !sent(it))
-            .collect();
-        for number in unsent {
-            self.send_letter(number, todo);
+        let mut unsent = self.letters.unconfirmed.clone();
+        for purpose in self.calls.purposes() {
+            if let Purpose::Letter(number) = purpose {
+                unsent.remove(number);
+            }
+        }
+        for (number, bury) in unsent {
+            self.call(Purpose::Letter(number), vec![bury], todo);
         }
     }
 
@@ -88,16 +65,9 @@ impl Worker {
         todo: &mut Todo,
     ) {
         if value.is_some_and(|value| value.text().is_some()) {
-            self.letters.remove(&number);
+            self.letters.unconfirmed.remove(&number);
             return;
         }
-        self.refused(at.now, value, todo);
-        self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Letters);
-    }
-
-    /// Makes the refusal of an id that was queued again while this host has the job.
-    pub(super) fn twice() -> Refusal {
-        let message = "the id was queued again while this host has the job";
-        Refusal::new(Code::JobTwice, message)
+        self.try_again(at.now, value, Due::Letters, todo);
     }
 }

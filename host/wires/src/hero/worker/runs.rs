@@ -1,9 +1,10 @@
 //! Attempts and their ends: starts jobs, retries them, and records how they ended or returns them
 //! to the queue.
 
+use super::jobs::{Guest, Run};
 use super::{
-    Answered, Code, Command, Due, Ending, Guest, Lane, Phase, PopSide, Purpose, REFUSED_PAUSE_MS,
-    Refusal, Script, Stop, Tag, Todo, Value, Worker, WorkerAct, messages,
+    Answered, Code, Command, Due, Ending, Held, Phase, PopSide, Purpose, Refusal, Script, Stop,
+    Tag, Todo, Value, Via, Worker, WorkerAct, messages,
 };
 use crate::hero::convert::{self, Verdict};
 use crate::kit::backoff::Backoff;
@@ -11,6 +12,9 @@ use crate::kit::session::Moment;
 
 /// How long after its deadline a guest is stopped if it has not ended, in milliseconds.
 const OVERRUN_MS: u64 = 500;
+
+/// The wait before the first retry, in milliseconds. Doubles with each retry.
+const BACKOFF_MS: u64 = 1_000;
 
 /// The longest wait before a retry, in milliseconds.
 const BACKOFF_MS_MAX: u64 = 3_600_000;
@@ -27,8 +31,8 @@ const LOSSES_MAX: u32 = 3;
 impl Worker {
     /// Starts the jobs that are ready, if there is room.
     pub(super) fn start_ready(&mut self, at: Moment, todo: &mut Todo) {
-        while self.tags.len() < self.config.concurrency {
-            let Some(id) = self.ready.pop_front() else {
+        while self.jobs.running() < self.config.concurrency {
+            let Some(id) = self.jobs.next_ready() else {
                 return;
             };
             self.start(at, &id, todo);
@@ -36,11 +40,7 @@ impl Worker {
     }
 
     fn start(&mut self, at: Moment, id: &str, todo: &mut Todo) {
-        let Some(held) = self
-            .jobs
-            .get_mut(id)
-            .filter(|held| held.phase == Phase::Ready)
-        else {
+        let Some(held) = self.jobs.get(id) else {
             return;
         };
         let Some(job) = &held.job else { return };
@@ -49,13 +49,13 @@ impl Worker {
             Ok(work) => Box::new(work),
             Err(refusal) => return self.finish(at, id, Ending::Error(refusal.text()), todo),
         };
-        let tag = Tag(self.tags_made);
-        self.tags_made += 1;
-        held.phase = Phase::Running {
+        let tag = self.jobs.new_tag();
+        let run = Run {
             tag,
             guest: Guest::Waits,
+            began: None,
         };
-        self.tags.insert(tag, id.to_owned());
+        self.jobs.set_phase(id, Phase::Running(run));
         todo.push(WorkerAct::Start {
             tag,
             job: work,
@@ -63,47 +63,37 @@ impl Worker {
         });
     }
 
-    /// Handles the begin of a guest: its time limit begins, and Redis is told.
+    /// Handles the start of a guest: its time limit begins, and the start is written to Redis.
     pub(super) fn began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
-        let Some(id) = self.tags.get(&tag).cloned() else {
+        let Some(id) = self.jobs.run(tag).cloned() else {
             return;
         };
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
         };
-        let timeout_ms = held.job.as_ref().map_or(0, |job| job.timeout_ms);
-        let Phase::Running { guest, .. } = &mut held.phase else {
+        let until = at.now.plus_ms(held.timeout_ms()).plus_ms(OVERRUN_MS);
+        let Some(run) = held.run_mut().filter(|run| run.guest == Guest::Waits) else {
             return;
         };
-        if *guest != Guest::Waits {
-            return;
-        }
-        let until = at.now.plus_ms(timeout_ms).plus_ms(OVERRUN_MS);
-        *guest = Guest::RunsUntil(until);
-        held.began = Some(at.wall);
-        self.arm(until, Due::Overrun(tag));
+        run.guest = Guest::RunsUntil(until);
+        run.began = Some(at.wall);
+        self.timers.arm(until, Due::Overrun(tag));
         self.write_start(&id, todo);
     }
 
     /// Sends that an attempt has begun, unless it is over.
     pub(super) fn write_start(&mut self, id: &str, todo: &mut Todo) {
-        let Some(held) = self.jobs.get(id) else {
-            return;
-        };
-        let (Phase::Running { .. }, Some(began)) = (&held.phase, held.began) else {
+        let Some(Phase::Running(Run {
+            began: Some(began), ..
+        })) = self.jobs.phase(id)
+        else {
             return;
         };
         let mut keys = vec![messages::job_key(id), messages::claim_key(id)];
         keys.extend(self.context_of(id));
-        let started = Command::Script {
-            script: Script::Start,
-            keys,
-            args: vec![
-                self.config.instance.clone().into_bytes(),
-                began.to_rfc3339().into_bytes(),
-                id.as_bytes().to_vec(),
-            ],
-        };
+        let began = began.to_rfc3339();
+        let args = [self.config.instance.as_str(), &began, id];
+        let started = Command::script(Script::Start, keys, args);
         self.call(Purpose::Start(id.to_owned()), vec![started], todo);
     }
 
@@ -112,23 +102,20 @@ impl Worker {
         match value.and_then(Value::text) {
             Some("held" | "ended") => self.lose(id, todo),
             Some(_) => {
-                if let Some(held) = self.jobs.get_mut(id) {
-                    held.began = None;
+                if let Some(run) = self.jobs.get_mut(id).and_then(Held::run_mut) {
+                    run.began = None;
                 }
             }
-            None => {
-                self.refused(at.now, value, todo);
-                self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Start(id.to_owned()));
-            }
+            None => self.try_again(at.now, value, Due::Start(id.to_owned()), todo),
         }
     }
 
     /// Stops and drops a job that another host has taken.
     pub(super) fn lose(&mut self, id: &str, todo: &mut Todo) {
-        self.again.remove(id);
-        if let Some(Phase::Running { tag, .. }) = self.forget(id) {
+        let held = self.forget(id);
+        if let Some(Phase::Running(run)) = held.as_ref().map(Held::phase) {
             todo.push(WorkerAct::Stop {
-                tag,
+                tag: run.tag,
                 grace_ms: 0,
                 why: Stop::Disconnected,
             });
@@ -137,9 +124,9 @@ impl Worker {
 
     /// Stops a guest that exceeds its deadline.
     pub(super) fn overrun(&mut self, tag: Tag, todo: &mut Todo) {
-        let held = self.tags.get(&tag).and_then(|id| self.jobs.get_mut(id));
-        if let Some(Phase::Running { guest, .. }) = held.map(|held| &mut held.phase) {
-            *guest = Guest::Overran;
+        let id = self.jobs.run(tag).cloned().unwrap_or_default();
+        if let Some(run) = self.jobs.get_mut(&id).and_then(Held::run_mut) {
+            run.guest = Guest::Overran;
             todo.push(WorkerAct::Stop {
                 tag,
                 grace_ms: 0,
@@ -149,34 +136,30 @@ impl Worker {
     }
 
     pub(super) fn answered(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
-        let Some(id) = self.tags.remove(&tag) else {
+        let Some(id) = self.jobs.run(tag).cloned() else {
             return;
         };
-        let Some(held) = self.jobs.get_mut(&id) else {
+        // Where it goes from here is decided below.
+        let Some(Phase::Running(run)) = self.jobs.set_phase(&id, Phase::Crowded) else {
             return;
         };
-        let Phase::Running { guest, .. } = held.phase else {
-            return;
-        };
-        held.began = None;
-        if let Guest::RunsUntil(at) = guest {
-            self.due.remove(&(at, Due::Overrun(tag)));
-        }
+        self.disarm(run);
         let verdict = match answer {
             Answered::Busy => {
-                held.phase = Phase::Crowded;
-                return self.arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
+                return self
+                    .timers
+                    .arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
             }
             Answered::NoLog(why) => {
                 let refusal = Refusal::new(Code::LogPath, format!("log_path: {why}"));
                 todo.push(WorkerAct::Count(refusal.code()));
                 Verdict::Ended(Ending::Error(refusal.text()))
             }
-            Answered::Ended(_) if guest == Guest::Overran => Verdict::timed_out(),
+            Answered::Ended(_) if run.guest == Guest::Overran => Verdict::timed_out(),
             Answered::Ended(outcome) => convert::verdict(outcome),
         };
         let ended = matches!(verdict, Verdict::Ended(Ending::Finished(_)));
-        if held.stop {
+        if self.jobs.get(&id).is_some_and(|held| held.stop) {
             self.finish(at, &id, Ending::stopped(), todo);
         } else if self.stopping && !ended {
             self.give_back(at, &id, todo);
@@ -205,42 +188,30 @@ impl Worker {
             }
             let doublings = held.attempt - 1;
             held.attempt += 1;
-            let backoff = Backoff::new(self.config.backoff_ms, BACKOFF_MS_MAX);
-            held.phase = Phase::Backoff;
-            self.resting.insert(id.clone());
+            self.jobs.set_phase(&id, Phase::Backoff);
+            let backoff = Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX);
             let wait_ms =
                 after_ms.map_or_else(|| backoff.nth_ms(doublings), |ms| ms.min(BACKOFF_MS_MAX));
-            self.arm(at.now.plus_ms(wait_ms), Due::Retry(id));
+            self.timers.arm(at.now.plus_ms(wait_ms), Due::Retry(id));
         } else {
             held.losses += 1;
             if held.losses > LOSSES_MAX {
                 return self.finish(at, &id, ending, todo);
             }
-            held.phase = Phase::Ready;
-            self.ready.push_back(id);
+            self.jobs.set_phase(&id, Phase::Ready);
         }
     }
 
     /// Makes a job ready whose wait for the next attempt is over.
     pub(super) fn retry(&mut self, id: &str) {
-        if let Some(held) = self
-            .jobs
-            .get_mut(id)
-            .filter(|held| matches!(held.phase, Phase::Backoff | Phase::Crowded))
-        {
-            held.phase = Phase::Ready;
-            self.resting.remove(id);
-            self.ready.push_back(id.to_owned());
+        if let Some(Phase::Backoff | Phase::Crowded) = self.jobs.phase(id) {
+            self.jobs.set_phase(id, Phase::Ready);
         }
     }
 
     /// Ends a job. This host keeps it until Redis has confirmed the end.
     pub(super) fn finish(&mut self, at: Moment, id: &str, ending: Ending, todo: &mut Todo) {
-        self.leave_lines(id);
-        if let Some(held) = self.jobs.get_mut(id) {
-            held.phase = Phase::Finishing(ending);
-            self.write_end(at, id, todo);
-        }
+        self.end(at, id, Phase::Finishing(ending), todo);
     }
 
     /// Returns a job to its queue, so that it is taken next.
@@ -250,11 +221,13 @@ impl Worker {
 
     /// Returns a job to one end of its queue.
     pub(super) fn release(&mut self, at: Moment, id: &str, side: PopSide, todo: &mut Todo) {
-        self.leave_lines(id);
-        if let Some(held) = self.jobs.get_mut(id) {
-            held.phase = Phase::Releasing(side);
-            self.write_end(at, id, todo);
-        }
+        self.end(at, id, Phase::Releasing(side), todo);
+    }
+
+    fn end(&mut self, at: Moment, id: &str, phase: Phase, todo: &mut Todo) {
+        self.leave_line(id);
+        self.jobs.set_phase(id, phase);
+        self.write_end(at, id, todo);
     }
 
     /// Writes how a job ended or that it is returned, if Redis can be reached.
@@ -270,10 +243,9 @@ impl Worker {
             messages::claim_key(id),
             messages::processing(worker),
         ];
-        let (purpose, script, args) = match &held.phase {
+        let (purpose, script, args) = match held.phase() {
             Phase::Finishing(ending) => {
-                let timeout_ms = held.job.as_ref().map_or(0, |job| job.timeout_ms);
-                let reply_seconds = messages::reply_seconds(timeout_ms);
+                let reply_seconds = messages::reply_seconds(held.timeout_ms());
                 let (field, text) = ending.field();
                 let stop = held.stop || self.stops.contains(id);
                 keys.extend([messages::reply_queue(id), messages::stop_queue(worker)]);
@@ -287,8 +259,8 @@ impl Worker {
                     ending.reply(),
                     reply_seconds.to_string(),
                     config.job_ttl_seconds.to_string(),
-                    u8::from(stop).to_string(),
-                    u8::from(held.has_turn).to_string(),
+                    messages::flag(stop).to_owned(),
+                    messages::flag(held.has_turn).to_owned(),
                 ];
                 (Purpose::Finish(id.to_owned()), Script::Finish, args)
             }
@@ -301,62 +273,47 @@ impl Worker {
             _ => return,
         };
         keys.extend(self.context_of(id));
-        let args = args.into_iter().map(String::into_bytes).collect();
-        let command = Command::Script { script, keys, args };
+        let command = Command::script(script, keys, args);
         // A large output must not keep claims from being renewed.
-        let lane = match command.bytes() {
-            LARGE_BYTES.. => Lane::Own,
-            _ => Lane::Shared,
+        let via = match command.bytes() {
+            LARGE_BYTES.. => Via::Own,
+            _ => Via::Shared,
         };
-        self.send(purpose, lane, vec![command], todo);
+        self.send(purpose, via, vec![command], todo);
     }
 
-    /// Handles the confirmation of a job's end.
+    /// Handles the confirmation that a job has ended or is returned.
     pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
-        if value.is_none_or(|value| value.text().is_none()) {
-            self.refused(at.now, value, todo);
-            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
-        }
-        let is_written = value.and_then(Value::text) == Some("written");
-        if let Some(Phase::Finishing(ending)) = self.forget(id)
-            && is_written
+        let Some(word) = value.and_then(Value::text) else {
+            return self.try_again(at.now, value, Due::Finish(id.to_owned()), todo);
+        };
+        let Some(held) = self.forget(id) else { return };
+        if let Phase::Finishing(ending) = held.phase()
+            && word == "written"
         {
             let finished = matches!(ending, Ending::Finished(_));
             self.has_ended(at, id, finished, todo);
         }
-        if self.again.remove(id) {
-            self.take_again(id, todo);
+        if held.again {
+            self.jobs.add(id.to_owned(), false, false);
+            self.claim(vec![id.to_owned()], todo);
         }
     }
 
-    /// Handles the confirmation that a job is returned.
-    pub(super) fn released(
-        &mut self,
-        at: Moment,
-        id: &str,
-        value: Option<&Value>,
-        todo: &mut Todo,
-    ) {
-        if value.is_none_or(|value| value.text().is_none()) {
-            self.refused(at.now, value, todo);
-            return self.arm(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Finish(id.to_owned()));
-        }
-        self.forget(id);
-        if self.again.remove(id) {
-            self.take_again(id, todo);
-        }
-    }
-
-    /// Drops a job and returns its phase.
-    pub(super) fn forget(&mut self, id: &str) -> Option<Phase> {
-        self.leave_lines(id);
+    /// Drops a job.
+    pub(super) fn forget(&mut self, id: &str) -> Option<Held> {
+        self.leave_line(id);
         let held = self.jobs.remove(id)?;
-        if let Phase::Running { tag, guest } = held.phase {
-            self.tags.remove(&tag);
-            if let Guest::RunsUntil(at) = guest {
-                self.due.remove(&(at, Due::Overrun(tag)));
-            }
+        if let Phase::Running(run) = held.phase() {
+            self.disarm(*run);
         }
-        Some(held.phase)
+        Some(held)
+    }
+
+    /// Cancels the timer of an attempt that is over.
+    fn disarm(&mut self, run: Run) {
+        if let Guest::RunsUntil(at) = run.guest {
+            self.timers.cancel(at, Due::Overrun(run.tag));
+        }
     }
 }

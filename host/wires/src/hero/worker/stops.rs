@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use host_core::time::Time;
 
-use super::{Due, Ending, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, messages};
+use super::{
+    Due, Ending, GRACE_MS, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, messages,
+};
 use crate::hero::job;
 use crate::kit::session::Moment;
 
@@ -39,17 +41,12 @@ impl Worker {
         } else {
             LOOK_EVERY_MS
         };
-        self.arm_once(now.plus_ms(every_ms), Due::Stops);
+        self.timers.arm_once(now.plus_ms(every_ms), Due::Stops);
     }
 
     /// Reads the stop queue sooner, because this host has jobs now.
     pub(super) fn look_for_stops_soon(&mut self, now: Time) {
-        let soon = now.plus_ms(LOOK_EVERY_MS);
-        let armed = self.due.iter().find(|(_, due)| *due == Due::Stops).cloned();
-        if let Some(armed) = armed.filter(|(at, _)| *at > soon) {
-            self.due.remove(&armed);
-            self.arm(soon, Due::Stops);
-        }
+        self.timers.hasten(now.plus_ms(LOOK_EVERY_MS), &Due::Stops);
     }
 
     /// Handles the stop queue.
@@ -72,7 +69,7 @@ impl Worker {
                 forget.push(messages::forget_stop(&worker, entry, count));
                 continue;
             };
-            if self.jobs.contains_key(id) {
+            if self.jobs.contains(id) {
                 self.stop_job(at, id, todo);
             } else {
                 let since = self.stops.0.get(id).copied();
@@ -101,7 +98,7 @@ impl Worker {
     ) {
         let mut forget = Vec::new();
         for ((id, count), looked) in asked.iter().zip(values.chunks(2)) {
-            if self.jobs.contains_key(id) {
+            if self.jobs.contains(id) {
                 continue;
             }
             let [status, kind] = looked else { continue };
@@ -125,25 +122,26 @@ impl Worker {
     }
 
     fn stop_job(&mut self, at: Moment, id: &str, todo: &mut Todo) {
-        let grace_ms = self.config.grace_ms;
         let Some(held) = self.jobs.get_mut(id) else {
             return;
         };
         let again = std::mem::replace(&mut held.stop, true);
-        match &held.phase {
-            Phase::Running { tag, .. } if !again => todo.push(WorkerAct::Stop {
-                tag: *tag,
-                grace_ms,
+        match held.phase() {
+            Phase::Running(run) if !again => todo.push(WorkerAct::Stop {
+                tag: run.tag,
+                grace_ms: GRACE_MS,
                 why: Stop::Cancelled,
             }),
             Phase::Waiting(_)
-            | Phase::Parked
-            | Phase::Turn
+            | Phase::InLine
+            | Phase::Turn { .. }
             | Phase::Ready
             | Phase::Crowded
             | Phase::Backoff => self.finish(at, id, Ending::stopped(), todo),
-            Phase::Running { .. } | Phase::Claiming | Phase::Finishing(_) | Phase::Releasing(_) => {
-            }
+            Phase::Running(_)
+            | Phase::Claiming { .. }
+            | Phase::Finishing(_)
+            | Phase::Releasing(_) => {}
         }
     }
 }

@@ -2,98 +2,102 @@
 //! in a line, and the first asks Redis for the turn. The turn belongs to a job as long as a host has
 //! a claim on that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 
-use super::{
-    Command, Due, Phase, Purpose, REFUSED_PAUSE_MS, Script, Todo, Value, Worker, messages,
-};
+use super::{Command, Due, Phase, Purpose, Script, Todo, Value, Worker, messages};
 use crate::kit::session::Moment;
 
 /// How often to ask for a turn that another host has, in milliseconds.
 const ASK_EVERY_MS: u64 = 250;
 
-/// How long a turn is remembered after its host was last heard of, in milliseconds. A host that comes
+/// How long a turn is remembered after the last sign of its host, in milliseconds. A host that comes
 /// back within this time knows whether another job had the turn since.
 pub(super) const TURN_KEPT_MS: u64 = 3_600_000;
 
-/// The jobs that ask for the turn of their context.
+/// The lines of jobs of this host that run alone in their context. The first of each has its turn or
+/// asks for it.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    waiting: BTreeSet<String>,
-    /// Those to ask for now.
-    unasked: BTreeSet<String>,
+pub(super) struct Contexts {
+    lines: BTreeMap<String, VecDeque<String>>,
+    /// Whether there may be turns to ask for.
+    is_asking: bool,
 }
 
-impl Turns {
-    /// Returns how many jobs wait for a turn.
-    pub(super) fn len(&self) -> usize {
-        self.waiting.len()
+impl Contexts {
+    /// Adds a job to a line. Returns whether it is the first.
+    fn enter(&mut self, context: &str, id: &str) -> bool {
+        let line = self.lines.entry(context.to_owned()).or_default();
+        line.push_back(id.to_owned());
+        line.len() == 1
     }
 
-    /// Asks for all turns at the next occasion.
-    pub(super) fn ask_all(&mut self) {
-        self.unasked.clone_from(&self.waiting);
+    /// Removes a job from a line. Returns the job that is the first in its place.
+    fn leave(&mut self, context: &str, id: &str) -> Option<String> {
+        let line = self.lines.get_mut(context)?;
+        let first = line.front().is_some_and(|front| front == id);
+        line.retain(|other| other != id);
+        let next = line.front().filter(|_| first).cloned();
+        if line.is_empty() {
+            self.lines.remove(context);
+        }
+        next
     }
 
-    fn add(&mut self, id: &str) {
-        self.waiting.insert(id.to_owned());
-        self.unasked.insert(id.to_owned());
-    }
-
-    fn remove(&mut self, id: &str) {
-        self.waiting.remove(id);
-        self.unasked.remove(id);
+    /// Lets another job of a line change places with the first. Returns whether it is in it.
+    fn let_go_first(&mut self, context: &str, other: &str) -> bool {
+        let line = self.lines.get_mut(context);
+        let place = line
+            .as_ref()
+            .and_then(|line| line.iter().position(|id| id == other));
+        if let (Some(line), Some(place)) = (line, place) {
+            line.swap(0, place);
+        }
+        place.is_some()
     }
 }
 
 impl Worker {
     /// Returns the key of the context of a job that runs alone there.
     pub(super) fn context_of(&self, id: &str) -> Option<String> {
-        let job = self.jobs.get(id)?.job.as_ref()?;
-        (!job.concurrent).then(|| messages::context_key(&job.context_id))
+        self.jobs.get(id)?.context().map(messages::context_key)
     }
 
     /// Makes a job ready, or puts it in the line of its context.
-    pub(super) fn enter_context(&mut self, id: String) {
-        let Some(held) = self.jobs.get_mut(&id) else {
+    pub(super) fn enter_context(&mut self, id: &str) {
+        let context = self.jobs.get(id).and_then(|held| held.context());
+        let Some(context) = context.map(str::to_owned) else {
+            self.jobs.set_phase(id, Phase::Ready);
             return;
         };
-        let alone = held.job.as_ref().filter(|job| !job.concurrent);
-        let Some(context) = alone.map(|job| job.context_id.clone()) else {
-            held.phase = Phase::Ready;
-            return self.ready.push_back(id);
-        };
-        held.phase = Phase::Parked;
-        let line = self.contexts.entry(context).or_default();
-        line.push_back(id.clone());
-        if line.len() == 1 {
-            self.want_turn(&id);
+        if self.contexts.enter(&context, id) {
+            self.want_turn(id);
+        } else {
+            self.jobs.set_phase(id, Phase::InLine);
         }
     }
 
     fn want_turn(&mut self, id: &str) {
-        if let Some(held) = self.jobs.get_mut(id) {
-            held.phase = Phase::Turn;
-            self.turns.add(id);
-        }
+        self.contexts.is_asking = true;
+        self.jobs.set_phase(id, Phase::Turn { is_asked: false });
+    }
+
+    /// Asks for all turns at the next occasion.
+    pub(super) fn ask_for_all_turns(&mut self) {
+        self.contexts.is_asking = true;
+        self.jobs.forget_asked();
     }
 
     /// Asks Redis for turns.
     pub(super) fn ask_for_turns(&mut self, todo: &mut Todo) {
-        if !self.connected || self.turns.unasked.is_empty() {
+        if !self.calls.is_connected() || !std::mem::take(&mut self.contexts.is_asking) {
             return;
         }
-        let unasked = std::mem::take(&mut self.turns.unasked);
+        let unasked = self.jobs.ask();
         let ask = |id: String| {
-            let command = Command::Script {
-                script: Script::Turn,
-                keys: vec![self.context_of(&id)?, messages::claim_key(&id)],
-                args: vec![
-                    self.config.instance.clone().into_bytes(),
-                    id.clone().into_bytes(),
-                    TURN_KEPT_MS.to_string().into_bytes(),
-                ],
-            };
+            let keys = vec![self.context_of(&id)?, messages::claim_key(&id)];
+            let kept_ms = TURN_KEPT_MS.to_string();
+            let args = [self.config.instance.as_str(), &id, &kept_ms];
+            let command = Command::script(Script::Turn, keys, args);
             Some((id, command))
         };
         let (ids, commands) = unasked.into_iter().filter_map(ask).unzip();
@@ -103,25 +107,22 @@ impl Worker {
     /// Handles who has the turns that were asked for.
     pub(super) fn turned(&mut self, at: Moment, ids: &[String], values: &[Value], todo: &mut Todo) {
         for (id, value) in ids.iter().zip(values) {
-            let Some(held) = self.jobs.get_mut(id).filter(|it| it.phase == Phase::Turn) else {
+            let held = self.jobs.get_mut(id);
+            let Some(held) = held.filter(|it| matches!(it.phase(), Phase::Turn { .. })) else {
                 continue;
             };
             match value.text() {
                 Some("taken") => {
-                    held.phase = Phase::Ready;
                     held.has_turn = true;
-                    self.turns.remove(id);
-                    self.ready.push_back(id.clone());
+                    self.jobs.set_phase(id, Phase::Ready);
                 }
                 Some("lost") => self.lose(id, todo),
                 Some(other) => {
                     self.let_go_first(id, other);
-                    self.arm_once(at.now.plus_ms(ASK_EVERY_MS), Due::Turns);
+                    let next = at.now.plus_ms(ASK_EVERY_MS);
+                    self.timers.arm_once(next, Due::Turns);
                 }
-                None => {
-                    self.refused(at.now, Some(value), todo);
-                    self.arm_once(at.now.plus_ms(REFUSED_PAUSE_MS), Due::Turns);
-                }
+                None => self.try_again(at.now, Some(value), Due::Turns, todo),
             }
         }
     }
@@ -129,42 +130,17 @@ impl Worker {
     /// Lets the job that has the turn go first if it waits in the same line: it had the turn in an
     /// earlier run of this host.
     fn let_go_first(&mut self, id: &str, other: &str) {
-        let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
-        let Some(line) = job.and_then(|job| self.contexts.get_mut(&job.context_id)) else {
-            return;
-        };
-        let Some(place) = line.iter().position(|waiting| waiting == other) else {
-            return;
-        };
-        line.swap(0, place);
-        if let Some(held) = self.jobs.get_mut(id) {
-            held.phase = Phase::Parked;
+        let context = self.jobs.get(id).and_then(|held| held.context());
+        if context.is_some_and(|context| self.contexts.let_go_first(context, other)) {
+            self.jobs.set_phase(id, Phase::InLine);
+            self.want_turn(other);
         }
-        self.turns.remove(id);
-        self.want_turn(other);
     }
 
-    /// Removes a job from all waiting lists, and lets the next job of its context ask for the turn.
-    pub(super) fn leave_lines(&mut self, id: &str) {
-        self.waiting.remove(id);
-        self.resting.remove(id);
-        self.turns.remove(id);
-        let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
-        let Some(context) = job
-            .filter(|job| !job.concurrent)
-            .map(|job| job.context_id.clone())
-        else {
-            return;
-        };
-        let Some(line) = self.contexts.get_mut(&context) else {
-            return;
-        };
-        let first = line.front().is_some_and(|front| front == id);
-        line.retain(|other| other != id);
-        let next = line.front().filter(|_| first).cloned();
-        if line.is_empty() {
-            self.contexts.remove(&context);
-        }
+    /// Removes a job from the line of its context, and lets the next one ask for the turn.
+    pub(super) fn leave_line(&mut self, id: &str) {
+        let context = self.jobs.get(id).and_then(|held| held.context());
+        let next = context.and_then(|context| self.contexts.leave(context, id));
         if let Some(next) = next {
             self.want_turn(&next);
         }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Due, Ending, PARKED_MAX, Phase, Purpose, Todo, Value, Worker, WorkerAct, messages};
-use crate::hero::circles::{self, Walk};
 use crate::hero::job;
+use crate::hero::job::circles::{self, Walk};
 use crate::kit::session::Moment;
 
 use host_core::time::Time;
@@ -38,44 +38,42 @@ impl Circles {
 
 impl Worker {
     /// Makes a job wait for others, or makes it ready.
-    pub(super) fn admit(&mut self, at: Moment, id: String, todo: &mut Todo) {
-        let Some(held) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        let open = held.job.as_ref().map(|job| job.depends_on.clone());
+    pub(super) fn admit(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+        let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
+        let open = job.map(|job| job.depends_on.clone());
         let open = open.unwrap_or_default();
         if open.is_empty() {
             return self.enter_context(id);
         }
         let ids: Vec<String> = open.iter().cloned().collect();
-        held.phase = Phase::Waiting(open);
-        self.waiting.insert(id.clone());
-        if let Some(path) = self.cycle(&id) {
+        self.jobs.set_phase(id, Phase::Waiting(open));
+        if let Some(path) = self.cycle(id) {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
             let refusal = job::cycle(&path);
             todo.push(WorkerAct::Count(refusal.code()));
-            return self.finish(at, &id, Ending::Error(refusal.text()), todo);
+            return self.finish(at, id, Ending::Error(refusal.text()), todo);
         }
         self.ask_statuses(ids, todo);
-        self.arm_once(at.now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
-        self.arm_once(at.now.plus_ms(CIRCLES_EVERY_MS), Due::Circles);
+        self.timers
+            .arm_once(at.now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+        self.timers
+            .arm_once(at.now.plus_ms(CIRCLES_EVERY_MS), Due::Circles);
     }
 
     /// Begins to look for circles through jobs of other worker ids and hosts.
     pub(super) fn look_for_circles(&mut self, at: Moment, todo: &mut Todo) {
-        if self.waiting.is_empty() || self.stopping {
+        if self.jobs.waiting().next().is_none() || self.stopping {
             self.circles = Circles::default();
             return;
         }
-        self.arm_once(at.now.plus_ms(CIRCLES_EVERY_MS), Due::Circles);
-        if self.circles.walk.is_some() || !self.connected {
+        let next = at.now.plus_ms(CIRCLES_EVERY_MS);
+        self.timers.arm_once(next, Due::Circles);
+        if self.circles.walk.is_some() || !self.calls.is_connected() {
             return;
         }
-        let open = |id: &String| match &self.jobs.get(id)?.phase {
-            Phase::Waiting(open) => Some((id.clone(), open.clone())),
-            _ => None,
-        };
-        self.circles.walk = Some(Walk::from(self.waiting.iter().filter_map(open)));
+        let waiting = self.jobs.waiting();
+        let waiting = waiting.map(|(id, open)| (id.clone(), open.clone()));
+        self.circles.walk = Some(Walk::from(waiting));
         self.walk_on(at, todo);
     }
 
@@ -106,14 +104,14 @@ impl Worker {
             self.circles.walk = Some(walk);
             return self.call(Purpose::Links(next), vec![read], todo);
         }
-        let found = walk.circles(|id| self.waiting.contains(id));
+        let found = walk.circles(|id| self.jobs.is_waiting(id));
         let before = std::mem::take(&mut self.circles.left);
         for circle in found {
-            let Some(ours) = circles::first(&circle, |id| self.waiting.contains(id)) else {
+            let Some(ours) = circles::first(&circle, |id| self.jobs.is_waiting(id)) else {
                 continue;
             };
             let ring: BTreeSet<String> = circle.iter().cloned().collect();
-            // Whoever has the first of all ends it. If nobody has, we do.
+            // The host that has the first of all ends it. If none has, we do.
             if ring.first().is_none_or(|first| first != ours) && !before.contains(&ring) {
                 self.circles.left.insert(ring);
                 continue;
@@ -135,7 +133,7 @@ impl Worker {
         let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
         let mut next: Vec<&str> = vec![id];
         while let Some(at) = next.pop() {
-            let Some(Phase::Waiting(open)) = self.jobs.get(at).map(|held| &held.phase) else {
+            let Some(Phase::Waiting(open)) = self.jobs.phase(at) else {
                 continue;
             };
             for other in open {
@@ -161,17 +159,12 @@ impl Worker {
 
     /// Reads the status of the jobs that others wait for.
     pub(super) fn look_at_dependencies(&mut self, now: Time, todo: &mut Todo) {
-        let mut ids: BTreeSet<&String> = BTreeSet::new();
-        for waiting in &self.waiting {
-            if let Some(Phase::Waiting(open)) = self.jobs.get(waiting).map(|held| &held.phase) {
-                ids.extend(open);
-            }
-        }
+        let ids: BTreeSet<&String> = self.jobs.waiting().flat_map(|(_, open)| open).collect();
         if ids.is_empty() {
             return;
         }
         // The other jobs are read at the next checks.
-        let start = usize::try_from(self.calls_made).unwrap_or_default() % ids.len();
+        let start = usize::try_from(self.calls.made()).unwrap_or_default() % ids.len();
         let turn = ids
             .iter()
             .cycle()
@@ -179,12 +172,13 @@ impl Worker {
             .take(ids.len().min(LOOKS_MAX));
         let ids: Vec<String> = turn.map(|id| (*id).clone()).collect();
         self.ask_statuses(ids, todo);
-        self.arm_once(now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+        self.timers
+            .arm_once(now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
     }
 
     /// If no more jobs are taken because too many wait, checks whether jobs are queued.
     pub(super) fn look_behind(&mut self, todo: &mut Todo) {
-        if self.parked() >= PARKED_MAX && !self.stopping {
+        if self.jobs.parked() >= PARKED_MAX && !self.stopping {
             let look = messages::count_queued(&self.config.worker_id);
             self.call(Purpose::Behind, vec![look], todo);
         }
@@ -198,12 +192,8 @@ impl Worker {
         };
         let count = usize::try_from(*queued).unwrap_or_default();
         let far = self.config.pop_side.other();
-        let ids: Vec<String> = self
-            .waiting
-            .iter()
-            .take(count.min(MOVES_MAX))
-            .cloned()
-            .collect();
+        let waiting = self.jobs.waiting().take(count.min(MOVES_MAX));
+        let ids: Vec<String> = waiting.map(|(id, _)| id.clone()).collect();
         for id in ids {
             self.release(at, &id, far, todo);
         }
@@ -228,29 +218,16 @@ impl Worker {
 
     /// Updates the jobs that wait for `id`, which has ended.
     pub(super) fn has_ended(&mut self, at: Moment, id: &str, finished: bool, todo: &mut Todo) {
-        let mut free = Vec::new();
-        let mut failed = Vec::new();
-        for waiting in &self.waiting {
-            let held = self.jobs.get_mut(waiting);
-            let Some(Phase::Waiting(open)) = held.map(|held| &mut held.phase) else {
-                continue;
-            };
-            if !open.remove(id) {
-                continue;
+        let waited = self.jobs.dependency_ended(id);
+        if !finished {
+            for (waiting, _) in waited {
+                let error = format!("prerequisite_failed: {id}");
+                self.finish(at, &waiting, Ending::Error(error), todo);
             }
-            if !finished {
-                failed.push(waiting.clone());
-            } else if open.is_empty() {
-                free.push(waiting.clone());
-            }
+            return;
         }
-        for waiting in failed {
-            let error = format!("prerequisite_failed: {id}");
-            self.finish(at, &waiting, Ending::Error(error), todo);
-        }
-        for waiting in free {
-            self.waiting.remove(&waiting);
-            self.enter_context(waiting);
+        for (free, _) in waited.into_iter().filter(|(_, still_waits)| !still_waits) {
+            self.enter_context(&free);
         }
     }
 }

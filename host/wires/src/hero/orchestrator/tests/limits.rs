@@ -81,7 +81,7 @@ fn time_limits_and_deadlines_hold_while_redis_is_away() {
     let ended: Vec<u64> = bench.ended.iter().map(|(tag, _)| *tag).collect();
     assert_eq!(ended, [1, 2], "the third has no deadline and waits");
     assert!(bench.ended.iter().all(|(_, end)| is_timed_out(end)));
-    bench.tell(Dispatcher::on_connected);
+    bench.tell(Orchestrator::on_connected);
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(3)]);
 }

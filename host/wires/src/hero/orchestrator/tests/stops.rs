@@ -56,7 +56,7 @@ fn a_job_of_which_nothing_was_confirmed_is_cancelled_once_redis_is_back() {
         }
         bench.dispatcher.on_disconnected();
         bench.tell(|it, at, todo| it.on_cancel(at, Tag(1), 60_000, todo));
-        bench.tell(Dispatcher::on_connected);
+        bench.tell(Orchestrator::on_connected);
         bench.pass(LOOK_MS);
         let (_, end) = bench.ended.pop().unwrap();
         if is_stored {
@@ -81,7 +81,7 @@ fn a_cancel_is_given_up_while_redis_is_away() {
         panic!("it is given up")
     };
     assert_eq!(failure.kind, FailureKind::CancelTimeout);
-    bench.tell(Dispatcher::on_connected);
+    bench.tell(Orchestrator::on_connected);
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
     bench.worker_says(1, &[("status", "error"), ("error", "stopped")]);
     bench.pass(10_000);
@@ -136,7 +136,7 @@ fn a_job_that_ends_just_before_it_is_queued_again_has_ended() {
     while !bench.calls.first().is_some_and(queues_again) {
         if bench.calls.is_empty() {
             bench.now = bench.dispatcher.wakeup().unwrap().max(bench.now);
-            bench.hand_in(Dispatcher::on_wakeup);
+            bench.hand_in(Orchestrator::on_wakeup);
         } else {
             bench.answer();
         }

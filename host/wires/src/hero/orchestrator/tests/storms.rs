@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
-use crate::hero::config::WorkerConfig;
-use crate::hero::model::Entry;
+use crate::hero::settings::worker::WorkerConfig;
+use crate::hero::tests::redis::Entry;
 use crate::hero::worker::Answered;
 use crate::hero::worker::{Worker, WorkerAct};
 use crate::histories::histories;
@@ -114,7 +114,7 @@ impl World {
         if worker {
             self.work(Worker::on_connected);
         } else {
-            self.bench.hand_in(Dispatcher::on_connected);
+            self.bench.hand_in(Orchestrator::on_connected);
         }
     }
 
@@ -139,13 +139,13 @@ impl World {
     }
 
     /// Answers the first call on a connection.
-    fn answer(&mut self, to_worker: bool, lane: Lane) {
+    fn answer(&mut self, to_worker: bool, lane: Via) {
         let calls = if to_worker {
             &mut self.calls
         } else {
             &mut self.bench.calls
         };
-        let Some(first) = calls.iter().position(|call| call.lane == lane) else {
+        let Some(first) = calls.iter().position(|call| call.via == lane) else {
             return;
         };
         let call = calls.remove(first);
@@ -175,7 +175,7 @@ impl World {
     fn pass(&mut self, ms: u64) {
         self.bench.now = self.bench.now.plus_ms(ms);
         self.work(Worker::on_wakeup);
-        self.bench.hand_in(Dispatcher::on_wakeup);
+        self.bench.hand_in(Orchestrator::on_wakeup);
     }
 
     fn take(&mut self, step: &Step) {
@@ -194,9 +194,9 @@ impl World {
             }
             Step::Cancel(_) => {}
             Step::Answer(which) => match which % 5 {
-                0 => self.answer(true, Lane::Blocking),
-                1 | 2 => self.answer(true, Lane::Shared),
-                _ => self.answer(false, Lane::Shared),
+                0 => self.answer(true, Via::Blocking),
+                1 | 2 => self.answer(true, Via::Shared),
+                _ => self.answer(false, Via::Shared),
             },
             Step::End(which) => self.end(which.into()),
             Step::Cut { worker, done } => self.cut(worker, done),
@@ -216,10 +216,10 @@ impl World {
             self.connect(false);
             self.connect(true);
             for _ in 0..100 {
-                self.answer(true, Lane::Shared);
-                self.answer(false, Lane::Shared);
+                self.answer(true, Via::Shared);
+                self.answer(false, Via::Shared);
             }
-            self.answer(true, Lane::Blocking);
+            self.answer(true, Via::Blocking);
             self.end(0);
             self.pass(100);
             let idle = self.bench.dispatcher.is_idle() && self.worker.is_idle();
@@ -275,7 +275,7 @@ fn our_worker_and_our_dispatcher_understand_each_other() {
             match act {
                 WorkerAct::Call(call) => {
                     let empty = bench.redis.items("hero:work_queue:w1").is_empty();
-                    if call.lane == Lane::Shared || !empty {
+                    if call.via == Via::Shared || !empty {
                         let values = bench.redis.answer(&call);
                         worker.on_reply(bench.at(), call.tag, &values, &mut todo);
                     }

@@ -3,7 +3,8 @@
 use host_core::time::Time;
 
 use super::fixture::{Bench, completed, id};
-use crate::hero::model::Entry;
+use crate::hero::tests::redis::Entry;
+use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::Answered;
 
 fn letters(bench: &Bench) -> Vec<(String, String)> {

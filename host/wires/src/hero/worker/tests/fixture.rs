@@ -7,9 +7,10 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::time::Time;
 
-use crate::hero::config::WorkerConfig;
-use crate::hero::messages::{Call, Command, Lane};
-use crate::hero::model::Model;
+use crate::hero::messages::{Call, Command, Via};
+use crate::hero::settings::worker::WorkerConfig;
+use crate::hero::tests::redis::FakeRedis;
+use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::Answered;
 use crate::hero::worker::{Worker, WorkerAct};
 use crate::kit::session::Moment;
@@ -31,7 +32,7 @@ pub(super) fn failed(kind: FailureKind, message: &str) -> Outcome {
 }
 
 pub(super) struct Bench {
-    pub(super) redis: Model,
+    pub(super) redis: FakeRedis,
     pub(super) worker: Worker,
     pub(super) now: Time,
     pub(super) guests: BTreeMap<Tag, ForeignJob>,
@@ -64,7 +65,7 @@ impl Bench {
 
     pub(super) fn unconnected(worker: Worker) -> Self {
         Self {
-            redis: Model::default(),
+            redis: FakeRedis::default(),
             worker,
             now: Time(1_000),
             guests: BTreeMap::new(),
@@ -140,7 +141,7 @@ impl Bench {
             let next = self
                 .calls
                 .iter()
-                .position(|call| call.lane != Lane::Blocking || !empty);
+                .position(|call| call.via != Via::Blocking || !empty);
             let Some(next) = next else { return };
             let call = self.calls.remove(next);
             self.answer(&call);
@@ -162,11 +163,7 @@ impl Bench {
 
     /// Lets Redis answer the calls on the shared connection.
     pub(super) fn answer_shared(&mut self) {
-        while let Some(next) = self
-            .calls
-            .iter()
-            .position(|call| call.lane != Lane::Blocking)
-        {
+        while let Some(next) = self.calls.iter().position(|call| call.via != Via::Blocking) {
             let call = self.calls.remove(next);
             self.answer(&call);
         }

@@ -4,8 +4,9 @@ use host_core::failure::FailureKind;
 use serde_json::json;
 
 use super::fixture::{Bench, completed, failed, id};
-use crate::hero::messages::{Call, Command, Lane, Script};
-use crate::hero::model::Entry;
+use crate::hero::messages::{Call, Command, Script, Via};
+use crate::hero::tests::redis::Entry;
+use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::{Answered, Worker};
 
 const TEN_MINUTES_MS: u64 = 600_000;
@@ -291,7 +292,7 @@ fn a_large_output_goes_once_on_a_connection_of_its_own_while_its_claim_holds() {
     let output = "x".repeat(16 << 20);
     let answer = Answered::Ended(completed(&format!("\"{output}\"")));
     bench.hand_in(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
-    let place = bench.calls.iter().position(|call| call.lane == Lane::Own);
+    let place = bench.calls.iter().position(|call| call.via == Via::Own);
     let finish = bench.calls.remove(place.unwrap());
     let bytes = finish.bytes();
     assert!((16 << 20..17 << 20).contains(&bytes), "{bytes} bytes");
@@ -302,7 +303,7 @@ fn a_large_output_goes_once_on_a_connection_of_its_own_while_its_claim_holds() {
         panic!("{claim:?}")
     };
     assert!(holder == "host-a" && *until > bench.now);
-    let sent_again = bench.calls.iter().any(|call| call.lane == Lane::Own);
+    let sent_again = bench.calls.iter().any(|call| call.via == Via::Own);
     assert!(!sent_again);
     bench.answer(&finish);
     assert_eq!(bench.reply(1), [output]);

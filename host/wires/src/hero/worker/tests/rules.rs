@@ -5,8 +5,9 @@ use host_core::outcome::Outcome;
 use serde_json::json;
 
 use super::fixture::{Bench, completed, failed, id};
-use crate::hero::config::WorkerConfig;
 use crate::hero::messages::PopSide;
+use crate::hero::settings::worker::WorkerConfig;
+use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::Answered;
 use crate::hero::worker::Worker;
 use host_core::port::Stop;
@@ -375,7 +376,7 @@ fn results_are_delivered_when_redis_is_back() {
 
 #[test]
 fn a_host_that_starts_again_takes_its_own_back_at_once_and_others_later() {
-    use crate::hero::config::WorkerConfig;
+    use crate::hero::settings::worker::WorkerConfig;
     use crate::hero::worker::Worker;
     let again = |dead: Bench, instance: &str| {
         let worker = Worker::new(WorkerConfig::new("w1", instance));
@@ -477,21 +478,15 @@ fn ended_hashes_are_forgotten_in_time_if_so_configured() {
 
 #[test]
 fn the_model_does_what_was_observed_of_redis() {
-    use crate::hero::messages::{Call, CallTag, Lane, Value, job_key, plain, pop};
-    use crate::hero::model::Model;
+    use crate::hero::messages::{Call, CallTag, Value, Via, job_key, plain, pop};
+    use crate::hero::tests::redis::FakeRedis;
     let observed = include_str!("../../../../tests/golden/hero-observations.txt");
-    let mut redis = Model::default();
+    let mut redis = FakeRedis::default();
     let mut answer = |command| {
         let commands = vec![command];
         let tag = CallTag(0);
-        let lane = Lane::Shared;
-        redis
-            .answer(&Call {
-                tag,
-                lane,
-                commands,
-            })
-            .remove(0)
+        let via = Via::Shared;
+        redis.answer(&Call { tag, via, commands }).remove(0)
     };
     for job in ["j1", "j2", "j3"] {
         answer(plain(&["LPUSH", "hero:work_queue:w1", job]));

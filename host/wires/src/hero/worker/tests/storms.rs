@@ -7,9 +7,10 @@ use host_core::failure::FailureKind;
 use proptest::prelude::*;
 
 use super::fixture::{Bench, completed, failed, id};
-use crate::hero::config::WorkerConfig;
-use crate::hero::messages::Lane;
-use crate::hero::model::{Entry, Model};
+use crate::hero::messages::Via;
+use crate::hero::settings::worker::WorkerConfig;
+use crate::hero::tests::redis::{Entry, FakeRedis};
+use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::Answered;
 use crate::hero::worker::Worker;
 use crate::histories::histories;
@@ -85,11 +86,11 @@ fn steps(weather: Weather) -> impl Strategy<Value = Vec<Step>> {
 }
 
 struct Storm {
-    redis: Model,
+    redis: FakeRedis,
     hosts: Vec<Bench>,
     connected: [bool; 2],
     /// What Redis restarts with.
-    saved: Model,
+    saved: FakeRedis,
     jobs: u32,
     /// The context of each job that must run alone in it.
     alone: BTreeMap<String, u8>,
@@ -111,8 +112,8 @@ impl Storm {
             .map(|host| Bench::unconnected(worker(host)))
             .collect();
         Self {
-            redis: Model::default(),
-            saved: Model::default(),
+            redis: FakeRedis::default(),
+            saved: FakeRedis::default(),
             hosts,
             connected: [false; 2],
             jobs: 0,
@@ -169,12 +170,12 @@ impl Storm {
             Step::End { host, which, well } => self.end(*host, *which, *well),
             Step::Answer { host, which } => self.on(*host, |bench| {
                 // The order of each connection is kept.
-                let lane = if which % 4 == 0 {
-                    Lane::Blocking
+                let via = if which % 4 == 0 {
+                    Via::Blocking
                 } else {
-                    Lane::Shared
+                    Via::Shared
                 };
-                if let Some(first) = bench.calls.iter().position(|call| call.lane == lane) {
+                if let Some(first) = bench.calls.iter().position(|call| call.via == via) {
                     let call = bench.calls.remove(first);
                     bench.answer(&call);
                 }

@@ -1,7 +1,8 @@
 //! Contexts in which one job runs at a time, over two hosts that share a Redis.
 
 use super::fixture::{Bench, completed, id};
-use crate::hero::model::Model;
+use crate::hero::tests::redis::FakeRedis;
+use crate::hero::transport::driver::RedisSession as _;
 use crate::hero::worker::{Answered, Worker};
 use host_core::port::Stop;
 
@@ -9,7 +10,7 @@ const ALONE: [(&str, &str); 2] = [("concurrent", "false"), ("context_id", "c")];
 
 /// Two hosts with room for one job each.
 struct Pair {
-    redis: Model,
+    redis: FakeRedis,
     hosts: [Bench; 2],
 }
 
@@ -24,7 +25,7 @@ impl Pair {
             })
         };
         let mut pair = Self {
-            redis: Model::default(),
+            redis: FakeRedis::default(),
             hosts: [host("host-a"), host("host-b")],
         };
         for (host, n) in [(0, 1), (1, 2)] {

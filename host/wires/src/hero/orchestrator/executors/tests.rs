@@ -1,0 +1,186 @@
+//! Which executors exist and what they ask the host for, without a Redis.
+
+use std::time::Duration;
+
+use host_core::cell::LogLine;
+use host_core::failure::FailureKind;
+use host_core::id::JobId;
+use host_core::port::Counters;
+use host_core::time::Time;
+use host_runtime::clock::Clock;
+use host_runtime::tasks::Tasks;
+use host_testing::LeaseAudit;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::hero::orchestrator::serve;
+use crate::hero::settings::tests::parsed;
+use crate::wire::executors::{RestartError, WorkerHealth};
+use crate::wire::{ExecutorPorts, JobLogs};
+use host_testing::pushed::{PushedAttempts, assignment};
+
+struct Host;
+
+impl Counters for Host {
+    fn refused(&self, _wire: &'static str, _code: &'static str) {}
+}
+
+impl JobLogs for Host {
+    fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
+        true
+    }
+}
+
+fn config() -> HeroConfig {
+    let url = "redis://me:hush@127.0.0.1:1/2";
+    parsed(&[("url", url), ("dispatch_in_flight", "7")])
+}
+
+fn ports() -> (ExecutorPorts, Arc<PushedAttempts>, Arc<LeaseAudit>) {
+    let (host, audit) = PushedAttempts::new();
+    let ports = ExecutorPorts {
+        clock: Arc::new(Clock::start()),
+        counters: Arc::new(Host),
+        leases: Arc::<LeaseAudit>::clone(&audit),
+        logs: Arc::new(Host),
+        tasks: Tasks::default(),
+        stopping: CancellationToken::new(),
+    };
+    (ports, host, audit)
+}
+
+/// Returns executors whose session does not run.
+fn executors() -> (Arc<HeroExecutors>, Arc<PushedAttempts>, Arc<LeaseAudit>) {
+    let (ports, host, audit) = ports();
+    let executors = HeroExecutors::new(&config(), &ports.leases);
+    (executors, host, audit)
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn worker(executors: &HeroExecutors) -> WorkerHealth {
+    executors.health()[0].workers[0].clone()
+}
+
+fn give(host: &PushedAttempts, number: u64, handler: &str) {
+    let assignment = assignment(number, handler, "{}", 1_000);
+    assert!(host.give("hero-w1", number, assignment));
+}
+
+#[test]
+fn an_executor_is_there_by_its_name() {
+    for (name, is) in [
+        ("hero-w1", true),
+        ("hero-a.b/c", true),
+        ("hero-", false),
+        ("hero", false),
+        ("python", false),
+    ] {
+        assert_eq!(is_executor(name), is, "{name}");
+    }
+    let (executors, ..) = executors();
+    assert!(!executors.open(&name("python")));
+    assert_eq!(executors.find(&name("python")), Found::Nobody);
+    for n in 0..EXECUTORS_MAX {
+        assert_eq!(
+            executors.find(&name(&format!("hero-{n}"))),
+            Found::Here,
+            "{n}"
+        );
+    }
+    assert_eq!(
+        executors.find(&name("hero-more")),
+        Found::Full(EXECUTORS_MAX)
+    );
+    assert_eq!(
+        executors.find(&name("hero-0")),
+        Found::Here,
+        "it is there already"
+    );
+    assert!(executors.open(&name("hero-kept")), "its jobs are kept");
+}
+
+#[test]
+fn an_executor_takes_work_only_while_redis_is_there() {
+    let (executors, host, audit) = executors();
+    let (one, other) = (name("hero-w1"), name("hero-w2"));
+    executors.open(&one);
+    assert_eq!(
+        (host.capacity("hero-w1"), worker(&executors).state.as_str()),
+        (0, "starting")
+    );
+    executors.connected();
+    assert_eq!(host.capacity("hero-w1"), 0, "earlier jobs come first");
+    executors.ready();
+    executors.open(&other);
+    assert_eq!((host.capacity("hero-w1"), host.capacity("hero-w2")), (7, 7));
+    let up = worker(&executors);
+    assert_eq!((up.state.as_str(), up.reason), ("up", None));
+    assert_eq!(up.address.as_deref(), Some("redis://127.0.0.1:1/2"));
+    executors.away(3, "refused");
+    let down = worker(&executors);
+    assert_eq!((host.capacity("hero-w1"), down.state.as_str()), (0, "down"));
+    assert_eq!(
+        (down.failures, down.reason.as_deref()),
+        (3, Some("refused"))
+    );
+    let restarted = executors.restart(&one, None);
+    assert_eq!(restarted, Err(RestartError::NotOurs));
+    audit.assert_settled();
+}
+
+#[test]
+fn what_is_out_is_counted_and_its_end_is_told() {
+    let (executors, host, audit) = executors();
+    executors.open(&name("hero-w1"));
+    executors.ready();
+    give(&host, 1, "resize");
+    assert_eq!(worker(&executors).in_flight, 1);
+    let lost = End::Lost("gone".to_owned());
+    executors.ended(Tag(0), lost.clone());
+    executors.ended(Tag(0), lost.clone());
+    let once = [(1, ("hero-w1".to_owned(), lost))].into();
+    assert_eq!(host.ends(), once);
+    assert_eq!(worker(&executors).in_flight, 0);
+    audit.assert_settled();
+}
+
+#[test]
+fn a_script_without_one_fails_before_it_is_sent() {
+    let (executors, host, audit) = executors();
+    let one = name("hero-w1");
+    executors.open(&one);
+    executors.ready();
+    give(&host, 1, SCRIPT);
+    let ends = host.ends();
+    audit.assert_settled();
+    let End::Outcome(Outcome::Failed(failure)) = &ends[&1].1 else {
+        panic!("{ends:?}")
+    };
+    assert_eq!(failure.kind, FailureKind::InvalidParams);
+    let check = |handler, params| executors.check(&one, &name(handler), params);
+    assert!(check(SCRIPT, "{\"script\":1}").is_err());
+    assert!(check(SCRIPT, "{\"script\":\"1\"}").is_ok());
+    assert!(check("resize", "{}").is_ok());
+}
+
+#[tokio::test]
+async fn a_host_that_stops_without_redis_ends_all() {
+    let (ports, host, audit) = ports();
+    let executors = serve::start(&config(), "host-a", &ports);
+    executors.open(&name("hero-w1"));
+    executors.ready();
+    give(&host, 1, "resize");
+    ports.stopping.cancel();
+    tokio::time::timeout(Duration::from_mins(1), ports.tasks.join())
+        .await
+        .unwrap();
+    executors.ready();
+    give(&host, 2, "resize");
+    let ends = host.ends().into_values();
+    let ends: Vec<_> = ends.map(|(_, end)| end).collect();
+    assert_eq!(ends, [End::NoRoom, End::NoRoom]);
+    audit.assert_settled();
+}

@@ -1,0 +1,3 @@
+//! What tests of both roles share.
+
+pub(super) mod redis;
