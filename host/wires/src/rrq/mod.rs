@@ -6,7 +6,6 @@ mod active;
 mod config;
 mod convert;
 mod executors;
-mod field;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
