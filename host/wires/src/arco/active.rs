@@ -13,7 +13,7 @@ use super::token::Tokens;
 use super::token::key::Keys;
 use super::worker::Bound;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, OpenWire, Ports};
 
 /// The file with the key that this host has made.
 const KEY_FILE: &str = "arco.key";
@@ -34,7 +34,7 @@ pub(super) async fn open(
     config: &ArcoConfig,
     orchestrator: &Arc<Role>,
     mode: &Mode,
-) -> Result<Box<dyn Active>, OpenError> {
+) -> Result<OpenWire, OpenError> {
     let (tokens, folder) = match mode {
         Mode::Serve { data } => {
             let has_workers = !config.orchestrator.workers.is_empty();
@@ -54,11 +54,16 @@ pub(super) async fn open(
         Some(worker) => Some(bind(worker, folder, mode).await?),
         None => None,
     };
-    Ok(Box::new(Opened {
+    let ready = worker
+        .iter()
+        .map(|it: &Bound| (NAME, it.address.to_string()));
+    let ready = ready.collect();
+    let active = Opened {
         orchestrator: Arc::clone(orchestrator),
         tokens,
         worker,
-    }))
+    };
+    Ok(OpenWire::new(active, ready))
 }
 
 async fn bind(
@@ -92,13 +97,6 @@ fn keys(config: &ArcoConfig, data: &Path) -> Result<Keys, OpenError> {
 }
 
 impl Active for Opened {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        let worker = self.worker.iter();
-        worker
-            .map(|bound| (NAME, bound.address.to_string()))
-            .collect()
-    }
-
     fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         self.tokens.as_ref()?;
         Some(Arc::new(Remote(Arc::clone(&self.orchestrator))))

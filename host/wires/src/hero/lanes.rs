@@ -20,7 +20,7 @@ use super::session::DispatcherHandle;
 use super::settings::HeroConfig;
 use super::task::{SCRIPT, Task};
 use crate::wire::ExecutorPorts;
-use crate::wire::executors::{ExecutorHealth, Executors, Found};
+use crate::wire::executors::{ExecutorHealth, ExecutorRules, Executors, Found};
 
 /// The prefix of the worker id in a lane's name.
 const LANE_PREFIX: &str = "hero-";
@@ -87,8 +87,11 @@ impl Executors for Lanes {
         Vec::new()
     }
 
-    fn families(&self) -> Vec<String> {
-        vec![LANE_PREFIX.to_owned()]
+    fn rules(&self) -> ExecutorRules {
+        ExecutorRules {
+            families: &[LANE_PREFIX],
+            ..ExecutorRules::default()
+        }
     }
 
     fn find(&self, name: &Name) -> Found {

@@ -35,7 +35,7 @@ mod worker;
 #[cfg(test)]
 mod model;
 
-pub use adapter::Hero;
+pub use adapter::HERO;
 pub use address::{Certificates, RedisUrl, UrlError};
 pub use config::{DispatcherConfig, WorkerConfig};
 pub use job::{
