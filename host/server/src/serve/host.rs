@@ -440,9 +440,8 @@ fn executor_ports(
 
 /// Starts the executors of all wires.
 fn executors(config: &Config, wires: &mut [OpenWire], ports: &ExecutorPorts) -> Executors {
-    let of_wires = wires
-        .iter_mut()
-        .filter_map(|wire| wire.active.executors(ports));
+    let wires = wires.iter_mut();
+    let of_wires = wires.filter_map(|wire| wire.active.executors(ports));
     Executors::new(of_wires.collect(), config.routes.clone())
 }
 
