@@ -25,7 +25,7 @@ Exit codes:
 
 /// Returns the nouns that wires bring.
 fn of_wires() -> impl Iterator<Item = &'static dyn Command> {
-    WIRES.iter().filter_map(|wire| wire.command())
+    WIRES.iter().filter_map(|wire| wire.command)
 }
 
 /// The noun that those of the wires follow, in the help as everywhere else.

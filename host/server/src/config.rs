@@ -163,6 +163,10 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct WireConfig {
     pub name: &'static str,
+    /// Where each executor is configured, and its name.
+    pub executors: Vec<(String, String)>,
+    /// Where the executor for handlers that no component has is named, and its name.
+    pub default_executor: Option<(String, String)>,
     /// The wire's checked section.
     pub configured: Arc<dyn Configured>,
 }
@@ -177,13 +181,13 @@ pub struct Machine {
 
 /// Returns all keys of the host and of all wires.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
-    let of_wires = WIRES.iter().flat_map(|wire| wire.settings());
+    let of_wires = WIRES.iter().flat_map(|wire| wire.settings);
     OWN_SETTINGS.iter().chain(store::SETTINGS).chain(of_wires)
 }
 
 /// Returns all keys of tables whose names users choose, of the host and of all wires.
 pub fn table_settings() -> impl Iterator<Item = &'static TableSetting> {
-    let of_wires = WIRES.iter().flat_map(|wire| wire.table_settings());
+    let of_wires = WIRES.iter().flat_map(|wire| wire.table_settings);
     TABLE_SETTINGS.iter().chain(of_wires)
 }
 
@@ -301,18 +305,23 @@ fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
     let mut wires: Vec<WireConfig> = Vec::new();
     for wire in WIRES {
         let section = Section::new(sources);
-        let configured: Arc<dyn Configured> = Arc::from(wire.configure(&section)?);
-        let name = wire.name();
-        wires.push(WireConfig { name, configured });
+        let read = (wire.configure)(&section)?;
+        wires.push(WireConfig {
+            name: wire.name,
+            executors: read.executors,
+            default_executor: read.default_executor,
+            configured: Arc::from(read.wire),
+        });
     }
     for wire in &wires {
-        for (origin, executor) in wire.configured.executor_names() {
+        for (origin, executor) in &wire.executors {
             let mut others = wires.iter().filter(|other| other.name != wire.name);
-            if let Some(other) = others.find(|other| other.configured.has_executor(&executor)) {
+            if let Some(other) = others.find(|other| other.configured.has_executor(executor)) {
                 let message = format!(
                     "`{executor}` is also a runner of the wire {}; choose another name",
                     other.name
                 );
+                let origin = origin.clone();
                 return Err(ConfigError::Hidden { origin, message });
             }
         }
@@ -339,8 +348,8 @@ fn routes(values: &Section<'_>, wires: &[WireConfig]) -> Result<Routes, ConfigEr
         }
     }
     for wire in wires {
-        if let Some((origin, executor)) = wire.configured.default_executor() {
-            routes.default = Some(known(origin, &executor)?);
+        if let Some((origin, executor)) = &wire.default_executor {
+            routes.default = Some(known(origin.clone(), executor)?);
         }
     }
     Ok(routes)

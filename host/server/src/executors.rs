@@ -122,19 +122,17 @@ impl Executors {
     /// Returns the executors for which other nodes may accept jobs.
     pub fn offers(&self) -> Vec<Offer> {
         let of_wire = |wire: &Arc<dyn executors::Executors>| {
-            let placed_by = wire.placed_by().iter().map(|key| (*key).to_owned());
+            let rules = wire.rules();
+            let placed_by = rules.placed_by.iter().map(|key| (*key).to_owned());
             let placed_by: Vec<String> = placed_by.collect();
             let names = wire.names().into_iter().map(|name| (name.into(), false));
-            let families = wire.families().into_iter().map(|name| (name, true));
-            let offers = names.chain(families).filter_map(|(name, is_family)| {
-                let any: String = name;
-                let policy = wire.policy(&any.parse().ok()?);
-                Some(Offer {
-                    name: any,
-                    is_family,
-                    placed_by: placed_by.clone(),
-                    policy,
-                })
+            let families = rules.families.iter();
+            let families = families.map(|name| ((*name).to_owned(), true));
+            let offers = names.chain(families).map(|(name, is_family)| Offer {
+                name,
+                is_family,
+                placed_by: placed_by.clone(),
+                policy: rules.policy.clone(),
             });
             offers.collect::<Vec<_>>()
         };
@@ -178,7 +176,7 @@ impl Executors {
     /// Returns the policy of jobs for an executor whose sender sets none.
     pub fn policy(&self, executor: &Name) -> Policy {
         match self.wire_of(executor) {
-            Some(wire) => wire.policy(executor),
+            Some(wire) => wire.rules().policy,
             None => self.elsewhere.policy(executor).unwrap_or_default(),
         }
     }

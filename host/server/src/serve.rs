@@ -18,7 +18,7 @@ use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
 use host_http::local::LocalListener;
 use host_store::StoreError;
-use host_wires::wire::{self, Active, OpenError};
+use host_wires::wire::{self, OpenError, OpenWire};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use thiserror::Error;
@@ -195,7 +195,7 @@ async fn serve(
             let deployed = folder::deploy(folder, &host.deployments).await;
             deployed.map_err(ServeError::Folder)?;
         }
-        let words: Vec<_> = wires.iter().flat_map(|wire| wire.ready()).collect();
+        let words: Vec<_> = wires.iter().flat_map(|wire| wire.ready.clone()).collect();
         host.serves(&words);
         host.run(wires);
         let socket = socket.map(|it| serve_local(&host, &config, it));
@@ -288,7 +288,7 @@ fn local(config: &Config) -> Result<Option<LocalListener>, ServeError> {
 }
 
 /// Opens all wires.
-async fn open(config: &Config) -> Result<Vec<Box<dyn Active>>, ServeError> {
+async fn open(config: &Config) -> Result<Vec<OpenWire>, ServeError> {
     let mode = wire::Mode::Serve {
         data: config.data.clone(),
     };

@@ -128,22 +128,20 @@ pub fn run(
         let mode = Mode::Worker {
             state: config.state.clone(),
         };
-        let mut active = wire.open(&mode).await.map_err(WorkerError::Wire)?;
-        if active.ends_with_parent() {
+        let open = wire.open(&mode).await.map_err(WorkerError::Wire)?;
+        if open.ends_with_parent {
             end_with_parent()?;
         }
-        let lock = match active.take_cells_lock() {
+        let lock = match open.cells_lock {
             Some(lock) => lock,
             // The kernel kills the cells with this process, and no later process waits for them.
             None => File::open("/dev/null").map_err(system("open /dev/null"))?,
         };
         let watched = Watched::start(config, clock)?;
         let workers = Workers::start(config, program, lock, clock, &watched).await?;
-        let (words, early) = (active.ready(), active.runs_early());
-        let needed = active.needed_handlers();
         let ports = workers.ports(clock, &watched.metrics, stopping.clone());
-        let mut serving = active.run(ports);
-        let loaded = if early {
+        let mut serving = open.active.run(ports);
+        let loaded = if open.runs_early {
             // Compiling may take longer than an orchestrator waits. So requests are accepted before it has
             // finished, and always answered in time.
             tokio::select! {
@@ -158,8 +156,8 @@ pub fn run(
             }
         };
         loaded?;
-        workers.check(&needed)?;
-        ready(&words);
+        workers.check(&open.needed_handlers)?;
+        ready(&open.ready);
         // The kernel kills the cells with this process, and with them everything that still runs.
         let served = serving.await.map_err(WorkerError::Wire);
         watched.end().await;

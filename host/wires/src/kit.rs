@@ -3,11 +3,13 @@
 
 pub(crate) mod backoff;
 pub mod driver;
+pub(crate) mod fields;
 pub mod http_client;
 pub(crate) mod json;
 pub mod leases;
 pub(crate) mod owner;
 pub mod process;
+pub(crate) mod secret;
 pub mod session;
 pub mod stream;
 pub(crate) mod text;

@@ -21,12 +21,12 @@ pub mod hero;
 pub mod rrq;
 
 /// Every wire, in the order in which they are shown.
-pub const WIRES: &[&dyn wire::Wire] = &[
-    &rrq::Rrq,
-    &hero::Hero,
-    &delta::Delta,
-    &arco::Arco,
-    &beads::Beads,
+pub const WIRES: &[&wire::Wire] = &[
+    &rrq::RRQ,
+    &hero::HERO,
+    &delta::DELTA,
+    &arco::ARCO,
+    &beads::BEADS,
 ];
 
 #[cfg(test)]

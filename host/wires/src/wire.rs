@@ -35,67 +35,47 @@ use self::executors::Executors;
 use self::section::{ConfigError, Section};
 use self::settings::{Setting, TableSetting, WorkerRole};
 
-/// One protocol, in one or both roles.
-pub trait Wire: Sync {
-    /// Returns its name: the section of the configuration, the noun of `host worker`, the label of
-    /// metrics.
-    fn name(&self) -> &'static str;
-
-    /// Returns its keys, each below `protocol.<name>`.
-    fn settings(&self) -> &'static [Setting];
-
-    /// Returns the keys of its tables whose names users choose, each below `protocol.<name>`.
-    fn table_settings(&self) -> &'static [TableSetting] {
-        &[]
-    }
-
-    /// Returns every code by which it refuses what a peer sends: the code, and what it means with
-    /// what to do.
-    fn refusals(&self) -> &'static [(&'static str, &'static str)];
-
-    /// Returns the rules in our words: its `SPEC.md`, which names every code.
-    fn specification(&self) -> &'static str;
-
-    /// Returns the handlers that have others run in their attempts, and how.
-    fn chain_handlers(&self) -> &'static [(&'static str, ChainKind)] {
-        &[]
-    }
-
+/// One protocol, in one or both roles: an entry of [`crate::WIRES`].
+pub struct Wire {
+    /// The section of the configuration, the noun of `host worker`, the label of metrics.
+    pub name: &'static str,
+    /// Its keys, each below `protocol.<name>`.
+    pub settings: &'static [Setting],
+    /// The keys of its tables whose names users choose, each below `protocol.<name>`.
+    pub table_settings: &'static [TableSetting],
+    /// Every code by which it refuses what a peer sends: the code, and what it means with what to do.
+    pub refusals: &'static [(&'static str, &'static str)],
+    /// The rules in our words: its `SPEC.md`, which names every code.
+    pub specification: &'static str,
+    /// The handlers that have others run in their attempts, and how.
+    pub chain_handlers: &'static [(&'static str, ChainKind)],
     /// Describes its HTTP routes, whether it is configured or not.
-    fn http(&self) -> Description {
-        Description::default()
-    }
-
-    /// Returns how `host worker <name>` is called, if it has a worker role.
-    fn worker_role(&self) -> Option<&'static WorkerRole> {
-        None
-    }
-
-    /// Returns its own noun of the command line, if it has one.
-    fn command(&self) -> Option<&'static dyn Command> {
-        None
-    }
-
+    pub http: fn() -> Description,
+    /// How `host worker <name>` is called, if it has a worker role.
+    pub worker_role: Option<&'static WorkerRole>,
+    /// Its own noun of the command line, if it has one.
+    pub command: Option<&'static dyn Command>,
     /// Reads its section. Opens nothing; files that the section names are read through it.
-    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError>;
+    pub configure: fn(&Section<'_>) -> Result<Configuration, ConfigError>,
 }
 
-/// A wire with its section read and checked; it may have nothing to do.
+/// A wire's section, read and checked.
+#[derive(Debug)]
+pub struct Configuration {
+    /// Where each executor is configured, and its name: no other wire may have one of it.
+    pub executors: Vec<(String, String)>,
+    /// Where the executor for handlers that no component has is named, and its name.
+    pub default_executor: Option<(String, String)>,
+    /// The wire, which may have nothing to do.
+    pub wire: Box<dyn Configured>,
+}
+
+/// A wire with its section read and checked.
 pub trait Configured: fmt::Debug + Send + Sync {
-    /// Tells whether jobs may be routed to an executor of this name.
+    /// Returns whether jobs may be routed to an executor of this name.
     fn has_executor(&self, name: &str) -> bool {
         let _ = name;
         false
-    }
-
-    /// Returns where each executor is configured, and its name: no other wire may have one of it.
-    fn executor_names(&self) -> Vec<(String, String)> {
-        Vec::new()
-    }
-
-    /// Returns where the executor for handlers that nobody else has is named, and its name.
-    fn default_executor(&self) -> Option<(String, String)> {
-        None
     }
 
     /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the
@@ -112,7 +92,7 @@ pub trait Configured: fmt::Debug + Send + Sync {
 
     /// Opens what the wire needs before the host starts: listens, takes a name. Fails if the
     /// host could not serve it.
-    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>>;
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>>;
 }
 
 /// The command that opens a wire.
@@ -161,36 +141,43 @@ impl OpenError {
 /// The longest time that a wire of `host serve` waits for its peers when the host stops.
 pub const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A wire that is open. In `host serve`, [`Active::executors`] comes first and [`Active::run`] last,
+/// A wire that is open.
+pub struct OpenWire {
+    /// What it adds to the `ready` line, as `key=value`.
+    pub ready: Vec<(&'static str, String)>,
+    /// A lock that cells are to inherit, so that others know whether one is still alive.
+    pub cells_lock: Option<File>,
+    /// Whether a worker runs it while handlers are still loading. Work waits until they are.
+    pub runs_early: bool,
+    /// Whether a worker ends with the process that started it.
+    pub ends_with_parent: bool,
+    /// The handlers without which a worker must not run.
+    pub needed_handlers: Vec<Name>,
+    /// The wire.
+    pub active: Box<dyn Active>,
+}
+
+impl OpenWire {
+    /// Makes an open wire that needs nothing special.
+    pub fn new(active: impl Active + 'static, ready: Vec<(&'static str, String)>) -> Self {
+        Self {
+            ready,
+            cells_lock: None,
+            runs_early: false,
+            ends_with_parent: false,
+            needed_handlers: Vec::new(),
+            active: Box::new(active),
+        }
+    }
+}
+
+/// What an open wire does. In `host serve`, [`Active::executors`] comes first and [`Active::run`] last,
 /// once all handlers are deployed.
 pub trait Active: Send {
-    /// Returns what it adds to the `ready` line, as `key=value`.
-    fn ready(&self) -> Vec<(&'static str, String)>;
-
-    /// Returns a lock that cells are to inherit, if somebody has to know that one is still alive.
-    fn take_cells_lock(&mut self) -> Option<File> {
-        None
-    }
-
-    /// Tells whether a worker runs it while handlers are still loading. Work waits until they are.
-    fn runs_early(&self) -> bool {
-        false
-    }
-
-    /// Tells whether a worker ends with the process that started it.
-    fn ends_with_parent(&self) -> bool {
-        false
-    }
-
     /// Starts its executors, if it has any. They end with `ports.stopping`.
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         let _ = ports;
         None
-    }
-
-    /// Returns the handlers without which a worker must not run.
-    fn needed_handlers(&self) -> Vec<Name> {
-        Vec::new()
     }
 
     /// Serves until `ports.stopping`, and then gives back what has not ended, within two seconds; in
@@ -280,16 +267,13 @@ macro_rules! codes {
 pub(crate) use codes;
 
 /// Returns the wire of this name.
-pub fn find(name: &str) -> Option<&'static dyn Wire> {
-    crate::WIRES
-        .iter()
-        .find(|wire| wire.name() == name)
-        .copied()
+pub fn find(name: &str) -> Option<&'static Wire> {
+    crate::WIRES.iter().find(|wire| wire.name == name).copied()
 }
 
 /// Returns the handlers of all wires that have others run in their attempts, and how.
 pub fn chain_handlers() -> BTreeMap<Name, ChainKind> {
-    let handlers = crate::WIRES.iter().flat_map(|wire| wire.chain_handlers());
+    let handlers = crate::WIRES.iter().flat_map(|wire| wire.chain_handlers);
     let handlers = handlers.filter_map(|(name, kind)| Some((name.parse().ok()?, *kind)));
     handlers.collect()
 }

@@ -101,7 +101,7 @@ fn no_wire_is_named_outside_its_folder() {
     }
     assert!(
         found.is_empty(),
-        "a wire is a folder and a line in {LIST}; ask it through `trait Wire`:\n{}",
+        "a wire is a folder and a line in {LIST}; ask it through `Wire`:\n{}",
         found.join("\n")
     );
 }

@@ -33,7 +33,7 @@ fn options_of_workers_may_have_one_dash() {
     let cut = |line: &str| -> Vec<std::ffi::OsString> { line.split(' ').map(Into::into).collect() };
     let wire = WIRES
         .iter()
-        .find_map(|wire| Some((wire.name(), wire.worker_role()?.flags)));
+        .find_map(|wire| Some((wire.name, wire.worker_role?.flags)));
     let (name, flags) = wire.unwrap();
     let flag = flags[0].flag;
     for (line, expected) in [

@@ -61,10 +61,10 @@ struct Common {
     log_format: serve::LogFormat,
 }
 
-fn roles() -> impl Iterator<Item = (&'static dyn Wire, &'static WorkerRole)> {
+fn roles() -> impl Iterator<Item = (&'static Wire, &'static WorkerRole)> {
     WIRES
         .iter()
-        .filter_map(|wire| Some((*wire, wire.worker_role()?)))
+        .filter_map(|wire| Some((*wire, wire.worker_role?)))
 }
 
 /// Returns the command line with two dashes before the options of a wire's worker that have one: other
@@ -72,7 +72,7 @@ fn roles() -> impl Iterator<Item = (&'static dyn Wire, &'static WorkerRole)> {
 pub(crate) fn two_dashes(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut line: Vec<OsString> = line.collect();
     let word = |at: usize| line.get(at).and_then(|word| word.to_str());
-    let role = roles().find(|(wire, _)| word(2) == Some(wire.name()));
+    let role = roles().find(|(wire, _)| word(2) == Some(wire.name));
     let (Some("worker"), Some((_, role))) = (word(1), role) else {
         return line;
     };
@@ -117,7 +117,7 @@ fn option(flag: &'static WorkerFlag) -> Arg {
 impl Args for Worker {
     fn augment_args(command: Command) -> Command {
         let verbs = roles().map(|(wire, role)| {
-            let verb = Command::new(wire.name())
+            let verb = Command::new(wire.name)
                 .about(role.about)
                 .after_help(role.after_help)
                 .args(role.flags.iter().map(option));
@@ -140,10 +140,10 @@ impl FromArgMatches for Worker {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(missing)?;
         let (wire, _) = roles()
-            .find(|(wire, _)| wire.name() == name)
+            .find(|(wire, _)| wire.name == name)
             .ok_or_else(missing)?;
         Ok(Self {
-            wire: wire.name(),
+            wire: wire.name,
             matches: matches.clone(),
         })
     }
@@ -157,7 +157,7 @@ impl FromArgMatches for Worker {
 impl Worker {
     /// Runs the worker until it is told to stop.
     pub(crate) fn run(self) -> Result<(), CliError> {
-        let Some((_, role)) = roles().find(|(wire, _)| wire.name() == self.wire) else {
+        let Some((_, role)) = roles().find(|(wire, _)| wire.name == self.wire) else {
             return Ok(());
         };
         let doing = role.doing;

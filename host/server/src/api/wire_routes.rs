@@ -5,5 +5,5 @@ use host_wires::WIRES;
 
 /// Describes the routes of all wires.
 pub(super) fn descriptions() -> Vec<Description> {
-    WIRES.iter().map(|wire| wire.http()).collect()
+    WIRES.iter().map(|wire| (wire.http)()).collect()
 }

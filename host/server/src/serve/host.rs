@@ -40,7 +40,7 @@ use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
-use host_wires::wire::{self, Active, ExecutorPorts, Ports, STOP_TIME_MAX};
+use host_wires::wire::{self, ExecutorPorts, OpenWire, Ports, STOP_TIME_MAX};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -123,7 +123,7 @@ impl Host {
     /// Opens the store and starts the parts. No wire accepts work yet.
     pub(super) async fn start(
         config: &Config,
-        wires: &mut [Box<dyn Active>],
+        wires: &mut [OpenWire],
         program: CellProgram,
         cells_lock: File,
     ) -> Result<Self, ServeError> {
@@ -229,7 +229,7 @@ impl Host {
     }
 
     /// Makes all wires accept work.
-    pub(super) fn run(&self, wires: Vec<Box<dyn Active>>) {
+    pub(super) fn run(&self, wires: Vec<OpenWire>) {
         let foreign = self.foreign.clone();
         let ports = Ports {
             clock: Arc::new(self.shared.clock),
@@ -239,7 +239,7 @@ impl Host {
             stopping: self.wires.stopping().clone(),
         };
         for wire in wires {
-            let running = wire.run(ports.clone());
+            let running = wire.active.run(ports.clone());
             self.wires.spawn(async move {
                 if let Err(error) = running.await {
                     tracing::error!(%error, "a wire has ended; the host goes on without it");
@@ -438,8 +438,9 @@ fn executor_ports(
 }
 
 /// Starts the executors of all wires.
-fn executors(config: &Config, wires: &mut [Box<dyn Active>], ports: &ExecutorPorts) -> Executors {
-    let of_wires = wires.iter_mut().filter_map(|wire| wire.executors(ports));
+fn executors(config: &Config, wires: &mut [OpenWire], ports: &ExecutorPorts) -> Executors {
+    let wires = wires.iter_mut();
+    let of_wires = wires.filter_map(|wire| wire.active.executors(ports));
     Executors::new(of_wires.collect(), config.routes.clone())
 }
 

@@ -13,7 +13,7 @@ use super::token::Tokens;
 use super::token::key::Keys;
 use super::worker::Bound;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, OpenWire, Ports};
 
 /// The file with the key that this host has made.
 const KEY_FILE: &str = "arco.key";
@@ -36,7 +36,7 @@ pub(super) async fn open(
     config: &ArcoConfig,
     orchestrator: &Arc<Role>,
     mode: &Mode,
-) -> Result<Box<dyn Active>, OpenError> {
+) -> Result<OpenWire, OpenError> {
     let has_workers = !config.orchestrator.workers.is_empty();
     let (keys, folder) = match mode {
         Mode::Serve { data } => {
@@ -57,12 +57,17 @@ pub(super) async fn open(
         Some(worker) => Some(bind(worker, folder, mode).await?),
         None => None,
     };
-    Ok(Box::new(Opened {
+    let ready = worker
+        .iter()
+        .map(|it: &Bound| (NAME, it.address.to_string()));
+    let ready = ready.collect();
+    let active = Opened {
         orchestrator: Arc::clone(orchestrator),
         has_workers,
         keys,
         worker,
-    }))
+    };
+    Ok(OpenWire::new(active, ready))
 }
 
 async fn bind(
@@ -93,13 +98,6 @@ fn kept_key(data: &Path) -> Result<Keys, OpenError> {
 }
 
 impl Active for Opened {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        let worker = self.worker.iter();
-        worker
-            .map(|bound| (NAME, bound.address.to_string()))
-            .collect()
-    }
-
     fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         let remote = || Arc::new(Remote(Arc::clone(&self.orchestrator))) as Arc<dyn Executors>;
         self.has_workers.then(remote)

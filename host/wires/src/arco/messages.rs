@@ -1,34 +1,11 @@
 //! The messages of the wire, as the document and the current contract write them. We read both cases
 //! of letters and leave unknown fields aside; we write camelCase.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub(super) struct Secret(pub(super) String);
-
-impl Secret {
-    pub(super) fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
+pub(super) use crate::kit::secret::Secret;
 
 /// What a worker is asked to execute: the fields of the document and those of the current contract.
 #[derive(Clone, Debug, Serialize)]

@@ -20,60 +20,43 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use host_http::route::{Description, Group, RoutePorts};
+use host_http::route::{Group, RoutePorts};
 
 use self::orchestrator::Role;
 use self::settings::ArcoConfig;
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
-use crate::wire::settings::{Setting, TableSetting, WorkerRole};
-use crate::wire::{Active, Configured, Mode, OpenError, Wire};
+use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 
 pub use self::token::SignedToken;
 
 const NAME: &str = "arco";
 
 /// Arco's worker contract as a wire.
-#[derive(Clone, Copy, Debug)]
-pub struct Arco;
+pub static ARCO: Wire = Wire {
+    name: NAME,
+    settings: settings::SETTINGS,
+    table_settings: settings::TABLE_SETTINGS,
+    refusals: refusals::CODES,
+    specification: include_str!("SPEC.md"),
+    chain_handlers: &[],
+    http: orchestrator::description,
+    worker_role: Some(&settings::WORKER_ROLE),
+    command: None,
+    configure,
+};
 
-impl Wire for Arco {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        settings::SETTINGS
-    }
-
-    fn table_settings(&self) -> &'static [TableSetting] {
-        settings::TABLE_SETTINGS
-    }
-
-    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        refusals::CODES
-    }
-
-    fn specification(&self) -> &'static str {
-        include_str!("SPEC.md")
-    }
-
-    fn worker_role(&self) -> Option<&'static WorkerRole> {
-        Some(&settings::WORKER_ROLE)
-    }
-
-    fn http(&self) -> Description {
-        orchestrator::description()
-    }
-
-    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
-        let config = ArcoConfig::read(section)?;
-        let orchestrator = Arc::new(Role::new(&config.orchestrator));
-        Ok(Box::new(ConfiguredArco {
+fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
+    let config = ArcoConfig::read(section)?;
+    let orchestrator = Arc::new(Role::new(&config.orchestrator));
+    Ok(Configuration {
+        executors: config.orchestrator.origins.clone(),
+        default_executor: None,
+        wire: Box::new(ConfiguredArco {
             config,
             orchestrator,
-        }))
-    }
+        }),
+    })
 }
 
 /// Arco with its section read.
@@ -94,10 +77,6 @@ impl Configured for ConfiguredArco {
         names.any(|worker| worker.as_str() == name)
     }
 
-    fn executor_names(&self) -> Vec<(String, String)> {
-        self.config.orchestrator.origins.clone()
-    }
-
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
         self.orchestrator.routes(ports)
     }
@@ -106,7 +85,7 @@ impl Configured for ConfiguredArco {
         checks::all(&self.config)
     }
 
-    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
         Box::pin(active::open(&self.config, &self.orchestrator, mode))
     }
 }

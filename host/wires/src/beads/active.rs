@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use host_core::name::Name;
 use host_core::port::lease::Leases;
 use tokio::time::timeout;
 
@@ -23,12 +22,12 @@ use crate::kit::driver::Hub;
 use crate::kit::session::{Moment, Session as _};
 use crate::kit::stream::accept;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports, STOP_TIME_MAX};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, OpenWire, Ports, STOP_TIME_MAX};
 
 /// How long the last bytes may take when all connections are closed.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
 
-pub(super) struct ActiveBeads {
+struct ActiveBeads {
     orchestrator: Option<Listening>,
     worker: Option<WorkerConfig>,
     /// `host worker`: only this role.
@@ -43,7 +42,7 @@ struct Listening {
 }
 
 /// Binds the socket, if the role is on.
-pub(super) fn open(config: &BeadsConfig, mode: &Mode) -> Result<ActiveBeads, OpenError> {
+pub(super) fn open(config: &BeadsConfig, mode: &Mode) -> Result<OpenWire, OpenError> {
     let listening = match (mode, &config.orchestrator) {
         (Mode::Serve { .. }, Some(config)) => Some(Listening::open(config)?),
         _ => None,
@@ -53,10 +52,20 @@ pub(super) fn open(config: &BeadsConfig, mode: &Mode) -> Result<ActiveBeads, Ope
         let message = "no orchestrator to work for; name its socket with --socket PATH";
         return Err(OpenError::usage(message));
     }
-    Ok(ActiveBeads {
-        orchestrator: listening,
-        worker: config.worker.clone(),
-        is_alone,
+    let working = config.worker.as_ref().filter(|_| is_alone);
+    let path = listening.as_ref().map(|it| it.bound.path());
+    let path = path.or_else(|| working.map(|worker| worker.socket.as_path()));
+    let ready = path.map(|path| (WIRE, path.display().to_string()));
+    Ok(OpenWire {
+        needed_handlers: working.map(|it| it.handler.clone()).into_iter().collect(),
+        ..OpenWire::new(
+            ActiveBeads {
+                orchestrator: listening,
+                worker: config.worker.clone(),
+                is_alone,
+            },
+            ready.into_iter().collect(),
+        )
     })
 }
 
@@ -110,25 +119,12 @@ async fn stop(hub: &Arc<OrchestratorHub>) {
 }
 
 impl Active for ActiveBeads {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        let listening = self.orchestrator.as_ref().map(|it| it.bound.path());
-        let working = self.worker.as_ref().filter(|_| self.is_alone);
-        let path = listening.or_else(|| working.map(|worker| worker.socket.as_path()));
-        let shown = path.map(|path| (WIRE, path.display().to_string()));
-        shown.into_iter().collect()
-    }
-
     fn executors(&mut self, _ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         let listening = self.orchestrator.as_ref()?;
         Some(Arc::new(Pulled {
             name: listening.config.executor.clone(),
             serving: Arc::clone(&listening.serving),
         }))
-    }
-
-    fn needed_handlers(&self) -> Vec<Name> {
-        let working = self.worker.iter().filter(|_| self.is_alone);
-        working.map(|worker| worker.handler.clone()).collect()
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {

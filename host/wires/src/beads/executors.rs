@@ -8,7 +8,7 @@ use host_core::policy::Policy;
 use super::WIRE;
 use super::leases::OrchestratorHub;
 use super::orchestrator::Orchestrator;
-use crate::wire::executors::{ExecutorHealth, Executors};
+use crate::wire::executors::{ExecutorHealth, ExecutorRules, Executors};
 
 /// The time limit of a job whose sender sets none, in milliseconds: a day. Workers are often tools that take
 /// minutes, and the connection shows when one is gone.
@@ -36,8 +36,11 @@ impl Executors for Pulled {
         vec![self.name.clone()]
     }
 
-    fn policy(&self, _executor: &Name) -> Policy {
-        policy()
+    fn rules(&self) -> ExecutorRules {
+        ExecutorRules {
+            policy: policy(),
+            ..ExecutorRules::default()
+        }
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

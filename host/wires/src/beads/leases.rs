@@ -80,7 +80,7 @@ impl EffectHandler<Orchestrator> for LeasePort {
                 code = refusal.code.as_str(),
                 message = refusal.start,
                 "a message of a worker is refused: {}",
-                refusal.text
+                refusal.message
             ),
             Effect::Note(worker, text) => tracing::warn!(worker, "{text}"),
         }

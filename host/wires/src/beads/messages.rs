@@ -1,47 +1,10 @@
-//! The messages as documented: the fields we read, unchecked, and the messages we write in either
-//! dialect. Knows no rules and no state.
+//! The messages that we write, as documented, in either dialect. Knows no rules and no state.
 
 use bytes::{BufMut as _, BytesMut};
 use host_core::time::Time;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
 use super::frame::{Dialect, HEADER_BYTES};
-
-/// A field that is present, even if it is `null`.
-type Field<'a> = Option<&'a RawValue>;
-
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Field<'a>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
-/// The envelope of a message in the framed dialect.
-#[derive(Debug, Deserialize)]
-pub(super) struct EnvelopeIn<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) payload: Field<'a>,
-}
-
-/// Any message. `timestamp` is ignored.
-#[derive(Debug, Deserialize)]
-pub(super) struct MessageIn<'a> {
-    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
-    pub(super) kind: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) worker_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) issue_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) error: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) duration_ms: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) title: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) priority: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) wait_seconds: Field<'a>,
-}
 
 /// A message we write, and how.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,11 +18,12 @@ mod socket;
 mod worker;
 
 use futures_util::future::BoxFuture;
+use host_http::route::Description;
 
 use self::settings::BeadsConfig;
 use crate::wire::section::{ConfigError, Section};
-use crate::wire::settings::{Setting, WorkerRole};
-use crate::wire::{Active, Configured, Mode, OpenError, Wire};
+use crate::wire::settings::WorkerRole;
+use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 
 const WIRE: &str = "beads";
 
@@ -44,32 +45,27 @@ and connects again. SHUTDOWN and SIGTERM stop all guests, within a second, and i
 };
 
 /// The beads-workers protocol as a wire.
-pub struct Beads;
+pub static BEADS: Wire = Wire {
+    name: WIRE,
+    settings: settings::SETTINGS,
+    table_settings: &[],
+    refusals: refusals::CODES,
+    specification: include_str!("SPEC.md"),
+    chain_handlers: &[],
+    http: Description::default,
+    worker_role: Some(&WORKER_ROLE),
+    command: None,
+    configure,
+};
 
-impl Wire for Beads {
-    fn name(&self) -> &'static str {
-        WIRE
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        settings::SETTINGS
-    }
-
-    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        refusals::CODES
-    }
-
-    fn specification(&self) -> &'static str {
-        include_str!("SPEC.md")
-    }
-
-    fn worker_role(&self) -> Option<&'static WorkerRole> {
-        Some(&WORKER_ROLE)
-    }
-
-    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
-        Ok(Box::new(BeadsConfig::read(section)?))
-    }
+fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
+    let config = BeadsConfig::read(section)?;
+    let named = || ("protocol.beads".to_owned(), EXECUTOR.to_owned());
+    Ok(Configuration {
+        executors: config.orchestrator.iter().map(|_| named()).collect(),
+        default_executor: None,
+        wire: Box::new(config),
+    })
 }
 
 impl Configured for BeadsConfig {
@@ -77,15 +73,7 @@ impl Configured for BeadsConfig {
         self.orchestrator.is_some() && name == EXECUTOR
     }
 
-    fn executor_names(&self) -> Vec<(String, String)> {
-        let named = ("protocol.beads".to_owned(), EXECUTOR.to_owned());
-        self.orchestrator.iter().map(|_| named.clone()).collect()
-    }
-
-    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
-        Box::pin(async {
-            let active = active::open(self, mode)?;
-            Ok(Box::new(active) as Box<dyn Active>)
-        })
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
+        Box::pin(async { active::open(self, mode) })
     }
 }

@@ -298,7 +298,7 @@ impl Orchestrator {
             state => {
                 let is_asking = matches!(state, State::Asking(_) | State::Held(_));
                 let text = "DONE or FAILED for a task that the worker does not hold";
-                let refusal = Refusal::new(Code::Unexpected, text, report.issue_id.as_bytes());
+                let refusal = Refusal::new(Code::Unexpected, text).of(report.issue_id.as_bytes());
                 self.refuse(now, link, refusal, actions);
                 if is_asking {
                     self.withdraw(link, actions);

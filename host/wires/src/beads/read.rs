@@ -4,14 +4,15 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
 use super::frame::{Defect, Dialect, dialect_of, text_of};
-use super::messages::{EnvelopeIn, MessageIn};
 use super::refusals::{Code, Refusal, other_protocol};
+use crate::kit::fields::{Fields, Wrong};
 use crate::kit::json;
-use crate::kit::text::{cut_marked, found};
+use crate::kit::text::cut_marked;
 
 /// The longest `duration_ms`: the largest integer that every JSON reader keeps exactly.
 const DURATION_MS_MAX: f64 = 9_007_199_254_740_991.0;
@@ -100,8 +101,7 @@ pub(super) fn read_orchestrator(frame: Result<Bytes, Defect>) -> In<Said> {
     read(frame, said)
 }
 
-/// Reads the fields of a message. The second argument is the text for a refusal.
-type Reader<M> = fn(&MessageIn, &[u8]) -> Result<M, Refusal>;
+type Reader<M> = fn(&Fields<'_>) -> Result<M, Refusal>;
 
 fn read<M>(frame: Result<Bytes, Defect>, message: Reader<M>) -> In<M> {
     match frame {
@@ -123,86 +123,78 @@ fn parse<M>(dialect: Dialect, text: &[u8], message: Reader<M>) -> Result<M, Refu
         Err(fault) => {
             plain = without_nan(text).filter(|plain| json::check(plain).is_ok());
             plain.as_deref().ok_or_else(|| {
-                let other = other_protocol(text);
-                let message = format!("byte {}: {}{other}", fault.offset, fault.message);
-                Refusal::new(Code::Json, message, text)
+                let message = format!("{fault}{}", other_protocol(text));
+                Refusal::new(Code::Json, message).of(text)
             })?
         }
     };
-    // The derived readers would accept an array and take its elements as the fields.
-    let is_object = |text: &str| text.trim_start().starts_with('{');
-    let wrong = || Refusal::new(Code::Json, "the message is not a JSON object", text);
-    let shown = std::str::from_utf8(text).map_err(|_| wrong())?;
-    if !is_object(shown) {
-        return Err(wrong());
+    // What was checked is UTF-8.
+    let whole = std::str::from_utf8(text).unwrap_or_default();
+    fields(dialect, whole)
+        .and_then(|fields| message(&fields))
+        .map_err(|refusal| refusal.of(text))
+}
+
+fn fields(dialect: Dialect, text: &str) -> Result<Fields<'_>, Refusal> {
+    let message = Fields::of(text)
+        .map_err(|_| Refusal::new(Code::Json, "the message is not a JSON object"))?;
+    match dialect {
+        Dialect::Lines => Ok(message),
+        Dialect::Framed => Ok(message.required("payload", "an object")?),
     }
-    let payload = match dialect {
-        Dialect::Lines => shown,
-        Dialect::Framed => {
-            let envelope: EnvelopeIn = serde_json::from_str(shown).map_err(|_| wrong())?;
-            let payload = envelope.payload.map_or("nothing", RawValue::get);
-            if !is_object(payload) {
-                let found = envelope
-                    .payload
-                    .map_or("nothing".to_owned(), |raw| found(raw.get()));
-                return Err(Refusal::field("payload", "an object", &found, text));
-            }
-            payload
-        }
-    };
-    let fields: MessageIn = serde_json::from_str(payload).map_err(|_| wrong())?;
-    message(&fields, text)
 }
 
 /// Reads the type of a message.
-fn kind(fields: &MessageIn, text: &[u8]) -> Result<String, Refusal> {
-    string(fields.kind).map_err(|found| {
-        let why = format!("type: expected a message type, found {found}");
-        Refusal::new(Code::UnknownType, why, text)
-    })
+fn kind(fields: &Fields<'_>) -> Result<String, Refusal> {
+    fields
+        .required("type", "a message type")
+        .map_err(|wrong| Refusal::new(Code::UnknownType, wrong.to_string()))
 }
 
-fn message(fields: &MessageIn, text: &[u8]) -> Result<Message, Refusal> {
-    let kind = match kind(fields, text)?.as_str() {
+fn message(fields: &Fields<'_>) -> Result<Message, Refusal> {
+    let kind = match kind(fields)?.as_str() {
         "READY" => Kind::Ready,
-        "DONE" => Kind::Done(report(fields, text)?),
-        "FAILED" => Kind::Failed(report(fields, text)?, error(fields)),
+        "DONE" => Kind::Done(report(fields)?),
+        "FAILED" => Kind::Failed(report(fields)?, error(fields)),
         "HEARTBEAT" | "PROGRESS" => Kind::Alive,
         "TASK" | "WAIT" | "SHUTDOWN" => {
             let why = "type: TASK, WAIT and SHUTDOWN go to workers, not to orchestrators";
-            return Err(Refusal::new(Code::Direction, why, text));
+            return Err(Refusal::new(Code::Direction, why));
         }
         _ => {
             let why = "type: it is not READY, DONE, FAILED, HEARTBEAT or PROGRESS";
-            return Err(Refusal::new(Code::UnknownType, why, text));
+            return Err(Refusal::new(Code::UnknownType, why));
         }
     };
-    let worker_id = string(fields.worker_id)
-        .map_err(|found| Refusal::field("worker_id", "a string", &found, text))?;
-    Ok(Message { worker_id, kind })
+    Ok(Message {
+        worker_id: fields.required("worker_id", "a string")?,
+        kind,
+    })
 }
 
-fn said(fields: &MessageIn, text: &[u8]) -> Result<Said, Refusal> {
-    let order = match kind(fields, text)?.as_str() {
+fn said(fields: &Fields<'_>) -> Result<Said, Refusal> {
+    let order = match kind(fields)?.as_str() {
         "TASK" => Order::Task(Task {
-            issue_id: issue_id(fields, text)?,
-            title: string(fields.title).unwrap_or_default(),
-            priority: fields.priority.and_then(priority),
+            issue_id: issue_id(fields)?,
+            title: fields.lenient("title").unwrap_or_default(),
+            priority: clamped(fields, "priority", 1.0, 0.0..=4.0)
+                .and_then(|it| u8::try_from(it).ok()),
         }),
         "WAIT" => Order::Wait {
-            ms: fields.wait_seconds.and_then(wait_ms).unwrap_or(WAIT_MS),
+            ms: clamped(fields, "wait_seconds", 1_000.0, WAIT_MS_MIN..=WAIT_MS_MAX)
+                .unwrap_or(WAIT_MS),
         },
         "SHUTDOWN" => Order::Shutdown,
         "READY" | "DONE" | "FAILED" | "HEARTBEAT" | "PROGRESS" => {
             let why = "type: workers send it, orchestrators do not";
-            return Err(Refusal::new(Code::Direction, why, text));
+            return Err(Refusal::new(Code::Direction, why));
         }
         _ => {
             let why = "type: it is not TASK, WAIT or SHUTDOWN";
-            return Err(Refusal::new(Code::UnknownType, why, text));
+            return Err(Refusal::new(Code::UnknownType, why));
         }
     };
-    let worker_id = string(fields.worker_id).ok();
+    let worker_id: Option<String> = fields.lenient("worker_id");
     Ok(Said {
         worker_id: worker_id.filter(|name| is_worker_id(name)),
         order,
@@ -214,71 +206,40 @@ pub(super) fn is_worker_id(name: &str) -> bool {
     (1..=WORKER_ID_CHARS_MAX).contains(&name.chars().count())
 }
 
-fn issue_id(fields: &MessageIn, text: &[u8]) -> Result<String, Refusal> {
-    string(fields.issue_id).map_err(|found| Refusal::field("issue_id", "a string", &found, text))
+fn issue_id(fields: &Fields<'_>) -> Result<String, Wrong> {
+    fields.required("issue_id", "a string")
 }
 
-/// Reads a priority, clamped to the document's range.
-fn priority(raw: &RawValue) -> Option<u8> {
-    let priority: f64 = serde_json::from_str(raw.get()).ok()?;
+/// Reads a number, multiplied and clamped to a range within 0 and 2⁵³. `None` if it is not a number.
+fn clamped(
+    fields: &Fields<'_>,
+    name: &str,
+    factor: f64,
+    range: RangeInclusive<f64>,
+) -> Option<u64> {
+    let number = fields.lenient::<f64>(name)? * factor;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "clamped before"
+        reason = "clamped"
     )]
-    let priority = priority.clamp(0.0, 4.0) as u8;
-    Some(priority)
+    let number = number.clamp(*range.start(), *range.end()) as u64;
+    Some(number)
 }
 
-/// Reads a number of seconds as milliseconds, within limits.
-fn wait_ms(raw: &RawValue) -> Option<u64> {
-    let seconds: f64 = serde_json::from_str(raw.get()).ok()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped before"
-    )]
-    let ms = (seconds * 1_000.0).clamp(WAIT_MS_MIN, WAIT_MS_MAX) as u64;
-    Some(ms)
-}
-
-fn report(fields: &MessageIn, text: &[u8]) -> Result<Report, Refusal> {
+fn report(fields: &Fields<'_>) -> Result<Report, Wrong> {
     Ok(Report {
-        issue_id: issue_id(fields, text)?,
-        duration_ms: fields.duration_ms.and_then(duration_ms),
+        issue_id: issue_id(fields)?,
+        duration_ms: clamped(fields, "duration_ms", 1.0, 0.0..=DURATION_MS_MAX),
     })
 }
 
 /// Reads the error of FAILED. No form of it makes the message unusable.
-fn error(fields: &MessageIn) -> String {
-    let error = match fields.error {
-        Some(raw) if raw.get() != "null" => {
-            string(Some(raw)).unwrap_or_else(|_| raw.get().to_owned())
-        }
-        _ => NO_ERROR.to_owned(),
-    };
-    cut_marked(&error, ERROR_BYTES_MAX).into_owned()
-}
-
-/// Reads a duration: at least 0 and at most what every reader keeps. `None` if it is not a number.
-fn duration_ms(raw: &RawValue) -> Option<u64> {
-    let ms: f64 = serde_json::from_str(raw.get()).ok()?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped before"
-    )]
-    let ms = ms.clamp(0.0, DURATION_MS_MAX) as u64;
-    Some(ms)
-}
-
-/// Reads a string. The error describes what is there instead.
-fn string(raw: Option<&RawValue>) -> Result<String, String> {
-    let raw = raw.ok_or("nothing")?;
-    serde_json::from_str(raw.get()).map_err(|_| match raw.get().as_bytes() {
-        [b'"', ..] => "a string that is not whole Unicode".to_owned(),
-        _ => found(raw.get()),
-    })
+fn error(fields: &Fields<'_>) -> String {
+    let text = || fields.lenient("error");
+    let json = || Some(fields.raw("error")?.get().to_owned());
+    let error: Option<String> = text().or_else(json);
+    cut_marked(error.as_deref().unwrap_or(NO_ERROR), ERROR_BYTES_MAX).into_owned()
 }
 
 /// Replaces `NaN` and `Infinity`, which some JSON writers produce, by `null`. `None` if there are none.

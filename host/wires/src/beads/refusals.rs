@@ -1,9 +1,9 @@
 //! Why a message is refused: one stable code for each cause, a text for the log, and the start of the
 //! message, truncated and escaped. Knows no state.
 
-use crate::kit::stream::Pending;
-
 use super::frame::{Defect, MESSAGE_BYTES_MAX};
+use crate::kit::fields::Wrong;
+use crate::kit::stream::Pending;
 
 /// How many bytes of a refused message are shown.
 const SHOWN_BYTES: usize = 64;
@@ -50,62 +50,66 @@ crate::wire::codes! {
 pub(super) struct Refusal {
     pub(super) code: Code,
     /// What is wrong. Quotes nothing of the message.
-    pub(super) text: String,
-    /// The start of the message, escaped.
+    pub(super) message: String,
+    /// The start of the refused message, escaped.
     pub(super) start: String,
 }
 
 impl Refusal {
-    /// Refuses the message that begins with `message`.
-    pub(super) fn new(code: Code, text: impl Into<String>, message: &[u8]) -> Self {
-        let start = message.get(..SHOWN_BYTES).unwrap_or(message);
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,
-            text: text.into(),
-            start: start.escape_ascii().to_string(),
+            message: message.into(),
+            start: String::new(),
         }
     }
 
-    /// Refuses a value of one field. `found` describes the value without quoting it.
-    pub(super) fn field(name: &str, expected: &str, found: &str, message: &[u8]) -> Self {
-        let text = format!("{name}: expected {expected}, found {found}");
-        Self::new(Code::FieldType, text, message)
+    /// Shows the start of the refused message.
+    pub(super) fn of(self, refused: &[u8]) -> Self {
+        let start = refused.get(..SHOWN_BYTES).unwrap_or(refused);
+        Self {
+            start: start.escape_ascii().to_string(),
+            ..self
+        }
+    }
+}
+
+impl From<Wrong> for Refusal {
+    fn from(wrong: Wrong) -> Self {
+        Self::new(Code::FieldType, wrong.to_string())
     }
 }
 
 impl From<Defect> for Refusal {
     fn from(defect: Defect) -> Self {
-        let too_long = format!("the line is longer than {MESSAGE_BYTES_MAX} bytes");
+        let late = "the line's end did not come in time";
         match defect {
-            Defect::LineTooLong(start) => Self::new(Code::LineTooLong, too_long, &start),
-            Defect::LineEndless => Self::new(Code::LineTooLong, "the line has no end", b""),
-            Defect::LineLate(start) => Self::new(
-                Code::LineTimeout,
-                "the line's end did not come in time",
-                &start,
-            ),
+            Defect::LineTooLong(start) => {
+                let message = format!("the line is longer than {MESSAGE_BYTES_MAX} bytes");
+                Self::new(Code::LineTooLong, message).of(&start)
+            }
+            Defect::LineEndless => Self::new(Code::LineTooLong, "the line has no end"),
+            Defect::LineLate(start) => Self::new(Code::LineTimeout, late).of(&start),
             Defect::LineBinary(start) => {
-                Self::new(Code::Json, "the line begins with a zero byte", &start)
+                Self::new(Code::Json, "the line begins with a zero byte").of(&start)
             }
             Defect::Truncated(bytes) => {
-                let text = format!("the peer closed after {bytes} bytes of a message");
-                Self::new(Code::Truncated, text, b"")
+                let message = format!("the peer closed after {bytes} bytes of a message");
+                Self::new(Code::Truncated, message)
             }
-            Defect::FrameTooLarge(header) => Self::new(
-                Code::FrameTooLarge,
-                format!(
-                    "the frame's length is {} bytes, at most {MESSAGE_BYTES_MAX} are taken",
-                    u32::from_be_bytes(header)
-                ),
-                &header,
-            ),
+            Defect::FrameTooLarge(header) => {
+                let length = u32::from_be_bytes(header);
+                let message = format!(
+                    "the frame's length is {length} bytes, at most {MESSAGE_BYTES_MAX} are taken"
+                );
+                Self::new(Code::FrameTooLarge, message).of(&header)
+            }
             Defect::FrameLate(pending) => Self::new(
                 Code::FrameTimeout,
                 match pending {
                     Pending::Nothing | Pending::Header => "the frame's length did not come in time",
                     Pending::Body => "the frame's payload did not come in time",
                 },
-                b"",
             ),
         }
     }

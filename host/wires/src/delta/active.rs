@@ -10,7 +10,7 @@ use super::orchestrator::Pools;
 use super::orchestrator::launched::{self, LauncherDeps};
 use super::worker::{Opened, Peer};
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
+use crate::wire::{Active, ExecutorPorts, OpenError, OpenWire, Ports};
 
 /// Both roles of a host.
 pub(super) struct Serving {
@@ -29,21 +29,30 @@ pub(super) struct Working {
 }
 
 impl Serving {
+    pub(super) fn open(self) -> OpenWire {
+        let pools = self.pools.config.pools.iter();
+        let pools: Vec<&str> = pools.map(|pool| pool.name.as_str()).collect();
+        let ready = (!pools.is_empty()).then(|| (NAME, pools.join(",")));
+        OpenWire::new(self, ready.into_iter().collect())
+    }
+
     fn has_pools(&self) -> bool {
         !self.pools.config.pools.is_empty()
     }
 }
 
-impl Active for Serving {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        if !self.has_pools() {
-            return Vec::new();
+impl Working {
+    pub(super) fn open(self) -> OpenWire {
+        let ready = vec![(NAME, self.peer.url.to_string())];
+        OpenWire {
+            // A lease in a file has to be acknowledged soon.
+            runs_early: self.file.is_some(),
+            ..OpenWire::new(self, ready)
         }
-        let pools = self.pools.config.pools.iter();
-        let pools: Vec<&str> = pools.map(|pool| pool.name.as_str()).collect();
-        vec![(NAME, pools.join(","))]
     }
+}
 
+impl Active for Serving {
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         let (clock, counters) = (Arc::clone(&ports.clock), Arc::clone(&ports.counters));
         self.pools.start(clock, counters, Arc::clone(&ports.logs));
@@ -77,15 +86,6 @@ impl Active for Serving {
 }
 
 impl Active for Working {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        vec![(NAME, self.peer.url.to_string())]
-    }
-
-    /// A lease in a file has to be acknowledged soon.
-    fn runs_early(&self) -> bool {
-        self.file.is_some()
-    }
-
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             if let Some(opened) = self.file {

@@ -44,7 +44,7 @@ pub(super) fn granted(granted: &Granted, times: Times) -> LeaseGranted {
 /// Returns the params, with the handler as the name if they have none.
 fn job_spec(assignment: &Assignment) -> Box<RawValue> {
     let params = assignment.params.as_str().trim_ascii();
-    let has_name = Fields::within(params, &["name"]).is_ok_and(|it| it.has("name"));
+    let has_name = Fields::of(params).is_ok_and(|it| it.present("name").is_some());
     let spec = match params.strip_prefix('{') {
         Some(rest) if !has_name => {
             let name = serde_json::Value::from(assignment.handler.as_str());

@@ -15,56 +15,43 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
-use host_http::route::{Description, Group, RoutePorts};
+use host_http::route::{Group, RoutePorts};
 
 use self::active::{Serving, Working};
 use self::orchestrator::{Pools, api};
 use self::settings::{DeltaConfig, WorkerSettings};
 use self::worker::FileJob;
 use crate::wire::section::{ConfigError, Section};
-use crate::wire::settings::{Setting, TableSetting, WorkerRole};
-use crate::wire::{Active, Configured, Mode, OpenError, Wire};
+use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 
 const NAME: &str = "delta";
 
 /// The Delta CI runner protocol as a wire.
-pub struct Delta;
+pub static DELTA: Wire = Wire {
+    name: NAME,
+    settings: settings::SETTINGS,
+    table_settings: settings::TABLE_SETTINGS,
+    refusals: refusals::CODES,
+    specification: include_str!("SPEC.md"),
+    chain_handlers: &[],
+    http: api::description,
+    worker_role: Some(&settings::WORKER_ROLE),
+    command: None,
+    configure,
+};
 
-impl Wire for Delta {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        settings::SETTINGS
-    }
-
-    fn table_settings(&self) -> &'static [TableSetting] {
-        settings::TABLE_SETTINGS
-    }
-
-    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        refusals::CODES
-    }
-
-    fn specification(&self) -> &'static str {
-        include_str!("SPEC.md")
-    }
-
-    fn worker_role(&self) -> Option<&'static WorkerRole> {
-        Some(&settings::WORKER_ROLE)
-    }
-
-    fn http(&self) -> Description {
-        api::description()
-    }
-
-    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
-        Ok(Box::new(ConfiguredDelta {
-            pools: Pools::new(DeltaConfig::read(section)?),
+fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
+    let config = DeltaConfig::read(section)?;
+    let pools = config.pools.iter();
+    let executors = pools.map(|pool| (pool.origin.clone(), pool.name.to_string()));
+    Ok(Configuration {
+        executors: executors.collect(),
+        default_executor: None,
+        wire: Box::new(ConfiguredDelta {
+            pools: Pools::new(config),
             worker: WorkerSettings::read(section)?,
-        }))
-    }
+        }),
+    })
 }
 
 /// Delta with its section read.
@@ -82,26 +69,20 @@ impl Configured for ConfiguredDelta {
         parts.is_some_and(|(pool, _)| self.pools.config.pool(pool.as_str()).is_some())
     }
 
-    fn executor_names(&self) -> Vec<(String, String)> {
-        let pools = self.pools.config.pools.iter();
-        pools
-            .map(|pool| (pool.origin.clone(), pool.name.to_string()))
-            .collect()
-    }
-
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
         vec![api::routes(Arc::clone(&self.pools), ports.clone())]
     }
 
-    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
         Box::pin(async move {
             Ok(match mode {
-                Mode::Serve { data } => Box::new(Serving {
+                Mode::Serve { data } => Serving {
                     pools: Arc::clone(&self.pools),
                     peers: self.worker.peers.clone(),
                     folder: data.join(NAME),
-                }) as Box<dyn Active>,
-                Mode::Worker { .. } => Box::new(self.worker()?),
+                }
+                .open(),
+                Mode::Worker { .. } => self.worker()?.open(),
             })
         })
     }

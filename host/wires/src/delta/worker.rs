@@ -16,7 +16,6 @@ mod words;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -34,6 +33,7 @@ use self::log_file::LogFile;
 use self::session::Done;
 use crate::kit::backoff::Backoff;
 use crate::kit::http_client::BaseUrl;
+use crate::kit::secret::Secret;
 use crate::kit::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 
@@ -50,22 +50,12 @@ const FAILED_WAIT_MS_MAX: u64 = 30_000;
 /// The longest pause if an orchestrator without a job does not let the request wait.
 const EMPTY_WAIT_MS_MAX: u64 = 5_000;
 
-/// A bearer token. `Debug` does not show it.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Token(pub(super) String);
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
-    }
-}
-
 /// A foreign orchestrator whose jobs we execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
     pub(super) url: BaseUrl,
     pub(super) runner_id: String,
-    pub(super) token: Option<Token>,
+    pub(super) token: Option<Secret>,
     pub(super) capabilities: BTreeSet<String>,
     /// How many leases are held at once.
     pub(super) concurrency: usize,
@@ -123,7 +113,7 @@ impl FileJob {
 
 impl Peer {
     fn orchestrator(&self, is_network: bool) -> Arc<Orchestrator> {
-        let token = self.token.as_ref().map(|token| token.0.as_str());
+        let token = self.token.as_ref().map(Secret::expose);
         Arc::new(Orchestrator {
             client: Client::new(self.url.clone(), token),
             runner_id: self.runner_id.clone(),

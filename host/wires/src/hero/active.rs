@@ -4,7 +4,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +19,7 @@ use super::settings::HeroConfig;
 use super::worker::instance::{self, KeptName};
 use super::{orchestrator, worker};
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, OpenError, Ports};
+use crate::wire::{Active, ExecutorPorts, OpenError, OpenWire, Ports};
 
 /// How long log files may take to be written when everything else has ended.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
@@ -29,10 +28,6 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) struct Idle;
 
 impl Active for Idle {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             ports.stopping.cancelled().await;
@@ -67,10 +62,6 @@ impl Serving {
 }
 
 impl Active for Serving {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         Some(orchestrator::start(&self.config, &self.instance, ports))
     }
@@ -102,27 +93,29 @@ pub(super) struct Working {
 
 impl Working {
     /// Takes a name that no other worker uses, and makes the folder for log files.
-    pub(super) async fn open(config: &HeroConfig, state: Option<&Path>) -> Result<Self, OpenError> {
-        Ok(Self {
+    pub(super) async fn open(
+        config: &HeroConfig,
+        state: Option<&Path>,
+    ) -> Result<OpenWire, OpenError> {
+        let mut name = KeptName::take(state, config).await;
+        let cells_lock = name.take_cells_lock();
+        let working = Self {
             config: config.clone(),
-            name: KeptName::take(state, config).await,
+            name,
             log_files: log_files(config, "HOST_HERO_LOG_DIR")?,
+        };
+        let ready = vec![
+            ("hero", config.url.to_string()),
+            ("worker_ids", config.worker_ids.join(",")),
+        ];
+        Ok(OpenWire {
+            cells_lock,
+            ..OpenWire::new(working, ready)
         })
     }
 }
 
 impl Active for Working {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("hero", self.config.url.to_string()),
-            ("worker_ids", self.config.worker_ids.join(",")),
-        ]
-    }
-
-    fn take_cells_lock(&mut self) -> Option<File> {
-        self.name.take_cells_lock()
-    }
-
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             let Self {

@@ -208,7 +208,7 @@ fn runs(fields: &Fields<'_>) -> Result<Runs, Refusal> {
             script
         };
         json::check(params.as_bytes()).map_err(|fault| {
-            let found = format!("something else at byte {}: {}", fault.offset, fault.message);
+            let found = format!("something else at {fault}");
             let expected = "JSON params, because the job names a handler";
             Refusal::field(Code::FieldType, "script", expected, &found)
         })?;
@@ -438,8 +438,7 @@ fn strict<T: for<'de> Deserialize<'de>>(
     expected: &str,
 ) -> Result<T, Refusal> {
     let refused = |found: &str| Refusal::field(Code::FieldType, field, expected, found);
-    json::check(text.as_bytes())
-        .map_err(|fault| refused(&format!("at byte {}: {}", fault.offset, fault.message)))?;
+    json::check(text.as_bytes()).map_err(|fault| refused(&format!("at {fault}")))?;
     serde_json::from_str(text).map_err(|_| refused("JSON of another shape"))
 }
 

@@ -18,9 +18,8 @@ mod worker;
 mod tests;
 
 use futures_util::future::BoxFuture;
-use host_console::command::Command as Noun;
 use host_core::chain::ChainKind;
-use host_http::route::{Description, Group, RoutePorts};
+use host_http::route::{Group, RoutePorts};
 
 use self::active::{Idle, Serving, Working};
 use self::client::api::{self, Source};
@@ -29,8 +28,7 @@ use self::client::live::Client;
 use self::settings::HeroConfig;
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
-use crate::wire::settings::{Setting, WorkerRole};
-use crate::wire::{Active, Configured, Mode, OpenError, Wire};
+use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 
 pub use self::job::new::{NewJob, Task};
 pub use self::messages::{Call, Command, Value, Via};
@@ -42,48 +40,28 @@ pub use self::worker::{Answered, Worker, WorkerAct};
 const NAME: &str = "hero";
 
 /// Hero over Redis, in both roles.
-#[derive(Clone, Copy, Debug)]
-pub struct Hero;
+pub static HERO: Wire = Wire {
+    name: NAME,
+    settings: settings::SETTINGS,
+    table_settings: &[],
+    refusals: refusals::CODES,
+    specification: include_str!("SPEC.md"),
+    chain_handlers: &[
+        ("hero.heroscript", ChainKind::Steps),
+        ("hero.rhai", ChainKind::Calls),
+    ],
+    http: api::description,
+    worker_role: Some(&settings::WORKER_ROLE),
+    command: Some(&commands::COMMAND),
+    configure,
+};
 
-impl Wire for Hero {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn settings(&self) -> &'static [Setting] {
-        settings::SETTINGS
-    }
-
-    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        refusals::CODES
-    }
-
-    fn specification(&self) -> &'static str {
-        include_str!("SPEC.md")
-    }
-
-    fn chain_handlers(&self) -> &'static [(&'static str, ChainKind)] {
-        &[
-            ("hero.heroscript", ChainKind::Steps),
-            ("hero.rhai", ChainKind::Calls),
-        ]
-    }
-
-    fn worker_role(&self) -> Option<&'static WorkerRole> {
-        Some(&settings::WORKER_ROLE)
-    }
-
-    fn command(&self) -> Option<&'static dyn Noun> {
-        Some(&commands::COMMAND)
-    }
-
-    fn http(&self) -> Description {
-        api::description()
-    }
-
-    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
-        Ok(Box::new(ConfiguredHero(HeroConfig::read(section)?)))
-    }
+fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
+    Ok(Configuration {
+        executors: Vec::new(),
+        default_executor: None,
+        wire: Box::new(ConfiguredHero(HeroConfig::read(section)?)),
+    })
 }
 
 /// Hero with its section read; `None` if no Redis is configured.
@@ -107,14 +85,16 @@ impl Configured for ConfiguredHero {
         vec![api::routes(source, ports.clone())]
     }
 
-    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
         Box::pin(async move {
             Ok(match (mode, &self.0) {
-                (Mode::Serve { .. }, None) => Box::new(Idle) as Box<dyn Active>,
-                (Mode::Serve { data }, Some(config)) => Box::new(Serving::open(config, data)?),
+                (Mode::Serve { .. }, None) => OpenWire::new(Idle, Vec::new()),
+                (Mode::Serve { data }, Some(config)) => {
+                    OpenWire::new(Serving::open(config, data)?, Vec::new())
+                }
                 (Mode::Worker { state }, config) => {
                     let config = for_worker(config.as_ref())?;
-                    Box::new(Working::open(config, state.as_deref()).await?)
+                    Working::open(config, state.as_deref()).await?
                 }
             })
         })

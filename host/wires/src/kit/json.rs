@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use host_core::json::Strict;
 use serde::de::DeserializeSeed as _;
 
@@ -14,6 +16,12 @@ pub(crate) struct Fault {
     pub(crate) offset: usize,
     /// For users. Quotes nothing of the document except a duplicate key.
     pub(crate) message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "byte {}: {}", self.offset, self.message)
+    }
 }
 
 /// Checks a whole document and keeps nothing.

@@ -18,18 +18,16 @@ use super::serve::{WorkerPorts, bind, serve};
 use super::settings::RrqConfig;
 use super::worker::Rules;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, OpenWire, Ports};
 
 struct ActiveRrq {
-    /// The address, and the socket that listens there.
-    listening: Option<(SocketAddr, TcpListener)>,
+    listening: Option<TcpListener>,
     rules: Rules,
     pools: BTreeMap<Name, PoolConfig>,
-    is_worker: bool,
 }
 
 /// Binds the socket, if an address is configured.
-pub(super) async fn open(config: &RrqConfig, mode: &Mode) -> Result<Box<dyn Active>, OpenError> {
+pub(super) async fn open(config: &RrqConfig, mode: &Mode) -> Result<OpenWire, OpenError> {
     let is_worker = matches!(mode, Mode::Worker { .. });
     let listening = match config.listen {
         Some(address) => Some(listen(address, is_worker).await?),
@@ -39,8 +37,10 @@ pub(super) async fn open(config: &RrqConfig, mode: &Mode) -> Result<Box<dyn Acti
         }
         None => None,
     };
-    Ok(Box::new(ActiveRrq {
-        listening,
+    let address = listening.as_ref().map(|(address, _)| address);
+    let address = address.map_or("off".to_owned(), SocketAddr::to_string);
+    let active = ActiveRrq {
+        listening: listening.map(|(_, listener)| listener),
         rules: config.rules,
         // `host worker` has no pools: it only executes jobs.
         pools: if is_worker {
@@ -48,8 +48,13 @@ pub(super) async fn open(config: &RrqConfig, mode: &Mode) -> Result<Box<dyn Acti
         } else {
             config.pools.clone()
         },
-        is_worker,
-    }))
+    };
+    Ok(OpenWire {
+        // Orchestrators must not wait until all handlers are compiled.
+        runs_early: is_worker,
+        ends_with_parent: is_worker,
+        ..OpenWire::new(active, vec![(WIRE, address)])
+    })
 }
 
 async fn listen(
@@ -73,21 +78,6 @@ async fn listen(
 }
 
 impl Active for ActiveRrq {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        let address = self.listening.as_ref().map(|(address, _)| address);
-        let shown = address.map_or("off".to_owned(), SocketAddr::to_string);
-        vec![(WIRE, shown)]
-    }
-
-    /// Orchestrators must not wait until all handlers are compiled.
-    fn runs_early(&self) -> bool {
-        self.is_worker
-    }
-
-    fn ends_with_parent(&self) -> bool {
-        self.is_worker
-    }
-
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         if self.pools.is_empty() {
             return None;
@@ -97,7 +87,7 @@ impl Active for ActiveRrq {
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
-            let Some((_, listener)) = self.listening else {
+            let Some(listener) = self.listening else {
                 ports.stopping.cancelled().await;
                 return Ok(());
             };

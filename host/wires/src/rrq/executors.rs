@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use host_core::name::Name;
-use host_core::policy::Policy;
 
 use super::WIRE;
 use super::config::{PoolConfig, policy};
 use super::pool::{PoolPorts, RunnerPool};
 use crate::wire::ExecutorPorts;
-use crate::wire::executors::{ExecutorHealth, Executors, RestartError};
+use crate::wire::executors::{ExecutorHealth, ExecutorRules, Executors, RestartError};
 
 pub(super) struct Pools(BTreeMap<Name, RunnerPool>);
 
@@ -45,8 +44,11 @@ impl Executors for Pools {
         self.0.keys().cloned().collect()
     }
 
-    fn policy(&self, _executor: &Name) -> Policy {
-        policy()
+    fn rules(&self) -> ExecutorRules {
+        ExecutorRules {
+            policy: policy(),
+            ..ExecutorRules::default()
+        }
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -6,7 +6,8 @@ mod tests;
 
 use std::ops::Range;
 
-use super::field::ID_BYTES_MAX;
+/// The longest id that is accepted and echoed, in bytes.
+pub(super) const ID_BYTES_MAX: usize = 4_096;
 
 /// The longest text that is kept while it is scanned, in bytes: an id with each character escaped.
 const TEXT_BYTES_MAX: usize = 6 * ID_BYTES_MAX + 2;

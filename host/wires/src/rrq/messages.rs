@@ -1,117 +1,13 @@
-//! The messages as documented: those we read, with unchecked fields, and those we write. Knows no
-//! rules and no state.
+//! The messages that we write, as documented. Knows no rules and no state.
 
 use bytes::BytesMut;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::frame;
 
 /// The only supported version.
 pub(super) const VERSION: &str = "2";
-
-/// A field that is present, even if it is `null`.
-type Field<'a> = Option<&'a RawValue>;
-
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Field<'a>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
-/// The envelope of each message.
-#[derive(Debug, Deserialize)]
-pub(super) struct Envelope<'a> {
-    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
-    pub(super) kind: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) payload: Field<'a>,
-}
-
-/// `ExecutionRequest`.
-#[derive(Debug, Deserialize)]
-pub(super) struct RequestIn<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) protocol_version: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) request_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) job_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) function_name: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) params: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) context: Field<'a>,
-    /// Only in version 1.
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) args: Field<'a>,
-    /// Only in version 1.
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) kwargs: Field<'a>,
-}
-
-/// The `context` of a request. `correlation_context` exists only in the current dialect.
-#[derive(Debug, Deserialize)]
-pub(super) struct ContextIn<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) job_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) attempt: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) enqueue_time: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) queue_name: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) deadline: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) trace_context: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) correlation_context: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) worker_id: Field<'a>,
-}
-
-/// `CancelRequest`.
-#[derive(Debug, Deserialize)]
-pub(super) struct CancelIn<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) protocol_version: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) job_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) request_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) hard_kill: Field<'a>,
-}
-
-/// `ExecutionOutcome`.
-#[derive(Debug, Deserialize)]
-pub(super) struct ResponseIn<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) job_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) request_id: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) status: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) result: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) error: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) retry_after_seconds: Field<'a>,
-}
-
-/// The `error` of an outcome.
-#[derive(Debug, Deserialize)]
-pub(super) struct ErrorIn<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) message: Field<'a>,
-    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
-    pub(super) kind: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) code: Field<'a>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    pub(super) details: Field<'a>,
-}
 
 /// How an execution ended, as named by the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -6,7 +6,6 @@ mod active;
 mod config;
 mod convert;
 mod executors;
-mod field;
 mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -25,16 +24,14 @@ mod pair;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
+use host_http::route::Description;
 
 use self::settings::RrqConfig;
 use crate::wire::section::{ConfigError, Section};
-use crate::wire::settings::{Setting, TableSetting, WorkerFlag, WorkerRole};
-use crate::wire::{Active, Configured, Mode, OpenError, Wire};
+use crate::wire::settings::{WorkerFlag, WorkerRole};
+use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 
 const WIRE: &str = "rrq";
-
-/// The RRQ runner protocol as a wire.
-pub struct Rrq;
 
 const WORKER_ROLE: WorkerRole = WorkerRole {
     about: "Be a runner of an RRQ orchestrator: listen where it connects",
@@ -55,35 +52,27 @@ worker exits within 200 ms. Any number of workers may run beside each other and 
     }],
 };
 
-impl Wire for Rrq {
-    fn name(&self) -> &'static str {
-        WIRE
-    }
+/// The RRQ runner protocol as a wire.
+pub static RRQ: Wire = Wire {
+    name: WIRE,
+    settings: settings::SETTINGS,
+    table_settings: settings::TABLE_SETTINGS,
+    refusals: refusals::CODES,
+    specification: include_str!("SPEC.md"),
+    chain_handlers: &[],
+    http: Description::default,
+    worker_role: Some(&WORKER_ROLE),
+    command: None,
+    configure,
+};
 
-    fn settings(&self) -> &'static [Setting] {
-        settings::SETTINGS
-    }
-
-    fn table_settings(&self) -> &'static [TableSetting] {
-        settings::TABLE_SETTINGS
-    }
-
-    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        refusals::CODES
-    }
-
-    fn specification(&self) -> &'static str {
-        include_str!("SPEC.md")
-    }
-
-    fn worker_role(&self) -> Option<&'static WorkerRole> {
-        Some(&WORKER_ROLE)
-    }
-
-    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
-        let config = RrqConfig::read(section)?;
-        Ok(Box::new(config))
-    }
+fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
+    let config = RrqConfig::read(section)?;
+    Ok(Configuration {
+        executors: config.origins.clone(),
+        default_executor: config.default_runner.clone(),
+        wire: Box::new(config),
+    })
 }
 
 impl Configured for RrqConfig {
@@ -92,15 +81,7 @@ impl Configured for RrqConfig {
         name.is_ok_and(|name| self.pools.contains_key(&name))
     }
 
-    fn executor_names(&self) -> Vec<(String, String)> {
-        self.origins.clone()
-    }
-
-    fn default_executor(&self) -> Option<(String, String)> {
-        self.default_runner.clone()
-    }
-
-    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
         Box::pin(active::open(self, mode))
     }
 }

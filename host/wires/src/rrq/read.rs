@@ -1,6 +1,8 @@
 //! Turns frames into checked messages: makes all checks that need no state. Accepts what the
 //! document allows, and otherwise names the wrong field.
 
+mod context;
+
 #[cfg(test)]
 mod tests;
 
@@ -9,11 +11,13 @@ use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::field;
+pub(super) use self::context::{PAIR_BYTES_MAX, PAIRS_MAX};
+use self::context::{pairs, trace};
 use super::frame::Defect;
-use super::ids::Scan;
-use super::messages::{CancelIn, ContextIn, Envelope, ErrorIn, RequestIn, ResponseIn, VERSION};
+use super::ids::{ID_BYTES_MAX, Scan};
+use super::messages::VERSION;
 use super::refusals::{About, Code, Ids, Refusal};
+use crate::kit::fields::{Fault, Fields, Wrong};
 use crate::kit::json;
 use crate::kit::text::found;
 
@@ -121,8 +125,7 @@ fn outcome(text: &[u8]) -> Result<Response, Refusal> {
 }
 
 fn not_json(fault: &json::Fault, about: About) -> Refusal {
-    let message = format!("byte {}: {}", fault.offset, fault.message);
-    Refusal::new(Code::Json, message, about)
+    Refusal::new(Code::Json, fault.to_string(), about)
 }
 
 /// The types of messages.
@@ -135,39 +138,34 @@ enum Kind {
 
 /// Reads the type and the payload of a message.
 fn envelope(text: &[u8]) -> Result<(Kind, &RawValue), Refusal> {
-    let whole = |found: &str| {
+    // What was checked is UTF-8.
+    let whole = std::str::from_utf8(text).unwrap_or_default();
+    let envelope = Fields::of(whole).map_err(|_| {
         let expected = "an object with type and payload";
-        let about = About::Unknown;
-        Refusal::field(Code::FieldType, "the frame", expected, found, about)
-    };
-    // The derived reader would accept an array and take its elements as the fields.
-    if !text.trim_ascii_start().starts_with(b"{") {
-        return Err(whole("another value"));
-    }
-    let envelope: Envelope = serde_json::from_slice(text).map_err(|_| whole("another object"))?;
-    let payload = envelope.payload.unwrap_or(RawValue::NULL);
-    let kind = match envelope.kind.map(field::text).transpose() {
-        Ok(Some(kind)) => kind,
-        Ok(None) => return Err(unknown_type("nothing", text)),
-        Err(found) => return Err(unknown_type(&found, text)),
-    };
-    match kind.as_str() {
-        "request" => Ok((Kind::Request, payload)),
-        "response" => Ok((Kind::Response, payload)),
-        "cancel" => Ok((Kind::Cancel, payload)),
-        _ => Err(unknown_type("another text", text)),
-    }
+        Refusal::field(
+            &Wrong::kind("the frame", expected, "another value"),
+            About::Unknown,
+        )
+    })?;
+    let expected = "request, response or cancel";
+    let kind = envelope.required::<String>("type", expected);
+    let kind = kind.and_then(|kind| match kind.as_str() {
+        "request" => Ok(Kind::Request),
+        "response" => Ok(Kind::Response),
+        "cancel" => Ok(Kind::Cancel),
+        _ => Err(Wrong::kind("type", expected, "another text")),
+    });
+    let kind = kind.map_err(|wrong| Refusal {
+        code: Code::UnknownType,
+        ..Refusal::field(&wrong, loosely_about(text))
+    })?;
+    Ok((kind, envelope.present("payload").unwrap_or(RawValue::NULL)))
 }
 
-fn unknown_type(found: &str, text: &[u8]) -> Refusal {
-    let expected = "request, response or cancel";
-    Refusal::field(
-        Code::UnknownType,
-        "type",
-        expected,
-        found,
-        loosely_about(text),
-    )
+/// Reads the payload of a message.
+fn fields(payload: &RawValue, about: About) -> Result<Fields<'_>, Refusal> {
+    Fields::of(payload.get())
+        .map_err(|found| Refusal::field(&Wrong::kind("payload", "an object", found), about))
 }
 
 /// Finds out what a faulty message is about, as far as possible.
@@ -194,206 +192,190 @@ fn loosely_about(text: &[u8]) -> About {
         Some(LoosePayload {
             request_id: Some(request),
             job_id: Some(job),
-        }) if request.len().max(job.len()) <= field::ID_BYTES_MAX => {
-            About::Known(Ids { request, job })
-        }
+        }) if request.len().max(job.len()) <= ID_BYTES_MAX => About::Known(Ids { request, job }),
         _ => About::Unknown,
     }
 }
 
 fn request(payload: &RawValue) -> Result<Request, Refusal> {
-    let unknown = |code, field: &str, expected: &str, found: &str| {
-        Refusal::field(code, field, expected, found, About::Unknown)
-    };
-    let raw: RequestIn = field::object(payload)
-        .map_err(|found| unknown(Code::FieldType, "payload", "an object", &found))?;
+    let fields = fields(payload, About::Unknown)?;
+    let unknown = |wrong| Refusal::field(&wrong, About::Unknown);
     let ids = Ids {
-        request: id("request_id", raw.request_id)?,
-        job: id("job_id", raw.job_id)?,
+        request: id(&fields, "request_id").map_err(unknown)?,
+        job: id(&fields, "job_id").map_err(unknown)?,
     };
-    let refuse = |code, field: &str, expected: &str, found: &str| {
-        Refusal::field(code, field, expected, found, About::Known(ids.clone()))
-    };
-    if let Err(found) = version(raw.protocol_version) {
-        let mut refusal = refuse(Code::Version, "protocol_version", "\"2\"", &found);
-        "Unsupported protocol version".clone_into(&mut refusal.message);
-        return Err(refusal);
-    }
-    if raw.args.or(raw.kwargs).is_some() {
-        let found = "args or kwargs";
-        return Err(refuse(
-            Code::FieldType,
-            "params",
-            "an object and no args or kwargs",
-            found,
-        ));
-    }
-    let params = match raw.params {
-        None => JsonText("{}".to_owned()),
-        Some(params) if params.get().starts_with('{') => JsonText(params.get().to_owned()),
-        Some(other) => {
-            let found = found(other.get());
-            return Err(refuse(Code::FieldType, "params", "an object", &found));
-        }
-    };
-    let function = field::required(raw.function_name, field::text)
-        .map_err(|found| refuse(Code::FieldType, "function_name", "a string", &found))?;
-    let context = field::required(raw.context, field::object::<ContextIn>)
-        .map_err(|found| refuse(Code::FieldType, "context", "an object", &found))?;
-    context_into(&context, ids.clone(), function, params).map_err(|wrong| {
-        let field = format!("context.{}", wrong.field);
-        refuse(wrong.code, &field, wrong.expected, &wrong.found)
-    })
+    let refuse = |wrong| Refusal::field(&wrong, About::Known(ids.clone()));
+    version(&fields).map_err(|wrong| Refusal {
+        code: Code::Version,
+        message: "Unsupported protocol version".to_owned(),
+        ..refuse(wrong)
+    })?;
+    checked_request(&fields, &ids).map_err(refuse)
 }
 
-/// A wrong field of a context.
-struct Wrong {
-    code: Code,
-    field: &'static str,
-    expected: &'static str,
-    found: String,
+fn checked_request(fields: &Fields<'_>, ids: &Ids) -> Result<Request, Wrong> {
+    // Fields of version 1.
+    if fields
+        .present("args")
+        .or(fields.present("kwargs"))
+        .is_some()
+    {
+        let expected = "an object and no args or kwargs";
+        return Err(Wrong::kind("params", expected, "args or kwargs"));
+    }
+    let params = match fields.present("params") {
+        None => "{}",
+        Some(params) if params.get().starts_with('{') => params.get(),
+        Some(other) => return Err(Wrong::kind("params", "an object", found(other.get()))),
+    };
+    let function = fields.required("function_name", "a string")?;
+    let context: Fields<'_> = fields.required("context", "an object")?;
+    let request = context_into(&context, ids.clone(), function, JsonText(params.to_owned()));
+    request.map_err(|wrong| wrong.within("context"))
 }
 
 fn context_into(
-    raw: &ContextIn,
+    context: &Fields<'_>,
     ids: Ids,
     function: String,
     params: JsonText,
 ) -> Result<Request, Wrong> {
-    let text = |field: &'static str, value| {
-        field::optional(value, field::text).map_err(|found| Wrong {
-            code: Code::FieldType,
-            field,
-            expected: "a string",
-            found,
-        })
-    };
-    let time = |field: &'static str, value| {
-        field::optional(value, field::time).map_err(|found| Wrong {
-            code: Code::FieldType,
-            field,
-            expected: "an RFC 3339 time with an offset",
-            found,
-        })
-    };
-    if text("job_id", raw.job_id)?.is_some_and(|job| job != ids.job) {
+    let text = |name| context.optional::<String>(name, "a string");
+    if text("job_id")?.is_some_and(|job| job != ids.job) {
         return Err(Wrong {
-            code: Code::FieldMismatch,
-            field: "job_id",
-            expected: "the job_id of the request",
-            found: "another".to_owned(),
+            fault: Fault::Mismatch,
+            ..Wrong::kind("job_id", "the job_id of the request", "another")
         });
     }
-    let attempt = field::required(raw.attempt, field::attempt).map_err(|found| Wrong {
-        code: if found.contains("number") {
-            Code::FieldRange
-        } else {
-            Code::FieldType
-        },
-        field: "attempt",
-        expected: "a whole number from 1 to 4294967295",
-        found,
-    })?;
     Ok(Request {
         ids,
         function,
         params,
-        attempt,
-        enqueued_at: time("enqueue_time", raw.enqueue_time)?,
-        queue: text("queue_name", raw.queue_name)?.unwrap_or_else(|| "default".to_owned()),
-        deadline: time("deadline", raw.deadline)?,
-        trace: field::trace(raw.trace_context),
-        correlation: field::pairs(raw.correlation_context),
-        worker_id: text("worker_id", raw.worker_id)?,
+        attempt: attempt(context)?,
+        enqueued_at: time(context, "enqueue_time")?,
+        queue: text("queue_name")?.unwrap_or_else(|| "default".to_owned()),
+        deadline: time(context, "deadline")?,
+        trace: trace(context),
+        correlation: pairs(context, "correlation_context"),
+        worker_id: text("worker_id")?,
     })
 }
 
-fn id(field: &str, raw: Option<&RawValue>) -> Result<String, Refusal> {
-    field::required(raw, field::id).map_err(|found| {
-        let code = if found.contains("string") {
-            Code::FieldRange
-        } else {
-            Code::FieldType
-        };
-        let expected = "a string of at most 4096 bytes";
-        Refusal::field(code, field, expected, &found, About::Unknown)
-    })
-}
-
-fn version(raw: Option<&RawValue>) -> Result<(), String> {
-    match field::required(raw, field::text)?.as_str() {
-        VERSION => Ok(()),
-        other => Err(format!("a string of {} bytes", other.len())),
+/// Reads an id: any string that is not too long.
+fn id(fields: &Fields<'_>, name: &str) -> Result<String, Wrong> {
+    let expected = "a string of at most 4096 bytes";
+    let id: String = fields.required(name, expected)?;
+    if id.len() > ID_BYTES_MAX {
+        return Err(Wrong {
+            fault: Fault::Range,
+            ..Wrong::kind(name, expected, format!("a string of {} bytes", id.len()))
+        });
     }
+    Ok(id)
+}
+
+fn attempt(context: &Fields<'_>) -> Result<u32, Wrong> {
+    let expected = "a whole number from 1 to 4294967295";
+    let out_of_range = |found: &str| Wrong {
+        fault: Fault::Range,
+        ..Wrong::kind("attempt", expected, found)
+    };
+    match context.required("attempt", expected) {
+        Ok(0) => Err(out_of_range("a number below 1")),
+        Err(wrong) if wrong.found == "a number" => Err(out_of_range("a number")),
+        attempt => attempt,
+    }
+}
+
+/// Reads an RFC 3339 time with any fraction and offset.
+fn time(fields: &Fields<'_>, name: &str) -> Result<Option<Time>, Wrong> {
+    let expected = "an RFC 3339 time with an offset";
+    let Some(text) = fields.optional::<String>(name, expected)? else {
+        return Ok(None);
+    };
+    let time = Time::parse_rfc3339(&text);
+    let wrong = || {
+        Wrong::kind(
+            name,
+            expected,
+            fields
+                .raw(name)
+                .map_or_else(String::new, |raw| found(raw.get())),
+        )
+    };
+    time.ok_or_else(wrong).map(Some)
+}
+
+fn version(fields: &Fields<'_>) -> Result<(), Wrong> {
+    let expected = "\"2\"";
+    let version: String = fields.required("protocol_version", expected)?;
+    if version == VERSION {
+        return Ok(());
+    }
+    let found = format!("a string of {} bytes", version.len());
+    Err(Wrong::kind("protocol_version", expected, found))
 }
 
 fn cancel(payload: &RawValue) -> Result<Cancel, Refusal> {
-    let refuse = |code, field: &str, expected: &str, found: &str| {
-        Refusal::field(code, field, expected, found, About::Aside)
-    };
-    let raw: CancelIn = field::object(payload)
-        .map_err(|found| refuse(Code::FieldType, "payload", "an object", &found))?;
+    let fields = fields(payload, About::Aside)?;
+    let refuse = |wrong| Refusal::field(&wrong, About::Aside);
     // Peers omit it in cancels.
-    if !field::is_absent(raw.protocol_version)
-        && let Err(found) = version(raw.protocol_version)
-    {
-        return Err(refuse(Code::Version, "protocol_version", "\"2\"", &found));
+    if fields.raw("protocol_version").is_some() {
+        version(&fields).map_err(|wrong| Refusal {
+            code: Code::Version,
+            ..refuse(wrong)
+        })?;
     }
-    let wrong = |field: &'static str, expected: &'static str| {
-        move |found: String| refuse(Code::FieldType, field, expected, &found)
-    };
+    let request = fields.raw("request_id").map(|_| id(&fields, "request_id"));
+    let hard_kill = fields.optional("hard_kill", "true or false");
     Ok(Cancel {
-        job: field::required(raw.job_id, field::id).map_err(wrong("job_id", "a string"))?,
-        request: field::optional(raw.request_id, field::id)
-            .map_err(wrong("request_id", "a string"))?,
-        hard_kill: field::optional(raw.hard_kill, field::boolean)
-            .map_err(wrong("hard_kill", "true or false"))?
-            .unwrap_or(false),
+        job: id(&fields, "job_id").map_err(refuse)?,
+        request: request.transpose().map_err(refuse)?,
+        hard_kill: hard_kill.map_err(refuse)?.unwrap_or(false),
     })
 }
 
 fn response(payload: &RawValue) -> Result<Response, Refusal> {
-    let raw: ResponseIn = field::object(payload).map_err(|found| {
-        let expected = "an object";
-        Refusal::field(Code::FieldType, "payload", expected, &found, About::Unknown)
+    let fields = fields(payload, About::Unknown)?;
+    let request = id(&fields, "request_id").map_err(|wrong| Refusal {
+        code: Code::OutcomeRequest,
+        ..Refusal::field(&wrong, About::Unknown)
     })?;
     // A missing job id is treated as one that does not match.
-    let request = id("request_id", raw.request_id).map_err(|refusal| Refusal {
-        code: Code::OutcomeRequest,
-        ..refusal
-    })?;
-    let job = id("job_id", raw.job_id).unwrap_or_default();
+    let job = id(&fields, "job_id").unwrap_or_default();
     let ids = Ids { request, job };
-    let refuse = |code, field: &str, expected: &str, found: &str| {
-        Refusal::field(code, field, expected, found, About::Known(ids.clone()))
+    let refuse = |wrong| Refusal::field(&wrong, About::Known(ids.clone()));
+    let unknown_status = |wrong| Refusal {
+        code: Code::OutcomeStatus,
+        ..refuse(wrong)
     };
-    let status = field::required(raw.status, field::text)
-        .map_err(|found| refuse(Code::OutcomeStatus, "status", STATUSES, &found))?;
-    let error = || {
-        field::optional(raw.error, runner_error)
-            .map_err(|found| refuse(Code::FieldType, "error", "an object", &found))
+    let status: String = fields
+        .required("status", STATUSES)
+        .map_err(unknown_status)?;
+    let error = || -> Result<Option<RunnerError>, Refusal> {
+        let error = fields.optional("error", "an object").map_err(refuse)?;
+        Ok(error.as_ref().map(runner_error))
     };
     let verdict = match status.as_str() {
         // An invalid `error` does not make a success fail.
-        "success" => Verdict::Success(
-            raw.result
-                .map_or_else(JsonText::null, |result| JsonText(result.get().to_owned())),
-        ),
+        "success" => {
+            let result = fields.raw("result").unwrap_or(RawValue::NULL);
+            Verdict::Success(JsonText(result.get().to_owned()))
+        }
         "retry" => Verdict::Retry {
             error: error()?,
-            after_seconds: field::optional(raw.retry_after_seconds, field::number).map_err(
-                |found| refuse(Code::FieldType, "retry_after_seconds", "a number", &found),
-            )?,
+            after_seconds: fields
+                .optional("retry_after_seconds", "a number")
+                .map_err(refuse)?,
         },
         "timeout" => Verdict::Timeout(error()?),
         "error" => Verdict::Error(error()?),
         _ => {
-            return Err(refuse(
-                Code::OutcomeStatus,
+            return Err(unknown_status(Wrong::kind(
                 "status",
                 STATUSES,
                 "another text",
-            ));
+            )));
         }
     };
     Ok(Response { ids, verdict })
@@ -402,16 +384,13 @@ fn response(payload: &RawValue) -> Result<Response, Refusal> {
 const STATUSES: &str = "success, retry, timeout or error";
 
 /// Reads an error as far as possible, since its fields are only for people.
-fn runner_error(raw: &RawValue) -> Result<RunnerError, String> {
-    let raw: ErrorIn = field::object(raw)?;
-    let text = |field| field::optional(field, field::text).ok().flatten();
-    Ok(RunnerError {
-        message: text(raw.message),
-        kind: text(raw.kind),
-        code: text(raw.code),
-        details: raw
-            .details
-            .filter(|details| details.get() != "null")
+fn runner_error(fields: &Fields<'_>) -> RunnerError {
+    RunnerError {
+        message: fields.lenient("message"),
+        kind: fields.lenient("type"),
+        code: fields.lenient("code"),
+        details: fields
+            .raw("details")
             .map(|details| JsonText(details.get().to_owned())),
-    })
+    }
 }

@@ -9,6 +9,7 @@ use serde_json::value::to_raw_value;
 use super::frame::{Defect, PAYLOAD_BYTES_MAX};
 pub(super) use super::ids::Ids;
 use super::messages::{ErrorOut, Out, ResponseOut, Status};
+use crate::kit::fields::{Fault, Wrong};
 use crate::kit::stream::{Cut, Pending};
 
 crate::wire::codes! {
@@ -79,19 +80,22 @@ impl Refusal {
         }
     }
 
-    /// Makes a refusal with the message `field: expected …, found …`.
-    pub(super) fn field(
-        code: Code,
-        field: &str,
-        expected: &str,
-        found: &str,
-        about: About,
-    ) -> Self {
+    /// Refuses a message because of one of its fields.
+    pub(super) fn field(wrong: &Wrong, about: About) -> Self {
+        let code = match wrong.fault {
+            Fault::Type => Code::FieldType,
+            Fault::Range => Code::FieldRange,
+            Fault::Mismatch => Code::FieldMismatch,
+        };
+        let Wrong {
+            field,
+            expected,
+            found,
+            ..
+        } = wrong;
         Self {
-            code,
-            message: format!("{field}: expected {expected}, found {found}"),
             details: Some(json!({"field": field, "expected": expected, "found": found})),
-            about,
+            ..Self::new(code, wrong.to_string(), about)
         }
     }
 

@@ -15,13 +15,15 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
+use host_http::route::Description;
 use tokio::net::TcpListener;
 
 use self::shell::{Peer, serve};
 use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
 use crate::wire::section::{ConfigError, Section, loopback, refused};
-use crate::wire::settings::{Setting, TableSetting};
-use crate::wire::{Active, Configured, ExecutorPorts, Mode, OpenError, Ports, Wire};
+use crate::wire::{
+    Active, Configuration, Configured, ExecutorPorts, Mode, OpenError, OpenWire, Ports, Wire,
+};
 use crate::{settings, table_settings};
 
 const NAME: &str = "sample";
@@ -39,47 +41,39 @@ table_settings! {
 }
 
 /// The sample as an entry of the list of wires.
-pub(crate) struct Sample;
+pub(crate) static SAMPLE: Wire = Wire {
+    name: NAME,
+    settings: SETTINGS,
+    table_settings: TABLE_SETTINGS,
+    refusals: &[(
+        "E_LINE",
+        "A line is no message, or its id is not one to use. Look at the peer's lines.",
+    )],
+    specification: include_str!("SPEC.md"),
+    chain_handlers: &[],
+    http: Description::default,
+    worker_role: None,
+    command: None,
+    configure,
+};
 
-impl Wire for Sample {
-    fn name(&self) -> &'static str {
-        NAME
+fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
+    let mut runners = BTreeMap::new();
+    let mut executors = Vec::new();
+    for (name, table) in section.tables("protocol.sample.runners") {
+        let origin = table.origin("address");
+        let text = table.text("address")?.unwrap_or("");
+        let address = text.parse();
+        let address = address.map_err(|_| refused(origin.clone(), text, "expected an address"))?;
+        executors.push((table.origin(""), name.to_string()));
+        runners.insert(name.clone(), loopback(origin, address)?);
     }
-
-    fn settings(&self) -> &'static [Setting] {
-        SETTINGS
-    }
-
-    fn table_settings(&self) -> &'static [TableSetting] {
-        TABLE_SETTINGS
-    }
-
-    fn refusals(&self) -> &'static [(&'static str, &'static str)] {
-        &[(
-            "E_LINE",
-            "A line is no message, or its id is not one to use. Look at the peer's lines.",
-        )]
-    }
-
-    fn specification(&self) -> &'static str {
-        include_str!("SPEC.md")
-    }
-
-    fn configure(&self, section: &Section<'_>) -> Result<Box<dyn Configured>, ConfigError> {
-        let mut runners = BTreeMap::new();
-        for (name, table) in section.tables("protocol.sample.runners") {
-            let (origin, text) = (
-                table.origin("address"),
-                table.text("address")?.unwrap_or(""),
-            );
-            let address = text.parse();
-            let address =
-                address.map_err(|_| refused(origin.clone(), text, "expected an address"))?;
-            runners.insert(name.clone(), loopback(origin, address)?);
-        }
-        let listen = section.listen(&LISTEN)?;
-        Ok(Box::new(Config { listen, runners }))
-    }
+    let listen = section.listen(&LISTEN)?;
+    Ok(Configuration {
+        executors,
+        default_executor: None,
+        wire: Box::new(Config { listen, runners }),
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -93,22 +87,20 @@ impl Configured for Config {
         self.runners.keys().any(|runner| runner.as_str() == name)
     }
 
-    fn executor_names(&self) -> Vec<(String, String)> {
-        let runners = self.runners.keys();
-        let named =
-            runners.map(|name| (format!("protocol.sample.runners.{name}"), name.to_string()));
-        named.collect()
-    }
-
-    fn open<'a>(&'a self, _: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>> {
+    fn open<'a>(&'a self, _: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
         Box::pin(async {
             let failed = |error| OpenError::failed(format!("cannot listen for sample: {error}"));
             let listener = match self.listen {
                 Some(address) => Some(TcpListener::bind(address).await.map_err(failed)?),
                 None => None,
             };
+            let address = listener.as_ref().and_then(|it| it.local_addr().ok());
+            let address = address.map_or("off".to_owned(), |it| it.to_string());
             let runners = self.runners.clone();
-            Ok(Box::new(Opened { listener, runners }) as Box<dyn Active>)
+            Ok(OpenWire::new(
+                Opened { listener, runners },
+                vec![(NAME, address)],
+            ))
         })
     }
 }
@@ -119,11 +111,6 @@ struct Opened {
 }
 
 impl Active for Opened {
-    fn ready(&self) -> Vec<(&'static str, String)> {
-        let address = self.listener.as_ref().and_then(|it| it.local_addr().ok());
-        vec![(NAME, address.map_or("off".to_owned(), |it| it.to_string()))]
-    }
-
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         let runners = self.runners.iter();
         let dialled = runners.map(|(name, at)| (name.clone(), Peer::dial(name, *at, ports)));

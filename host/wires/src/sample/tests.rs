@@ -76,8 +76,9 @@ fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Confi
         read: &|_| Err(io::ErrorKind::NotFound.into()),
     };
     let section = Section::new(sources);
-    Sample
-        .configure(&section)
+    let configured = (SAMPLE.configure)(&section);
+    configured
+        .map(|it| it.wire)
         .map_err(|error| error.to_string())
 }
 
@@ -93,13 +94,13 @@ struct Worker {
 impl Worker {
     async fn start() -> Self {
         let config = configured(Some("127.0.0.1:0"), None).unwrap();
-        let active = config.open(&mode()).await.unwrap();
-        let (key, address) = active.ready().remove(0);
+        let mut active = config.open(&mode()).await.unwrap();
+        let (key, address) = active.ready.remove(0);
         assert_eq!(key, NAME);
         let (cells, refusals) = (cells(), Refusals::of(NAME));
         let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&cells));
         let (execute, tasks) = (Arc::clone(&audit), Tasks::default());
-        let running = active.run(Ports {
+        let running = active.active.run(Ports {
             clock: Arc::new(Clock::start()),
             counters: Arc::<Refusals>::clone(&refusals),
             execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
@@ -140,7 +141,7 @@ impl Orchestrator {
         let config = configured(None, Some(&worker.address)).unwrap();
         assert!(config.has_executor("there") && !config.has_executor("other"));
         let mut active = config.open(&mode()).await.unwrap();
-        assert_eq!(active.ready(), [(NAME, "off".to_owned())]);
+        assert_eq!(active.ready, [(NAME, "off".to_owned())]);
         let (host, audit) = PushedAttempts::new();
         let ports = ExecutorPorts {
             clock: Arc::new(Clock::start()),
@@ -150,7 +151,7 @@ impl Orchestrator {
             tasks: Tasks::default(),
             stopping: CancellationToken::new(),
         };
-        let executors = active.executors(&ports).unwrap();
+        let executors = active.active.executors(&ports).unwrap();
         host.until("room", |host| host.capacity("there") > 0).await;
         Self {
             host,

@@ -15,6 +15,17 @@ pub enum Found {
     Full(usize),
 }
 
+/// What holds for the jobs of all executors of a wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecutorRules {
+    /// How the names of executors begin that exist once a job names them.
+    pub families: &'static [&'static str],
+    /// The attributes of jobs that [`Executors::place`] understands.
+    pub placed_by: &'static [&'static str],
+    /// The rules of jobs whose sender names no others.
+    pub policy: Policy,
+}
+
 /// The executors of one wire. No call waits.
 pub trait Executors: Send + Sync {
     /// Returns the names that are configured, for "did you mean".
@@ -29,14 +40,9 @@ pub trait Executors: Send + Sync {
         }
     }
 
-    /// Returns how the names of executors begin that exist once a job names them.
-    fn families(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Returns the attributes of jobs that [`Executors::place`] understands.
-    fn placed_by(&self) -> &'static [&'static str] {
-        &[]
+    /// Returns what holds for the jobs of all its executors.
+    fn rules(&self) -> ExecutorRules {
+        ExecutorRules::default()
     }
 
     /// Checks that an executor can make something of a handler's params, an object. The error is
@@ -51,12 +57,6 @@ pub trait Executors: Send + Sync {
     fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
         let _ = attributes;
         Ok(executor.clone())
-    }
-
-    /// Returns the rules of jobs for an executor where their sender names no others.
-    fn policy(&self, executor: &Name) -> Policy {
-        let _ = executor;
-        Policy::default()
     }
 
     /// Gets ready for the jobs of an executor, which wait. Returns whether the wire has it. May be

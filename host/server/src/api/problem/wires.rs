@@ -25,12 +25,12 @@ pub struct WireCode {
 pub fn all() -> impl Iterator<Item = WireCode> {
     let mut codes: BTreeMap<&str, WireCode> = BTreeMap::new();
     for wire in WIRES {
-        for (code, meaning) in wire.refusals() {
+        for (code, meaning) in wire.refusals {
             let known = codes.entry(code).or_insert_with(|| WireCode {
                 code,
                 on: Vec::new(),
             });
-            known.on.push((wire.name(), meaning));
+            known.on.push((wire.name, meaning));
         }
     }
     codes.into_values().map(|mut known| {

@@ -252,7 +252,7 @@ fn wire_routes(bodies: &ByteBudget, tasks: &Tasks, clock: Clock) -> Vec<Group> {
     };
     let configured = WIRES.iter().map(|wire| {
         let section = Section::new(sources);
-        wire.configure(&section).unwrap()
+        (wire.configure)(&section).unwrap().wire
     });
     configured.flat_map(|wire| wire.routes(&ports)).collect()
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use host_core::name::Name;
 use host_core::policy::Policy;
 use host_wires::wire::executors::{
-    ExecutorHealth, Executors, Found, RestartError, WorkerHealth, WorkerState,
+    ExecutorHealth, ExecutorRules, Executors, Found, RestartError, WorkerHealth, WorkerState,
 };
 use parking_lot::Mutex;
 
@@ -90,8 +90,11 @@ impl Executors for Sample {
         }
     }
 
-    fn policy(&self, _executor: &Name) -> Policy {
-        policy()
+    fn rules(&self) -> ExecutorRules {
+        ExecutorRules {
+            policy: policy(),
+            ..ExecutorRules::default()
+        }
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

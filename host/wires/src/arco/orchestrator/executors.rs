@@ -7,7 +7,7 @@ use host_core::policy::{OnGraceExpired, Policy};
 
 use super::{Role, envelope};
 use crate::arco::NAME;
-use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
+use crate::wire::executors::{ExecutorHealth, ExecutorRules, Executors, WorkerHealth, WorkerState};
 
 /// All workers of the role.
 pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Role>);
@@ -19,13 +19,16 @@ impl Executors for Remote {
 
     /// A worker that does not stop after a cancel may still be at it. One that does not begin in
     /// time is given up like one that falls silent.
-    fn policy(&self, _: &Name) -> Policy {
+    fn rules(&self) -> ExecutorRules {
         let times = &self.0.config.times;
-        Policy {
-            cancel_grace_ms: Some(envelope::cancel_ms(times)),
-            on_grace_expired: OnGraceExpired::Discarded,
-            ack_window_ms: Some(times.heartbeat_timeout_ms),
-            ..Policy::default()
+        ExecutorRules {
+            policy: Policy {
+                cancel_grace_ms: Some(envelope::cancel_ms(times)),
+                on_grace_expired: OnGraceExpired::Discarded,
+                ack_window_ms: Some(times.heartbeat_timeout_ms),
+                ..Policy::default()
+            },
+            ..ExecutorRules::default()
         }
     }
 

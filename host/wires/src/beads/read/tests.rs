@@ -155,7 +155,10 @@ fn what_is_refused_is_described_and_cut() {
     let text =
         format!("{{\"type\":\"DONE\",\"worker_id\":\"W1\",\"issue_id\":[\"{secret}\"]}}\u{1b}");
     let refusal = read(&text.as_bytes()[..text.len() - 1]).unwrap_err();
-    assert_eq!(refusal.text, "issue_id: expected a string, found an array");
+    assert_eq!(
+        refusal.message,
+        "issue_id: expected a string, found an array"
+    );
     assert!(refusal.start.len() <= 4 * 64, "{}", refusal.start);
     let refusal = read(b"\x1b[31mGET").unwrap_err();
     assert_eq!(refusal.start, "\\x1b[31mGET");
@@ -166,6 +169,6 @@ fn what_is_refused_is_described_and_cut() {
         (b"*1", "Redis"),
     ] {
         let refusal = read(text).unwrap_err();
-        assert!(refusal.text.contains(other), "{}", refusal.text);
+        assert!(refusal.message.contains(other), "{}", refusal.message);
     }
 }

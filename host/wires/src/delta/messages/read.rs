@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::delta::messages::fields::{Fields, cut, found, within_bytes, wrong};
+use crate::delta::messages::fields::{self, Fields, cut, found, text, within_bytes, wrong};
 use crate::delta::messages::lease_id::{LEASE_ID_BYTES_MAX, LeaseText};
 use crate::delta::refusals::{Code, Refused};
 use crate::delta::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
@@ -116,7 +116,7 @@ impl Status {
 
 /// Reads a request for a job.
 pub(in crate::delta) fn ask(body: &[u8]) -> Result<Ask, Refused> {
-    let fields = Fields::read(body, &["type", "runner_id", "capabilities", "wait_seconds"])?;
+    let fields = fields::read(body)?;
     let wait: Option<u64> = fields.optional("wait_seconds", "a whole number of seconds")?;
     Ok(Ask {
         runner_id: runner_id(&fields)?,
@@ -127,7 +127,7 @@ pub(in crate::delta) fn ask(body: &[u8]) -> Result<Ask, Refused> {
 
 /// Reads the acknowledgement of a lease.
 pub(in crate::delta) fn ack(body: &[u8]) -> Result<About, Refused> {
-    let fields = Fields::read(body, &["type", "job_id", "lease_id", "runner_id"])?;
+    let fields = fields::read(body)?;
     kind(&fields, "AckLease")?;
     let job_id: Option<String> = fields.optional("job_id", "a string")?;
     let job_id = job_id.map(|id| within_bytes("job_id", id, ID_BYTES_MAX));
@@ -143,15 +143,7 @@ pub(in crate::delta) fn ack(body: &[u8]) -> Result<About, Refused> {
 
 /// Reads a heartbeat. Its progress never makes it fail.
 pub(in crate::delta) fn heartbeat(body: &[u8]) -> Result<HeartbeatIn, Refused> {
-    let names = &[
-        "type",
-        "lease_id",
-        "runner_id",
-        "progress",
-        "log_cursor",
-        "wait_seconds",
-    ];
-    let fields = Fields::read(body, names)?;
+    let fields = fields::read(body)?;
     kind(&fields, "Heartbeat")?;
     let wait: Option<u64> = fields.optional("wait_seconds", "a whole number of seconds")?;
     let mut heartbeat = HeartbeatIn {
@@ -175,8 +167,7 @@ impl HeartbeatIn {
         reason = "a percentage needs no more digits"
     )]
     fn read_progress(&mut self, raw: Option<&RawValue>) {
-        let names = &["percent", "current_step", "step_index", "message"];
-        let Some(fields) = self.inner("progress", raw, names) else {
+        let Some(fields) = self.inner("progress", raw) else {
             return;
         };
         let percent: Option<f64> = self.value(&fields, "progress", "percent", "a number");
@@ -202,18 +193,13 @@ impl HeartbeatIn {
     }
 
     fn read_cursor(&mut self, raw: Option<&RawValue>) {
-        if let Some(fields) = self.inner("log_cursor", raw, &["bytes_sent"]) {
+        if let Some(fields) = self.inner("log_cursor", raw) {
             self.bytes_sent = self.value(&fields, "log_cursor", "bytes_sent", "a whole number");
         }
     }
 
-    fn inner<'a>(
-        &mut self,
-        name: &str,
-        raw: Option<&'a RawValue>,
-        names: &'static [&'static str],
-    ) -> Option<Fields<'a>> {
-        let fields = Fields::within(raw?.get(), names);
+    fn inner<'a>(&mut self, name: &str, raw: Option<&'a RawValue>) -> Option<Fields<'a>> {
+        let fields = Fields::of(raw?.get());
         let warning = |found| format!("{name}: expected an object, found {found}; ignored");
         fields.map_err(|found| self.warn(&warning(found))).ok()
     }
@@ -226,9 +212,8 @@ impl HeartbeatIn {
         wanted: &str,
     ) -> Option<T> {
         let value = fields.optional(name, wanted);
-        let warning = |refused: Refused| format!("{of}.{}; ignored", refused.message);
-        value.unwrap_or_else(|refused| {
-            self.warn(&warning(refused));
+        value.unwrap_or_else(|wrong| {
+            self.warn(&format!("{}; ignored", wrong.within(of)));
             None
         })
     }
@@ -240,33 +225,14 @@ impl HeartbeatIn {
 
 /// Reads a completion, in either dialect: a time of the end may stand in `timings` or beside it.
 pub(in crate::delta) fn complete(body: &[u8]) -> Result<EndIn, Refused> {
-    let names = &[
-        "type",
-        "lease_id",
-        "runner_id",
-        "status",
-        "exit_code",
-        "timings",
-        "finished_at",
-        "artifacts",
-        "summary",
-    ];
-    let fields = Fields::read(body, names)?;
+    let fields = fields::read(body)?;
     kind(&fields, "Complete")?;
     end(&fields, "status")
 }
 
 /// Reads the answer to a cancel.
 pub(in crate::delta) fn cancel_ack(body: &[u8]) -> Result<EndIn, Refused> {
-    let names = &[
-        "type",
-        "lease_id",
-        "runner_id",
-        "final_status",
-        "artifacts",
-        "summary",
-    ];
-    let fields = Fields::read(body, names)?;
+    let fields = fields::read(body)?;
     kind(&fields, "CancelAck")?;
     let end = end(&fields, "final_status")?;
     if end.status != Status::Canceled {
@@ -292,7 +258,7 @@ fn end(fields: &Fields<'_>, status: &str) -> Result<EndIn, Refused> {
         warnings,
     };
     if let Some(raw) = fields.raw("timings") {
-        let timings = Fields::within(raw.get(), &["started_at", "finished_at"]);
+        let timings = Fields::of(raw.get());
         let timings = timings.map_err(|found| wrong("timings", "an object", &found))?;
         end.started_at = instant(&timings, "started_at")?;
         end.finished_at = instant(&timings, "finished_at")?.or(end.finished_at);
@@ -326,20 +292,20 @@ fn kind(fields: &Fields<'_>, expected: &str) -> Result<(), Refused> {
 
 /// Finds the lease that a message names, whatever else is wrong with it.
 pub(in crate::delta) fn lease_id(body: &[u8]) -> Option<LeaseText> {
-    let fields = Fields::read(body, &["lease_id"]).ok()?;
-    let text = fields.text("lease_id", LEASE_ID_BYTES_MAX).ok()?;
+    let fields = fields::read(body).ok()?;
+    let text = text(&fields, "lease_id", LEASE_ID_BYTES_MAX).ok()?;
     Some(LeaseText(text))
 }
 
 fn about(fields: &Fields<'_>) -> Result<About, Refused> {
     Ok(About {
-        lease_id: LeaseText(fields.text("lease_id", LEASE_ID_BYTES_MAX)?),
+        lease_id: LeaseText(text(fields, "lease_id", LEASE_ID_BYTES_MAX)?),
         runner_id: runner_id(fields)?,
     })
 }
 
 fn runner_id(fields: &Fields<'_>) -> Result<String, Refused> {
-    check_runner_id(fields.text("runner_id", ID_BYTES_MAX)?)
+    check_runner_id(text(fields, "runner_id", ID_BYTES_MAX)?)
 }
 
 /// Checks the name of a runner, which people see.
@@ -375,7 +341,7 @@ fn capabilities(fields: &Fields<'_>) -> Result<BTreeSet<String>, Refused> {
 }
 
 fn read_status(fields: &Fields<'_>, name: &str) -> Result<Status, Refused> {
-    let text = fields.text(name, ID_BYTES_MAX)?;
+    let text = text(fields, name, ID_BYTES_MAX)?;
     let mut all = Status::ALL.into_iter();
     all.find(|status| status.as_str() == text).ok_or_else(|| {
         let found = text.len();
@@ -420,13 +386,13 @@ fn artifacts(raw: Option<&RawValue>, warnings: &mut Vec<String>) -> Result<Vec<A
     let kept = all.into_iter().take(ARTIFACTS_MAX).enumerate();
     let kept = kept.map(|(at, raw)| {
         let name = format!("artifacts[{at}]");
-        let fields = Fields::within(raw.get(), &["type", "uri"]);
+        let fields = Fields::of(raw.get());
         let fields = fields.map_err(|found| wrong(&name, "an object", &found))?;
         let text = |key: &str| -> Result<String, Refused> {
-            let text = fields.optional(key, "a string").map_err(|refused| {
-                Refused::new(refused.code, format!("{name}.{}", refused.message))
-            })?;
-            Ok(text.unwrap_or_default())
+            let text = fields.optional(key, "a string");
+            Ok(text
+                .map_err(|wrong| wrong.within(&name))?
+                .unwrap_or_default())
         };
         let mut artifact = Artifact {
             r#type: text("type")?,

@@ -1,13 +1,14 @@
 //! The pools of foreign runners as executors whose workers pull, those that this host starts among them.
 
 use host_core::name::Name;
-use host_core::policy::Policy;
 
 use super::Pools;
 use crate::delta::NAME;
 use crate::delta::settings::PoolConfig;
 use crate::delta::tags::{self, REQUIRES};
-use crate::wire::executors::{ExecutorHealth, Executors, Found, WorkerHealth, WorkerState};
+use crate::wire::executors::{
+    ExecutorHealth, ExecutorRules, Executors, Found, WorkerHealth, WorkerState,
+};
 
 impl Executors for Pools {
     fn names(&self) -> Vec<Name> {
@@ -19,8 +20,12 @@ impl Executors for Pools {
         self.find_lane(name)
     }
 
-    fn placed_by(&self) -> &'static [&'static str] {
-        &[REQUIRES]
+    fn rules(&self) -> ExecutorRules {
+        ExecutorRules {
+            placed_by: &[REQUIRES],
+            policy: self.config.times.policy(),
+            ..ExecutorRules::default()
+        }
     }
 
     fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
@@ -39,10 +44,6 @@ impl Executors for Pools {
                 "{REQUIRES}: too many combinations of tags: at most {most} since the host started"
             )),
         }
-    }
-
-    fn policy(&self, _: &Name) -> Policy {
-        self.config.times.policy()
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -15,8 +15,9 @@ use crate::delta::settings::{
     RUNNER_ID, TOKEN_ENV,
 };
 use crate::delta::tags::{self, TAGS_MAX};
-use crate::delta::worker::{FileJob, Peer, Token};
+use crate::delta::worker::{FileJob, Peer};
 use crate::kit::http_client::BaseUrl;
+use crate::kit::secret::Secret;
 use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
 /// The most leases of one orchestrator at once.
@@ -119,10 +120,10 @@ fn runner_id(origin: String, text: &str) -> Result<String, ConfigError> {
     })
 }
 
-fn token(secret: &SecretText) -> Result<Token, ConfigError> {
+fn token(secret: &SecretText) -> Result<Secret, ConfigError> {
     let lines = tokens::lines(secret.text()?).map_err(|why| secret.refused(why))?;
     match lines.as_slice() {
-        [only] => Ok(Token((*only).to_owned())),
+        [only] => Ok(Secret((*only).to_owned())),
         _ => Err(secret.refused("expected one token, got several")),
     }
 }

@@ -8,7 +8,7 @@ use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
 use super::exchange::{Kind, Reply, Response};
-use crate::delta::messages::fields::{Fields, cut};
+use crate::delta::messages::fields::{self, Fields, cut};
 use crate::delta::messages::lease_id::LeaseText;
 use crate::kit::http_client::{BaseUrl, HttpClient, Post, RequestError};
 
@@ -157,7 +157,7 @@ pub(super) fn sort(kind: Kind, status: u16, body: &[u8]) -> Response {
 /// Reads the answer to a part of a log: both an acceptance and the refusal of a gap say where it goes
 /// on.
 fn logged(status: u16, body: &[u8]) -> Response {
-    let fields = Fields::read(body, &["next_offset"]).ok();
+    let fields = fields::read(body).ok();
     let next = fields.and_then(|fields| fields.optional("next_offset", "").ok()?);
     match next {
         Some(next) => Response::Logged(next),
@@ -168,14 +168,7 @@ fn logged(status: u16, body: &[u8]) -> Response {
 
 /// Reads the answer to a heartbeat. One that cannot be read still extends the lease.
 fn reply(body: &[u8]) -> Response {
-    let names = &[
-        "extend_lease",
-        "stale",
-        "new_lease_ttl_seconds",
-        "cancel_requested",
-        "cancel_deadline_seconds",
-    ];
-    let Ok(fields) = Fields::read(body, names) else {
+    let Ok(fields) = fields::read(body) else {
         return Response::Accepted(Reply::default());
     };
     let flag = |name: &str| fields.optional(name, "").ok().flatten();
@@ -198,10 +191,10 @@ fn reply(body: &[u8]) -> Response {
 fn shown(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body).into_owned();
     let message = |raw: &RawValue| -> Option<String> {
-        let fields = Fields::within(raw.get(), &["message"]).ok()?;
+        let fields = Fields::of(raw.get()).ok()?;
         fields.optional("message", "").ok().flatten()
     };
-    let of_field = Fields::read(body, &["error"]).ok().and_then(|fields| {
+    let of_field = fields::read(body).ok().and_then(|fields| {
         let raw = fields.raw("error")?;
         message(raw).or_else(|| serde_json::from_str(raw.get()).ok())
     });

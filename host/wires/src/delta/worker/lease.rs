@@ -9,7 +9,7 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use serde_json::value::RawValue;
 
-use crate::delta::messages::fields::{Fields, found, wrong};
+use crate::delta::messages::fields::{self, Fields, found, text as text_of, wrong};
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::refusals::Refused;
 
@@ -62,17 +62,7 @@ pub(super) fn read(text: &[u8]) -> Result<Lease, String> {
 }
 
 fn lease(text: &[u8]) -> Result<Lease, Refused> {
-    let names = &[
-        "type",
-        "job_id",
-        "run_id",
-        "lease_id",
-        "lease_ttl_seconds",
-        "heartbeat_interval_seconds",
-        "max_runtime_seconds",
-        "job_spec",
-    ];
-    let fields = Fields::read(text, names)?;
+    let fields = fields::read(text)?;
     let seconds = |name: &str| -> Result<Option<u64>, Refused> {
         let seconds: Option<u64> = fields.optional(name, "a whole number of seconds")?;
         Ok(seconds
@@ -85,8 +75,8 @@ fn lease(text: &[u8]) -> Result<Lease, Refused> {
     let spec = spec.ok_or_else(|| wrong("job_spec", "an object", "nothing"))?;
     let (steps, env) = read_spec(spec)?;
     Ok(Lease {
-        id: LeaseText(fields.text("lease_id", ID_BYTES_MAX)?),
-        job_id: fields.text("job_id", ID_BYTES_MAX)?,
+        id: LeaseText(text_of(&fields, "lease_id", ID_BYTES_MAX)?),
+        job_id: text_of(&fields, "job_id", ID_BYTES_MAX)?,
         run_id: fields.optional("run_id", "a string")?,
         ttl_ms,
         // An interval that is longer would let the lease run out.
@@ -100,7 +90,7 @@ fn lease(text: &[u8]) -> Result<Lease, Refused> {
 type Spec = (Vec<Step>, Vec<(String, String)>);
 
 fn read_spec(raw: &RawValue) -> Result<Spec, Refused> {
-    let fields = Fields::within(raw.get(), &["steps", "env"]);
+    let fields = Fields::of(raw.get());
     let fields = fields.map_err(|found| wrong("job_spec", "an object", &found))?;
     let steps: Option<Vec<&RawValue>> = fields.optional("steps", "an array")?;
     let steps = steps.unwrap_or_default();
@@ -122,7 +112,7 @@ fn read_spec(raw: &RawValue) -> Result<Spec, Refused> {
 fn read_step(at: usize, raw: &RawValue, spec: &RawValue) -> Step {
     let (run, with): (Option<String>, Option<&RawValue>) = match serde_json::from_str(raw.get()) {
         Ok(text) => (Some(text), None),
-        Err(_) => match Fields::within(raw.get(), &["run", "with"]) {
+        Err(_) => match Fields::of(raw.get()) {
             Ok(fields) => (
                 fields.optional("run", "").ok().flatten(),
                 fields.raw("with"),

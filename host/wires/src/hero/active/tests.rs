@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::hero::Hero;
+use crate::hero::HERO;
 use crate::hero::settings::tests::parsed;
 use crate::wire::section::{Section, Sources};
-use crate::wire::{Configured, Mode, Wire as _};
+use crate::wire::{Configured, Mode};
 
 const URL: &str = "redis://me:hush@127.0.0.1:1/2";
 
@@ -39,7 +39,7 @@ fn configured(environment: &[(&str, &str)]) -> Box<dyn Configured> {
         tables: &BTreeMap::new(),
         read: &|path| std::fs::read(path),
     };
-    Hero.configure(&Section::new(sources)).unwrap()
+    (HERO.configure)(&Section::new(sources)).unwrap().wire
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
         data: "/nowhere".into(),
     };
     let idle = configured(&[]).open(&serve).await.unwrap();
-    assert!(idle.ready().is_empty(), "a host may do without");
+    assert!(idle.ready.is_empty(), "a host may do without");
 }
 
 #[tokio::test]
@@ -72,16 +72,16 @@ async fn a_worker_says_whose_jobs_it_takes_and_gives_its_lock_away() {
     let mode = Mode::Worker {
         state: Some(state.path().to_owned()),
     };
-    let mut worker = configured(&environment).open(&mode).await.unwrap();
+    let worker = configured(&environment).open(&mode).await.unwrap();
     let expected = [
         ("hero", "redis://127.0.0.1:1/2".to_owned()),
         ("worker_ids", "a,b".to_owned()),
     ];
-    assert_eq!(worker.ready(), expected);
-    assert!(worker.take_cells_lock().is_some());
+    assert_eq!(worker.ready, expected);
+    assert!(worker.cells_lock.is_some());
     let ports = ports();
     ports.stopping.cancel();
-    let run = worker.run(ports);
+    let run = worker.active.run(ports);
     tokio::time::timeout(Duration::from_mins(1), run)
         .await
         .unwrap()
@@ -98,7 +98,6 @@ fn a_host_keeps_its_name_and_makes_the_folder_for_log_files() {
     assert!(logs.is_dir() && data.path().join("hero-instance").is_file());
     let again = Serving::open(&config, data.path()).unwrap();
     assert_eq!(first.instance, again.instance);
-    assert!(first.ready().is_empty());
     let names: Vec<_> = parsed(&[("url", URL), ("worker_ids", "a,b")])
         .workers("host-a")
         .map(|worker| worker.instance)

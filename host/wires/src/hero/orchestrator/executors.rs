@@ -21,7 +21,7 @@ use crate::hero::NAME;
 use crate::hero::job::new::{SCRIPT, Task};
 use crate::hero::settings::HeroConfig;
 use crate::hero::transport::connection_log::ConnectionLog;
-use crate::wire::executors::{ExecutorHealth, Executors, Found, WorkerHealth, WorkerState};
+use crate::wire::executors::{ExecutorHealth, ExecutorRules, Executors, Found, WorkerHealth, WorkerState};
 
 /// The prefix of the worker id in an executor's name.
 const PREFIX: &str = "hero-";
@@ -186,8 +186,11 @@ impl Executors for HeroExecutors {
         Vec::new()
     }
 
-    fn families(&self) -> Vec<String> {
-        vec![PREFIX.to_owned()]
+    fn rules(&self) -> ExecutorRules {
+        ExecutorRules {
+            families: &[PREFIX],
+            ..ExecutorRules::default()
+        }
     }
 
     fn find(&self, name: &Name) -> Found {

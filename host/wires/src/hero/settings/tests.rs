@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::super::settings::{SETTINGS, WORKER_ROLE};
 use super::*;
-use crate::wire::Wire as _;
 use crate::wire::section::{Sources, Stated};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -170,7 +169,7 @@ fn jobs_go_to_workers_where_a_redis_is_named() {
             read: &|path| std::fs::read(path),
         };
         let section = Section::new(sources);
-        crate::hero::Hero.configure(&section).unwrap()
+        (crate::hero::HERO.configure)(&section).unwrap().wire
     };
     let hero = configured(&[("HOST_HERO_URL", "redis://cache")]);
     assert!(hero.has_executor("hero-a") && hero.has_executor("hero-b.c"));

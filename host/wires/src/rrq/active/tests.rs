@@ -51,10 +51,10 @@ fn ports(stopping: &CancellationToken) -> Ports {
 #[tokio::test]
 async fn nothing_listens_unless_asked_for() {
     let active = config(None).open(&serve_mode()).await.unwrap();
-    assert_eq!(active.ready(), [("rrq", "off".to_owned())]);
-    assert!(!active.runs_early() && !active.ends_with_parent());
+    assert_eq!(active.ready, [("rrq", "off".to_owned())]);
+    assert!(!active.runs_early && !active.ends_with_parent);
     let stopping = CancellationToken::new();
-    let mut running = active.run(ports(&stopping));
+    let mut running = active.active.run(ports(&stopping));
     let early = timeout(Duration::ZERO, &mut running).await;
     assert!(early.is_err(), "it serves until the host stops");
     stopping.cancel();
@@ -68,16 +68,16 @@ async fn both_places_serve_the_worker_role() {
     for mode in [serve_mode(), WORKER] {
         let is_worker = matches!(mode, Mode::Worker { .. });
         let active = config(Some("127.0.0.1:0")).open(&mode).await.unwrap();
-        let ready = active.ready();
+        let ready = active.ready;
         let [("rrq", address)] = &ready[..] else {
             panic!("{ready:?}");
         };
-        assert_eq!(active.runs_early(), is_worker);
-        assert_eq!(active.ends_with_parent(), is_worker);
+        assert_eq!(active.runs_early, is_worker);
+        assert_eq!(active.ends_with_parent, is_worker);
         let stopping = CancellationToken::new();
         let ports = ports(&stopping);
         let deadline = ports.clock.wall().plus_ms(10_000);
-        let serving = active.run(ports);
+        let serving = active.active.run(ports);
         let asking = async {
             let mut client = Client(TcpStream::connect(address.as_str()).await.unwrap());
             client.send(&Host::request_by("r", "echo", deadline)).await;
@@ -139,10 +139,10 @@ async fn pools_are_executors_of_serve_alone() {
         stopping: CancellationToken::new(),
     };
     let mut worker = config.open(&WORKER).await.unwrap();
-    assert!(worker.executors(&ports).is_none());
+    assert!(worker.active.executors(&ports).is_none());
     drop(worker);
     let mut active = config.open(&serve_mode()).await.unwrap();
-    let pools = active.executors(&ports).unwrap();
+    let pools = active.active.executors(&ports).unwrap();
     let is_up = async {
         while pools.health()[0].workers[0].state != WorkerState::Up {
             tokio::task::yield_now().await;
@@ -157,7 +157,7 @@ async fn pools_are_executors_of_serve_alone() {
         (Found::Here, Found::Nobody)
     );
     assert!(pools.open(&name) && !pools.open(&other));
-    let policy = pools.policy(&name);
+    let policy = pools.rules().policy;
     assert_eq!((policy.timeout_ms, policy.max_attempts), (Some(300_000), 5));
     let backoff = (policy.backoff.base_ms, policy.backoff.max_ms);
     assert_eq!(

@@ -9,9 +9,10 @@ use host_core::trace::CORRELATION;
 use serde_json::value::RawValue;
 
 use super::super::config::Dialect;
-use super::super::field::{ID_BYTES_MAX, PAIR_BYTES_MAX, PAIRS_MAX};
 use super::super::frame::PAYLOAD_BYTES_MAX;
+use super::super::ids::ID_BYTES_MAX;
 use super::super::messages::{ContextOut, Correlation, Pairs, RequestOut, VERSION};
+use super::super::read::{PAIR_BYTES_MAX, PAIRS_MAX};
 use crate::kit::session::Moment;
 
 /// The space a request needs besides its params, with all names and pairs at their longest and

@@ -137,7 +137,6 @@ external = \"localhost:7900\"
         "all of them are above"
     );
     assert!(config.has_executor("there") && !config.has_executor("nobody"));
-    assert_eq!(config.default_executor(), config.default_runner);
 }
 
 #[test]

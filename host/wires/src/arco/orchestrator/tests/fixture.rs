@@ -298,7 +298,7 @@ impl Plane {
 
     /// The rules of a job for `spark` that sets none.
     pub(in crate::arco) fn policy(&self) -> Policy {
-        Remote(Arc::clone(&self.role)).policy(&"spark".parse().unwrap())
+        Remote(Arc::clone(&self.role)).rules().policy
     }
 
     pub(in crate::arco) fn enqueue(&self) -> JobId {

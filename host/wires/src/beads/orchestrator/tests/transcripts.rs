@@ -117,7 +117,7 @@ fn show(action: Action<Out, Effect>) -> String {
         Action::Effect(Effect::Warn(link, refusal)) => {
             format!(
                 "host< warns about {}: {} [{}]",
-                link.0, refusal.text, refusal.start
+                link.0, refusal.message, refusal.start
             )
         }
         Action::Effect(Effect::Note(worker, text)) => format!("host< notes: {worker} {text}"),

@@ -56,7 +56,7 @@ fn every_option_and_key_counts() {
     let peer = section.peer.clone().unwrap();
     assert_eq!(peer.url.to_string(), "http://127.0.0.1:7700");
     assert_eq!((peer.runner_id.as_str(), peer.concurrency), ("r1", 3));
-    assert_eq!(peer.token, Some(Token("secret".to_owned())));
+    assert_eq!(peer.token, Some(Secret("secret".to_owned())));
     assert_eq!(peer.capabilities.len(), 2);
     let file = section.file.clone().unwrap();
     assert_eq!(
