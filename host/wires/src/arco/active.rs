@@ -1,5 +1,4 @@
-//! Arco once it is open: the orchestrator and the worker in `host serve`, the worker alone in
-//! `host worker`.
+//! The open wire: the orchestrator and the worker in `host serve`, the worker alone in `host worker`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::NAME;
-use super::orchestrator::{Remote, Role};
+use super::orchestrator::Role;
 use super::settings::{ArcoConfig, WorkerConfig};
 use super::token::Tokens;
 use super::token::key::Keys;
@@ -15,21 +14,21 @@ use super::worker::Bound;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, Mode, OpenError, Ports};
 
-/// The file with the key that this host has made.
+/// The file with the key that this host makes.
 const KEY_FILE: &str = "arco.key";
 
-/// The folder with what our worker keeps.
+/// The folder of our worker.
 const WORKER_FOLDER: &str = "arco-worker";
 
 struct Opened {
     orchestrator: Arc<Role>,
-    /// `None` if no worker is configured for our jobs.
+    /// `None` if no workers are configured for our jobs.
     tokens: Option<Tokens>,
-    /// `None` if we are no worker.
+    /// `None` if the worker role is off.
     worker: Option<Bound>,
 }
 
-/// Makes the key, and binds the socket of the worker.
+/// Reads or makes the key, and binds the socket of the worker.
 pub(super) async fn open(
     config: &ArcoConfig,
     orchestrator: &Arc<Role>,
@@ -45,7 +44,7 @@ pub(super) async fn open(
             )
         }
         Mode::Worker { .. } if config.worker.is_none() => {
-            let message = "no address to listen on; pass --listen HOST:PORT";
+            let message = "missing address; pass --listen HOST:PORT";
             return Err(OpenError::usage(message));
         }
         Mode::Worker { .. } => (None, None),
@@ -68,7 +67,7 @@ async fn bind(
 ) -> Result<Bound, OpenError> {
     Bound::bind(config, folder).await.map_err(|error| {
         let message = format!(
-            "cannot listen on {} for Arco control planes: {error}; give another address (port 0 takes a free one)",
+            "cannot listen on {} for Arco control planes: {error}; use another address (port 0 picks a free one)",
             config.listen
         );
         match mode {
@@ -101,7 +100,7 @@ impl Active for Opened {
 
     fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         self.tokens.as_ref()?;
-        Some(Arc::new(Remote(Arc::clone(&self.orchestrator))))
+        Some(Arc::<Role>::clone(&self.orchestrator))
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {

@@ -47,7 +47,7 @@ fn a_worker_that_is_there_and_one_that_is_away_are_told_apart() {
     assert!(found.starts_with("away at http://127.0.0.1:"), "{found}");
     assert!(found.contains("cannot be reached: "), "{found}");
     assert_eq!((*other, *well), ("arco worker", Status::Ok));
-    assert!(taken.contains("there at") && taken.ends_with("takes connections"));
+    assert!(taken.contains("there at") && taken.ends_with("accepts connections"));
     drop(listener);
 }
 
@@ -74,7 +74,7 @@ fn a_control_plane_that_can_be_called_back_is_found() {
 
 #[test]
 fn what_others_could_read_is_found() {
-    // Names that end in `.invalid` are nobody's.
+    // No host has a name that ends in `.invalid`.
     let table = "url = 'http://spark.invalid:9000'\nsecret_env = 'SECRET'";
     let plain = ("allow_plaintext", "true");
     let checks = of(&[plain], &[("spark", table)]);

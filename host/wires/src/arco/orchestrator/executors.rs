@@ -1,6 +1,4 @@
-//! The workers as the rest of the host knows them: names, the rules of their jobs, and how they are.
-
-use std::sync::Arc;
+//! The workers as executors: their names, the policy of their jobs, and their health.
 
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
@@ -9,18 +7,15 @@ use super::{Role, envelope};
 use crate::arco::NAME;
 use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
 
-/// All workers of the role.
-pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Role>);
-
-impl Executors for Remote {
+impl Executors for Role {
     fn names(&self) -> Vec<Name> {
-        self.0.config.workers.keys().cloned().collect()
+        self.config.workers.keys().cloned().collect()
     }
 
-    /// A worker that does not stop after a cancel may still be at it. One that does not begin in
-    /// time is given up like one that falls silent.
+    /// A worker that does not stop after a cancel may still be running. One that does not begin in time is
+    /// given up like one that falls silent.
     fn policy(&self, _: &Name) -> Policy {
-        let times = &self.0.config.times;
+        let times = &self.config.times;
         Policy {
             cancel_grace_ms: Some(envelope::cancel_ms(times)),
             on_grace_expired: OnGraceExpired::Discarded,
@@ -30,10 +25,10 @@ impl Executors for Remote {
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {
-        let workers = self.0.config.workers.iter();
+        let workers = self.config.workers.iter();
         let health = workers.map(|(name, worker)| {
-            let running = self.0.running.get();
-            let found = running.and_then(|it| it.hub.inspect(|session| session.worker(name)));
+            let hub = self.hub.get();
+            let found = hub.and_then(|hub| hub.inspect(|session| session.worker(name)));
             let (answers, in_flight) = found.unwrap_or_default();
             let state = match (answers.is_down(), answers.has_answered) {
                 (true, _) => WorkerState::Down,

@@ -30,9 +30,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::arco::messages::Secret;
+use crate::arco::orchestrator::Role;
 use crate::arco::orchestrator::session::Orchestrator;
 use crate::arco::orchestrator::workers::Answers;
-use crate::arco::orchestrator::{Remote, Role};
 use crate::arco::settings::{OrchestratorConfig, RemoteWorker, Times};
 use crate::arco::token::Tokens;
 use crate::arco::token::key::Keys;
@@ -279,14 +279,14 @@ impl Plane {
     /// Waits until `spark` is as `is_it` says.
     pub(super) async fn until(&self, is_it: impl Fn(&Answers) -> bool) {
         let spark = "spark".parse().unwrap();
-        let hub = &self.role.running.get().unwrap().hub;
+        let hub = self.role.hub.get().unwrap();
         let reached = hub.until(|session| is_it(&session.worker(&spark).unwrap().0));
         timeout(BOUND, reached).await.unwrap();
     }
 
     /// Passes the time until a dispatch that failed is sent again.
     pub(in crate::arco) async fn pass_backoff(&self) {
-        let hub = &self.role.running.get().unwrap().hub;
+        let hub = self.role.hub.get().unwrap();
         let waits =
             |session: &Orchestrator| session.dispatches.is_empty() && session.wakeup().is_some();
         timeout(BOUND, hub.until(waits)).await.unwrap();
@@ -298,7 +298,7 @@ impl Plane {
 
     /// The rules of a job for `spark` that sets none.
     pub(in crate::arco) fn policy(&self) -> Policy {
-        Remote(Arc::clone(&self.role)).policy(&"spark".parse().unwrap())
+        self.role.policy(&"spark".parse().unwrap())
     }
 
     pub(in crate::arco) fn enqueue(&self) -> JobId {

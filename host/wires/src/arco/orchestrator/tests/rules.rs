@@ -8,7 +8,7 @@ use host_core::job::State;
 use host_core::policy::Policy;
 use serde_json::{Value, json};
 
-use super::super::read::Said;
+use super::super::read::Report;
 use super::fixture::{Plane, Setup, Spark, World};
 use crate::arco::token::key::Keys;
 use host_testing::LeaseHost;
@@ -126,14 +126,14 @@ async fn the_current_prefix_and_opaque_ids_are_taken_too() {
     let id = plane.enqueue_with(&[("arco.run_id", "run-1")]);
     let mut task = world.taken().await;
     let bearer = format!("bearer {}", task.token);
-    let opaque = crate::arco::task_id::opaque("run-1", "analytics.daily_sales");
+    let opaque = crate::arco::tests::opaque_id("run-1", "analytics.daily_sales");
     let path = format!("/api/v1/tasks/{opaque}/started");
     let body = r#"{"attempt":1,"attempt_id":null,"worker_id":"w"}"#;
     plane
         .send(&path, &[("authorization", &bearer)], body)
         .await
         .ok();
-    task.id = crate::arco::task_id::opaque("run-2", "analytics.daily_sales");
+    task.id = crate::arco::tests::opaque_id("run-2", "analytics.daily_sales");
     plane.heartbeat(&task).await.refused(404, "task_not_found");
     let path = format!("/api/v1/tasks/{id}/completed");
     let body = r#"{"attempt":1,"outcome":"SUCCEEDED","result":[true],"metrics":null,"error":null}"#;
@@ -276,11 +276,11 @@ async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
         ("started", 409, "task_already_terminal"),
         ("completed", 409, "task_already_terminal"),
     ] {
-        let said = match kind {
-            "heartbeat" => Said::Heartbeat(None),
-            _ => Said::Started,
+        let report = match kind {
+            "heartbeat" => Report::Heartbeat(None),
+            _ => Report::Started,
         };
-        let found = super::super::explain::explain(&kept, 1, &said);
+        let found = super::super::explain::explain(&kept, 1, &report);
         let refused = found.unwrap_err();
         assert_eq!(
             (refused.status, refused.body.error.as_str()),

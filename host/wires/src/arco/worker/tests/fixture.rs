@@ -311,7 +311,7 @@ impl World {
 
     /// Sends a dispatch whose answer comes later.
     pub(in crate::arco) fn begin(&self, envelope: &Value) -> Waiting {
-        let (told, answered) = oneshot::channel();
+        let (sender, answered) = oneshot::channel();
         let (client, url, body) = (self.client.clone(), self.url.clone(), envelope.to_string());
         self.tasks.spawn(async move {
             let secret = hyper::header::HeaderName::from_static("x-arco-dispatch-secret");
@@ -326,7 +326,7 @@ impl World {
                 return;
             };
             let body = String::from_utf8_lossy(&answer.body).into_owned();
-            let _gone = told.send((answer.status, answer.retry_after, body));
+            let _gone = sender.send((answer.status, answer.retry_after, body));
         });
         answered
     }

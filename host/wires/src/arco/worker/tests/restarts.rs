@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::fixture::{Plane, World, answered};
 use crate::arco::messages::Secret;
-use crate::arco::worker::memory::{FINISHED_MAX, Memory, Seen};
+use crate::arco::worker::memory::{Admission, FINISHED_MAX, Memory};
 use crate::arco::worker::outbox::{Outbox, Pending};
 
 #[tokio::test]
@@ -97,13 +97,13 @@ fn lists_of_ended_dispatches_are_bounded() {
     );
     let mut memory = Memory::new(1, left.finished);
     assert_eq!(
-        memory.see(&(2 * FINISHED_MAX + 4).to_string()),
-        Seen::Finished
+        memory.admit(&(2 * FINISHED_MAX + 4).to_string()),
+        Admission::Finished
     );
-    assert_eq!(memory.see(&FINISHED_MAX.to_string()), Seen::New);
-    assert_eq!(memory.see(&FINISHED_MAX.to_string()), Seen::Running);
-    assert_eq!(memory.see("another"), Seen::Full);
+    assert_eq!(memory.admit(&FINISHED_MAX.to_string()), Admission::New);
+    assert_eq!(memory.admit(&FINISHED_MAX.to_string()), Admission::Running);
+    assert_eq!(memory.admit("another"), Admission::Full);
     memory.end(&FINISHED_MAX.to_string(), false);
-    assert_eq!(memory.see("another"), Seen::New);
+    assert_eq!(memory.admit("another"), Admission::New);
     assert_eq!(memory.load(), (1, 1));
 }
