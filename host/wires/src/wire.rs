@@ -1,6 +1,6 @@
-//! What a wire is to the rest of the host: one entry of [`crate::WIRES`] and one folder. Configuration,
-//! the `ready` line, `host worker`, doctor, metrics, routing and documents go by this list, and
-//! nothing outside a wire's folder names it. The traits here know no wire.
+//! What a wire is to the rest of the host: one entry of [`crate::WIRES`] and one folder. Configuration, the
+//! `ready` line, `host worker`, doctor, metrics, routing and documents iterate over this list, and nothing
+//! outside a wire's folder names it. The traits here know no wire.
 
 #![warn(missing_docs)]
 
@@ -49,14 +49,13 @@ pub trait Wire: Sync {
         &[]
     }
 
-    /// Returns every code by which it refuses what a peer sends: the code, and what it means with
-    /// what to do.
+    /// Returns the codes of its refusals, each with its meaning and what to do.
     fn refusals(&self) -> &'static [(&'static str, &'static str)];
 
     /// Returns the rules in our words: its `SPEC.md`, which names every code.
     fn specification(&self) -> &'static str;
 
-    /// Returns the handlers that have others run in their attempts, and how.
+    /// Returns the handlers whose attempts run other handlers, and how.
     fn chain_handlers(&self) -> &'static [(&'static str, ChainKind)] {
         &[]
     }
@@ -66,7 +65,7 @@ pub trait Wire: Sync {
         Description::default()
     }
 
-    /// Returns how `host worker <name>` is called, if it has a worker role.
+    /// Returns the command line of `host worker <name>`, if it has a worker role.
     fn worker_role(&self) -> Option<&'static WorkerRole> {
         None
     }
@@ -82,36 +81,36 @@ pub trait Wire: Sync {
 
 /// A wire with its section read and checked; it may have nothing to do.
 pub trait Configured: fmt::Debug + Send + Sync {
-    /// Tells whether jobs may be routed to an executor of this name.
+    /// Returns whether jobs may be routed to an executor of this name.
     fn has_executor(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Returns where each executor is configured, and its name: no other wire may have one of it.
+    /// Returns where each executor is configured, and its name, which must be unique over all wires.
     fn executor_names(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Returns where the executor for handlers that nobody else has is named, and its name.
+    /// Returns where the executor for otherwise unknown handlers is configured, and its name.
     fn default_executor(&self) -> Option<(String, String)> {
         None
     }
 
-    /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the
-    /// host on; without a section they may answer how to configure the wire.
+    /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the host;
+    /// without a section they may explain how to configure the wire.
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
         let _ = ports;
         Vec::new()
     }
 
-    /// Answers doctor's questions. Blocks, some seconds at most.
+    /// Runs the checks of `host doctor`. Blocks for a few seconds at most.
     fn checks(&self) -> Vec<Check> {
         Vec::new()
     }
 
-    /// Opens what the wire needs before the host starts: listens, takes a name. Fails if the
-    /// host could not serve it.
+    /// Opens what the wire needs before the host starts, such as sockets. Fails if the host could not serve
+    /// it.
     fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>>;
 }
 
@@ -120,17 +119,17 @@ pub trait Configured: fmt::Debug + Send + Sync {
 pub enum Mode {
     /// `host serve`: both roles, with this data directory.
     Serve {
-        /// Where the host keeps everything; the wire may keep files of its own there.
+        /// The data directory, where the wire may keep files of its own.
         data: PathBuf,
     },
     /// `host worker`: the worker role alone.
     Worker {
-        /// Where a worker may keep files from one start to the next, if there is a folder.
+        /// Where a worker may keep files between starts, if there is a folder.
         state: Option<PathBuf>,
     },
 }
 
-/// Why a wire cannot be opened, or cannot go on.
+/// Why a wire cannot be opened or cannot continue.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct OpenError {
@@ -141,7 +140,7 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    /// Makes an error of the machine or its surroundings.
+    /// Makes an error of the machine or its environment.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -167,17 +166,17 @@ pub trait Active: Send {
     /// Returns what it adds to the `ready` line, as `key=value`.
     fn ready(&self) -> Vec<(&'static str, String)>;
 
-    /// Returns a lock that cells are to inherit, if somebody has to know that one is still alive.
+    /// Returns a lock for cells to inherit, if another program must know whether one is still alive.
     fn take_cells_lock(&mut self) -> Option<File> {
         None
     }
 
-    /// Tells whether a worker runs it while handlers are still loading. Work waits until they are.
+    /// Returns whether a worker runs it while handlers are still loading. Work waits until they are loaded.
     fn runs_early(&self) -> bool {
         false
     }
 
-    /// Tells whether a worker ends with the process that started it.
+    /// Returns whether a worker ends with the process that started it.
     fn ends_with_parent(&self) -> bool {
         false
     }
@@ -193,18 +192,18 @@ pub trait Active: Send {
         Vec::new()
     }
 
-    /// Serves until `ports.stopping`, and then gives back what has not ended, within two seconds; in
-    /// `host serve` it may wait up to [`STOP_TIME_MAX`] for peers that were told to end. A worker
-    /// may end before, with an error if it cannot do its work. Dropped, it closes all connections.
+    /// Serves until `ports.stopping`, then gives back unfinished work within two seconds; in `host serve` it
+    /// may wait up to [`STOP_TIME_MAX`] for peers that were asked to end. A worker may end earlier, with an
+    /// error if it cannot do its work. If dropped, closes all connections.
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>>;
 }
 
-/// What a wire's executors need of the host.
+/// What a wire's executors need from the host.
 #[derive(Clone)]
 pub struct ExecutorPorts {
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Counts what is refused.
+    /// Counts refusals.
     pub counters: Arc<dyn Counters>,
     /// Grants attempts to executors that send them to their workers.
     pub leases: Arc<dyn Leases>,
@@ -216,14 +215,14 @@ pub struct ExecutorPorts {
     pub stopping: CancellationToken,
 }
 
-/// What serving a wire needs of the host.
+/// What serving a wire needs from the host.
 #[derive(Clone)]
 pub struct Ports {
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Counts what is refused.
+    /// Counts refusals.
     pub counters: Arc<dyn Counters>,
-    /// Executes foreign jobs: each call returns a way in for one session.
+    /// Returns the port Execute for one session.
     pub execute: Arc<dyn Fn() -> Arc<dyn Execute> + Send + Sync>,
     /// Grants leases to workers; `None` in `host worker`.
     pub leases: Option<Arc<dyn Leases>>,
@@ -233,13 +232,13 @@ pub struct Ports {
 
 /// Keeps what foreign workers write about our jobs. Never waits.
 pub trait JobLogs: Send + Sync {
-    /// Keeps lines of an attempt that began at `started_at`, from where their times count; tells
+    /// Keeps lines of an attempt that began at `started_at`, to which their times are relative. Returns
     /// whether logs are still kept.
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
 }
 
-/// Declares the codes of a wire, each in one row: its name, its text, the HTTP status and then the name in
-/// answers if all of them have one, and what it means with what to do. `CODES` is what [`Wire::refusals`] returns.
+/// Declares the codes of a wire, each in one row: its name, its text, optionally the HTTP status and then the
+/// name in answers, and its meaning with what to do. `CODES` is what [`Wire::refusals`] returns.
 macro_rules! codes {
     ($($name:ident = $text:literal, $meaning:literal;)+) => {
         /// Why a message is refused, as shown in metrics, logs and answers.
@@ -287,7 +286,7 @@ pub fn find(name: &str) -> Option<&'static dyn Wire> {
         .copied()
 }
 
-/// Returns the handlers of all wires that have others run in their attempts, and how.
+/// Returns the handlers of all wires whose attempts run other handlers, and how.
 pub fn chain_handlers() -> BTreeMap<Name, ChainKind> {
     let handlers = crate::WIRES.iter().flat_map(|wire| wire.chain_handlers());
     let handlers = handlers.filter_map(|(name, kind)| Some((name.parse().ok()?, *kind)));

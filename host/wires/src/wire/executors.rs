@@ -1,23 +1,22 @@
-//! A wire's executors, as the rest of the host knows them: whether there is one of a name, what its
-//! jobs must look like, which rules they have, and how its workers are.
+//! A wire's executors: their names, the form and policy of their jobs, and the health of their workers.
 
 use host_core::name::Name;
 use host_core::policy::Policy;
 
-/// What became of the search for an executor by its name.
+/// The result of looking up an executor by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The wire has it.
     Here,
-    /// The wire has none of this name.
+    /// The wire has no executor of this name.
     Nobody,
-    /// It would be one executor too many; the number is how many there may be.
+    /// It would exceed the number of executors that there may be.
     Full(usize),
 }
 
 /// The executors of one wire. No call waits.
 pub trait Executors: Send + Sync {
-    /// Returns the names that are configured, for "did you mean".
+    /// Returns the configured names, for suggestions.
     fn names(&self) -> Vec<Name>;
 
     /// Finds the executor of this name for a job that is about to be accepted.
@@ -29,7 +28,7 @@ pub trait Executors: Send + Sync {
         }
     }
 
-    /// Returns how the names of executors begin that exist once a job names them.
+    /// Returns the prefixes of executors that come into being when a job names them.
     fn families(&self) -> Vec<String> {
         Vec::new()
     }
@@ -39,8 +38,7 @@ pub trait Executors: Send + Sync {
         &[]
     }
 
-    /// Checks that an executor can make something of a handler's params, an object. The error is
-    /// for people.
+    /// Checks a handler's params, a JSON object, for an executor. The error is for people.
     fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {
         let _ = (executor, handler, params);
         Ok(())
@@ -53,22 +51,22 @@ pub trait Executors: Send + Sync {
         Ok(executor.clone())
     }
 
-    /// Returns the rules of jobs for an executor where their sender names no others.
+    /// Returns the policy of an executor's jobs as far as their sender sets none.
     fn policy(&self, executor: &Name) -> Policy {
         let _ = executor;
         Policy::default()
     }
 
-    /// Gets ready for the jobs of an executor, which wait. Returns whether the wire has it. May be
-    /// called for a job that was accepted before the host restarted.
+    /// Prepares an executor for jobs that wait. Returns whether the wire has it. May be called for a job that
+    /// was accepted before the host restarted.
     fn open(&self, executor: &Name) -> bool {
         self.find(executor) == Found::Here
     }
 
-    /// Returns how all executors are, by name.
+    /// Returns the health of all executors, by name.
     fn health(&self) -> Vec<ExecutorHealth>;
 
-    /// Restarts the workers of an executor, or one of them counted from 1, each once its attempts
+    /// Restarts the workers of an executor, or one of them, counted from 1. Each restarts once its attempts
     /// have ended.
     fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError> {
         let _ = (executor, only);
@@ -76,25 +74,25 @@ pub trait Executors: Send + Sync {
     }
 }
 
-/// Why workers are not restarted.
+/// Why workers cannot be restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartError {
     /// There is no executor of this name, or no worker of this number.
     NoSuchWorker,
-    /// Somebody else starts its workers.
+    /// Another program starts its workers.
     NotOurs,
 }
 
 /// One executor, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorHealth {
-    /// Its name: what stands before `#`.
+    /// Its name: the part before `#`.
     pub name: Name,
     /// The wire it speaks.
     pub wire: &'static str,
-    /// Whether somebody else starts its workers.
+    /// Whether another program starts its workers.
     pub is_external: bool,
-    /// Whether [`Executors::restart`] does something.
+    /// Whether [`Executors::restart`] is supported.
     pub is_restartable: bool,
     /// Its workers.
     pub workers: Vec<WorkerHealth>,
@@ -105,24 +103,24 @@ pub struct ExecutorHealth {
 pub struct WorkerHealth {
     /// Its name in attempts: `python/1`.
     pub name: String,
-    /// Where it is in its life.
+    /// Its state.
     pub state: WorkerState,
-    /// Where it listens, or takes its jobs.
+    /// Where it listens, or where it takes its jobs from.
     pub address: Option<String>,
     /// Its process, if we started it.
     pub pid: Option<u32>,
     /// Attempts in flight.
     pub in_flight: usize,
-    /// How often in a row it failed.
+    /// How many times in a row it failed.
     pub failures: u32,
-    /// Why it takes no work, if that is known.
+    /// Why it accepts no work, if known.
     pub reason: Option<String>,
-    /// What it does, in the words of its wire.
+    /// Its status as its wire describes it.
     pub doing: Option<String>,
 }
 
 impl WorkerHealth {
-    /// Makes worker `number` of an executor, of whom nothing else is known.
+    /// Makes worker `number` of an executor, with defaults for everything else.
     pub fn new(executor: &Name, number: usize, state: WorkerState) -> Self {
         Self {
             name: format!("{executor}/{number}"),
@@ -137,23 +135,23 @@ impl WorkerHealth {
     }
 }
 
-/// Where a foreign worker is in its life, for people.
+/// The state of a foreign worker, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
-    /// There is none, or it cannot be reached; it is tried again after a wait.
+    /// It does not run or cannot be reached; it is retried after a wait.
     Down,
     /// It is being started or connected to.
     Starting,
-    /// It takes work.
+    /// It accepts work.
     Up,
-    /// It takes none and is restarted when its attempts have ended.
+    /// It accepts no work and is restarted when its attempts have ended.
     Draining,
-    /// It was told to end.
+    /// It was asked to end.
     Ending,
 }
 
 impl WorkerState {
-    /// All states, so that those nobody is in are shown as 0.
+    /// All states, so that each is shown even if no worker is in it.
     pub const ALL: [Self; 5] = [
         Self::Down,
         Self::Starting,
@@ -162,7 +160,7 @@ impl WorkerState {
         Self::Ending,
     ];
 
-    /// Returns the stable name, as it stands in the API.
+    /// Returns the stable name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Down => "down",
