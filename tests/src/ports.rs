@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const FIRST: u16 = 12_000;
 const SPAN: u16 = 18_000;
 
+/// Spreads the processes that run at once, whose ids are neighbors, over the range.
+const STEP: u32 = 997;
+
 /// Returns the first of `count` consecutive free ports on the loopback address. Each call returns other
 /// ports, and each process starts at another port.
 ///
@@ -15,7 +18,8 @@ const SPAN: u16 = 18_000;
 /// If there are no such ports.
 pub fn free(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let begin = u16::try_from(std::process::id() % u32::from(SPAN)).expect("less than the span");
+    let begin = std::process::id().wrapping_mul(STEP) % u32::from(SPAN);
+    let begin = u16::try_from(begin).expect("less than the span");
     for _ in 0..SPAN {
         let step = NEXT.fetch_add(count, Ordering::Relaxed) % SPAN;
         let first = FIRST + (begin + step) % SPAN;

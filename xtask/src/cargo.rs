@@ -1,5 +1,6 @@
 //! Runs cargo and other programs in the workspace, and says which one failed.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,6 +41,22 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         .with_context(|| format!("cannot start `{shown}`"))?;
     if !status.success() {
         bail!("`{shown}` failed ({status})");
+    }
+    Ok(())
+}
+
+/// Runs a command to its end, and prints its output then.
+pub(crate) fn run_captured(command: &mut Command) -> Result<()> {
+    let shown = show(command);
+    let output = command
+        .output()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    let mut terminal = std::io::stderr().lock();
+    terminal.write_all(&output.stdout)?;
+    terminal.write_all(&output.stderr)?;
+    drop(terminal);
+    if !output.status.success() {
+        bail!("`{shown}` failed ({})", output.status);
     }
     Ok(())
 }

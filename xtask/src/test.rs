@@ -1,13 +1,15 @@
 //! `cargo xtask test`: sets up what the tests need and runs all of them. CI runs this.
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::process::Command;
 use std::thread;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use serde_json::Value;
 
-use crate::cargo::{cargo, run, show};
+use crate::cargo::{cargo, output, run, run_captured, show};
 use crate::progress::Expected::{self, MinuteAtFirst, Minutes, MinutesAtFirst, Seconds};
 use crate::progress::step;
 use crate::{dist, guests, peers, programs, setup};
@@ -210,17 +212,59 @@ fn whole() -> Result<()> {
         "cargo xtask dist-check",
         step("packages", Seconds, dist::check),
     );
+    let mut compiled = cargo_test();
+    compiled.args(["--workspace", "--no-run"]);
+    checks.run("the tests, compiled", MinutesAtFirst, compiled);
     let mut on_postgres = cargo_test();
     on_postgres
         .args(["--workspace", "--test", "e2e", "--"])
         .args(ON_POSTGRES)
         .env(STORE, "postgres");
-    checks.run("tests on PostgreSQL", MinuteAtFirst, on_postgres);
-    // Last, so that cargo's list of failed targets is next to ours.
+    let mut peers = cargo_test();
+    peers.args(["--workspace", "--test", PEERS]);
     let mut tests = cargo_test();
-    tests.arg("--workspace");
-    checks.run("tests", Minutes, tests);
+    tests.args(["--workspace", "--lib", "--bins", "--examples"]);
+    for target in integration_tests()?.iter().filter(|name| *name != PEERS) {
+        tests.args(["--test", target]);
+    }
+    let mut doctests = cargo_test();
+    doctests.args(["--workspace", "--doc"]);
+    // They mostly wait for the programs that they start, so two of them run at once.
+    thread::scope(|scope| {
+        let aside = scope.spawn(|| {
+            let mut aside = Checks::default();
+            aside.run_aside("tests on PostgreSQL", on_postgres);
+            aside.run_aside("tests with peers", peers);
+            aside
+        });
+        checks.run("tests", Minutes, tests);
+        checks.run("tests in documents", Seconds, doctests);
+        match aside.join() {
+            Ok(aside) => checks.failed.extend(aside.failed),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    });
     checks.end()
+}
+
+/// The target of the tests with the programs of other projects.
+const PEERS: &str = "peers";
+
+/// Returns the names of all targets that are integration tests.
+fn integration_tests() -> Result<BTreeSet<String>> {
+    let metadata = output(&mut cargo(&[
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+    ]))?;
+    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata is not JSON")?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let tests = targets.filter(|target| target["kind"][0] == "test");
+    Ok(tests
+        .filter_map(|target| Some(target["name"].as_str()?.to_owned()))
+        .collect())
 }
 
 /// The failures so far, each with the command that runs it alone.
@@ -233,6 +277,13 @@ impl Checks {
     fn run(&mut self, name: &str, expected: Expected, mut command: Command) {
         let shown = show(&command);
         let result = step(name, expected, || run(&mut command));
+        self.note(name, &shown, result);
+    }
+
+    /// Runs a command while others use the terminal: its output comes when it has ended.
+    fn run_aside(&mut self, name: &str, mut command: Command) {
+        let shown = show(&command);
+        let result = step(name, Minutes, || run_captured(&mut command));
         self.note(name, &shown, result);
     }
 
