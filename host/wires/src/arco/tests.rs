@@ -1,6 +1,7 @@
 //! Both roles together.
 
 mod pair;
+pub(super) mod peer;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

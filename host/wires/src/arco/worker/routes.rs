@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -12,7 +11,7 @@ use axum::response::Response;
 use host_core::port::Counters;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
-use host_http::metrics::Metrics;
+use host_http::metrics::Uncounted;
 use host_http::refusal::Refusal;
 use host_http::route::{Group, Route};
 use host_http::router::{Serving, router};
@@ -41,15 +40,6 @@ struct Shared {
     config: Arc<WorkerConfig>,
     counters: Arc<dyn Counters>,
     bodies: ByteBudget,
-}
-
-/// Requests to this listener are not counted; callbacks and refusals are.
-struct Uncounted;
-
-impl Metrics for Uncounted {
-    fn answered(&self, _method: &'static str, _path: &'static str, _status: u16, _: Duration) {}
-    fn connection_opened(&self) {}
-    fn connection_closed(&self) {}
 }
 
 /// Serves dispatches until `http` stops.

@@ -9,7 +9,8 @@ use host_core::policy::Policy;
 use serde_json::{Value, json};
 
 use super::super::read::Report;
-use super::fixture::{Plane, Setup, Spark, World};
+use super::fixture::{Plane, Setup, World};
+use crate::arco::tests::peer::Peer;
 use crate::arco::token::key::Keys;
 use host_testing::LeaseHost;
 
@@ -251,7 +252,7 @@ async fn a_worker_that_ignores_a_cancel_is_given_up() {
 
 #[tokio::test]
 async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
-    let spark = Spark::start().await;
+    let spark = Peer::start().await;
     let model = LeaseHost::new();
     let plane = Plane::start(&Setup::to(spark.address), &model);
     let id = plane.enqueue();

@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::fixture::{Plane, World, answered};
+use super::fixture::{World, answered};
 use crate::arco::messages::Secret;
 use crate::arco::settings::WorkerConfig;
+use crate::arco::tests::peer::Peer;
 use crate::kit::http_client::BaseUrl;
 
 #[tokio::test]
@@ -156,15 +157,12 @@ async fn callbacks_go_to_allowed_places_only() {
     assert!(world.sandbox.jobs.borrow().is_empty() && !world.plane.has_more().await);
     // A redirect to there is not followed either.
     let waiting = world.begin(&world.envelope(2, "echo"));
-    let location = [(
-        "location",
-        format!("http://127.0.0.1:{port}/v1/tasks/task-2/started"),
-    )];
+    let location = format!("http://127.0.0.1:{port}/v1/tasks/task-2/started");
     world
         .plane
         .expect("started")
         .await
-        .answer(307, &location, &json!({}));
+        .answer(307, &[("location", &location)], &json!({}));
     assert_eq!(answered(waiting).await.0, 500);
     let nobody = elsewhere.into_std().unwrap().accept().unwrap_err();
     assert_eq!(
@@ -177,7 +175,7 @@ async fn callbacks_go_to_allowed_places_only() {
 
 #[tokio::test]
 async fn a_log_goes_where_the_current_contract_has_it() {
-    let plane = Arc::new(Plane::start().await);
+    let plane = Arc::new(Peer::start().await);
     let origin: BaseUrl = format!("http://{}", plane.address).parse().unwrap();
     let config = WorkerConfig {
         listen: ([127, 0, 0, 1], 0).into(),

@@ -191,7 +191,7 @@ async fn lost_callbacks_are_sent_again() {
         .plane
         .expect("started")
         .await
-        .answer(503, &[("retry-after", "0".to_owned())], &json!({}));
+        .answer(503, &[("retry-after", "0")], &json!({}));
     world.plane.expect("started").await.acknowledge(false);
     let first = world.plane.expect("completed").await;
     let body = first.body.clone();

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::fixture::{Plane, World, answered};
+use super::fixture::{World, answered};
 use crate::arco::messages::Secret;
+use crate::arco::tests::peer::Peer;
 use crate::arco::worker::memory::{Admission, FINISHED_MAX, Memory};
 use crate::arco::worker::outbox::{Outbox, Pending};
 
 #[tokio::test]
 async fn an_end_is_sent_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let world = World::start_with(Arc::new(Plane::start().await), Some(folder.path()), 2).await;
+    let world = World::start_with(Arc::new(Peer::start().await), Some(folder.path()), 2).await;
     let envelope = world.envelope(1, "echo");
     let done = world.begin(&world.envelope(2, "echo"));
     world.plane.expect("started").await.acknowledge(false);
@@ -30,7 +31,7 @@ async fn an_end_is_sent_after_a_restart() {
     world.stop_unanswered().await;
     drop(waiting);
 
-    let plane = Arc::new(Plane::on(TcpListener::bind(address).await.unwrap()));
+    let plane = Arc::new(Peer::on(TcpListener::bind(address).await.unwrap()));
     let world = World::start_with(plane, Some(folder.path()), 2).await;
     let completed = world.plane.expect("completed").await;
     assert_eq!(completed.body, body, "it was executed again, or changed");
