@@ -101,7 +101,7 @@ fn cancelled(message: &TaskCompleted) -> Outcome {
     }
 }
 
-/// Reads a failure. It keeps the worker's category; of the kinds, only a timeout is told apart.
+/// Reads a failure with the worker's category. A timeout has a kind of its own.
 fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
     let Some(error) = error else {
         return Ok(Failure::new(

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_answers_are_for_good() {
+    fn only_some_answers_are_final() {
         let after = Some(Duration::from_secs(3));
         assert_eq!(answer(200), Tried::Delivered);
         assert_eq!(answer(204), Tried::Delivered);

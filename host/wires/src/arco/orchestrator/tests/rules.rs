@@ -1,4 +1,4 @@
-//! What callbacks do to a job, in every state that it can be in.
+//! The effect of callbacks on a job in each of its states.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ async fn an_attempt_is_dispatched_begins_lives_and_ends() {
 }
 
 #[tokio::test]
-async fn the_current_prefix_and_opaque_ids_are_taken_too() {
+async fn the_current_prefix_and_opaque_ids_are_accepted_too() {
     let world = World::start().await;
     let plane = &world.plane;
     let id = plane.enqueue_with(&[("arco.run_id", "run-1")]);
@@ -148,7 +148,7 @@ async fn the_current_prefix_and_opaque_ids_are_taken_too() {
 }
 
 #[tokio::test]
-async fn lost_messages_are_made_up_for() {
+async fn lost_messages_are_tolerated() {
     let world = World::start().await;
     let plane = &world.plane;
     let (first, task) = world.dispatched().await;
@@ -251,7 +251,7 @@ async fn a_worker_that_ignores_a_cancel_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
+async fn a_silent_worker_loses_its_attempt_and_its_late_callbacks_are_refused() {
     let spark = Peer::start().await;
     let model = LeaseHost::new();
     let plane = Plane::start(&Setup::to(spark.address), &model);
@@ -310,7 +310,7 @@ async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
 }
 
 #[tokio::test]
-async fn failures_are_retried_by_category_and_by_their_own_word() {
+async fn failures_are_retried_by_category_unless_they_say_so() {
     let world = World::start().await;
     let plane = &world.plane;
     for (category, retryable, retried) in [
@@ -349,7 +349,7 @@ async fn failures_are_retried_by_category_and_by_their_own_word() {
 }
 
 #[tokio::test]
-async fn an_attempt_whose_time_is_over_is_told_to_stop_and_then_ended() {
+async fn an_overdue_attempt_is_asked_to_stop_and_then_ended() {
     let world = World::start().await;
     let plane = &world.plane;
     let (id, task) = world.begun().await;
@@ -365,7 +365,7 @@ async fn an_attempt_whose_time_is_over_is_told_to_stop_and_then_ended() {
 }
 
 #[tokio::test]
-async fn attempts_and_tokens_go_on_after_a_restart_and_a_new_key() {
+async fn attempts_and_tokens_survive_a_restart_and_a_new_key() {
     let world = World::start().await;
     let (begun, begun_task) = world.begun().await;
     let (sent, sent_task) = world.dispatched().await;

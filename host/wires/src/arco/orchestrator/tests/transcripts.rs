@@ -1,4 +1,4 @@
-//! The session alone, over lines: two slots of the worker `spark`, callbacks, and what the host says.
+//! The session alone, in transcripts: two slots of the worker `spark`, callbacks, and the host's reports.
 
 use std::collections::BTreeMap;
 

@@ -89,7 +89,7 @@ pub(in crate::arco) struct World {
     tasks: Tasks,
 }
 
-/// The answer to a dispatch that somebody waits for.
+/// The answer to a dispatch, which comes later.
 pub(in crate::arco) type Waiting = oneshot::Receiver<(u16, Option<Duration>, String)>;
 
 impl World {

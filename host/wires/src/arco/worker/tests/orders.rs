@@ -1,4 +1,4 @@
-//! What a dispatch asks for.
+//! Reading dispatches.
 
 use host_core::name::Name;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What survives a restart: ends that the control plane does not have yet, and which dispatches ended.
+//! What survives a restart: ends that the control plane has not accepted yet, and the dispatches that ended.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;

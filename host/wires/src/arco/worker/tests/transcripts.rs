@@ -1,4 +1,4 @@
-//! The session alone, over lines: dispatches, the answers to callbacks, and what guests say.
+//! The session alone, in transcripts: dispatches, the answers to callbacks, and the answers of guests.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
