@@ -109,7 +109,7 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
             "the worker gave no reason",
         ));
     };
-    let Some(category) = category(&error.category) else {
+    let Some(category) = Category::from_name(&error.category) else {
         let words = "error.category: must be USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION, \
                      TIMEOUT or CANCELLED";
         return Err(Refused::field(words));
@@ -125,30 +125,6 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
         retryable: error.retryable,
         ..Failure::new(kind, cut_marked(&error.message, MESSAGE_BYTES_MAX))
     })
-}
-
-fn category(text: &str) -> Option<Category> {
-    Some(match text {
-        "USER_CODE" => Category::UserCode,
-        "DATA_QUALITY" => Category::DataQuality,
-        "INFRASTRUCTURE" => Category::Infrastructure,
-        "CONFIGURATION" => Category::Configuration,
-        "TIMEOUT" => Category::Timeout,
-        "CANCELLED" => Category::Cancelled,
-        _ => return None,
-    })
-}
-
-/// Returns a category as the wire writes it.
-pub(super) const fn category_text(category: Category) -> &'static str {
-    match category {
-        Category::UserCode => "USER_CODE",
-        Category::DataQuality => "DATA_QUALITY",
-        Category::Infrastructure => "INFRASTRUCTURE",
-        Category::Configuration => "CONFIGURATION",
-        Category::Timeout => "TIMEOUT",
-        Category::Cancelled => "CANCELLED",
-    }
 }
 
 /// Reads the progress of a heartbeat, if it has any.
@@ -224,7 +200,7 @@ fn fail(message: &mut TaskCompleted, failure: &Failure) {
     FAILED.clone_into(&mut message.outcome);
     let stack = failure.stack.as_deref();
     message.error = Some(TaskError {
-        category: category_text(failure.category()).to_owned(),
+        category: failure.category().as_str().to_owned(),
         message: cut_marked(&failure.message, MESSAGE_BYTES_MAX).into_owned(),
         stack_trace: stack.map(|stack| cut_marked(stack, STACK_BYTES_MAX).into_owned()),
         retryable: Some(failure.is_retryable()),
