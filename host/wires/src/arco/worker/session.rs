@@ -144,15 +144,16 @@ impl Worker {
         self.tasks.get_mut(&id)
     }
 
-    /// Sets when a task continues without an event.
-    fn wake_at(&mut self, id: Id, at: Option<Time>) {
+    /// Sets when a task continues without an event. Follows each step of the task.
+    fn settle(&mut self, id: Id) {
         let Some(task) = self.tasks.get_mut(&id) else {
             return;
         };
-        if let Some(before) = std::mem::replace(&mut task.wake_at, at) {
+        let due = task.due();
+        if let Some(before) = std::mem::replace(&mut task.wake_at, due) {
             self.timers.remove(&(before, id));
         }
-        if let Some(at) = at {
+        if let Some(at) = due {
             self.timers.insert((at, id));
         }
     }
@@ -184,10 +185,12 @@ impl Worker {
     /// Ends a task, and answers its dispatch.
     fn finish(&mut self, id: Id, done: DispatchEnd, actions: &mut Actions) {
         self.abort(id, actions);
-        self.wake_at(id, None);
         let Some(task) = self.tasks.remove(&id) else {
             return;
         };
+        if let Some(at) = task.wake_at {
+            self.timers.remove(&(at, id));
+        }
         if let Some(order) = &task.order {
             self.memory.end(&order.key, done == DispatchEnd::Over);
         }
@@ -263,6 +266,7 @@ impl Session for Worker {
                 for pending in pending {
                     let id = self.add(Task::restored(pending));
                     self.send_end(id, actions);
+                    self.settle(id);
                 }
             }
             Event::CallbackAnswer(tag, answer) => {
@@ -272,16 +276,19 @@ impl Session for Worker {
                 {
                     task.request = None;
                     self.on_answered(at, id, answer, actions);
+                    self.settle(id);
                 }
             }
             Event::Guest(tag, answer) => {
                 if let Some(id) = self.tags.get(&tag).copied() {
                     self.on_guest(at, id, answer, actions);
+                    self.settle(id);
                 }
             }
             Event::Stored(tag) => {
                 if let Some(id) = self.tags.remove(&tag) {
                     self.on_stored(id, actions);
+                    self.settle(id);
                 }
             }
             Event::Stop => self.stop(at, actions),
@@ -299,9 +306,10 @@ impl Session for Worker {
         while let Some((at, id)) = self.timers.first().copied()
             && at <= now
         {
-            self.wake_at(id, None);
+            self.timers.pop_first();
             let wall = Time(now.0.saturating_add(self.wall_ahead_ms));
             self.go_on(Moment { now, wall }, id, actions);
+            self.settle(id);
         }
     }
 

@@ -51,7 +51,6 @@ impl Worker {
             is_storing: true,
             ..Report::of(pending, give_up)
         });
-        self.settle(id);
     }
 
     /// Sends the end of a task. One of an earlier process may be for an origin that is no longer allowed.
@@ -72,7 +71,6 @@ impl Worker {
                     body: report.pending.body.clone(),
                 };
                 self.send(id, callback, actions);
-                self.settle(id);
             }
             None => self.forget(id, actions),
         }
@@ -86,7 +84,6 @@ impl Worker {
             (report.is_storing, report.is_over) = (true, true);
             actions.effect(Effect::Forget(tag, report.pending.key.clone()));
         }
-        self.settle(id);
     }
 
     /// Continues once the end of a task was written to disk or removed from it.
@@ -133,7 +130,6 @@ impl Worker {
                     task.stage = Stage::Logging;
                 }
                 self.send(id, callback, actions);
-                self.settle(id);
             }
             None => self.finish(id, DispatchEnd::Over, actions),
         }

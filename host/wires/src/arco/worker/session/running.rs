@@ -38,7 +38,6 @@ impl Worker {
             });
         }
         actions.effect(Effect::Start(tag, Box::new(job)));
-        self.settle(id);
     }
 
     pub(super) fn beat(&mut self, at: Moment, id: Id, actions: &mut Actions) {
@@ -75,7 +74,6 @@ impl Worker {
             run.ends = Some(Stopped::GivenUp);
             actions.effect(Effect::Stop(run.tag, 0, Stop::Disconnected));
         }
-        self.settle(id);
     }
 
     /// Handles an answer of a task's guest.

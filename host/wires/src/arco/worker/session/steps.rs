@@ -11,12 +11,6 @@ use crate::arco::worker::order::Skew;
 use crate::kit::session::Moment;
 
 impl Worker {
-    /// Sets when a task continues without an event.
-    pub(super) fn settle(&mut self, id: Id) {
-        let due = self.task(id).and_then(|task| task.due());
-        self.wake_at(id, due);
-    }
-
     /// Reports the start of a task.
     pub(super) fn begin(&mut self, at: Moment, id: Id, actions: &mut Actions) {
         let name = self.setup.name.clone();
@@ -51,7 +45,7 @@ impl Worker {
             (Stage::Starting { sent_wall, .. }, CallbackAnswer::Accepted { server_time, .. }) => {
                 task.skew = Skew::of(server_time, *sent_wall);
                 task.backoff.reset();
-                return self.execute(at, id, actions);
+                self.execute(at, id, actions);
             }
             (Stage::Starting { .. }, CallbackAnswer::Over(_)) => {
                 self.finish(id, DispatchEnd::Over, actions);
@@ -67,7 +61,7 @@ impl Worker {
             ) => {
                 *again_at = at.now.plus_ms(task.backoff.next_ms().max(after_ms));
                 if is_stopping || again_at >= give_up {
-                    return self.finish(id, DispatchEnd::NotBegun, actions);
+                    self.finish(id, DispatchEnd::NotBegun, actions);
                 }
             }
             (Stage::Running(run), answer) => {
@@ -84,7 +78,7 @@ impl Worker {
                         }
                     }
                     CallbackAnswer::Over(_) | CallbackAnswer::Refused(_) => {
-                        return self.give_up_run(id, actions);
+                        self.give_up_run(id, actions);
                     }
                     CallbackAnswer::Again { after_ms, .. } => {
                         let wait_ms = task.backoff.next_ms().max(after_ms);
@@ -98,13 +92,12 @@ impl Worker {
                 } else {
                     let words = "the token of a task expired before its end was accepted";
                     actions.effect(Effect::Warn(report.pending.path.clone(), words));
-                    return self.forget(id, actions);
+                    self.forget(id, actions);
                 }
             }
-            (Stage::Reporting(_), _) => return self.forget(id, actions),
-            (Stage::Logging, _) => return self.finish(id, DispatchEnd::Over, actions),
+            (Stage::Reporting(_), _) => self.forget(id, actions),
+            (Stage::Logging, _) => self.finish(id, DispatchEnd::Over, actions),
         }
-        self.settle(id);
     }
 
     /// Continues a task whose time has come.
@@ -117,16 +110,15 @@ impl Worker {
                 let words = "no heartbeat was accepted in time; stopping the guest";
                 actions.effect(Effect::Warn(name.unwrap_or_default(), words));
                 self.abort(id, actions);
-                return self.give_up_run(id, actions);
+                self.give_up_run(id, actions);
             }
             Stage::Running(_) => self.beat(at, id, actions),
             // The end stays on disk and is sent after the next start.
             Stage::Reporting(report) if report.give_up.is_some_and(|end| at.now >= end) => {
-                return self.finish(id, DispatchEnd::Over, actions);
+                self.finish(id, DispatchEnd::Over, actions);
             }
             Stage::Reporting(_) => self.send_end(id, actions),
             Stage::Logging => {}
         }
-        self.settle(id);
     }
 }
