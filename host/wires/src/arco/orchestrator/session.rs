@@ -262,8 +262,10 @@ impl Orchestrator {
 
     fn on_lease(&mut self, now: Time, event: LeaseEvent, actions: &mut Actions) {
         match event {
-            LeaseEvent::Cancelled { job, lease, .. } => self.cancel(now, job, lease, actions),
-            LeaseEvent::Revoked { job, lease } => self.end(job, lease, actions),
+            LeaseEvent::Cancelled { job, lease, .. } => {
+                self.cancel(now, job, lease, actions);
+            }
+            LeaseEvent::Revoked { job, lease, .. } => self.end(job, lease, actions),
         }
     }
 
