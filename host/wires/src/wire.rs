@@ -1,6 +1,6 @@
-//! What a wire is to the rest of the host: one entry of [`crate::WIRES`] and one folder. Configuration, the
-//! `ready` line, `host worker`, doctor, metrics, routing and documents iterate over this list, and nothing
-//! outside a wire's folder names it. The traits here know no wire.
+//! What a wire is to the rest of the host: one entry of [`crate::WIRES`] and one folder. Configuration,
+//! the `ready` line, `host worker`, doctor, metrics, routing and documents go by this list, and
+//! nothing outside a wire's folder names it. The traits here know no wire.
 
 #![warn(missing_docs)]
 
@@ -49,13 +49,14 @@ pub trait Wire: Sync {
         &[]
     }
 
-    /// Returns the codes of its refusals, each with its meaning and what to do.
+    /// Returns every code by which it refuses what a peer sends: the code, and what it means with
+    /// what to do.
     fn refusals(&self) -> &'static [(&'static str, &'static str)];
 
     /// Returns the rules in our words: its `SPEC.md`, which names every code.
     fn specification(&self) -> &'static str;
 
-    /// Returns the handlers whose attempts run other handlers, and how.
+    /// Returns the handlers that have others run in their attempts, and how.
     fn chain_handlers(&self) -> &'static [(&'static str, ChainKind)] {
         &[]
     }
@@ -65,7 +66,7 @@ pub trait Wire: Sync {
         Description::default()
     }
 
-    /// Returns the command line of `host worker <name>`, if it has a worker role.
+    /// Returns how `host worker <name>` is called, if it has a worker role.
     fn worker_role(&self) -> Option<&'static WorkerRole> {
         None
     }
@@ -81,36 +82,36 @@ pub trait Wire: Sync {
 
 /// A wire with its section read and checked; it may have nothing to do.
 pub trait Configured: fmt::Debug + Send + Sync {
-    /// Returns whether jobs may be routed to an executor of this name.
+    /// Tells whether jobs may be routed to an executor of this name.
     fn has_executor(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Returns where each executor is configured, and its name, which must be unique over all wires.
+    /// Returns where each executor is configured, and its name: no other wire may have one of it.
     fn executor_names(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Returns where the executor for otherwise unknown handlers is configured, and its name.
+    /// Returns where the executor for handlers that nobody else has is named, and its name.
     fn default_executor(&self) -> Option<(String, String)> {
         None
     }
 
-    /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the host;
-    /// without a section they may explain how to configure the wire.
+    /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the
+    /// host on; without a section they may answer how to configure the wire.
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
         let _ = ports;
         Vec::new()
     }
 
-    /// Runs the checks of `host doctor`. Blocks for a few seconds at most.
+    /// Answers doctor's questions. Blocks, some seconds at most.
     fn checks(&self) -> Vec<Check> {
         Vec::new()
     }
 
-    /// Opens what the wire needs before the host starts, such as sockets. Fails if the host could not serve
-    /// it.
+    /// Opens what the wire needs before the host starts: listens, takes a name. Fails if the
+    /// host could not serve it.
     fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<Box<dyn Active>, OpenError>>;
 }
 
@@ -119,17 +120,17 @@ pub trait Configured: fmt::Debug + Send + Sync {
 pub enum Mode {
     /// `host serve`: both roles, with this data directory.
     Serve {
-        /// The data directory, where the wire may keep files of its own.
+        /// Where the host keeps everything; the wire may keep files of its own there.
         data: PathBuf,
     },
     /// `host worker`: the worker role alone.
     Worker {
-        /// Where a worker may keep files between starts, if there is a folder.
+        /// Where a worker may keep files from one start to the next, if there is a folder.
         state: Option<PathBuf>,
     },
 }
 
-/// Why a wire cannot be opened or cannot continue.
+/// Why a wire cannot be opened, or cannot go on.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct OpenError {
@@ -140,7 +141,7 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    /// Makes an error of the machine or its environment.
+    /// Makes an error of the machine or its surroundings.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -166,17 +167,17 @@ pub trait Active: Send {
     /// Returns what it adds to the `ready` line, as `key=value`.
     fn ready(&self) -> Vec<(&'static str, String)>;
 
-    /// Returns a lock for cells to inherit, if another program must know whether one is still alive.
+    /// Returns a lock that cells are to inherit, if somebody has to know that one is still alive.
     fn take_cells_lock(&mut self) -> Option<File> {
         None
     }
 
-    /// Returns whether a worker runs it while handlers are still loading. Work waits until they are loaded.
+    /// Tells whether a worker runs it while handlers are still loading. Work waits until they are.
     fn runs_early(&self) -> bool {
         false
     }
 
-    /// Returns whether a worker ends with the process that started it.
+    /// Tells whether a worker ends with the process that started it.
     fn ends_with_parent(&self) -> bool {
         false
     }
@@ -192,18 +193,18 @@ pub trait Active: Send {
         Vec::new()
     }
 
-    /// Serves until `ports.stopping`, then gives back unfinished work within two seconds; in `host serve` it
-    /// may wait up to [`STOP_TIME_MAX`] for peers that were asked to end. A worker may end earlier, with an
-    /// error if it cannot do its work. If dropped, closes all connections.
+    /// Serves until `ports.stopping`, and then gives back what has not ended, within two seconds; in
+    /// `host serve` it may wait up to [`STOP_TIME_MAX`] for peers that were told to end. A worker
+    /// may end before, with an error if it cannot do its work. Dropped, it closes all connections.
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>>;
 }
 
-/// What a wire's executors need from the host.
+/// What a wire's executors need of the host.
 #[derive(Clone)]
 pub struct ExecutorPorts {
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Counts refusals.
+    /// Counts what is refused.
     pub counters: Arc<dyn Counters>,
     /// Grants attempts to executors that send them to their workers.
     pub leases: Arc<dyn Leases>,
@@ -215,14 +216,14 @@ pub struct ExecutorPorts {
     pub stopping: CancellationToken,
 }
 
-/// What serving a wire needs from the host.
+/// What serving a wire needs of the host.
 #[derive(Clone)]
 pub struct Ports {
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Counts refusals.
+    /// Counts what is refused.
     pub counters: Arc<dyn Counters>,
-    /// Returns the port Execute for one session.
+    /// Executes foreign jobs: each call returns a way in for one session.
     pub execute: Arc<dyn Fn() -> Arc<dyn Execute> + Send + Sync>,
     /// Grants leases to workers; `None` in `host worker`.
     pub leases: Option<Arc<dyn Leases>>,
@@ -232,13 +233,13 @@ pub struct Ports {
 
 /// Keeps what foreign workers write about our jobs. Never waits.
 pub trait JobLogs: Send + Sync {
-    /// Keeps lines of an attempt that began at `started_at`, to which their times are relative. Returns
+    /// Keeps lines of an attempt that began at `started_at`, from where their times count; tells
     /// whether logs are still kept.
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
 }
 
-/// Declares the codes of a wire, each in one row: its name, its text, optionally the HTTP status and then the
-/// name in answers, and its meaning with what to do. `CODES` is what [`Wire::refusals`] returns.
+/// Declares the codes of a wire, each in one row: its name, its text, the HTTP status and then the name in
+/// answers if all of them have one, and what it means with what to do. `CODES` is what [`Wire::refusals`] returns.
 macro_rules! codes {
     ($($name:ident = $text:literal, $meaning:literal;)+) => {
         /// Why a message is refused, as shown in metrics, logs and answers.
@@ -286,7 +287,7 @@ pub fn find(name: &str) -> Option<&'static dyn Wire> {
         .copied()
 }
 
-/// Returns the handlers of all wires whose attempts run other handlers, and how.
+/// Returns the handlers of all wires that have others run in their attempts, and how.
 pub fn chain_handlers() -> BTreeMap<Name, ChainKind> {
     let handlers = crate::WIRES.iter().flat_map(|wire| wire.chain_handlers());
     let handlers = handlers.filter_map(|(name, kind)| Some((name.parse().ok()?, *kind)));

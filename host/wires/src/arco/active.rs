@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use super::NAME;
-use super::orchestrator::Role;
+use super::orchestrator::{Remote, Role};
 use super::settings::{ArcoConfig, WorkerConfig};
 use super::token::Tokens;
 use super::token::key::Keys;
@@ -100,7 +100,7 @@ impl Active for Opened {
 
     fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         self.tokens.as_ref()?;
-        Some(Arc::<Role>::clone(&self.orchestrator))
+        Some(Arc::new(Remote(Arc::clone(&self.orchestrator))))
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {

@@ -33,6 +33,8 @@ use crate::kit::http_client::BaseUrl;
 use crate::kit::session::Session as _;
 use crate::wire::Ports;
 
+pub(super) use self::executors::Remote;
+
 /// The orchestrator role of one host.
 pub(super) struct Role {
     config: OrchestratorConfig,

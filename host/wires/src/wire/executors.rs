@@ -1,22 +1,23 @@
-//! A wire's executors: their names, the form and policy of their jobs, and the health of their workers.
+//! A wire's executors, as the rest of the host knows them: whether there is one of a name, what its
+//! jobs must look like, which rules they have, and how its workers are.
 
 use host_core::name::Name;
 use host_core::policy::Policy;
 
-/// The result of looking up an executor by its name.
+/// What became of the search for an executor by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The wire has it.
     Here,
-    /// The wire has no executor of this name.
+    /// The wire has none of this name.
     Nobody,
-    /// It would exceed the number of executors that there may be.
+    /// It would be one executor too many; the number is how many there may be.
     Full(usize),
 }
 
 /// The executors of one wire. No call waits.
 pub trait Executors: Send + Sync {
-    /// Returns the configured names, for suggestions.
+    /// Returns the names that are configured, for "did you mean".
     fn names(&self) -> Vec<Name>;
 
     /// Finds the executor of this name for a job that is about to be accepted.
@@ -28,7 +29,7 @@ pub trait Executors: Send + Sync {
         }
     }
 
-    /// Returns the prefixes of executors that come into being when a job names them.
+    /// Returns how the names of executors begin that exist once a job names them.
     fn families(&self) -> Vec<String> {
         Vec::new()
     }
@@ -38,7 +39,8 @@ pub trait Executors: Send + Sync {
         &[]
     }
 
-    /// Checks a handler's params, a JSON object, for an executor. The error is for people.
+    /// Checks that an executor can make something of a handler's params, an object. The error is
+    /// for people.
     fn check(&self, executor: &Name, handler: &Name, params: &str) -> Result<(), String> {
         let _ = (executor, handler, params);
         Ok(())
@@ -51,22 +53,22 @@ pub trait Executors: Send + Sync {
         Ok(executor.clone())
     }
 
-    /// Returns the policy of an executor's jobs as far as their sender sets none.
+    /// Returns the rules of jobs for an executor where their sender names no others.
     fn policy(&self, executor: &Name) -> Policy {
         let _ = executor;
         Policy::default()
     }
 
-    /// Prepares an executor for jobs that wait. Returns whether the wire has it. May be called for a job that
-    /// was accepted before the host restarted.
+    /// Gets ready for the jobs of an executor, which wait. Returns whether the wire has it. May be
+    /// called for a job that was accepted before the host restarted.
     fn open(&self, executor: &Name) -> bool {
         self.find(executor) == Found::Here
     }
 
-    /// Returns the health of all executors, by name.
+    /// Returns how all executors are, by name.
     fn health(&self) -> Vec<ExecutorHealth>;
 
-    /// Restarts the workers of an executor, or one of them, counted from 1. Each restarts once its attempts
+    /// Restarts the workers of an executor, or one of them counted from 1, each once its attempts
     /// have ended.
     fn restart(&self, executor: &Name, only: Option<usize>) -> Result<(), RestartError> {
         let _ = (executor, only);
@@ -74,25 +76,25 @@ pub trait Executors: Send + Sync {
     }
 }
 
-/// Why workers cannot be restarted.
+/// Why workers are not restarted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartError {
     /// There is no executor of this name, or no worker of this number.
     NoSuchWorker,
-    /// Another program starts its workers.
+    /// Somebody else starts its workers.
     NotOurs,
 }
 
 /// One executor, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorHealth {
-    /// Its name: the part before `#`.
+    /// Its name: what stands before `#`.
     pub name: Name,
     /// The wire it speaks.
     pub wire: &'static str,
-    /// Whether another program starts its workers.
+    /// Whether somebody else starts its workers.
     pub is_external: bool,
-    /// Whether [`Executors::restart`] is supported.
+    /// Whether [`Executors::restart`] does something.
     pub is_restartable: bool,
     /// Its workers.
     pub workers: Vec<WorkerHealth>,
@@ -103,24 +105,24 @@ pub struct ExecutorHealth {
 pub struct WorkerHealth {
     /// Its name in attempts: `python/1`.
     pub name: String,
-    /// Its state.
+    /// Where it is in its life.
     pub state: WorkerState,
-    /// Where it listens, or where it takes its jobs from.
+    /// Where it listens, or takes its jobs.
     pub address: Option<String>,
     /// Its process, if we started it.
     pub pid: Option<u32>,
     /// Attempts in flight.
     pub in_flight: usize,
-    /// How many times in a row it failed.
+    /// How often in a row it failed.
     pub failures: u32,
-    /// Why it accepts no work, if known.
+    /// Why it takes no work, if that is known.
     pub reason: Option<String>,
-    /// Its status as its wire describes it.
+    /// What it does, in the words of its wire.
     pub doing: Option<String>,
 }
 
 impl WorkerHealth {
-    /// Makes worker `number` of an executor, with defaults for everything else.
+    /// Makes worker `number` of an executor, of whom nothing else is known.
     pub fn new(executor: &Name, number: usize, state: WorkerState) -> Self {
         Self {
             name: format!("{executor}/{number}"),
@@ -135,23 +137,23 @@ impl WorkerHealth {
     }
 }
 
-/// The state of a foreign worker, for people.
+/// Where a foreign worker is in its life, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerState {
-    /// It does not run or cannot be reached; it is retried after a wait.
+    /// There is none, or it cannot be reached; it is tried again after a wait.
     Down,
     /// It is being started or connected to.
     Starting,
-    /// It accepts work.
+    /// It takes work.
     Up,
-    /// It accepts no work and is restarted when its attempts have ended.
+    /// It takes none and is restarted when its attempts have ended.
     Draining,
-    /// It was asked to end.
+    /// It was told to end.
     Ending,
 }
 
 impl WorkerState {
-    /// All states, so that each is shown even if no worker is in it.
+    /// All states, so that those nobody is in are shown as 0.
     pub const ALL: [Self; 5] = [
         Self::Down,
         Self::Starting,
@@ -160,7 +162,7 @@ impl WorkerState {
         Self::Ending,
     ];
 
-    /// Returns the stable name in the API.
+    /// Returns the stable name, as it stands in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Down => "down",

@@ -1,4 +1,6 @@
-//! The workers as executors: their names, the policy of their jobs, and their health.
+//! The workers as the rest of the host knows them: names, the rules of their jobs, and how they are.
+
+use std::sync::Arc;
 
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
@@ -7,15 +9,18 @@ use super::{Role, envelope};
 use crate::arco::NAME;
 use crate::wire::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
 
-impl Executors for Role {
+/// All workers of the role.
+pub(in crate::arco) struct Remote(pub(in crate::arco) Arc<Role>);
+
+impl Executors for Remote {
     fn names(&self) -> Vec<Name> {
-        self.config.workers.keys().cloned().collect()
+        self.0.config.workers.keys().cloned().collect()
     }
 
-    /// A worker that does not stop after a cancel may still be running. One that does not begin in time is
-    /// given up like one that falls silent.
+    /// A worker that does not stop after a cancel may still be at it. One that does not begin in
+    /// time is given up like one that falls silent.
     fn policy(&self, _: &Name) -> Policy {
-        let times = &self.config.times;
+        let times = &self.0.config.times;
         Policy {
             cancel_grace_ms: Some(envelope::cancel_ms(times)),
             on_grace_expired: OnGraceExpired::Discarded,
@@ -25,9 +30,9 @@ impl Executors for Role {
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {
-        let workers = self.config.workers.iter();
+        let workers = self.0.config.workers.iter();
         let health = workers.map(|(name, worker)| {
-            let hub = self.hub.get();
+            let hub = self.0.hub.get();
             let found = hub.and_then(|hub| hub.inspect(|session| session.worker(name)));
             let (answers, in_flight) = found.unwrap_or_default();
             let state = match (answers.is_down(), answers.has_answered) {

@@ -1,16 +1,19 @@
 //! How attempts reach their workers, and what follows if they do not.
 
+use std::sync::Arc;
+
 use host_core::failure::{Category, FailureKind};
 use host_core::job::State;
 use host_core::port::lease::Kept;
 use serde_json::json;
 
 use super::fixture::{Plane, Setup, World};
+use crate::arco::orchestrator::Remote;
 use crate::wire::executors::{Executors as _, WorkerHealth, WorkerState};
 use host_testing::LeaseHost;
 
 fn health(plane: &Plane) -> WorkerHealth {
-    let mut health = plane.role.health();
+    let mut health = Remote(Arc::clone(&plane.role)).health();
     health.remove(0).workers.remove(0)
 }
 

@@ -25,9 +25,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::arco::messages::Secret;
-use crate::arco::orchestrator::Role;
 use crate::arco::orchestrator::session::Orchestrator;
 use crate::arco::orchestrator::workers::Answers;
+use crate::arco::orchestrator::{Remote, Role};
 use crate::arco::settings::{OrchestratorConfig, RemoteWorker, Times};
 use crate::arco::tests::peer::{BOUND, Incoming, Peer};
 use crate::arco::token::Tokens;
@@ -219,7 +219,7 @@ impl Plane {
 
     /// The rules of a job for `spark` that sets none.
     pub(in crate::arco) fn policy(&self) -> Policy {
-        self.role.policy(&"spark".parse().unwrap())
+        Remote(Arc::clone(&self.role)).policy(&"spark".parse().unwrap())
     }
 
     pub(in crate::arco) fn enqueue(&self) -> JobId {
