@@ -1,6 +1,6 @@
 //! An attempt as the API shows it, and how it failed.
 
-use host_core::failure::{Category, Failure};
+use host_core::failure::Failure;
 use host_core::job::Lifecycle;
 use host_core::outcome::{Attempt, Meter};
 use serde::{Deserialize, Serialize};
@@ -146,7 +146,7 @@ impl From<Failure> for FailureView {
     fn from(failure: Failure) -> Self {
         Self {
             kind: failure.kind.as_str().to_owned(),
-            category: category_name(failure.category()).to_owned(),
+            category: failure.category().as_str().to_owned(),
             retryable: failure.is_retryable(),
             message: failure.message,
             user_kind: failure.user_kind,
@@ -154,16 +154,5 @@ impl From<Failure> for FailureView {
             details: failure.details.map(raw),
             stack: failure.stack,
         }
-    }
-}
-
-const fn category_name(category: Category) -> &'static str {
-    match category {
-        Category::UserCode => "USER_CODE",
-        Category::DataQuality => "DATA_QUALITY",
-        Category::Infrastructure => "INFRASTRUCTURE",
-        Category::Configuration => "CONFIGURATION",
-        Category::Timeout => "TIMEOUT",
-        Category::Cancelled => "CANCELLED",
     }
 }

@@ -22,7 +22,35 @@ pub enum Category {
     Cancelled,
 }
 
+/// All categories, in the order in which they are declared.
+const CATEGORIES: [Category; 6] = [
+    Category::UserCode,
+    Category::DataQuality,
+    Category::Infrastructure,
+    Category::Configuration,
+    Category::Timeout,
+    Category::Cancelled,
+];
+
 impl Category {
+    /// Returns the category of this stable name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut categories = CATEGORIES.into_iter();
+        categories.find(|category| category.as_str() == name)
+    }
+
+    /// Returns the stable name that the API and the wires use.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UserCode => "USER_CODE",
+            Self::DataQuality => "DATA_QUALITY",
+            Self::Infrastructure => "INFRASTRUCTURE",
+            Self::Configuration => "CONFIGURATION",
+            Self::Timeout => "TIMEOUT",
+            Self::Cancelled => "CANCELLED",
+        }
+    }
+
     /// Returns whether a failure of this category is retried if the handler does not say.
     pub const fn retried_by_default(self) -> bool {
         matches!(self, Self::UserCode | Self::Infrastructure | Self::Timeout)

@@ -57,7 +57,7 @@ pub enum DeployError {
     /// The rules reject the change, or the host is stopping.
     #[error(transparent)]
     Submit(SubmitError),
-    /// Its handlers would get these grants, which nobody has accepted.
+    /// Its handlers would get these grants, which were not accepted.
     #[error("its handlers would get new grants: {}", .0.join("; "))]
     NewGrants(Vec<String>),
     #[error("the store cannot be read: {0}")]
@@ -153,7 +153,7 @@ impl Deployments {
         self.run(async move { shared.remove(name).await }).await
     }
 
-    /// Applies deploys of other nodes: publishes them, and compiles what is new here.
+    /// Applies deploys of other nodes: publishes them, and compiles new components.
     pub async fn follow(&self) -> SyncOutcome {
         let shared = Arc::clone(&self.shared);
         let following = async move { shared.follow().await };
@@ -240,7 +240,7 @@ pub async fn restore(
     Ok(())
 }
 
-/// Reports to the other nodes what this host can run, and to its own loop what it cannot.
+/// Reports what this host can run to the other nodes, and what it cannot run to its own loop.
 pub fn say(presence: &Presence, handlers: &Handlers) {
     presence.set_components(handlers.components());
     presence.set_unrunnable(handlers.lacking());
@@ -405,7 +405,7 @@ impl Shared {
                 tracing::error!(
                     digest = digest_shown,
                     error,
-                    "cannot recompile a component: its handlers do not run"
+                    "cannot recompile a component; its handlers cannot run"
                 );
             }
         }
@@ -462,7 +462,7 @@ impl Shared {
         self.publish(self.announcing.lock().await, compiled).await
     }
 
-    /// Publishes what is deployed now. Only one at a time, so that no stale state is published.
+    /// Publishes the current deployments. Only one call at a time, so that no stale state is published.
     async fn publish(
         &self,
         _one: MutexGuard<'_, ()>,

@@ -50,10 +50,10 @@ pub enum Found {
 
 /// Explains that no live node has a runner, and which node had it `last`.
 pub fn nowhere(runner: &str, last: Option<&str>) -> String {
-    let nobody = format!("no live node has the runner {runner:?}");
+    let missing = format!("no live node has the runner {runner:?}");
     match last {
-        Some(node) => format!("{nobody}; the node {node} had it last"),
-        None => nobody,
+        Some(node) => format!("{missing}; the node {node} had it last"),
+        None => missing,
     }
 }
 
@@ -107,11 +107,11 @@ impl Executors {
         let of_others = elsewhere.iter().flatten().map(String::as_str);
         let near = nearest(name, known.chain(of_others));
         let near = near.map(|near| format!("; did you mean {near}?"));
-        let nobody = match elsewhere {
+        let missing = match elsewhere {
             Some(_) => nowhere(&shown, None),
             None => format!("no runner is named {shown:?}"),
         };
-        format!("{nobody}{}", near.unwrap_or_default())
+        format!("{missing}{}", near.unwrap_or_default())
     }
 
     /// Returns whether this host has an executor.

@@ -140,7 +140,7 @@ fn write(
     Ok(())
 }
 
-/// Writes into each log how much of it was dropped.
+/// Notes in each log how much of it was dropped.
 fn tell(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> {
     let told = gaps.take().into_iter().map(|gap| LogEntry {
         job: gap.job,

@@ -39,7 +39,7 @@ use host_runtime::stops::{Stops, StopsError};
 pub struct Ready {
     /// The address of the API; `None` if it is off.
     pub http: Option<SocketAddr>,
-    /// The local socket of the API; `None` if there is none.
+    /// The local socket of the API, if it has one.
     pub socket: Option<PathBuf>,
     /// What each wire adds to the `ready` line, as `key=value`.
     pub wires: Vec<(&'static str, String)>,

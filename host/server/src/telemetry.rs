@@ -83,7 +83,7 @@ pub fn register_dropped(dropped: &Counter, registry: &mut Registry) {
 }
 
 impl Export {
-    /// Exports until `stopping`, and then what is left.
+    /// Exports until `stopping`, and then the rest.
     pub async fn run(self, collect: Collect, stopping: CancellationToken) {
         let mut due = interval(self.settings.metric_interval);
         due.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -92,7 +92,7 @@ pub enum WorkerError {
     #[error(transparent)]
     Cache(CompileError),
     /// A handler that the wire needs is missing.
-    #[error("no component has the handler `{0}`; look at what --handlers or --data names")]
+    #[error("no component has the handler `{0}`; check --handlers or --data")]
     NoHandler(Name),
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
@@ -210,7 +210,7 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Sends what is left to the collector.
+    /// Sends the remaining spans to the collector.
     async fn end(&self) {
         self.tasks.stop();
         self.tasks.join().await;

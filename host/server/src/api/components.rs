@@ -1,4 +1,4 @@
-//! Components: deploying, going back, removing, and what is deployed.
+//! Components: deploying, rolling back, removing and listing them.
 
 use axum::Json;
 use axum::body::Body;
@@ -32,7 +32,7 @@ use super::problem::kinds;
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
 
 /// How many deploys are carried out at once. Others wait with their body, within the memory of deploys. Bodies are
-/// read before, so uploads that stall keep nobody waiting.
+/// read before, so stalled uploads delay no others.
 const DEPLOYS_MAX: usize = 2;
 
 /// The media types of bodies that deploy.

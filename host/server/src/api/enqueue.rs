@@ -91,7 +91,7 @@ pub(super) async fn enqueue(
     })
 }
 
-/// Looks which handlers and runners other nodes have. Returns false if there are none.
+/// Looks up the handlers and runners of other nodes. Returns false if there are no other nodes.
 async fn look(shared: &Shared) -> Result<bool, ApiError> {
     if !shared.api.deployer.look().await {
         return Ok(false);
@@ -115,7 +115,7 @@ fn trace_headers(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Puts the trace of the request into that of a job that names none.
+/// Gives a job without a trace the trace of the request.
 fn continue_trace(of_job: &mut Vec<(String, String)>, of_request: &[(String, String)]) {
     if of_job.iter().all(|(name, _)| name != TRACEPARENT) {
         of_job.retain(|(name, _)| name != TRACESTATE || of_request.is_empty());

@@ -1,4 +1,4 @@
-//! How a handler refuses a request: a problem, made from what another part of the host has said.
+//! Problems with which handlers refuse requests, made from the errors of other parts of the host.
 
 use axum::response::{IntoResponse, Response};
 use host_core::job::State;
@@ -16,7 +16,7 @@ use super::problem::kinds;
 pub(super) struct ApiError(Problem);
 
 impl ApiError {
-    /// Makes a refusal of a kind, with what is wrong with this request.
+    /// Makes a refusal of a kind; `detail` says what is wrong with this request.
     pub(super) fn new(kind: &'static Kind, detail: impl Into<String>) -> Self {
         Self(Problem::new(kind, detail))
     }

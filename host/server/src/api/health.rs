@@ -1,4 +1,4 @@
-//! Whether the host lives, whether it takes work, and its numbers.
+//! Liveness, readiness and metrics.
 
 use std::sync::atomic::Ordering;
 
@@ -58,7 +58,7 @@ pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, Ap
     Ok(([(CONTENT_TYPE, kind)], shared.api.metrics.encode()).into_response())
 }
 
-/// Leaves out what is in a database that is away. The other numbers are as true without it.
+/// Leaves out the numbers of a database that is unavailable. The others are still true.
 fn or_none<T>(read: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
     match read {
         Err(StoreError::Away { .. }) => Ok(Vec::new()),

@@ -133,7 +133,7 @@ impl Places {
     }
 }
 
-/// Returns the node that runs a job. Workers that hold jobs by heartbeats may go on at any node.
+/// Returns the node that runs a job. Workers that hold jobs by heartbeats may continue at any node.
 fn runs_at(job: &Lifecycle) -> Option<NodeId> {
     let lease = job.lease.as_ref()?;
     let is_held = lease.hold == Hold::Connection && lease.node != NodeId::NIL;

@@ -1,4 +1,4 @@
-//! What a job has logged, in pages that a follower can go on from.
+//! The log of a job, in pages from which a follower can continue.
 
 use std::collections::BTreeMap;
 

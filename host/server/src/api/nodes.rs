@@ -13,7 +13,7 @@ use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
 
-/// How many characters of a name that nobody has are repeated.
+/// How many characters of an unknown name are repeated.
 const SHOWN_CHARS: usize = 64;
 
 /// Lists the nodes that share the store, also those that have gone in the last day.

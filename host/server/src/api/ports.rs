@@ -14,16 +14,16 @@ use super::error::ApiError;
 
 pub use crate::deploy::Deployed;
 
-/// Why a component is not deployed, taken back or removed.
+/// Why a component is not deployed, rolled back or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeployError {
     /// Which kind of problem it is.
     pub kind: &'static Kind,
-    /// What is wrong, in words.
+    /// What is wrong, for people.
     pub message: String,
 }
 
-/// Changes what is deployed. A call that is dropped may still have its effect.
+/// Changes deployments. A dropped call may still take effect.
 pub trait Deployer: Send + Sync {
     /// Checks, compiles and describes a component and makes it the current revision of `name`. Grants
     /// that are new must be accepted.
@@ -71,7 +71,7 @@ pub trait Nodes: Send + Sync {
 }
 
 impl DeployError {
-    /// Makes an error of a kind, with what is wrong.
+    /// Makes an error of a kind; `detail` says what is wrong.
     pub fn new(kind: &'static Kind, message: impl Into<String>) -> Self {
         Self {
             kind,

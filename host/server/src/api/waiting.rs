@@ -100,25 +100,25 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// Says why none of these nodes can run a revision of a component.
+/// Explains why none of these nodes can run a revision of a component.
 fn missing(component: &Name, revision: u32, nodes: &[NodeRecord]) -> String {
     let all: Vec<&NodeRecord> = nodes.iter().collect();
     let reasons = listed(&all, |node| match node.readiness(component, revision) {
         Readiness::Failed(reason) => Some(reason),
-        Readiness::Compiling => Some("it has yet to compile it"),
+        Readiness::Compiling => Some("not compiled yet"),
         Readiness::Ready => None,
     });
     format!("no node can run revision {revision} of the component {component}: {reasons}")
 }
 
-/// Names the first nodes, each with what is said of it.
+/// Names the first nodes, each with its reason.
 fn listed<'a>(nodes: &[&'a NodeRecord], of: impl Fn(&'a NodeRecord) -> Option<&'a str>) -> String {
     let mut text = String::new();
     for (n, node) in nodes.iter().take(NODES_SHOWN).enumerate() {
         let between = if n == 0 { "" } else { "; " };
         let _infallible = write!(text, "{between}{}", node.called());
-        if let Some(said) = of(node) {
-            let _infallible = write!(text, ": {said}");
+        if let Some(reason) = of(node) {
+            let _infallible = write!(text, ": {reason}");
         }
     }
     let more = nodes.len().saturating_sub(NODES_SHOWN);

@@ -242,7 +242,7 @@ impl Host {
             let running = wire.active.run(ports.clone());
             self.wires.spawn(async move {
                 if let Err(error) = running.await {
-                    tracing::error!(%error, "a wire has ended; the host goes on without it");
+                    tracing::error!(%error, "a wire has ended; the host continues without it");
                 }
             });
         }

@@ -12,7 +12,7 @@ use host_runtime::ids;
 /// The file in the data directory.
 pub const FILE: &str = "node";
 
-/// Returns the id in `data`. Creates one if there is none.
+/// Returns the id in `data`, or creates one.
 pub(super) fn of(data: &Path) -> io::Result<NodeId> {
     let path = data.join(FILE);
     match fs::read_to_string(&path) {

@@ -45,13 +45,18 @@ impl Collector {
         let answer = self.client.execute(request, self.timeout).await;
         let why = match &answer {
             Ok(answer) if (200..300).contains(&answer.status) => None,
-            Ok(answer) => Some(format!("it answers {}", answer.status)),
+            Ok(answer) => Some(format!("status {}", answer.status)),
             Err(error) => Some(error.to_string()),
         };
         let was_away = self.is_away.swap(why.is_some(), Ordering::Relaxed);
         if let Some(why) = why.filter(|_| !was_away) {
             let (collector, path) = (uri.authority().map(ToString::to_string), uri.path());
-            tracing::warn!(collector, path, why, "spans and metrics are not taken");
+            tracing::warn!(
+                collector,
+                path,
+                why,
+                "the collector does not accept spans and metrics"
+            );
         }
         answer
     }

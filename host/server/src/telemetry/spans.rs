@@ -75,7 +75,7 @@ impl Exporter {
         })
     }
 
-    /// Sends what is left, as far as possible in this time. Blocks.
+    /// Sends the remaining spans, as far as possible in this time. Blocks.
     pub(super) fn close(&self, time: Duration) {
         if let Err(error) = self.processor.shutdown_with_timeout(time) {
             tracing::debug!(%error, "the last spans are not sent");

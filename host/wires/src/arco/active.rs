@@ -1,5 +1,4 @@
-//! Arco once it is open: the orchestrator and the worker in `host serve`, the worker alone in
-//! `host worker`.
+//! The open wire: the orchestrator and the worker in `host serve`, the worker alone in `host worker`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +14,10 @@ use super::worker::Bound;
 use crate::wire::executors::Executors;
 use crate::wire::{Active, ExecutorPorts, Mode, OpenError, OpenWire, Ports};
 
-/// The file with the key that this host has made.
+/// The file with the key that this host makes.
 const KEY_FILE: &str = "arco.key";
 
-/// The folder with what our worker keeps.
+/// The folder of our worker.
 const WORKER_FOLDER: &str = "arco-worker";
 
 struct Opened {
@@ -27,11 +26,11 @@ struct Opened {
     has_workers: bool,
     /// The configured keys, or if there are workers, the key that this host has made.
     keys: Option<Keys>,
-    /// `None` if we are no worker.
+    /// `None` if the worker role is off.
     worker: Option<Bound>,
 }
 
-/// Makes the key, and binds the socket of the worker.
+/// Reads or makes the key, and binds the socket of the worker.
 pub(super) async fn open(
     config: &ArcoConfig,
     orchestrator: &Arc<Role>,
@@ -48,7 +47,7 @@ pub(super) async fn open(
             (keys, Some(data.join(WORKER_FOLDER)))
         }
         Mode::Worker { .. } if config.worker.is_none() => {
-            let message = "no address to listen on; pass --listen HOST:PORT";
+            let message = "missing address; pass --listen HOST:PORT";
             return Err(OpenError::usage(message));
         }
         Mode::Worker { .. } => (None, None),
@@ -77,7 +76,7 @@ async fn bind(
 ) -> Result<Bound, OpenError> {
     Bound::bind(config, folder).await.map_err(|error| {
         let message = format!(
-            "cannot listen on {} for Arco control planes: {error}; give another address (port 0 takes a free one)",
+            "cannot listen on {} for Arco control planes: {error}; use another address (port 0 picks a free one)",
             config.listen
         );
         match mode {

@@ -1,5 +1,5 @@
-//! The checks of doctor for Arco: whether workers and control planes can be reached, whether workers can
-//! call back, and whether secrets cross a network that others can read.
+//! Doctor's checks for Arco: whether workers and control planes can be reached, whether workers can call
+//! back, and whether others could read secrets on the network.
 
 #[cfg(test)]
 mod tests;
@@ -18,14 +18,14 @@ use crate::wire::check::Check;
 /// How long a peer may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A peer that is asked for a connection.
+/// A peer to connect to.
 struct Peer<'a> {
-    /// What is looked at.
+    /// The name of the check.
     check: &'static str,
-    /// The peer and where it is, for people.
+    /// The peer and its address, for people.
     shown: String,
     origin: &'a Origin,
-    /// What to do if it cannot be reached.
+    /// What to do if it is unreachable.
     next: String,
 }
 
@@ -60,10 +60,9 @@ fn of_plane(origin: &Origin) -> Peer<'_> {
         check: "arco callbacks",
         shown: origin.to_string(),
         origin,
-        next:
-            "start the control plane, or correct protocol.arco.worker.callback_origins; tasks do \
-               not begin while it cannot be called back"
-                .to_owned(),
+        next: "start the control plane, or correct protocol.arco.worker.callback_origins; tasks \
+               cannot begin while it is unreachable"
+            .to_owned(),
     }
 }
 
@@ -79,7 +78,7 @@ fn reach(peers: &[Peer<'_>]) -> Vec<Check> {
     let checks = peers.iter().zip(connected).map(|(peer, connected)| {
         let shown = &peer.shown;
         match connected {
-            Ok(()) => Check::ok(peer.check, format!("{shown} takes connections")),
+            Ok(()) => Check::ok(peer.check, format!("{shown} accepts connections")),
             Err(why) => {
                 let found = format!("{shown} cannot be reached: {why}");
                 Check::warn(peer.check, found, &peer.next)
@@ -108,7 +107,7 @@ fn clear_text(peer: &Peer<'_>) -> Option<Check> {
             "secrets and task tokens cross the network in clear text on the way to {}",
             peer.shown
         ),
-        "name an https:// URL instead",
+        "use an https:// URL",
     ))
 }
 
@@ -118,14 +117,14 @@ fn secret(name: &Name, worker: &RemoteWorker) -> Option<Check> {
     }
     Some(Check::warn(
         "arco secret",
-        format!("dispatches to {name} present no secret: anyone who reaches it can send it tasks"),
+        format!("dispatches to {name} have no secret: anyone who can reach it can send it tasks"),
         format!(
             "name one with protocol.arco.workers.{name}.secret_file, and give the worker the same"
         ),
     ))
 }
 
-/// Looks whether a worker on another machine is told to call back its own.
+/// Checks that a worker on another machine is not given a loopback address to call back.
 fn callbacks(
     orchestrator: &OrchestratorConfig,
     name: &Name,

@@ -1,4 +1,4 @@
-//! Between the messages of the wire and the words of the host. Pure.
+//! Converts between the messages of the wire and the types of the host. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -21,12 +21,12 @@ const STACK_BYTES_MAX: usize = 64 << 10;
 /// The longest message that is kept, in bytes.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// What a worker reports of an ended attempt.
+/// How an attempt ended, as its worker reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) meter: Meter,
-    /// The outcome in the words of the wire.
+    /// The outcome as the wire writes it.
     pub(super) state: &'static str,
 }
 
@@ -37,9 +37,9 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
         SUCCEEDED => (completed(message)?, SUCCEEDED),
         FAILED => (Outcome::Failed(failure(message.error.as_ref())?), FAILED),
         CANCELLED => (cancelled(message), CANCELLED),
-        "" => return Err(Refused::field("outcome: it is missing")),
+        "" => return Err(Refused::field("missing outcome")),
         _ => {
-            let words = "outcome: SUCCEEDED, FAILED or CANCELLED is taken";
+            let words = "outcome: must be SUCCEEDED, FAILED or CANCELLED";
             return Err(Refused::field(words));
         }
     };
@@ -61,7 +61,7 @@ fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
         return Ok(TaskMetrics::default());
     };
-    let wanted = "metrics: an object is taken, whose known fields are whole numbers of at least 0";
+    let wanted = "metrics: must be an object whose known fields are whole numbers of at least 0";
     if !raw.get().starts_with('{') {
         return Err(Refused::field(wanted));
     }
@@ -70,7 +70,7 @@ fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
 
 fn completed(message: &TaskCompleted) -> Result<Outcome, Refused> {
     if message.error.is_some() {
-        let words = "error: a task that SUCCEEDED has none";
+        let words = "error: not allowed with SUCCEEDED";
         return Err(Refused::field(words));
     }
     let text = |raw: Option<&RawValue>| raw.map_or("null", RawValue::get).to_owned();
@@ -101,17 +101,17 @@ fn cancelled(message: &TaskCompleted) -> Outcome {
     }
 }
 
-/// The worker's category stays; only a timeout is a kind of its own here.
+/// Reads a failure with the worker's category. A timeout has a kind of its own.
 fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
     let Some(error) = error else {
         return Ok(Failure::new(
             FailureKind::UserError,
-            "the worker gives no reason",
+            "the worker gave no reason",
         ));
     };
-    let Some(category) = category(&error.category) else {
-        let words = "error.category: USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION, \
-                     TIMEOUT or CANCELLED is taken";
+    let Some(category) = Category::from_name(&error.category) else {
+        let words = "error.category: must be USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION, \
+                     TIMEOUT or CANCELLED";
         return Err(Refused::field(words));
     };
     let kind = match category {
@@ -127,31 +127,7 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
     })
 }
 
-fn category(text: &str) -> Option<Category> {
-    Some(match text {
-        "USER_CODE" => Category::UserCode,
-        "DATA_QUALITY" => Category::DataQuality,
-        "INFRASTRUCTURE" => Category::Infrastructure,
-        "CONFIGURATION" => Category::Configuration,
-        "TIMEOUT" => Category::Timeout,
-        "CANCELLED" => Category::Cancelled,
-        _ => return None,
-    })
-}
-
-/// Returns a category in the words of the wire.
-pub(super) const fn category_text(category: Category) -> &'static str {
-    match category {
-        Category::UserCode => "USER_CODE",
-        Category::DataQuality => "DATA_QUALITY",
-        Category::Infrastructure => "INFRASTRUCTURE",
-        Category::Configuration => "CONFIGURATION",
-        Category::Timeout => "TIMEOUT",
-        Category::Cancelled => "CANCELLED",
-    }
-}
-
-/// Reads the progress of a heartbeat; `None` if it reports none.
+/// Reads the progress of a heartbeat, if it has any.
 pub(super) fn progress(message: &TaskHeartbeat) -> Result<Option<Progress>, Refused> {
     let percent = match message.progress_pct {
         None => None,
@@ -160,9 +136,7 @@ pub(super) fn progress(message: &TaskHeartbeat) -> Result<Option<Progress>, Refu
             Some(f32::from(percent))
         }
         Some(_) => {
-            return Err(Refused::field(
-                "progressPct: a number from 0 to 100 is taken",
-            ));
+            return Err(Refused::field("progressPct: must be 0–100"));
         }
     };
     let text = message.message.as_deref().unwrap_or_default();
@@ -173,7 +147,7 @@ pub(super) fn progress(message: &TaskHeartbeat) -> Result<Option<Progress>, Refu
     Ok(Some(Progress { percent, message }))
 }
 
-/// Returns a state of a job in the words of the messages; `None` while it has not ended.
+/// Returns the final state of a job as the wire writes it; `None` while it has not ended.
 pub(super) const fn final_state(state: State) -> Option<&'static str> {
     match state {
         State::Completed => Some(SUCCEEDED),
@@ -226,7 +200,7 @@ fn fail(message: &mut TaskCompleted, failure: &Failure) {
     FAILED.clone_into(&mut message.outcome);
     let stack = failure.stack.as_deref();
     message.error = Some(TaskError {
-        category: category_text(failure.category()).to_owned(),
+        category: failure.category().as_str().to_owned(),
         message: cut_marked(&failure.message, MESSAGE_BYTES_MAX).into_owned(),
         stack_trace: stack.map(|stack| cut_marked(stack, STACK_BYTES_MAX).into_owned()),
         retryable: Some(failure.is_retryable()),

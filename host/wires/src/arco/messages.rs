@@ -1,5 +1,5 @@
-//! The messages of the wire, as the document and the current contract write them. We read both cases
-//! of letters and leave unknown fields aside; we write camelCase.
+//! The messages of the wire, as in the document and in the current contract. Names are read in `snake_case`
+//! and `camelCase` and written in `camelCase`; unknown fields are ignored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 pub(super) use crate::kit::secret::Secret;
 
-/// What a worker is asked to execute: the fields of the document and those of the current contract.
+/// A dispatch that we send, with the fields of the document and of the current contract.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EnvelopeOut<'a> {
@@ -37,11 +37,11 @@ pub(super) struct EnvelopeOut<'a> {
     pub(super) payload: &'a RawValue,
 }
 
-/// What a task needs of a worker. Nothing is asked for.
+/// What a task needs of a worker: nothing.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Resources {}
 
-/// What we are asked to execute.
+/// A dispatch that we receive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EnvelopeIn {
@@ -64,7 +64,6 @@ pub(super) struct EnvelopeIn {
     pub(super) worker_queue: Option<String>,
     #[serde(default, alias = "enqueued_at")]
     pub(super) enqueued_at: Option<String>,
-    #[serde(default)]
     pub(super) deadline: Option<String>,
     #[serde(alias = "callback_base_url")]
     pub(super) callback_base_url: String,
@@ -80,9 +79,7 @@ pub(super) struct EnvelopeIn {
     pub(super) heartbeat_timeout_sec: Option<u64>,
     #[serde(default, alias = "cancel_grace_period_ms")]
     pub(super) cancel_grace_period_ms: Option<u64>,
-    #[serde(default)]
     pub(super) traceparent: Option<String>,
-    #[serde(default)]
     pub(super) payload: Option<Box<RawValue>>,
 }
 
@@ -245,7 +242,7 @@ pub(super) struct HeartbeatAnswer {
     pub(super) server_time: String,
 }
 
-/// What our worker reads of an answer to a callback.
+/// What our worker reads in the answer to a callback.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AnswerIn {
@@ -294,7 +291,7 @@ pub(super) struct CallbackError {
     pub(super) received_attempt_id: Option<String>,
 }
 
-/// The log of one attempt, as the current contract takes it.
+/// The log of one attempt, in the format of the current contract.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunLogs<'a> {

@@ -19,7 +19,6 @@ pub(super) mod tests;
 use std::sync::{Arc, OnceLock};
 
 use host_core::port::lease::{Leases, Secret};
-use host_core::port::{Clock, Counters};
 use host_http::route::{Description, Group, RoutePorts};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -42,22 +41,15 @@ pub(super) struct Role {
     config: OrchestratorConfig,
     /// What workers call back, once it is known.
     public_url: watch::Sender<Option<BaseUrl>>,
-    /// What the host gives once it runs.
-    running: OnceLock<Running>,
-}
-
-struct Running {
-    hub: Arc<OrchestratorHub>,
-    tokens: Tokens,
-    clock: Arc<dyn Clock>,
-    counters: Arc<dyn Counters>,
+    /// Set once the host runs.
+    hub: OnceLock<Arc<OrchestratorHub>>,
 }
 
 impl Role {
     pub(super) fn new(config: &OrchestratorConfig) -> Self {
         Self {
             public_url: watch::Sender::new(config.public_url.clone()),
-            running: OnceLock::new(),
+            hub: OnceLock::new(),
             config: config.clone(),
         }
     }
@@ -71,20 +63,12 @@ impl Role {
         }
     }
 
-    /// Lets callbacks in.
+    /// Starts to accept callbacks.
     pub(super) fn start(&self, ports: &Ports, leases: Arc<dyn Leases>, tokens: Tokens) {
-        let clock = || Arc::clone(&ports.clock);
-        let host = Host::new(&self.config, leases, clock(), tokens.clone());
-        let session = Orchestrator::new(&self.config);
-        let counters = Arc::clone(&ports.counters);
-        let running = Running {
-            hub: Hub::new(session, host, clock(), Arc::clone(&counters)),
-            tokens,
-            clock: clock(),
-            counters,
-        };
-        // It starts once.
-        let _started = self.running.set(running);
+        let (clock, counters) = (Arc::clone(&ports.clock), Arc::clone(&ports.counters));
+        let host = Host::new(&self.config, ports, leases, tokens);
+        let hub = Hub::new(Orchestrator::new(&self.config), host, clock, counters);
+        let _started_before = self.hub.set(hub).is_err();
     }
 
     /// Makes the routes of callbacks.
@@ -98,11 +82,9 @@ impl Role {
         routes::routes(self, ports)
     }
 
-    /// Serves all workers until `stopping`, and then gives back what no worker can have.
+    /// Serves all workers until `stopping`, and then gives back what no worker has received.
     pub(super) async fn run(self: Arc<Self>, stopping: CancellationToken) {
-        let Some(Running { hub, .. }) = self.running.get() else {
-            return;
-        };
+        let Some(hub) = self.hub.get() else { return };
         let serving = async {
             let mut watched = self.public_url.subscribe();
             let known = stopping.run_until_cancelled(watched.wait_for(Option::is_some));
@@ -122,8 +104,8 @@ impl Role {
     }
 
     fn count(&self, code: Code) {
-        if let Some(running) = self.running.get() {
-            running.counters.refused(super::NAME, code.as_str());
+        if let Some(hub) = self.hub.get() {
+            hub.handler().counters.refused(super::NAME, code.as_str());
         }
     }
 }

@@ -14,30 +14,29 @@ crate::wire::codes! {
     Attempt = "E_ATTEMPT", 400, "invalid_request",
         "A callback names no attempt, or one below 1. Send the `attempt` of the dispatch.";
     Auth = "E_AUTH", 401, "unauthorized",
-        "A callback has no token, or one that is forged, expired or of another task or attempt. \
+        "A callback has no token, or one that is forged, expired or for another task or attempt. \
          Send the `taskToken` of the dispatch as `Authorization: Bearer`.";
     Body = "E_BODY", 400, "invalid_request",
-        "The body of a callback is not a JSON object, is too large, or has another type. Look at \
-         the worker.";
+        "The body of a callback is not a JSON object, is too large, or has another media type. \
+         Check the worker.";
     Busy = "E_BUSY", 503, "busy",
-        "The host takes no message now. The peer repeats it later; nothing has to be done.";
+        "The host is busy. The peer repeats the message later; no action is needed.";
     DispatchAuth = "E_DISPATCH_AUTH", 401, "unauthorized",
         "A dispatch to our worker has no secret or a wrong one. Give both sides the same secret.";
     DispatchRefused = "E_DISPATCH_REFUSED", 400, "dispatch_refused",
-        "A worker refused a dispatch of ours for good, so the attempt failed. Its failure has the \
-         worker's words.";
+        "A worker refused a dispatch, so the attempt failed. The failure contains the worker's \
+         message.";
     Envelope = "E_ENVELOPE", 400, "invalid_envelope",
-        "A dispatch to our worker is not a task envelope. Look at the control plane.";
+        "A dispatch to our worker is not a valid task envelope. Check the control plane.";
     Expired = "E_EXPIRED", 410, "task_expired",
-        "A heartbeat came for a task that has ended or whose worker was given up. The worker must \
-         stop.";
+        "A heartbeat is for a task that has ended or whose attempt was lost. The worker must stop.";
     Field = "E_FIELD", 422, "invalid_field",
-        "A field of a callback has a value that it cannot have. The answer names the field.";
+        "A field of a callback has an invalid value. The answer names the field.";
     Mismatch = "E_MISMATCH", 409, "attempt_mismatch",
         "A callback is about an attempt that is not the current one. The worker must stop.";
     Origin = "E_ORIGIN", 400, "origin_not_allowed",
-        "A dispatch to our worker names callbacks to a place that is not allowed. Add the origin \
-         to `callback_origins` if it is right.";
+        "A dispatch to our worker names a callback origin that is not allowed. Add it to \
+         `callback_origins` if it is right.";
     Task = "E_TASK", 404, "task_not_found", "A callback names a task that does not exist. It may have been purged.";
     Terminal = "E_TERMINAL", 409, "task_already_terminal",
         "A worker reports the start or end of a task that has ended already. The worker must \
@@ -57,14 +56,14 @@ impl Refused {
         Self::named(code, code.status(), code.title(), words)
     }
 
-    /// Makes a refusal whose status and name are not those of most of its code.
+    /// Makes a refusal with a status and a name other than its code's.
     fn named(code: Code, status: u16, error: &str, words: &str) -> Self {
         Self {
             code,
             status,
             body: CallbackError {
                 error: error.to_owned(),
-                // Real workers look for the code here.
+                // Real workers look for the name here.
                 message: format!("{error}: {words}"),
                 ..CallbackError::default()
             },
@@ -72,7 +71,7 @@ impl Refused {
     }
 
     pub(super) fn attempt() -> Self {
-        Self::new(Code::Attempt, "attempt: a number of at least 1 is needed")
+        Self::new(Code::Attempt, "attempt: must be at least 1")
     }
 
     pub(super) fn body(words: &str) -> Self {
@@ -84,7 +83,7 @@ impl Refused {
     }
 
     pub(super) fn no_worker() -> Self {
-        let words = "no worker is configured below [protocol.arco.workers]";
+        let words = "no worker is configured in [protocol.arco.workers]";
         Self::new(Code::Task, words)
     }
 
@@ -93,12 +92,12 @@ impl Refused {
     }
 
     pub(super) fn token() -> Self {
-        let words = "the token is missing, or not valid for this task and attempt";
+        let words = "the token is missing or not valid for this task and attempt";
         Self::new(Code::Auth, words)
     }
 
     pub(super) fn busy() -> Self {
-        let words = "the host takes no message now; repeat this later";
+        let words = "the host is busy; repeat this later";
         Self::new(Code::Busy, words)
     }
 
@@ -168,12 +167,12 @@ pub(super) fn json(status: u16, body: &impl Serialize) -> Response {
     response
 }
 
-/// Renders what the server refuses before a callback is read.
+/// Renders a refusal of the HTTP server.
 pub(super) fn render(refusal: &Refusal) -> Response {
     of_server(refusal).into_response()
 }
 
-/// Returns the refusal of a callback that the server refuses.
+/// Returns the refusal of a callback for one of the HTTP server.
 pub(super) fn of_server(refusal: &Refusal) -> Refused {
     let error = match refusal {
         Refusal::NotFound => "not_found",

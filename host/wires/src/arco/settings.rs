@@ -1,4 +1,4 @@
-//! `[protocol.arco]`: the workers that execute our jobs, and the worker that we are for others.
+//! `[protocol.arco]`: the workers that execute our jobs, and our worker role for others.
 
 mod keys;
 
@@ -25,7 +25,7 @@ pub(super) use self::keys::{SETTINGS, TABLE_SETTINGS, WORKER_ROLE};
 /// The most attempts that one worker may have at once.
 const IN_FLIGHT_MAX: i64 = 4_096;
 
-/// The most places that callbacks may go to.
+/// The most origins that callbacks may go to.
 const ORIGINS_MAX: usize = 64;
 
 /// The checked section.
@@ -33,24 +33,24 @@ const ORIGINS_MAX: usize = 64;
 pub(super) struct ArcoConfig {
     /// The workers for our jobs.
     pub(super) orchestrator: OrchestratorConfig,
-    /// The worker that we are; `None` if it is off.
+    /// Our worker role; `None` if it is off.
     pub(super) worker: Option<WorkerConfig>,
 }
 
-/// The workers for our jobs, and the rules for them.
+/// The workers for our jobs.
 #[derive(Clone, Debug)]
 pub(super) struct OrchestratorConfig {
     pub(super) workers: BTreeMap<Name, RemoteWorker>,
-    /// Where each worker is configured, and its name.
+    /// Where each worker is configured, with its name.
     pub(super) origins: Vec<(String, String)>,
-    /// What workers call back; `None` means where we listen.
+    /// What workers call back; `None` for the address where this host listens.
     pub(super) public_url: Option<BaseUrl>,
-    /// `None` if this host makes its own.
+    /// `None` if this host makes its own key.
     pub(super) keys: Option<Keys>,
     pub(super) times: Times,
 }
 
-/// The times that dispatches state.
+/// The times in dispatches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) heartbeat_interval_ms: u64,
@@ -67,7 +67,7 @@ pub(super) struct RemoteWorker {
     pub(super) in_flight_max: usize,
 }
 
-/// The worker that we are.
+/// Our worker role.
 #[derive(Clone, Debug)]
 pub(super) struct WorkerConfig {
     pub(super) listen: SocketAddr,
@@ -75,7 +75,7 @@ pub(super) struct WorkerConfig {
     /// Where callbacks may go.
     pub(super) origins: Vec<Origin>,
     pub(super) concurrency: usize,
-    /// With it, the logs of tasks are sent.
+    /// If set, the logs of tasks are sent.
     pub(super) logs_token: Option<Secret>,
 }
 
@@ -98,7 +98,7 @@ fn orchestrator(section: &Section<'_>) -> Result<OrchestratorConfig, ConfigError
     let mut origins = Vec::new();
     for (name, table) in section.tables(WORKERS) {
         if name.as_str().contains('/') {
-            let wanted = "expected a name without `/`, which precedes a worker's number";
+            let wanted = "expected a name without `/`";
             return Err(refused(table.origin(""), name.as_str(), wanted));
         }
         workers.insert(name.clone(), remote_worker(section, table)?);
@@ -159,7 +159,7 @@ fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
     let Some(current) = current else {
         return match previous {
             Some(previous) => Err(previous.refused(
-                "there is a key before but no current key; name one with protocol.arco.token_key_file",
+                "a previous key needs a current one, but there is no current key; name one with protocol.arco.token_key_file",
             )),
             None => Ok(None),
         };
@@ -178,7 +178,7 @@ fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
 fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, ConfigError> {
     let Some(secret) = section.secret(Some(&SECRET_FILE), Some(&SECRET_ENV))? else {
         let (origin, _) = section.find(&LISTEN).unwrap_or_default();
-        let message = "a worker needs the secret that dispatches present; name it with \
+        let message = "missing the secret that dispatches must present; name it with \
                        protocol.arco.worker.secret_env (--secret-env) or secret_file";
         return Err(hidden(origin, message));
     };
@@ -195,7 +195,7 @@ fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, Con
 fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
     let Some((origin, text)) = section.find_text(&ORIGINS) else {
         let (origin, _) = section.find(&LISTEN).unwrap_or_default();
-        let message = "a worker needs the places that callbacks may go to; name them with \
+        let message = "missing the origins that callbacks may go to; name them with \
                        protocol.arco.worker.callback_origins (--callback-origin)";
         return Err(hidden(origin, message));
     };
@@ -219,19 +219,19 @@ fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
     Ok(origins)
 }
 
-/// Reads a URL. One that is refused is not shown: it may have a password.
+/// Reads a URL. The error does not show it, because it may contain a password.
 fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
     text.parse()
         .map_err(|error| hidden(origin, format!("invalid URL: {error}")))
 }
 
-/// Refuses a URL on whose way others can read secrets, if that is not allowed.
+/// Refuses a URL over which others could read secrets, unless that is allowed.
 fn unexposed(section: &Section<'_>, origin: String, base: &BaseUrl) -> Result<(), ConfigError> {
     if !base.origin().is_exposed() || section.switch(&ALLOW_PLAINTEXT)? {
         return Ok(());
     }
     let message = format!(
-        "others could read secrets and task tokens on the way to {}; name an https:// URL, or set \
+        "others could read secrets and task tokens on the way to {}; use an https:// URL, or set \
          {} = true",
         base.origin(),
         ALLOW_PLAINTEXT.key

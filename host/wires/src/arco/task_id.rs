@@ -1,5 +1,5 @@
-//! The ids of tasks: ours are the ids of jobs; `ct1_…` ids of the current contract name a run and a
-//! task key. Pure.
+//! The ids of tasks: the ids of our jobs, and the `ct1_…` ids of the current contract, which name a run and
+//! a task key. Pure.
 
 use std::str;
 
@@ -23,7 +23,7 @@ pub(super) enum TaskId {
 }
 
 impl TaskId {
-    /// Reads an id from a path. Other texts name no task of ours.
+    /// Reads an id from a path. Returns `None` if no task of ours can have it.
     pub(super) fn read(text: &str) -> Option<Self> {
         if text.len() > ID_BYTES_MAX {
             return None;
@@ -46,15 +46,6 @@ pub(super) fn job(text: &str) -> Option<JobId> {
     (id.to_string() == text).then_some(JobId(id))
 }
 
-/// Writes the id of a task of a run.
-#[cfg(test)]
-pub(super) fn opaque(run: &str, key: &str) -> String {
-    format!(
-        "{OPAQUE}{}",
-        URL_SAFE_NO_PAD.encode(format!("{run}\0{key}"))
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,7 +56,7 @@ mod tests {
         let id = JobId(Uuid::try_parse(text).unwrap());
         assert_eq!(TaskId::read(text), Some(TaskId::Job(id)));
         let (run, key) = ("run-123".to_owned(), "analytics.daily_sales".to_owned());
-        let written = opaque(&run, &key);
+        let written = crate::arco::tests::opaque_id(&run, &key);
         assert_eq!(written, "ct1_cnVuLTEyMwBhbmFseXRpY3MuZGFpbHlfc2FsZXM");
         assert_eq!(TaskId::read(&written), Some(TaskId::OfRun { run, key }));
         let long = "a".repeat(ID_BYTES_MAX + 1);

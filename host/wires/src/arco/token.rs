@@ -23,13 +23,13 @@ use super::messages::Secret;
 
 pub use self::signed::SignedToken;
 
-/// The longest token that is read, in bytes.
+/// The longest token that is accepted, in bytes.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
-/// The longest life of a token, in seconds.
+/// The longest time that a token is valid, in seconds.
 pub(super) const TTL_SECONDS_MAX: u64 = 7_200;
 
-/// How far the clocks of hosts that share a key may differ, in seconds.
+/// How much the clocks of hosts that share a key may differ, in seconds.
 const LEEWAY_SECONDS: i64 = 30;
 
 /// The one algorithm.
@@ -48,12 +48,12 @@ pub(super) struct Scope {
     pub(super) attempt: u32,
 }
 
-/// What decides in a header. Keys that it names or contains are ignored.
+/// The fields of a header that matter. Keys that it names or contains are ignored.
 #[derive(Deserialize)]
 struct Header<'a> {
     #[serde(borrow)]
     alg: &'a str,
-    /// Extensions that a reader must know; we know none.
+    /// Extensions that a reader must support; we support none.
     crit: Option<IgnoredAny>,
 }
 
@@ -72,7 +72,7 @@ struct Claims {
 /// Signs and checks tokens. Cloning shares the keys.
 #[derive(Clone)]
 pub(super) struct Tokens {
-    /// The current key, then the one before, whose tokens are still accepted.
+    /// The current key, then the previous one, whose tokens are still accepted.
     keys: Arc<[Hmac<Sha256>]>,
 }
 
@@ -85,7 +85,7 @@ impl Tokens {
         }
     }
 
-    /// Signs a token that is valid for `ttl_seconds`; returns it with its end.
+    /// Signs a token that is valid for `ttl_seconds`. Returns it with the instant of its expiry.
     pub(super) fn sign(&self, now: Time, scope: &Scope, ttl_seconds: u64) -> (Secret, Time) {
         let iat = now.0.div_euclid(1_000);
         let exp = iat.saturating_add_unsigned(ttl_seconds.min(TTL_SECONDS_MAX));
@@ -128,8 +128,8 @@ impl Tokens {
         is_valid.then_some(scope)
     }
 
-    /// Returns the claims of a token whose algorithm is ours and whose signature is right. The
-    /// signature is compared in constant time, and nothing is read from claims before.
+    /// Returns the claims of a token that has our algorithm and a valid signature. The signature is compared
+    /// in constant time, and the claims are not parsed before.
     fn signed_claims(&self, token: &str) -> Option<Vec<u8>> {
         if token.len() > TOKEN_BYTES_MAX {
             return None;
@@ -151,7 +151,7 @@ impl Tokens {
     }
 }
 
-/// Reads a JSON object. Arrays of its values are none here.
+/// Reads a JSON object, but not an array of its values, which serde would accept.
 fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Option<T> {
     let text = text.starts_with(b"{").then_some(text)?;
     serde_json::from_slice(text).ok()

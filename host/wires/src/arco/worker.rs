@@ -1,5 +1,5 @@
-//! The worker role: a foreign control plane dispatches tasks to us, and we execute them in our sandbox.
-//! This file connects the session with HTTP, the sandbox and the disk.
+//! The worker role: a foreign control plane dispatches tasks, and our sandbox executes them. This file
+//! connects the session with HTTP, the sandbox and the disk.
 
 mod callbacks;
 mod host;
@@ -26,7 +26,7 @@ use tokio::time::timeout;
 
 use self::host::{Host, WorkerHub};
 use self::memory::Memory;
-use self::outbox::{Left, Outbox};
+use self::outbox::{Outbox, Restored};
 use self::session::{Event, Setup, Worker};
 use super::settings::WorkerConfig;
 use crate::kit::driver::Hub;
@@ -41,7 +41,7 @@ pub(super) struct Bound {
     pub(super) address: SocketAddr,
     listener: TcpListener,
     config: WorkerConfig,
-    /// Where files are kept from one start to the next.
+    /// Where files are kept between starts.
     folder: Option<PathBuf>,
 }
 
@@ -57,24 +57,24 @@ impl Bound {
     }
 
     /// Opens the folder for ends of tasks, if this worker has one.
-    async fn outbox(&self) -> io::Result<(Option<Outbox>, Left)> {
+    async fn outbox(&self) -> io::Result<(Option<Outbox>, Restored)> {
         let Some(folder) = self.folder.clone() else {
-            return Ok((None, Left::default()));
+            return Ok((None, Restored::default()));
         };
         let opened = tokio::task::spawn_blocking(move || Outbox::open(&folder));
-        let (outbox, left) = opened.await.map_err(io::Error::other)??;
-        Ok((Some(outbox), left))
+        let (outbox, restored) = opened.await.map_err(io::Error::other)??;
+        Ok((Some(outbox), restored))
     }
 
-    /// Makes the session, which goes on with what an earlier life left.
+    /// Makes the session, which continues with what an earlier process left.
     async fn open(&self, ports: &Ports) -> Arc<WorkerHub> {
-        let (outbox, left) = self.outbox().await.unwrap_or_else(|error| {
-            tracing::error!(%error, "the ends of tasks cannot be kept on disk; a restart may lose them");
-            (None, Left::default())
+        let (outbox, restored) = self.outbox().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot keep the ends of tasks on disk; a restart may lose them");
+            (None, Restored::default())
         });
-        // What is about to be reported is not executed again.
-        let reported = left.pending.iter().map(|pending| pending.key.clone());
-        let finished = left.finished.into_iter().chain(reported).collect();
+        // A task whose end is still to be reported is not executed again.
+        let reported = restored.pending.iter().map(|pending| pending.key.clone());
+        let finished = restored.finished.into_iter().chain(reported).collect();
         let setup = Setup {
             name: format!("host-{}", self.address),
             origins: self.config.origins.clone(),
@@ -84,11 +84,11 @@ impl Bound {
         let host = Host::new((ports.execute)(), outbox);
         let counters = Arc::clone(&ports.counters);
         let hub = Hub::new(session, host, Arc::clone(&ports.clock), counters);
-        hub.report(Event::Left(left.pending));
+        hub.report(Event::Restored(restored.pending));
         hub
     }
 
-    /// Serves dispatches until the host stops. What still runs is then stopped and reported.
+    /// Serves dispatches until the host stops. Tasks that still run are then stopped and reported.
     pub(super) async fn serve(self, ports: Ports) {
         let hub = self.open(&ports).await;
         self.serve_on(&hub, ports.counters, ports.stopping.cancelled())
@@ -118,7 +118,7 @@ impl Bound {
                 http.join().await;
             };
             if timeout(STOP_TIMEOUT, ended).await.is_err() {
-                tracing::warn!("some tasks do not end; they are cut");
+                tracing::warn!("some tasks did not end in time");
             }
         };
         tokio::select! {

@@ -86,7 +86,7 @@ pub enum RequestError {
     #[error("the answer has more than {ANSWER_BYTES_MAX} bytes")]
     TooLong,
     /// The path does not form a URL.
-    #[error("the path makes no URL")]
+    #[error("the path does not form a URL")]
     Path,
 }
 

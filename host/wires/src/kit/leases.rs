@@ -1,5 +1,5 @@
-//! Between a session and the host's leases: requests that may be withdrawn, and what becomes of leases
-//! without their workers. Decides nothing.
+//! Connects a session with the host's leases: requests that may be withdrawn, and changes that workers did not
+//! cause. Decides nothing.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -141,7 +141,12 @@ fn read(answer: &[u8]) -> io::Result<Option<Owner>> {
         let bytes = answer.get(at..at + 4)?.try_into().ok()?;
         Some(u32::from_ne_bytes(bytes))
     };
-    let short = || io::Error::new(io::ErrorKind::InvalidData, "a short answer of the kernel");
+    let short = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the kernel's answer is too short",
+        )
+    };
     let kind = answer.get(4..6).ok_or_else(short)?;
     match u16::from_ne_bytes([kind[0], kind[1]]) {
         BY_FAMILY => Ok(Some(Owner {
@@ -155,7 +160,9 @@ fn read(answer: &[u8]) -> io::Result<Option<Owner>> {
                 error => Err(error),
             }
         }
-        kind => Err(io::Error::other(format!("an answer of the kind {kind}"))),
+        kind => Err(io::Error::other(format!(
+            "unexpected answer of type {kind} from the kernel"
+        ))),
     }
 }
 

@@ -1,27 +1,27 @@
-//! What one question of `host doctor` found.
+//! The result of one check of `host doctor`.
 
 use serde::Serialize;
 
-/// How a check went.
+/// The status of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// As it should be.
+    /// Nothing to do.
     Ok,
-    /// A host runs, but slower or less protected than it could.
+    /// A host would run, but more slowly or less protected than it could.
     Warn,
-    /// A host does not run, or not for long.
+    /// A host would not run, or not for long.
     Fail,
 }
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 pub struct Check {
-    /// What was looked at, in a word or two.
+    /// What was checked, in a word or two.
     pub name: &'static str,
-    /// How it went.
+    /// Its status.
     pub status: Status,
-    /// What was found, in words.
+    /// What was found, for people.
     pub found: String,
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Makes the result of a check that found all as it should be.
+    /// Makes the result of a check with nothing to do.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self {
             name,

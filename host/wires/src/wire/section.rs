@@ -1,5 +1,5 @@
-//! A section of the configuration: a flag beats a variable, which beats the file, for each key alone.
-//! Errors name where the value is set.
+//! A section of the configuration. For each key, a flag takes precedence over a variable, and a variable over
+//! the file. Errors name where the value is set.
 
 mod program;
 mod secret;
@@ -20,12 +20,12 @@ pub(crate) use self::program::inherited_variables;
 pub use self::secret::SecretText;
 pub use self::table::{NamedTable, Tables};
 
-/// A value as it stands in a file.
+/// A value in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
-    /// Where: the file and the key.
+    /// The file and the key.
     pub origin: String,
-    /// The value; an array of strings has commas between them.
+    /// The value; an array of strings is joined by commas.
     pub text: String,
 }
 
@@ -36,7 +36,7 @@ pub struct Sources<'a> {
     pub flags: &'a BTreeMap<String, String>,
     /// The environment.
     pub environment: &'a BTreeMap<String, String>,
-    /// The file's values, by key. A table itself stands there too, with an empty text.
+    /// The file's values, by key. A table has an entry too, with an empty text.
     pub values: &'a BTreeMap<String, Stated>,
     /// The file's tables whose names users choose, by the key above the name.
     pub tables: &'a BTreeMap<String, Tables>,
@@ -44,7 +44,7 @@ pub struct Sources<'a> {
     pub read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
 }
 
-/// Why a host cannot be configured like this.
+/// Why a configuration is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -68,7 +68,7 @@ pub enum ConfigError {
     /// A runner that is not configured.
     #[error("{origin}: no runner is named `{executor}`; it is not in this configuration")]
     UnknownExecutor {
-        /// Where it stands.
+        /// Where it is set.
         origin: String,
         /// Its name.
         executor: String,
@@ -76,17 +76,17 @@ pub enum ConfigError {
     /// An invalid value.
     #[error("{origin}: invalid value `{value}`: {wanted}")]
     Value {
-        /// Where it stands.
+        /// Where it is set.
         origin: String,
         /// The value.
         value: String,
         /// What was expected.
         wanted: String,
     },
-    /// A value that may hold a secret and is not shown, or one that is missing.
+    /// A missing value, or one that is not shown because it may contain a secret.
     #[error("{origin}: {message}")]
     Hidden {
-        /// Where it stands.
+        /// Where it is set.
         origin: String,
         /// What is wrong and what to do.
         message: String,
@@ -106,7 +106,7 @@ pub enum ConfigError {
         "{origin}: {address} is not a loopback address: this version has neither TLS nor tokens and listens on 127.0.0.1 or [::1] only; put a proxy that has both in front of it"
     )]
     NotLoopback {
-        /// Where it stands.
+        /// Where it is set.
         origin: String,
         /// The address.
         address: SocketAddr,
@@ -140,12 +140,12 @@ impl<'a> Section<'a> {
         Some((stated.origin.clone(), &stated.text))
     }
 
-    /// Returns a value that is not empty, and where it is set.
+    /// Returns a value and where it is set, unless it is empty.
     pub fn find_text(&self, setting: &Setting) -> Option<(String, &'a str)> {
         self.find(setting).filter(|(_, text)| !text.is_empty())
     }
 
-    /// Refuses the value of a key as it is set.
+    /// Makes the error for the value of a key.
     pub fn refuse(&self, setting: &Setting, wanted: impl Into<String>) -> ConfigError {
         let (origin, text) = self.find(setting).unwrap_or_default();
         refused(origin, text, wanted)
@@ -175,7 +175,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Returns the tables below `key` whose names users choose.
+    /// Returns the tables below `key`, whose names users choose.
     pub fn tables(&self, key: &str) -> impl Iterator<Item = (&'a Name, &'a NamedTable)> + use<'a> {
         self.sources
             .tables
@@ -202,7 +202,7 @@ impl<'a> Section<'a> {
         Ok(number.unwrap_or_else(|| setting.default.parse().unwrap_or_default()))
     }
 
-    /// The same for what is counted in memory.
+    /// Returns such a number as a count.
     pub fn count(&self, setting: &Setting) -> Result<usize, ConfigError> {
         self.number(setting)
             .map(|number| usize::try_from(number).unwrap_or(usize::MAX))
@@ -279,12 +279,12 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Suggests a known key, if there is one.
+/// Suggests a known key that is near, if any.
 fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
 }
 
-/// Makes the refusal of a value.
+/// Makes the error for a value.
 pub fn refused(origin: String, value: &str, wanted: impl Into<String>) -> ConfigError {
     ConfigError::Value {
         origin,
@@ -293,7 +293,7 @@ pub fn refused(origin: String, value: &str, wanted: impl Into<String>) -> Config
     }
 }
 
-/// Refuses an address that others could reach.
+/// Makes the error for an address that others could reach.
 pub fn loopback(origin: String, address: SocketAddr) -> Result<SocketAddr, ConfigError> {
     if address.ip().is_loopback() {
         Ok(address)

@@ -1,5 +1,5 @@
-//! The keys of the configuration, each declared once: their variables, flags, ranges and documents are
-//! derived from that.
+//! The keys of the configuration, each declared once. Their variables, flags, ranges and documentation are
+//! derived from the declaration.
 
 use std::ops::RangeInclusive;
 
@@ -8,9 +8,9 @@ use std::ops::RangeInclusive;
 pub struct Setting {
     /// Its name in the file, with dots: `cells.slots`.
     pub key: &'static str,
-    /// What its values look like.
+    /// The kind of its values.
     pub kind: Kind,
-    /// Its value if no source has one, for people; read as a value if it is one.
+    /// Its default, for people; parsed if it is a value.
     pub default: &'static str,
     /// What it is for.
     pub about: &'static str,
@@ -18,14 +18,14 @@ pub struct Setting {
     pub flag: Option<&'static str>,
 }
 
-/// What the values of a key look like.
+/// The kind of a key's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text; help shows this name for it: `PATH`.
+    /// Text, with the placeholder for help: `PATH`.
     Text(&'static str),
-    /// A whole number from the first to the second; help shows this name for it: `MS`.
+    /// A whole number, with the placeholder for help (`MS`), the least and the greatest value.
     Number(&'static str, u64, u64),
-    /// A duration in seconds, with or without a fraction, up to this one.
+    /// A duration in seconds, with or without a fraction, up to this number.
     Seconds(u64),
     /// `true` or `false`.
     Switch,
@@ -38,7 +38,7 @@ impl Setting {
         format!("HOST_{}", key.replace('.', "_").to_uppercase())
     }
 
-    /// Returns what help calls its value.
+    /// Returns the placeholder of its value in help.
     pub const fn value_name(&self) -> &'static str {
         match self.kind {
             Kind::Text(name) | Kind::Number(name, ..) => name,
@@ -47,7 +47,7 @@ impl Setting {
         }
     }
 
-    /// Returns the least and the greatest of its values, if they are numbers.
+    /// Returns the range of its values, if they are numbers.
     pub const fn range(&self) -> RangeInclusive<u64> {
         match self.kind {
             Kind::Number(_, least, most) => least..=most,
@@ -56,7 +56,7 @@ impl Setting {
         }
     }
 
-    /// Returns what its values look like: `1–1024`.
+    /// Describes its values: `1–1024`.
     pub fn values(&self) -> String {
         match self.kind {
             Kind::Text(name) => name.to_owned(),
@@ -78,8 +78,8 @@ impl Setting {
     }
 }
 
-/// Declares the keys of a section, each in one row: its constant, key, kind, default and purpose; behind
-/// the key, in brackets, the flag of `host serve` if there is one. The name of the list comes first.
+/// Declares the keys of a section, each in one row: its constant, key, kind, default and purpose; the key may
+/// be followed by the flag of `host serve`, in brackets. The name of the list comes first.
 #[macro_export]
 macro_rules! settings {
     ($visibility:vis $all:ident: $(
@@ -106,9 +106,9 @@ macro_rules! settings {
 /// One key of a table whose name users choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableSetting {
-    /// Its name in the file; `NAME` stands for the one that users choose.
+    /// Its name in the file, with `NAME` for the name that users choose.
     pub key: &'static str,
-    /// Its value if the file has none, for people.
+    /// Its default, for people.
     pub default: &'static str,
     /// What it is for.
     pub about: &'static str,
@@ -129,12 +129,12 @@ macro_rules! table_settings {
     };
 }
 
-/// How `host worker <wire>` is called.
+/// The command line of `host worker <wire>`.
 #[derive(Debug)]
 pub struct WorkerRole {
     /// What it does, in one line.
     pub about: &'static str,
-    /// Examples and what is printed, below the options.
+    /// Examples and a description of the output, below the options.
     pub after_help: &'static str,
     /// What it is doing, for errors: "work for … orchestrators".
     pub doing: &'static str,
@@ -149,18 +149,18 @@ pub struct WorkerFlag {
     pub flag: &'static str,
     /// The key it sets.
     pub setting: Setting,
-    /// What it is for, if help says more or less than about the key.
+    /// What it is for, if the help differs from that of the key.
     pub about: Option<&'static str>,
-    /// A variable of its own that sets it too, beside the key's.
+    /// A variable that sets it too, beside the key's.
     pub env: Option<&'static str>,
-    /// Whether it may be given again; the values are then joined by commas.
+    /// Whether it may be repeated; the values are then joined by commas.
     pub is_repeated: bool,
-    /// Whether the worker does not start without it.
+    /// Whether it is required.
     pub is_required: bool,
 }
 
 impl WorkerFlag {
-    /// Makes an option that may be given once and may be left out.
+    /// Makes an option that is not required and not repeated.
     pub const fn new(flag: &'static str, setting: Setting) -> Self {
         Self {
             flag,
@@ -172,7 +172,7 @@ impl WorkerFlag {
         }
     }
 
-    /// Replaces what help says about the key.
+    /// Replaces the help of the key.
     #[must_use]
     pub const fn about(self, about: &'static str) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl WorkerFlag {
         }
     }
 
-    /// The worker does not start without it.
+    /// Makes it required.
     #[must_use]
     pub const fn required(self) -> Self {
         Self {
@@ -190,7 +190,7 @@ impl WorkerFlag {
         }
     }
 
-    /// It may be given again.
+    /// Allows repeating it.
     #[must_use]
     pub const fn repeated(self) -> Self {
         Self {

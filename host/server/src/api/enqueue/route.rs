@@ -35,7 +35,7 @@ pub(super) struct Asked<'a> {
     pub(super) queue: Name,
     /// A document of JSON.
     pub(super) params: &'a str,
-    /// Whether the request has params; `null` is none.
+    /// Whether the request has params; `null` counts as absent.
     pub(super) has_params: bool,
 }
 
@@ -90,7 +90,7 @@ fn named(api: &Api, prefix: &str) -> Result<Name, ApiError> {
     Err(ApiError::new(&kinds::HANDLER_NOT_FOUND, detail))
 }
 
-/// A runner takes an object; absent params are an empty one.
+/// A runner accepts an object; absent params are an empty one.
 fn to_runner(
     api: &Api,
     params: &str,

@@ -54,7 +54,7 @@ impl Listener {
         let receiver = dispatch.shared().events.listen();
         let kept = dispatch.read(|reader| reader.changes(u64::MAX, 0)).await?;
         let newest = kept.next.saturating_sub(1);
-        // Tells the listener that it hears everything from here on.
+        // Tells the listener that it receives everything from here on.
         let mut ready = VecDeque::from([": listening\n\n".to_owned()]);
         let last = match after {
             None => newest,
@@ -146,7 +146,7 @@ impl Listener {
         Some(())
     }
 
-    /// Writes what is wanted of some events, except changes that were sent before.
+    /// Writes the wanted events, except changes that were sent before.
     fn tell<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
         let mut out = String::new();
         let mut at = (Time::default(), String::new());

@@ -354,7 +354,7 @@ async fn a_job_that_no_node_can_run_says_why_it_waits() {
             vec![failed(1, "one"), node(2, "two"), gone],
             Some(
                 "no node can run revision 1 of the component basics: one: it is too large; \
-                 two: it has yet to compile it",
+                 two: not compiled yet",
             ),
         ),
         (

@@ -1,4 +1,4 @@
-//! What the checks make of peers that are there, away, or on other machines.
+//! The checks of peers that are reachable, unreachable, or on other machines.
 
 use std::net::TcpListener;
 
@@ -28,12 +28,12 @@ fn listening() -> (String, TcpListener) {
 }
 
 #[test]
-fn nothing_is_asked_where_nothing_is_configured() {
+fn nothing_is_checked_without_configuration() {
     assert_eq!(of(&[], &[]), []);
 }
 
 #[test]
-fn a_worker_that_is_there_and_one_that_is_away_are_told_apart() {
+fn an_unreachable_worker_is_reported() {
     let (there, listener) = listening();
     let (away, gone) = listening();
     drop(gone);
@@ -47,12 +47,12 @@ fn a_worker_that_is_there_and_one_that_is_away_are_told_apart() {
     assert!(found.starts_with("away at http://127.0.0.1:"), "{found}");
     assert!(found.contains("cannot be reached: "), "{found}");
     assert_eq!((*other, *well), ("arco worker", Status::Ok));
-    assert!(taken.contains("there at") && taken.ends_with("takes connections"));
+    assert!(taken.contains("there at") && taken.ends_with("accepts connections"));
     drop(listener);
 }
 
 #[test]
-fn a_worker_without_a_secret_is_found() {
+fn a_worker_without_a_secret_is_reported() {
     let (there, _listener) = listening();
     let checks = of(&[], &[("spark", &format!("url = '{there}'"))]);
     assert_eq!(checks.len(), 2, "{checks:?}");
@@ -60,7 +60,7 @@ fn a_worker_without_a_secret_is_found() {
 }
 
 #[test]
-fn a_control_plane_that_can_be_called_back_is_found() {
+fn a_reachable_control_plane_passes() {
     let (there, _listener) = listening();
     let values = [
         ("worker.listen", "127.0.0.1:0"),
@@ -73,8 +73,8 @@ fn a_control_plane_that_can_be_called_back_is_found() {
 }
 
 #[test]
-fn what_others_could_read_is_found() {
-    // Names that end in `.invalid` are nobody's.
+fn clear_text_to_other_machines_is_reported() {
+    // No host has a name that ends in `.invalid`.
     let table = "url = 'http://spark.invalid:9000'\nsecret_env = 'SECRET'";
     let plain = ("allow_plaintext", "true");
     let checks = of(&[plain], &[("spark", table)]);

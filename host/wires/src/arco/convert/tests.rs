@@ -1,4 +1,4 @@
-//! Outcomes in the words of the wire, and back.
+//! Outcomes, converted to the wire and back.
 
 use host_core::failure::{FAILURE_KINDS, Failure, FailureKind};
 use host_core::json::JsonText;
@@ -43,7 +43,7 @@ fn every_kind_of_failure_has_its_category() {
 }
 
 #[test]
-fn what_we_report_is_what_a_control_plane_reads() {
+fn reports_are_read_back_unchanged() {
     let json = |text: &str| Some(JsonText(text.to_owned()));
     let mut refused = Failure::new(FailureKind::UserError, "no");
     refused.retryable = Some(false);

@@ -4,16 +4,16 @@ use host_core::job::Cancel;
 use host_core::time::Time;
 use serde::Serialize;
 
-use super::read::Said;
+use super::read::Report;
 use crate::arco::messages::{CompletedAnswer, FAILED, HeartbeatAnswer, StartedAnswer};
 
-/// The reason of a cancel for which nobody gave one.
+/// The reason of a cancel without one.
 const USER_REQUESTED: &str = "user_requested";
 
-/// The reason for which an attempt is to stop whose time is over.
+/// The reason to stop an attempt whose time is over.
 const DEADLINE: &str = "deadline_exceeded";
 
-/// An answer, with the wall clock of this host.
+/// An answer, with this host's wall clock.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum AnswerOut {
@@ -43,10 +43,10 @@ impl AnswerOut {
         })
     }
 
-    pub(super) fn completed(wall: Time, said: &Said) -> Self {
-        let state = match said {
-            Said::Completed(ended) => ended.state,
-            Said::Started | Said::Heartbeat(_) => FAILED,
+    pub(super) fn completed(wall: Time, report: &Report) -> Self {
+        let state = match report {
+            Report::Completed(ended) => ended.state,
+            Report::Started | Report::Heartbeat(_) => FAILED,
         };
         Self::Completed(CompletedAnswer {
             acknowledged: true,

@@ -1,16 +1,14 @@
-//! The attempts that are out there: sent to a worker, or about to be. The leases in the store are the
-//! truth; this is what the session has to know of them. Pure.
+//! The attempts that workers have or are to get: what the session knows of them beside their leases. Pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
-use host_core::port::lease::LeaseMessage;
 use host_core::port::{Assignment, Tag};
 use host_core::time::Time;
 
-use super::read::Said;
+use super::read::Report;
 use crate::arco::task_id::TaskId;
 use crate::arco::token::Scope;
 use crate::kit::backoff::Backoff;
@@ -20,21 +18,15 @@ use crate::kit::session::Link;
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) lease: LeaseId,
-    /// The executor that has it.
+    /// The executor whose worker has it.
     pub(super) executor: Option<Name>,
     pub(super) scope: Scope,
+    /// The key of the task.
     pub(super) key: String,
-    /// When its time is over; it is then asked to stop.
+    /// When its time is over and it is asked to stop. `None` if it was found in the store: it then has no
+    /// slot of its worker.
     pub(super) due: Option<Time>,
-    /// Whether its worker has reported the start.
-    pub(super) has_begun: bool,
-    pub(super) is_cancelled: bool,
-    /// Whether it counts for its worker: a worker has a limited number of slots.
-    pub(super) has_slot: bool,
-    /// What waits until the host has answered the latest message about its lease; `None` if it has.
-    /// Messages about one lease go to the host one after the other.
-    pub(super) waiting: Option<VecDeque<Turn>>,
-    /// `None` once its worker has it, or nobody shall have it any more.
+    /// `None` once its worker has it, or if no worker is to have it any more.
     pub(super) delivery: Option<Delivery>,
     /// The dispatch that its worker has not answered.
     pub(super) request: Option<Tag>,
@@ -46,31 +38,16 @@ pub(super) struct Delivery {
     pub(super) assignment: Arc<Assignment>,
     /// When the worker must have begun.
     pub(super) begin_by: Time,
-    /// Whether the worker may have got it already.
+    /// Whether the worker may have received it.
     pub(super) may_run: bool,
+    /// Whether it ends as soon as it is known that the worker has not received it.
+    pub(super) is_cancelled: bool,
     pub(super) backoff: Backoff,
-    /// When it goes on: the answer to a dispatch is late, or it is sent again.
+    /// When the answer to the dispatch is late, or the dispatch is repeated.
     pub(super) at: Time,
-    /// Whether the window for it ends then.
+    /// Whether the time to begin is over then.
     pub(super) is_last: bool,
 }
-
-/// What has its turn with the lease of an attempt.
-#[derive(Debug)]
-pub(super) enum Turn {
-    /// A callback of the attempt's worker.
-    Callback(Box<Call>),
-    /// The end of an attempt that no worker has begun.
-    End(LeaseMessage),
-    /// The failure of an attempt whose dispatch its worker has refused with these words.
-    Fail(String),
-}
-
-/// The end of a cancelled attempt that no worker has begun.
-pub(super) const CANCELLED_UNBEGUN: LeaseMessage = LeaseMessage::CancelAck {
-    partial: None,
-    message: None,
-};
 
 /// A callback that its token allows.
 #[derive(Debug)]
@@ -78,11 +55,7 @@ pub(super) struct Call {
     pub(super) link: Link,
     pub(super) scope: Scope,
     pub(super) attempt_id: Option<String>,
-    pub(super) said: Said,
-    /// The lease for which the host did not accept it.
-    pub(super) tried: Option<LeaseId>,
-    /// Whether its attempt was found in the store only.
-    pub(super) was_adopted: bool,
+    pub(super) report: Report,
 }
 
 impl Attempt {
@@ -97,10 +70,6 @@ impl Attempt {
             scope,
             key,
             due: None,
-            has_begun: false,
-            is_cancelled: false,
-            has_slot: false,
-            waiting: None,
             delivery: None,
             request: None,
         }
@@ -128,7 +97,7 @@ pub(super) fn is_about(scope: &Scope, task: Option<&TaskId>, (known, key): (&Sco
         && scope.run == known.run
 }
 
-/// All attempts that are out there, one for each job.
+/// All attempts, one for each job.
 #[derive(Debug, Default)]
 pub(super) struct Attempts(BTreeMap<JobId, Attempt>);
 

@@ -1,4 +1,4 @@
-//! The dispatch of an attempt, made of its assignment. Pure.
+//! Makes the dispatch of an attempt. Pure.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::arco::settings::Times;
 use crate::arco::token::{Scope, TTL_SECONDS_MAX, Tokens};
 use crate::kit::http_client::BaseUrl;
 
-/// How long a token outlives its attempt's time and cancel, in seconds: for the last callback.
+/// How long a token outlives its attempt's time and cancel, for the last callback, in seconds.
 const TOKEN_MARGIN_SECONDS: u64 = 60;
 
-/// How long the report of a worker that has stopped may take, in milliseconds.
+/// How long a stopped worker may take to report, in milliseconds.
 const REPORT_MS: u64 = 2_000;
 
 const DEFAULT: &str = "default";
@@ -44,8 +44,8 @@ pub(super) fn attempt_id(job: JobId, attempt: u32) -> String {
     format!("{job}:{attempt}")
 }
 
-/// Returns how long after a cancel a worker may take to report that it has stopped: the cancel reaches
-/// it with its next heartbeat, and only then its grace begins.
+/// Returns how long after a cancel a worker may take to report that it has stopped, in milliseconds. The
+/// cancel reaches it with its next heartbeat, and its grace begins only then.
 pub(super) fn cancel_ms(times: &Times) -> u64 {
     times.heartbeat_interval_ms + times.cancel_grace_ms + REPORT_MS
 }
@@ -55,13 +55,13 @@ fn spare_seconds(times: &Times) -> u64 {
     TOKEN_MARGIN_SECONDS + cancel_ms(times).div_ceil(1_000)
 }
 
-/// Returns how long an attempt may take: a token has to outlive it and its cancel.
+/// Returns how long an attempt may take, in milliseconds: its token must outlive it and its cancel.
 pub(super) fn timeout_ms(times: &Times, asked_ms: u64) -> u64 {
     let most_seconds = TTL_SECONDS_MAX.saturating_sub(spare_seconds(times)).max(1);
     asked_ms.min(most_seconds * 1_000)
 }
 
-/// Returns how long the token of an attempt is valid.
+/// Returns how long the token of an attempt is valid, in seconds.
 fn ttl_seconds(times: &Times, timeout_ms: u64) -> u64 {
     let needed = timeout_ms.div_ceil(1_000) + spare_seconds(times);
     times.token_ttl_seconds.max(needed).min(TTL_SECONDS_MAX)
@@ -79,7 +79,7 @@ pub(super) struct Dispatch {
     pub(super) due: Option<Time>,
 }
 
-/// Writes a dispatch at an instant of host time and of the wall clock, which the worker has too. The same
+/// Writes a dispatch at an instant of host time and of the wall clock, to which its times refer. The same
 /// attempt always has the same ids.
 pub(super) fn write(
     dispatch: &Dispatch,

@@ -35,8 +35,8 @@ impl Executors for Remote {
     fn health(&self) -> Vec<ExecutorHealth> {
         let workers = self.0.config.workers.iter();
         let health = workers.map(|(name, worker)| {
-            let running = self.0.running.get();
-            let found = running.and_then(|it| it.hub.inspect(|session| session.worker(name)));
+            let hub = self.0.hub.get();
+            let found = hub.and_then(|hub| hub.inspect(|session| session.worker(name)));
             let (answers, in_flight) = found.unwrap_or_default();
             let state = match (answers.is_down(), answers.has_answered) {
                 (true, _) => WorkerState::Down,

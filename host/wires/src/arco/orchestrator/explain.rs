@@ -1,19 +1,19 @@
-//! What a callback is answered whose attempt is not current, from what is kept of its job. Pure.
+//! Answers a callback whose attempt is not current, from the stored job. Pure.
 
 use host_core::job::State;
 use host_core::outcome::Outcome;
 use host_core::port::lease::Kept;
 
-use super::read::Said;
+use super::read::Report;
 use crate::arco::convert::{Ended, final_state};
 use crate::arco::messages::FAILED;
 use crate::arco::refusals::Refused;
 
-/// Explains why a callback about attempt `number` is refused. `Ok` if it repeats a report that was
-/// taken.
-pub(super) fn explain(kept: &Kept, number: u32, said: &Said) -> Result<(), Refused> {
-    if let Said::Completed(ended) = said
-        && was_taken(kept, number, ended)
+/// Explains why a callback about attempt `number` is refused. Returns `Ok` if it repeats a report that was
+/// accepted.
+pub(super) fn explain(kept: &Kept, number: u32, report: &Report) -> Result<(), Refused> {
+    if let Report::Completed(ended) = report
+        && was_accepted(kept, number, ended)
     {
         return Ok(());
     }
@@ -22,16 +22,16 @@ pub(super) fn explain(kept: &Kept, number: u32, said: &Said) -> Result<(), Refus
     if state.is_none() && lifecycle.attempt != number {
         return Err(Refused::mismatch(lifecycle.attempt, number));
     }
-    // An attempt that is not current has failed for the worker, whether or not another one follows.
+    // For the worker, an attempt that is not current has failed, whether or not another one follows.
     let state = state.unwrap_or(FAILED);
-    Err(match said {
-        Said::Heartbeat(_) => Refused::expired(state),
-        Said::Started | Said::Completed(_) => Refused::terminal(state),
+    Err(match report {
+        Report::Heartbeat(_) => Refused::expired(state),
+        Report::Started | Report::Completed(_) => Refused::terminal(state),
     })
 }
 
-/// Returns whether exactly this end of the attempt is what was recorded.
-fn was_taken(kept: &Kept, number: u32, ended: &Ended) -> bool {
+/// Returns whether exactly this end of the attempt was recorded.
+fn was_accepted(kept: &Kept, number: u32, ended: &Ended) -> bool {
     let mut attempts = kept.attempts.iter();
     let Some(recorded) = attempts.find(|attempt| attempt.number == number) else {
         return false;
@@ -46,7 +46,7 @@ fn was_taken(kept: &Kept, number: u32, ended: &Ended) -> bool {
             is_completed && is_latest && kept.job.result == *result
         }
         Outcome::Failed(failure) => recorded.failure.as_ref() == Some(failure),
-        // What an earlier attempt had done is not kept.
+        // The partial result of an earlier attempt is not stored.
         Outcome::Cancelled { partial } => is_latest && kept.job.result == *partial,
         Outcome::Retry { .. } => false,
     }

@@ -1,4 +1,4 @@
-//! Between the session and the rest of the host: its leases, and requests to workers. Decides nothing.
+//! Connects the session with the host's leases, and sends dispatches. Decides nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,20 +6,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
-use host_core::port::lease::{LeaseRequest, Leases};
-use host_core::port::{Clock, Tag};
+use host_core::port::lease::{LeaseRequest, Leases, WAIT_FOREVER};
+use host_core::port::{Clock, Counters, Tag};
 use hyper::header::{HeaderName, HeaderValue};
 
 use super::envelope::{self, Dispatch};
 use super::session::{Effect, Event, Orchestrator};
 use crate::arco::settings::OrchestratorConfig;
-use crate::arco::token::{TTL_SECONDS_MAX, Tokens};
+use crate::arco::token::{Scope, TTL_SECONDS_MAX, Tokens};
 use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::http_client::{HttpClient, Post, Requests};
 use crate::kit::leases::{LeaseRequests, lease_events};
-
-/// How long the host waits for an attempt before it says that there is none, in milliseconds.
-const WAIT_MS: u64 = 60_000;
+use crate::wire::Ports;
 
 const SECRET: HeaderName = HeaderName::from_static("x-arco-dispatch-secret");
 
@@ -30,6 +28,7 @@ pub(super) type OrchestratorHub = Hub<Orchestrator, Host>;
 pub(super) struct Host {
     leases: Arc<dyn Leases>,
     asks: LeaseRequests,
+    pub(super) counters: Arc<dyn Counters>,
     pub(super) dispatches: Requests,
     sender: Arc<Sender>,
 }
@@ -45,37 +44,43 @@ struct Sender {
 impl Host {
     pub(super) fn new(
         config: &OrchestratorConfig,
+        ports: &Ports,
         leases: Arc<dyn Leases>,
-        clock: Arc<dyn Clock>,
         tokens: Tokens,
     ) -> Self {
         Self {
             leases,
             asks: LeaseRequests::default(),
+            counters: Arc::clone(&ports.counters),
             dispatches: Requests::in_this_runtime(),
             sender: Arc::new(Sender {
                 config: config.clone(),
                 client: HttpClient::default(),
-                clock,
+                clock: Arc::clone(&ports.clock),
                 tokens,
             }),
         }
     }
 
-    fn ask(&self, hub: &Arc<OrchestratorHub>, tag: Tag, name: Name) {
+    /// Returns what a token is about if it is valid now.
+    pub(super) fn scope(&self, token: &str) -> Option<Scope> {
+        let sender = &self.sender;
+        sender.tokens.check(sender.clock.now(), token)
+    }
+
+    fn ask(&self, hub: &Arc<OrchestratorHub>, tag: Tag, name: Name, slots: usize) {
         let request = LeaseRequest {
             executors: vec![name.clone()],
             worker: format!("{name}/1"),
-            slots: 1,
+            slots,
             hold: Hold::Ttl {
                 ttl_ms: self.sender.config.times.heartbeat_timeout_ms,
             },
-            wait_ms: WAIT_MS,
+            wait_ms: WAIT_FOREVER,
             events: Some(lease_events(hub)),
         };
-        let respond = self.asks.responder(hub, tag, move |mut granted: Vec<_>| {
-            Event::Granted(tag, name, granted.pop().map(Box::new))
-        });
+        let event = move |granted| Event::Granted(tag, name, granted);
+        let respond = self.asks.responder(hub, tag, event);
         self.leases.lease(request, respond);
     }
 }
@@ -88,9 +93,9 @@ impl EffectHandler<Orchestrator> for Host {
                 let respond = hub.responder(move |it| Event::Resumed(answer, it));
                 self.leases.resume(name, lease_events(hub), respond);
             }
-            Effect::Ask(tag, name) => self.ask(hub, tag, name),
+            Effect::Ask(tag, name, slots) => self.ask(hub, tag, name, slots),
             Effect::Withdraw(tag) => self.asks.withdraw(tag),
-            Effect::Tell {
+            Effect::Send {
                 tag,
                 job,
                 lease,
@@ -135,7 +140,7 @@ impl Sender {
         hub.report(Event::Dispatched(tag, answer.await));
     }
 
-    /// Makes the dispatch with a new token: its time counts from now.
+    /// Makes the dispatch with a new token, whose time counts from now.
     fn body(&self, dispatch: &Dispatch) -> Bytes {
         let (now, wall) = (self.clock.now(), self.clock.wall());
         envelope::write(dispatch, &self.config.times, &self.tokens, (now, wall)).into()

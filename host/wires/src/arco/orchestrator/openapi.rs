@@ -20,13 +20,13 @@ macro_rules! callbacks {
                 request_body = $body,
                 responses(
                     (status = 200, description = "Acknowledged", body = $answer),
-                    (status = 400, description = "The body or its attempt is not readable", body = CallbackError),
+                    (status = 400, description = "The body or its attempt is not valid", body = CallbackError),
                     (status = 401, description = "The token is missing or not valid for this task and attempt", body = CallbackError),
                     (status = 404, description = "No task has this id", body = CallbackError),
                     (status = 409, description = "The task has ended, or another attempt is current", body = CallbackError),
                     (status = 410, description = "The attempt is no longer active", body = CallbackError),
-                    (status = 422, description = "A field has a value that it cannot have", body = CallbackError),
-                    (status = 503, description = "The host takes no message now", body = CallbackError),
+                    (status = 422, description = "A field has an invalid value", body = CallbackError),
+                    (status = 503, description = "The host is busy", body = CallbackError),
                 ),
             )]
             #[expect(dead_code, reason = "it carries the description")]

@@ -1,5 +1,4 @@
-//! Reads the body of a callback. What is wrong with its fields is answered only to a worker whose token
-//! is valid. Pure.
+//! Reads the body of a callback. Errors in its fields are shown only to a worker with a valid token. Pure.
 
 use host_core::outcome::Progress;
 use host_http::json::{JsonError, read_object};
@@ -10,10 +9,10 @@ use crate::arco::refusals::Refused;
 use crate::arco::task_id::TaskId;
 use crate::arco::token::Scope;
 
-/// The largest body, in bytes: an output of 16 MiB with all that stands around it.
+/// The largest body, in bytes: an output of 16 MiB with its other fields.
 pub(super) const BODY_BYTES_MAX: usize = (16 << 20) + (256 << 10);
 
-/// A callback with a readable body.
+/// A callback whose body was read.
 #[derive(Debug)]
 pub(super) struct Callback {
     /// The task of the path.
@@ -29,12 +28,12 @@ pub(super) struct Message {
     /// At least 1.
     pub(super) attempt: u32,
     pub(super) attempt_id: Option<String>,
-    pub(super) said: Result<Said, Refused>,
+    pub(super) report: Result<Report, Refused>,
 }
 
-/// What a worker says.
+/// What a worker reports.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum Report {
     Started,
     Heartbeat(Option<Progress>),
     Completed(Box<Ended>),
@@ -45,7 +44,7 @@ pub(super) fn started(body: &[u8]) -> Result<Message, Refused> {
     Ok(Message {
         attempt: attempt(message.attempt)?,
         attempt_id: message.attempt_id,
-        said: Ok(Said::Started),
+        report: Ok(Report::Started),
     })
 }
 
@@ -53,7 +52,7 @@ pub(super) fn heartbeat(body: &[u8]) -> Result<Message, Refused> {
     let message: TaskHeartbeat = object(body)?;
     Ok(Message {
         attempt: attempt(message.attempt)?,
-        said: convert::progress(&message).map(Said::Heartbeat),
+        report: convert::progress(&message).map(Report::Heartbeat),
         attempt_id: message.attempt_id,
     })
 }
@@ -64,7 +63,7 @@ pub(super) fn completed(body: &[u8]) -> Result<Message, Refused> {
     Ok(Message {
         attempt: attempt(message.attempt)?,
         attempt_id: message.attempt_id,
-        said: ended.map(|ended| Said::Completed(Box::new(ended))),
+        report: ended.map(|ended| Report::Completed(Box::new(ended))),
     })
 }
 

@@ -20,100 +20,78 @@ pub(super) struct Shared {
     bodies: ByteBudget,
 }
 
+/// Reads the body of a callback.
+type Read = fn(&[u8]) -> Result<Message, Refused>;
+
 /// Makes the routes, once below each prefix.
 pub(super) fn routes(role: &Arc<Role>, ports: &RoutePorts) -> Vec<Group> {
     let shared = Shared {
         role: Arc::clone(role),
         bodies: ports.bodies.clone(),
     };
-    let group = |prefix, routes: [Route<Shared>; 3]| Group {
-        prefix,
-        render,
-        routes: routes.map(|it| it.with_state(shared.clone())).into(),
+    let group = |prefix, [started, heartbeat, completed]: [&'static str; 3]| {
+        let routes = [
+            route(started, read::started),
+            route(heartbeat, read::heartbeat),
+            route(completed, read::completed),
+        ];
+        Group {
+            prefix,
+            render,
+            routes: routes.map(|it| it.with_state(shared.clone())).into(),
+        }
     };
+    let documented = [
+        "/v1/tasks/{task_id}/started",
+        "/v1/tasks/{task_id}/heartbeat",
+        "/v1/tasks/{task_id}/completed",
+    ];
+    let current = [
+        "/api/v1/tasks/{task_id}/started",
+        "/api/v1/tasks/{task_id}/heartbeat",
+        "/api/v1/tasks/{task_id}/completed",
+    ];
     vec![
-        group(
-            "/v1/tasks",
-            [
-                Route::post("/v1/tasks/{task_id}/started", started),
-                Route::post("/v1/tasks/{task_id}/heartbeat", heartbeat),
-                Route::post("/v1/tasks/{task_id}/completed", completed),
-            ],
-        ),
-        group(
-            "/api/v1/tasks",
-            [
-                Route::post("/api/v1/tasks/{task_id}/started", started),
-                Route::post("/api/v1/tasks/{task_id}/heartbeat", heartbeat),
-                Route::post("/api/v1/tasks/{task_id}/completed", completed),
-            ],
-        ),
+        group("/v1/tasks", documented),
+        group("/api/v1/tasks", current),
     ]
 }
 
-async fn started(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    request: Request,
-) -> Response {
-    shared.answer(&id, request, read::started).await
-}
-
-async fn heartbeat(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    request: Request,
-) -> Response {
-    shared.answer(&id, request, read::heartbeat).await
-}
-
-async fn completed(
-    State(shared): State<Shared>,
-    Path(id): Path<String>,
-    request: Request,
-) -> Response {
-    shared.answer(&id, request, read::completed).await
+fn route(path: &'static str, read: Read) -> Route<Shared> {
+    let answer = move |State(shared): State<Shared>, Path(id): Path<String>, request: Request| async move {
+        shared.answer(&id, request, read).await
+    };
+    Route::post(path, answer)
 }
 
 impl Shared {
-    async fn answer(
-        &self,
-        id: &str,
-        request: Request,
-        read: fn(&[u8]) -> Result<Message, Refused>,
-    ) -> Response {
+    async fn answer(&self, id: &str, request: Request, read: Read) -> Response {
         let answered = self.handle(id, request, read).await;
         answered.unwrap_or_else(|refused| {
             self.role.count(refused.code);
-            tracing::debug!(code = refused.code.as_str(), "a callback is refused");
+            tracing::debug!(code = refused.code.as_str(), "a callback was refused");
             refused.into_response()
         })
     }
 
-    async fn handle(
-        &self,
-        id: &str,
-        request: Request,
-        read: fn(&[u8]) -> Result<Message, Refused>,
-    ) -> Result<Response, Refused> {
+    async fn handle(&self, id: &str, request: Request, read: Read) -> Result<Response, Refused> {
         let (parts, body) = request.into_parts();
         let body = self.bodies.read(&parts.headers, body, read::BODY_BYTES_MAX);
         let body = body.await.map_err(|refusal| of_server(&refusal))?;
         let message = read(&body.bytes)?;
-        let running = self.role.running.get().ok_or_else(|| {
+        let hub = self.role.hub.get().ok_or_else(|| {
             if self.role.config.workers.is_empty() {
                 Refused::no_worker()
             } else {
                 Refused::busy()
             }
         })?;
-        let token = bearer(&parts.headers);
         let callback = Callback {
             task: TaskId::read(id),
-            scope: token.and_then(|token| running.tokens.check(running.clock.now(), token)),
+            scope: bearer(&parts.headers).and_then(|token| hub.handler().scope(token)),
             message,
         };
-        let answer = running.hub.request(callback).await;
+        let answer = hub.request(callback).await;
         let answer = answer.ok_or_else(Refused::busy)??;
         Ok(json(200, &answer))
     }

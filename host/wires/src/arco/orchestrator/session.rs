@@ -1,9 +1,9 @@
-//! All decisions of the orchestrator role: which attempts are out there, what becomes of them, and what
-//! callbacks are answered. Pure.
+//! All decisions of the orchestrator role: which attempts are at workers or on their way, what becomes of
+//! them, and how callbacks are answered. Pure.
 
 mod callbacks;
 mod deliver;
-mod turns;
+mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use host_core::port::Tag;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::time::Time;
 
-use self::callbacks::Reading;
-use self::turns::Tell;
+use self::callbacks::Lookup;
+use self::reports::Sent;
 use super::answers::AnswerOut;
-use super::attempts::{Attempt, Attempts, Turn};
+use super::attempts::{Attempt, Attempts};
 use super::envelope::{self, Dispatch};
 use super::read::Callback;
 use super::workers::{Answers, Worker};
@@ -27,21 +27,21 @@ use crate::kit::http_client::{Answer, BaseUrl, RequestError};
 use crate::kit::leases::LeaseEvent;
 use crate::kit::session::{ActionsOf, Link, Moment, Session};
 
-/// The pause after the host had no answer, in milliseconds.
-const PAUSE_MS: u64 = 250;
+/// How long after a failure the leases of a worker are asked for again, in milliseconds.
+const RESUME_PAUSE_MS: u64 = 250;
 
-/// What the host says.
+/// A report from the host.
 #[derive(Debug)]
 pub(super) enum Event {
     /// Workers can call back here from now on.
     Start(BaseUrl),
-    /// The attempts of a worker that were out there when the host stopped.
+    /// The attempts of a worker that were leased before the host restarted.
     Resumed(Name, Result<Vec<Resumed>, LeaseError>),
-    /// An attempt, or nothing because the wait is over.
-    Granted(Tag, Name, Option<Box<Granted>>),
+    /// Attempts for a worker; none if the host stops.
+    Granted(Tag, Name, Vec<Granted>),
     /// The answer to a message about a lease.
     Answered(Tag, Result<Standing, LeaseError>),
-    /// A job as it is kept.
+    /// A job that was looked up.
     Read(Tag, Result<Option<Box<Kept>>, LeaseError>),
     /// The answer to a dispatch.
     Dispatched(Tag, Result<Answer, RequestError>),
@@ -55,16 +55,16 @@ impl From<LeaseEvent> for Event {
     }
 }
 
-/// What the host is asked to do.
+/// A request to the host.
 #[derive(Debug)]
 pub(super) enum Effect {
     /// Take over the attempts of a worker.
     Resume(Name),
-    /// Ask for an attempt for a worker.
-    Ask(Tag, Name),
+    /// Ask for attempts for this many slots of a worker.
+    Ask(Tag, Name, usize),
     Withdraw(Tag),
     /// Send a message about a lease.
-    Tell {
+    Send {
         tag: Tag,
         job: JobId,
         lease: LeaseId,
@@ -77,14 +77,12 @@ pub(super) enum Effect {
     Abort(Tag),
 }
 
-/// What is to be done at a time.
+/// What is due at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// Go on with the delivery of an attempt.
+    /// Continue the delivery of an attempt.
     Deliver(JobId),
-    /// Ask for attempts again.
-    Ask(Name),
-    /// Ask again what was out there.
+    /// Ask again for the attempts of a worker that were leased before the host restarted.
     Resume(Name),
 }
 
@@ -99,10 +97,10 @@ pub(super) struct Orchestrator {
     workers: BTreeMap<Name, Worker>,
     attempts: Attempts,
     /// The messages about leases that the host has not answered.
-    tells: BTreeMap<Tag, Tell>,
-    /// Why jobs are being read.
-    reads: BTreeMap<Tag, Reading>,
-    /// Whose the dispatches are that have no answer yet.
+    sent: BTreeMap<Tag, Sent>,
+    /// Why jobs are being looked up.
+    lookups: BTreeMap<Tag, Lookup>,
+    /// The jobs of the dispatches that have no answer yet.
     pub(super) dispatches: BTreeMap<Tag, JobId>,
     timers: BTreeSet<(Time, Timer)>,
     is_stopping: bool,
@@ -118,8 +116,8 @@ impl Orchestrator {
             base: None,
             workers: workers.collect(),
             attempts: Attempts::default(),
-            tells: BTreeMap::new(),
-            reads: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            lookups: BTreeMap::new(),
             dispatches: BTreeMap::new(),
             timers: BTreeSet::new(),
             is_stopping: false,
@@ -138,111 +136,98 @@ impl Orchestrator {
         Tag(self.tags_made)
     }
 
-    /// Asks for as many attempts as a worker may have now.
+    /// Asks for attempts for the free slots of a worker. A request that waits already is kept: if it names
+    /// fewer slots, another one follows its answer.
     fn ask(&mut self, name: &Name, actions: &mut Actions) {
         let Some(worker) = self.workers.get_mut(name) else {
             return;
         };
-        let room = if worker.is_paused || self.is_stopping {
-            0
+        let free = if worker.is_resumed && !self.is_stopping {
+            worker.free_slots(|| self.attempts.is_delivering(name))
         } else {
-            worker.room(|| self.attempts.is_delivering(name))
+            0
         };
-        while worker.asks.len() > room
-            && let Some(tag) = worker.asks.pop_last()
-        {
+        if let Some((tag, slots)) = worker.ask {
+            if slots <= free {
+                return;
+            }
+            worker.ask = None;
             actions.effect(Effect::Withdraw(tag));
         }
-        while worker.asks.len() < room {
+        if free > 0 {
             self.tags_made += 1;
             let tag = Tag(self.tags_made);
-            worker.asks.insert(tag);
-            actions.effect(Effect::Ask(tag, name.clone()));
+            worker.ask = Some((tag, free));
+            actions.effect(Effect::Ask(tag, name.clone(), free));
         }
-    }
-
-    fn pause(&mut self, now: Time, name: &Name, timer: fn(Name) -> Timer) {
-        if let Some(worker) = self.workers.get_mut(name) {
-            worker.is_paused = true;
-        }
-        let at = now.plus_ms(PAUSE_MS);
-        self.timers.insert((at, timer(name.clone())));
-    }
-
-    fn resume_asking(&mut self, name: &Name, actions: &mut Actions) {
-        if let Some(worker) = self.workers.get_mut(name) {
-            worker.is_paused = false;
-        }
-        self.ask(name, actions);
     }
 
     fn on_resumed(
         &mut self,
         now: Time,
-        name: &Name,
+        name: Name,
         resumed: Result<Vec<Resumed>, LeaseError>,
         actions: &mut Actions,
     ) {
         let Ok(resumed) = resumed else {
-            return self.pause(now, name, Timer::Resume);
+            let at = now.plus_ms(RESUME_PAUSE_MS);
+            self.timers.insert((at, Timer::Resume(name)));
+            return;
         };
-        for resumed in resumed {
-            let (job, from) = (resumed.granted.job, resumed.granted_at);
-            let has_begun = resumed.granted.ack_by.is_none();
-            self.add(name, from, &resumed.granted, actions);
-            if let Some(attempt) = self.attempts.get(job) {
-                attempt.has_begun |= has_begun;
-                attempt.is_cancelled |= resumed.cancel.is_some();
+        for Resumed {
+            granted,
+            granted_at,
+            cancel,
+            ..
+        } in resumed
+        {
+            self.add(&name, granted_at, &granted, actions);
+            // The worker may have received it already. If it has begun, it need not acknowledge.
+            if granted.ack_by.is_some() {
+                self.deliver(now, granted, (true, cancel.is_some()), actions);
             }
-            // Its worker may have got it already.
-            self.deliver(now, resumed.granted, true, actions);
         }
-        self.resume_asking(name, actions);
+        if let Some(worker) = self.workers.get_mut(&name) {
+            worker.is_resumed = true;
+        }
+        self.ask(&name, actions);
     }
 
     fn on_granted(
         &mut self,
         now: Time,
         (tag, name): (Tag, &Name),
-        granted: Option<Box<Granted>>,
+        granted: Vec<Granted>,
         actions: &mut Actions,
     ) {
-        if let Some(worker) = self.workers.get_mut(name) {
-            worker.asks.remove(&tag);
+        let worker = self.workers.get_mut(name);
+        if let Some(worker) = worker.filter(|it| it.ask.is_some_and(|(asked, _)| asked == tag)) {
+            worker.ask = None;
         }
-        match granted {
-            Some(granted) => {
-                self.add(name, now, &granted, actions);
-                self.deliver(now, *granted, false, actions);
-                self.ask(name, actions);
-            }
-            None => self.pause(now, name, Timer::Ask),
+        if granted.is_empty() {
+            return;
         }
+        for granted in granted {
+            self.add(name, now, &granted, actions);
+            self.deliver(now, granted, (false, false), actions);
+        }
+        self.ask(name, actions);
     }
 
-    /// Adds an attempt that was granted at `from`. One that a callback has brought up stays.
+    /// Adds an attempt that was granted at `from`, unless a callback has brought it up already.
     fn add(&mut self, name: &Name, from: Time, granted: &Granted, actions: &mut Actions) {
-        let assignment = &granted.assignment;
-        let timeout_ms = envelope::timeout_ms(&self.times, assignment.timeout_ms);
-        let due = Some(from.plus_ms(timeout_ms));
-        if self
-            .attempts
-            .with_lease(granted.job, granted.lease)
-            .is_none()
-        {
-            let scope = envelope::scope(granted.job, assignment.attempt, &assignment.attributes);
+        let (job, lease, assignment) = (granted.job, granted.lease, &granted.assignment);
+        if self.attempts.with_lease(job, lease).is_none() {
+            let scope = envelope::scope(job, assignment.attempt, &assignment.attributes);
             let task = (scope, assignment.handler.clone());
-            self.insert(
-                Attempt::new(granted.lease, Some(name.clone()), task),
-                actions,
-            );
+            self.insert(Attempt::new(lease, Some(name.clone()), task), actions);
         }
-        if let Some(attempt) = self.attempts.get(granted.job)
+        if let Some(attempt) = self.attempts.get(job)
             && let Some(worker) = self.workers.get_mut(name)
         {
-            attempt.due = due;
-            worker.in_flight += usize::from(!attempt.has_slot);
-            attempt.has_slot = true;
+            worker.in_flight += usize::from(attempt.due.is_none());
+            let timeout_ms = envelope::timeout_ms(&self.times, assignment.timeout_ms);
+            attempt.due = Some(from.plus_ms(timeout_ms));
         }
     }
 
@@ -267,32 +252,24 @@ impl Orchestrator {
             self.dispatches.remove(&tag);
             actions.effect(Effect::Abort(tag));
         }
-        if let Some(name) = attempt.executor.filter(|_| attempt.has_slot) {
+        if let (Some(name), Some(_)) = (attempt.executor, attempt.due) {
             if let Some(worker) = self.workers.get_mut(&name) {
                 worker.in_flight = worker.in_flight.saturating_sub(1);
             }
             self.ask(&name, actions);
-        }
-        for turn in attempt.waiting.into_iter().flatten() {
-            if let Turn::Callback(call) = turn {
-                self.explain(*call, Some(lease), actions);
-            }
         }
     }
 
     fn on_lease(&mut self, now: Time, event: LeaseEvent, actions: &mut Actions) {
         match event {
             LeaseEvent::Cancelled { job, lease, .. } => {
-                if let Some(attempt) = self.attempts.with_lease(job, lease) {
-                    attempt.is_cancelled = true;
-                    self.on_cancelled(now, job, lease, actions);
-                }
+                self.cancel(now, job, lease, actions);
             }
             LeaseEvent::Revoked { job, lease, .. } => self.end(job, lease, actions),
         }
     }
 
-    /// Withdraws requests, gives back what no worker can have, and leaves the rest to its worker.
+    /// Withdraws requests, gives back what no worker has received, and leaves the rest to its worker.
     fn stop(&mut self, now: Time, actions: &mut Actions) {
         self.is_stopping = true;
         self.timers.clear();
@@ -326,12 +303,15 @@ impl Session for Orchestrator {
                     actions.effect(Effect::Resume(name.clone()));
                 }
             }
-            Event::Resumed(name, resumed) => self.on_resumed(now, &name, resumed, actions),
+            Event::Resumed(name, resumed) => self.on_resumed(now, name, resumed, actions),
             Event::Granted(tag, name, granted) => {
                 self.on_granted(now, (tag, &name), granted, actions);
             }
             Event::Answered(tag, answer) => self.on_answer(at, tag, answer, actions),
-            Event::Read(tag, kept) => self.on_read(at, tag, kept, actions),
+            Event::Read(tag, kept) => {
+                let kept = kept.as_ref().map(|kept| kept.as_deref());
+                self.on_read(at, tag, kept, actions);
+            }
             Event::Dispatched(tag, answer) => self.on_dispatched(now, tag, answer, actions),
             Event::Lease(event) => self.on_lease(now, event, actions),
             Event::Stop => self.stop(now, actions),
@@ -352,7 +332,6 @@ impl Session for Orchestrator {
             self.timers.pop_first();
             match timer {
                 Timer::Deliver(job) => self.go_on(now, job, actions),
-                Timer::Ask(name) => self.resume_asking(&name, actions),
                 Timer::Resume(name) => actions.effect(Effect::Resume(name)),
             }
         }
@@ -360,6 +339,6 @@ impl Session for Orchestrator {
 
     /// Returns whether the host has answered all messages about leases.
     fn is_idle(&self) -> bool {
-        self.tells.is_empty()
+        self.sent.is_empty()
     }
 }

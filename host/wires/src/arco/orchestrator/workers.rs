@@ -1,10 +1,8 @@
 //! The workers of our jobs: how each answers, and how many attempts it has. Pure.
 
-use std::collections::BTreeSet;
-
 use host_core::port::Tag;
 
-/// A worker counts as down after this many failed dispatches in a row.
+/// How many failed dispatches in a row make a worker count as down.
 const FAILURES_UNTIL_DOWN: u32 = 3;
 
 /// How a worker answers dispatches.
@@ -19,7 +17,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// It accepted a dispatch, asked to come again, or called back.
+    /// Records that it accepted a dispatch, asked for a later one, or called back.
     pub(super) fn answered(&mut self) {
         self.has_answered = true;
         self.failures = 0;
@@ -43,31 +41,26 @@ pub(super) struct Worker {
     /// How many attempts it has.
     pub(super) in_flight: usize,
     pub(super) in_flight_max: usize,
-    /// The requests for an attempt that the host has not answered.
-    pub(super) asks: BTreeSet<Tag>,
-    /// Whether nothing is asked for: the attempts of before are not known yet, or the host had no
-    /// answer a moment ago.
-    pub(super) is_paused: bool,
+    /// The request for attempts that the host has not answered, and for how many slots it is.
+    pub(super) ask: Option<(Tag, usize)>,
+    /// Whether the attempts that were leased before the host restarted are known.
+    pub(super) is_resumed: bool,
 }
 
 impl Worker {
-    pub(super) const fn new(in_flight_max: usize) -> Self {
+    pub(super) fn new(in_flight_max: usize) -> Self {
         Self {
-            answers: Answers {
-                has_answered: false,
-                failures: 0,
-                reason: None,
-            },
+            answers: Answers::default(),
             in_flight: 0,
             in_flight_max,
-            asks: BTreeSet::new(),
-            is_paused: true,
+            ask: None,
+            is_resumed: false,
         }
     }
 
-    /// Returns how many attempts to ask for. A worker that is down gets one at a time, to see when it
+    /// Returns for how many slots to ask. A worker that is down gets one attempt at a time, to see when it
     /// is up again.
-    pub(super) fn room(&self, is_delivering: impl FnOnce() -> bool) -> usize {
+    pub(super) fn free_slots(&self, is_delivering: impl FnOnce() -> bool) -> usize {
         let free = self.in_flight_max.saturating_sub(self.in_flight);
         if self.answers.is_down() {
             free.min(usize::from(!is_delivering()))
@@ -92,7 +85,10 @@ mod tests {
         answers.failed("nothing listens".to_owned());
         assert!(answers.is_down());
         assert_eq!(answers.reason.as_deref(), Some("nothing listens"));
-        assert_eq!([true, false].map(|is_it| worker.room(|| is_it)), [0, 1]);
+        assert_eq!(
+            [true, false].map(|is_it| worker.free_slots(|| is_it)),
+            [0, 1]
+        );
         worker.answers.answered();
         let answers = Answers {
             has_answered: true,
@@ -100,6 +96,6 @@ mod tests {
         };
         assert_eq!(worker.answers, answers);
         worker.in_flight = 20;
-        assert_eq!(worker.room(|| false), 0);
+        assert_eq!(worker.free_slots(|| false), 0);
     }
 }

@@ -12,23 +12,23 @@ settings! {
     PUBLIC_URL = "protocol.arco.public_url", Text("URL"), "http:// and the address of the API",
         "What Arco workers call back: an http:// or https:// URL that reaches this host's API";
     TOKEN_KEY_FILE = "protocol.arco.token_key_file", Text("FILE"), "made in the data directory at the first start; in a database, one for all nodes",
-        "The key that signs task tokens: a file of at least 32 bytes; a newline at its end does not count";
+        "The file with the key that signs task tokens: at least 32 bytes, not counting a newline at the end";
     TOKEN_KEY_ENV = "protocol.arco.token_key_env", Text("NAME"), "none",
         "The variable with that key, instead of a file";
     PREVIOUS_KEY_FILE = "protocol.arco.previous_token_key_file", Text("FILE"), "none",
-        "The key before: its tokens are still taken. To rotate keys, name the old key here and the new one in `token_key_file`";
+        "The file with the previous key, whose tokens are still accepted. To rotate keys, name the old key here and the new one in `token_key_file`";
     PREVIOUS_KEY_ENV = "protocol.arco.previous_token_key_env", Text("NAME"), "none",
-        "The variable with the key before, instead of a file";
+        "The variable with the previous key, instead of a file";
     TOKEN_TTL = "protocol.arco.token_ttl_seconds", Number("SECONDS", 60, TTL_SECONDS_MAX), "3600",
         "How long a task token is valid; longer if the attempt may take longer, and never more than 7200";
     HEARTBEAT_INTERVAL = "protocol.arco.heartbeat_interval_ms", Number("MS", 100, 600_000), "30000",
-        "How often Arco workers say that they are alive, in milliseconds";
+        "How often Arco workers send heartbeats, in milliseconds";
     HEARTBEAT_TIMEOUT = "protocol.arco.heartbeat_timeout_ms", Number("MS", 200, 3_600_000), "90000",
-        "How long an Arco worker may be silent until its attempt is given up, in milliseconds; at least twice the interval. Arco's own worker takes no dispatch with less than 30000";
+        "How long an Arco worker may be silent before its attempt is lost, in milliseconds; at least twice the interval. Arco's own worker refuses dispatches with less than 30000";
     CANCEL_GRACE = "protocol.arco.cancel_grace_period_ms", Number("MS", 0, 3_600_000), "30000",
         "How long an Arco worker has to stop after a cancel, in milliseconds";
     ALLOW_PLAINTEXT = "protocol.arco.allow_plaintext", Switch, "false",
-        "Whether `http://` URLs may lead to other machines, so that anybody between can read secrets and task tokens; else they must be `https://`";
+        "Whether `http://` URLs may lead to other machines, so that anyone in between can read secrets and task tokens; otherwise they must be `https://`";
     LISTEN = "protocol.arco.worker.listen", Text("ADDR"), "off",
         "Where Arco control planes dispatch tasks to this host: a loopback address and a port (0 takes a free one), or `off`";
     SECRET_FILE = "protocol.arco.worker.secret_file", Text("FILE"), "none",
@@ -38,7 +38,7 @@ settings! {
     ORIGINS = "protocol.arco.worker.callback_origins", Text("URLS"), "none",
         "Where callbacks may go: https:// URLs without a path, or http:// ones of this machine, an array; in the variable, separated by commas. Nothing is ever sent elsewhere, and redirects are not followed";
     CONCURRENCY = "protocol.arco.worker.concurrency", Number("N", 1, 4_096), "64",
-        "How many dispatched tasks run at once; further ones get 503 with Retry-After";
+        "How many dispatched tasks run at once; others get 503 with Retry-After";
     LOGS_TOKEN_FILE = "protocol.arco.worker.logs_token_file", Text("FILE"), "none",
         "The file with the API token for the logs of tasks, which are then sent to `/api/v1/workspaces/ID/runs/ID/logs` of the callback's origin";
     LOGS_TOKEN_ENV = "protocol.arco.worker.logs_token_env", Text("NAME"), "none",
@@ -59,15 +59,15 @@ table_settings! {
 
 /// `host worker arco`.
 pub(in crate::arco) const WORKER_ROLE: WorkerRole = WorkerRole {
-    about: "Be a worker of an Arco control plane: listen for its dispatches",
+    about: "Work for Arco control planes: listen for their dispatches",
     after_help: "\
 Examples:
   ARCO_SECRET=… host worker arco --listen 127.0.0.1:9000 --secret-env ARCO_SECRET --callback-origin http://127.0.0.1:8080 --handlers ./handlers
 
 Prints `ready arco=ADDR` when the handlers are loaded. `POST /dispatch` takes a task, `GET /health`
-tells whether there is room. A dispatch is answered when its task has ended. SIGTERM or SIGINT stops
-all guests and reports their tasks as failed, to be tried again. The variables and keys of
-[protocol.arco] in docs/config.md hold here too.",
+reports the load. A dispatch is answered when its task has ended. SIGTERM or SIGINT stops
+all guests and reports their tasks as failed and retryable. The variables and keys of [protocol.arco]
+in docs/config.md apply here too.",
     doing: "work for Arco control planes",
     flags: &[
         WorkerFlag::new("listen", LISTEN).about("Where dispatches come in: a loopback address and a port").required(),

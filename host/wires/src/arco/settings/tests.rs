@@ -124,7 +124,7 @@ fn the_worker_is_read() {
     assert_eq!(worker.logs_token.unwrap().expose(), "from-file");
 }
 
-/// Values and tables that are refused, and words of the refusal.
+/// Values and tables that are refused, and a part of the message.
 type Case<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)], &'a str);
 
 fn assert_refused(cases: &[Case<'_>]) {
@@ -139,7 +139,7 @@ fn assert_refused(cases: &[Case<'_>]) {
 }
 
 #[test]
-fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
+fn invalid_workers_are_refused_with_their_place_and_no_secret() {
     let cases: &[Case<'_>] = &[
         (&[], &[("a/b", "url = 'http://h'")], "a name without `/`"),
         (&[], &[("a", "")], "expected a `url`"),
@@ -186,7 +186,7 @@ fn workers_that_cannot_be_are_refused_with_their_place_and_no_secret() {
 }
 
 #[test]
-fn values_that_cannot_be_are_refused_with_their_place_and_no_secret() {
+fn invalid_values_are_refused_with_their_place_and_no_secret() {
     let listen = ("worker.listen", "127.0.0.1:0");
     let secret = ("worker.secret_env", "SECRET");
     let cases: &[Case<'_>] = &[
@@ -217,11 +217,11 @@ fn values_that_cannot_be_are_refused_with_their_place_and_no_secret() {
         ),
         (&[("token_ttl_seconds", "7201")], &[], "expected 60–7200"),
         (&[("public_url", "http://h?x")], &[], "it has a query"),
-        (&[listen], &[], "a worker needs the secret"),
+        (&[listen], &[], "missing the secret"),
         (
             &[listen, secret],
             &[],
-            "a worker needs the places that callbacks may go to",
+            "missing the origins that callbacks may go to",
         ),
         (
             &[listen, secret, ("worker.callback_origins", "http://h/path")],

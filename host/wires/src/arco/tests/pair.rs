@@ -42,7 +42,7 @@ const CHANGES_MS: u64 = 120_000;
 /// When all must be over, in milliseconds.
 const END_MS: u64 = 3_600_000;
 
-/// A request or an answer on its way. The link of a copy is nobody's.
+/// A request or an answer on its way. The link of a copy belongs to no request.
 enum Message {
     Dispatch(u64, Vec<u8>),
     /// With the life of the orchestrator that has sent the dispatch.

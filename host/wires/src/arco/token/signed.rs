@@ -1,4 +1,4 @@
-//! One signed token, for those who measure what its check costs.
+//! One signed token, to measure what its check costs.
 
 use host_core::id::JobId;
 use host_core::time::Time;

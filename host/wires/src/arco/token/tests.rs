@@ -1,4 +1,4 @@
-//! Tokens: what is signed is taken, and nothing else.
+//! Only signed tokens are accepted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
+use crate::histories::histories;
 
 const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW: Time = Time(1_800_000_000_000);
@@ -53,7 +54,7 @@ fn made(key: &[u8], header: &str, payload: &str) -> String {
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
 
 #[test]
-fn what_is_signed_is_taken_until_its_end() {
+fn a_signed_token_is_accepted_until_it_expires() {
     let (token, end) = tokens().sign(NOW, &scope(), 3_600);
     assert_eq!(end, NOW.plus_ms(3_600_000));
     assert_eq!(format!("{token:?}"), "Secret");
@@ -82,7 +83,7 @@ fn what_is_signed_is_taken_until_its_end() {
 }
 
 #[test]
-fn two_keys_hold_at_once_while_one_follows_the_other() {
+fn two_keys_are_valid_during_a_rotation() {
     let new = b"another key of at least 32 bytes";
     let (old_token, _) = tokens().sign(NOW, &scope(), 60);
     let both = Tokens::new(&Keys::new(new, Some(KEY)).unwrap());
@@ -134,7 +135,7 @@ fn a_header_chooses_nothing() {
 }
 
 #[test]
-fn claims_are_whole_and_of_their_type() {
+fn claims_must_be_complete_and_of_their_type() {
     let changed = |name: &str, value: Value| {
         let mut claims = claims();
         claims[name] = value;
@@ -184,7 +185,7 @@ fn claims_are_whole_and_of_their_type() {
 }
 
 #[test]
-fn only_three_whole_parts_are_a_token() {
+fn a_token_has_three_parts() {
     let payload = claims().to_string();
     let valid = made(KEY, HEADER, &payload);
     assert_eq!(tokens().check(NOW, &valid), Some(scope()));
@@ -237,15 +238,12 @@ fn only_three_whole_parts_are_a_token() {
     }
 }
 
-/// How many random and mutated tokens one run of this test tries in all.
-const TRIED: u32 = 1_000_000;
-
-/// How many of them one seed makes.
+/// How many random and mutated tokens one seed makes.
 const OF_ONE_SEED: u32 = 20_000;
 
-/// A token that must not be taken for [`scope`].
+/// A token that must not be accepted for [`scope`].
 enum Bad {
-    /// Nobody takes it.
+    /// It is not valid.
     Forged(String),
     /// It is for something else.
     Other(String),
@@ -261,7 +259,7 @@ fn no_random_or_mutated_token_is_taken() {
         Some(scope())
     );
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: TRIED / OF_ONE_SEED,
+        cases: histories(2, 50),
         ..ProptestConfig::default()
     });
     let seeds = (any::<[u8; 32]>(), any::<u64>());
@@ -361,7 +359,7 @@ fn away(random: &mut Random) -> i64 {
 }
 
 #[test]
-fn a_key_is_made_once_and_is_ours_alone() {
+fn a_key_is_made_once_and_is_private() {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();

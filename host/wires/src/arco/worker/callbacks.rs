@@ -1,4 +1,4 @@
-//! Sends callbacks, and says what their answers mean.
+//! Sends callbacks and reads their answers.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 /// How long the answer to a callback may take.
 const CALLBACK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What the answer to a callback means.
+/// The answer to a callback, sorted by what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum CallbackAnswer {
     Accepted {
         should_cancel: bool,
         /// The control plane's wall clock, if the answer has it.
         server_time: Option<Time>,
     },
-    /// The attempt is over for the control plane: nothing more is to be sent about it.
+    /// The attempt is over for the control plane; nothing more is sent about it.
     Over(u16),
-    /// The control plane will never accept this.
+    /// The control plane will never accept it.
     Refused(u16),
     /// It may be sent again.
     Again {
@@ -41,35 +41,30 @@ pub(super) struct Callback {
     pub(super) body: String,
 }
 
-/// Sends callbacks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Callbacks(HttpClient);
-
-impl Callbacks {
-    /// Sends a callback once.
-    pub(super) async fn send(&self, callback: &Callback) -> Heard {
-        let bearer = HeaderValue::try_from(format!("Bearer {}", callback.token.expose()));
-        let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
-        if let Ok(mut bearer) = bearer {
-            bearer.set_sensitive(true);
-            headers.push((AUTHORIZATION, bearer));
-        }
-        let post = Post {
-            base: &callback.base,
-            path: &callback.path,
-            headers: &headers,
-            body: callback.body.clone().into(),
-            timeout: CALLBACK_TIMEOUT,
-        };
-        heard(self.0.post(post).await)
+/// Sends a callback once.
+pub(super) async fn send(client: &HttpClient, callback: &Callback) -> CallbackAnswer {
+    let bearer = HeaderValue::try_from(format!("Bearer {}", callback.token.expose()));
+    let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
+    if let Ok(mut bearer) = bearer {
+        bearer.set_sensitive(true);
+        headers.push((AUTHORIZATION, bearer));
     }
+    let post = Post {
+        base: &callback.base,
+        path: &callback.path,
+        headers: &headers,
+        body: callback.body.clone().into(),
+        timeout: CALLBACK_TIMEOUT,
+    };
+    read_answer(client.post(post).await)
 }
 
-pub(super) fn heard(answer: Result<Answer, RequestError>) -> Heard {
+/// Sorts the answer to a callback.
+pub(super) fn read_answer(answer: Result<Answer, RequestError>) -> CallbackAnswer {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            return Heard::Again {
+            return CallbackAnswer::Again {
                 after_ms: 0,
                 why: error.to_string(),
             };
@@ -77,13 +72,13 @@ pub(super) fn heard(answer: Result<Answer, RequestError>) -> Heard {
     };
     match answer.status {
         200..=299 => accepted(&answer),
-        409 | 410 => Heard::Over(answer.status),
-        408 | 425 | 429 | 500.. => Heard::Again {
+        409 | 410 => CallbackAnswer::Over(answer.status),
+        408 | 425 | 429 | 500.. => CallbackAnswer::Again {
             after_ms: after_ms(&answer),
-            why: format!("it answers {}", answer.status),
+            why: format!("status {}", answer.status),
         },
         // A redirect is one of these: it is not followed.
-        status => Heard::Refused(status),
+        status => CallbackAnswer::Refused(status),
     }
 }
 
@@ -92,16 +87,16 @@ fn after_ms(answer: &Answer) -> u64 {
     u64::try_from(after.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Reads an acknowledgement. A page of a proxy is none.
-fn accepted(answer: &Answer) -> Heard {
+/// Reads an acknowledgement. A proxy's page is not one.
+fn accepted(answer: &Answer) -> CallbackAnswer {
     match read_object::<AnswerIn>(&answer.body) {
-        Ok(read) => Heard::Accepted {
+        Ok(read) => CallbackAnswer::Accepted {
             should_cancel: read.should_cancel,
             server_time: read.server_time.as_deref().and_then(Time::parse_rfc3339),
         },
-        Err(_) => Heard::Again {
+        Err(_) => CallbackAnswer::Again {
             after_ms: after_ms(answer),
-            why: "its answer is not an acknowledgement".to_owned(),
+            why: "the answer is not an acknowledgement".to_owned(),
         },
     }
 }
@@ -110,8 +105,8 @@ fn accepted(answer: &Answer) -> Heard {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, body: &'static str) -> Heard {
-        heard(Ok(Answer {
+    fn answer(status: u16, body: &'static str) -> CallbackAnswer {
+        read_answer(Ok(Answer {
             status,
             retry_after: None,
             body: body.into(),
@@ -123,12 +118,12 @@ mod tests {
         let at = "2027-01-15T08:00:00Z";
         let body =
             r#"{"acknowledged":true,"serverTime":"2027-01-15T08:00:00Z","shouldCancel":true}"#;
-        let expected = Heard::Accepted {
+        let expected = CallbackAnswer::Accepted {
             should_cancel: true,
             server_time: Time::parse_rfc3339(at),
         };
         assert_eq!(answer(200, body), expected);
-        let nothing = Heard::Accepted {
+        let nothing = CallbackAnswer::Accepted {
             should_cancel: false,
             server_time: None,
         };
@@ -141,17 +136,20 @@ mod tests {
             r#"{"shouldCancel":1}"#,
             "[]",
         ] {
-            assert!(matches!(answer(200, body), Heard::Again { .. }), "{body}");
+            assert!(
+                matches!(answer(200, body), CallbackAnswer::Again { .. }),
+                "{body}"
+            );
         }
         for status in [409, 410] {
-            assert_eq!(answer(status, "{}"), Heard::Over(status));
+            assert_eq!(answer(status, "{}"), CallbackAnswer::Over(status));
         }
         for status in [301, 302, 307, 308, 400, 401, 403, 404, 422] {
-            assert_eq!(answer(status, "{}"), Heard::Refused(status));
+            assert_eq!(answer(status, "{}"), CallbackAnswer::Refused(status));
         }
         for status in [408, 429, 500, 502, 503, 504] {
             assert!(
-                matches!(answer(status, "{}"), Heard::Again { .. }),
+                matches!(answer(status, "{}"), CallbackAnswer::Again { .. }),
                 "{status}"
             );
         }

@@ -1,16 +1,15 @@
-//! Between the session and the rest of the host: the sandbox, callbacks, and ends on disk. Decides
-//! nothing.
+//! Connects the session with the sandbox, the control plane and the disk. Decides nothing.
 
 use std::io;
 use std::sync::Arc;
 
 use host_core::port::{Answer, Answers, Execute, Reply, Tag};
 
-use super::callbacks::{Callbacks, Heard};
+use super::callbacks::{self, CallbackAnswer};
 use super::outbox::Outbox;
 use super::session::{Effect, Event, Worker};
 use crate::kit::driver::{EffectHandler, Hub};
-use crate::kit::http_client::Requests;
+use crate::kit::http_client::{HttpClient, Requests};
 
 /// The session with what it needs.
 pub(super) type WorkerHub = Hub<Worker, Host>;
@@ -18,13 +17,13 @@ pub(super) type WorkerHub = Hub<Worker, Host>;
 /// The host as the session sees it.
 pub(super) struct Host {
     execute: Arc<dyn Execute>,
-    callbacks: Callbacks,
+    client: HttpClient,
     requests: Requests,
     /// Keeps the ends of tasks until the control plane has them; `None` in `host worker`.
     outbox: Option<Outbox>,
 }
 
-/// Reports what guests say.
+/// Reports the answers of guests.
 struct Guests(Arc<WorkerHub>);
 
 impl Answers for Guests {
@@ -37,7 +36,7 @@ impl Host {
     pub(super) fn new(execute: Arc<dyn Execute>, outbox: Option<Outbox>) -> Self {
         Self {
             execute,
-            callbacks: Callbacks::default(),
+            client: HttpClient::default(),
             requests: Requests::in_this_runtime(),
             outbox,
         }
@@ -48,7 +47,7 @@ impl Host {
         self.requests.join().await;
     }
 
-    /// Writes to the disk. If that fails, the session goes on all the same.
+    /// Writes to the disk. If that fails, the session continues all the same.
     fn write(
         &self,
         hub: &Arc<WorkerHub>,
@@ -79,29 +78,33 @@ impl EffectHandler<Worker> for Host {
             }
             Effect::Stop(tag, grace_ms, why) => self.execute.stop(tag, grace_ms, why),
             Effect::Send(tag, callback) => {
-                let (callbacks, hub) = (self.callbacks.clone(), Arc::clone(hub));
+                let (client, hub) = (self.client.clone(), Arc::clone(hub));
                 self.requests.start(tag, async move {
-                    let heard = callbacks.send(&callback).await;
+                    let answer = callbacks::send(&client, &callback).await;
                     let path = &callback.path;
-                    match &heard {
-                        Heard::Accepted { .. } => {}
-                        Heard::Again { why, .. } => {
-                            tracing::debug!(path, why, "a callback is not accepted");
+                    match &answer {
+                        CallbackAnswer::Accepted { .. } => {}
+                        CallbackAnswer::Again { why, .. } => {
+                            tracing::debug!(
+                                path,
+                                why,
+                                "a callback was not accepted; it is sent again"
+                            );
                         }
-                        Heard::Over(status) | Heard::Refused(status) => {
-                            tracing::info!(path, status, "the control plane refuses a callback");
+                        CallbackAnswer::Over(status) | CallbackAnswer::Refused(status) => {
+                            tracing::info!(path, status, "the control plane refused a callback");
                         }
                     }
-                    hub.report(Event::Heard(tag, heard));
+                    hub.report(Event::CallbackAnswer(tag, answer));
                 });
             }
             Effect::Abort(tag) => self.requests.abort(tag),
             Effect::Keep(tag, pending) => {
-                let failed = "the end of a task is not kept on disk";
+                let failed = "cannot keep the end of a task on disk";
                 self.write(hub, tag, failed, move |outbox| outbox.put(&pending));
             }
             Effect::Forget(tag, key) => {
-                let failed = "an end of a task that was delivered stays on disk";
+                let failed = "cannot remove the delivered end of a task from disk";
                 self.write(hub, tag, failed, move |outbox| outbox.done(&key));
             }
             Effect::Warn(task, words) => tracing::warn!(task, "{words}"),

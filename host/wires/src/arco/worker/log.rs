@@ -1,11 +1,11 @@
-//! What an execution has written, up to a limit. Pure.
+//! The output of an execution, up to a limit. Pure.
 
 use host_core::cell::{LogLine, LogSource};
 
 /// The most bytes of an execution's log that are kept.
 const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// The guest's output and messages, and its errors.
+/// The guest's output and log messages, and its error output.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     stdout: String,

@@ -1,20 +1,20 @@
-//! Which dispatches run, and which have ended: a dispatch that comes again is not executed again. Pure.
+//! The dispatches that run and those that have ended: a repeated dispatch is not executed again. Pure.
 
 use std::collections::{BTreeSet, VecDeque};
 
 /// How many dispatches that have ended are remembered.
 pub(super) const FINISHED_MAX: usize = 10_000;
 
-/// What to do with a dispatch.
+/// Whether a dispatch is to be executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
-    /// It is new and counts as running now.
+pub(super) enum Admission {
+    /// It is new, and counts as running now.
     New,
     /// It runs already.
     Running,
     /// It has ended.
     Finished,
-    /// Too many others run.
+    /// Too many others are running.
     Full,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Remembers dispatches of an earlier life, oldest first.
+    /// Starts with the dispatches that ended in an earlier process, oldest first.
     pub(super) fn new(running_max: usize, finished: Vec<String>) -> Self {
         let mut memory = Self {
             running_max,
@@ -43,21 +43,21 @@ impl Memory {
         memory
     }
 
-    /// Looks at a dispatch.
-    pub(super) fn see(&mut self, key: &str) -> Seen {
+    /// Admits a dispatch if it is new and there is room.
+    pub(super) fn admit(&mut self, key: &str) -> Admission {
         if self.running.contains(key) {
-            Seen::Running
+            Admission::Running
         } else if self.finished.contains(key) {
-            Seen::Finished
+            Admission::Finished
         } else if self.running.len() >= self.running_max {
-            Seen::Full
+            Admission::Full
         } else {
             self.running.insert(key.to_owned());
-            Seen::New
+            Admission::New
         }
     }
 
-    /// A dispatch has ended; it is remembered if `is_done`, else it may come again.
+    /// Ends a dispatch. It is remembered if `is_done`; otherwise it may be repeated.
     pub(super) fn end(&mut self, key: &str, is_done: bool) {
         self.running.remove(key);
         if is_done {
@@ -65,7 +65,7 @@ impl Memory {
         }
     }
 
-    /// Returns how many run, and how many may.
+    /// Returns how many dispatches run, and how many may.
     pub(super) fn load(&self) -> (usize, usize) {
         (self.running.len(), self.running_max)
     }

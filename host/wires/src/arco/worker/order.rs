@@ -1,4 +1,4 @@
-//! What a dispatch asks for, read and checked. Pure.
+//! Reads and checks a dispatch. Pure.
 
 use std::fmt;
 
@@ -13,14 +13,15 @@ use serde_json::value::RawValue;
 use super::callbacks::Callback;
 use crate::arco::NAME;
 use crate::arco::messages::{EnvelopeIn, Secret};
+use crate::arco::refusals::Code;
 use crate::arco::task_id::ID_BYTES_MAX;
 use crate::kit::http_client::{BaseUrl, Origin};
 use crate::kit::session::Moment;
 
-/// How long a worker may be silent if the dispatch does not say, in milliseconds.
+/// How long a worker may be silent by default, in milliseconds.
 const HEARTBEAT_TIMEOUT_MS: u64 = 90_000;
 
-/// The time that a cancelled task has if the dispatch does not say, in milliseconds.
+/// How long a cancelled task has to stop by default, in milliseconds.
 const CANCEL_GRACE_MS: u64 = 30_000;
 
 /// The longest time that a dispatch may set, in milliseconds.
@@ -47,7 +48,7 @@ impl Skew {
 /// A task to execute.
 #[derive(Clone)]
 pub(super) struct Order {
-    /// Identifies the dispatch: a second one with the same key is the same.
+    /// Identifies the dispatch; a repetition has the same key.
     pub(super) key: String,
     pub(super) task_id: String,
     pub(super) task_key: String,
@@ -69,7 +70,7 @@ pub(super) struct Order {
     pub(super) timeout_ms: u64,
     pub(super) grace_ms: u64,
     pub(super) traceparent: Option<String>,
-    /// `None` if the name that is asked for cannot be a handler's.
+    /// `None` if the dispatch does not name a valid handler.
     pub(super) handler: Option<Name>,
     pub(super) params: JsonText,
 }
@@ -94,7 +95,7 @@ impl Order {
         }
     }
 
-    /// Makes the job to execute. `None` if the name that is asked for cannot be a handler's.
+    /// Makes the job to execute. `None` if the dispatch does not name a valid handler.
     pub(super) fn job(&self, at: Moment, skew: Skew, wants_log: bool) -> Option<ForeignJob> {
         let name = self.handler.clone()?;
         let deadline = self.deadline.map(|deadline| {
@@ -132,22 +133,28 @@ impl Order {
     }
 }
 
-/// Why a dispatch is refused, in words for people.
+/// Why a dispatch is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
-    Envelope(String),
-    /// Its callbacks would go where they may not.
-    Origin(String),
+pub(super) struct OrderError {
+    pub(super) code: Code,
+    pub(super) message: String,
+}
+
+fn invalid(message: impl Into<String>) -> OrderError {
+    OrderError {
+        code: Code::Envelope,
+        message: message.into(),
+    }
 }
 
 impl Order {
     /// Reads the body of a dispatch, whose callbacks may go to `origins`.
-    pub(super) fn read(body: &[u8], origins: &[Origin]) -> Result<Self, Unread> {
+    pub(super) fn read(body: &[u8], origins: &[Origin]) -> Result<Self, OrderError> {
         let envelope: EnvelopeIn = crate::kit::json::check(body)
-            .map_err(|fault| Unread::Envelope(format!("the body is not JSON: {}", fault.message)))
+            .map_err(|fault| invalid(format!("body is not valid JSON: {}", fault.message)))
             .and_then(|()| {
                 let read = host_http::json::read_object(body);
-                read.map_err(|error| Unread::Envelope(error.to_string()))
+                read.map_err(|error| invalid(error.to_string()))
             })?;
         let base = base(&envelope.callback_base_url, origins)?;
         let task_id = match &envelope.task_id {
@@ -157,17 +164,15 @@ impl Order {
         };
         for (field, text) in [("taskId", &task_id), ("taskKey", &envelope.task_key)] {
             if text.is_empty() || text.len() > ID_BYTES_MAX {
-                let words = format!("{field}: 1 to {ID_BYTES_MAX} bytes are taken");
-                return Err(Unread::Envelope(words));
+                let range = format!("{field}: must have 1 to {ID_BYTES_MAX} bytes");
+                return Err(invalid(range));
             }
         }
         if envelope.attempt == 0 {
-            return Err(Unread::Envelope(
-                "attempt: a number of at least 1 is needed".to_owned(),
-            ));
+            return Err(invalid("attempt: must be at least 1"));
         }
         if !is_token(envelope.task_token.expose()) {
-            return Err(Unread::Envelope("taskToken: it is no token".to_owned()));
+            return Err(invalid("taskToken: not a valid token"));
         }
         let is_current = envelope.dispatch_id.is_some() && envelope.heartbeat_interval_ms.is_none();
         let prefix = if is_current { "/api/v1" } else { "/v1" };
@@ -220,7 +225,7 @@ fn timeout_ms(envelope: &EnvelopeIn) -> u64 {
         .clamp(2 * INTERVAL_MS_MIN, TIME_MS_MAX)
 }
 
-/// Two dispatches with the same key are the same: only one of them is executed.
+/// Returns the key of a dispatch. Only one of several dispatches with the same key is executed.
 fn key(envelope: &EnvelopeIn, task_id: &str) -> String {
     let origin = &envelope.callback_base_url;
     if let Some(id) = &envelope.dispatch_id {
@@ -230,21 +235,22 @@ fn key(envelope: &EnvelopeIn, task_id: &str) -> String {
     format!("{origin} {run} {task_id} {}", envelope.attempt)
 }
 
-fn base(text: &str, origins: &[Origin]) -> Result<BaseUrl, Unread> {
+fn base(text: &str, origins: &[Origin]) -> Result<BaseUrl, OrderError> {
+    let refused = |why: String| OrderError {
+        code: Code::Origin,
+        message: format!("callbackBaseUrl: {why}"),
+    };
     let base: BaseUrl = text
         .parse()
-        .map_err(|error| Unread::Origin(format!("callbackBaseUrl is not taken: {error}")))?;
+        .map_err(|error| refused(format!("invalid URL: {error}")))?;
     if origins.contains(base.origin()) {
         return Ok(base);
     }
-    let words = format!(
-        "callbackBaseUrl: callbacks to {} are not allowed here",
-        base.origin()
-    );
-    Err(Unread::Origin(words))
+    let origin = base.origin();
+    Err(refused(format!("callbacks to {origin} are not allowed")))
 }
 
-/// A header can carry it.
+/// Returns whether a header can carry this token.
 fn is_token(text: &str) -> bool {
     (1..=8_192).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -273,7 +279,7 @@ fn handler(task_key: &str, payload: Option<&RawValue>) -> (Option<Name>, JsonTex
     (name, JsonText(params.to_owned()))
 }
 
-/// Writes a segment of a path: all but plain characters are escaped.
+/// Writes a segment of a path, with all but plain characters escaped.
 pub(super) fn segment(text: &str) -> String {
     use fmt::Write as _;
     let mut written = String::with_capacity(text.len());

@@ -1,24 +1,26 @@
-//! The ends of tasks on disk, until the control plane has them, and the dispatches that have ended.
-//! Files are readable by this user alone: they hold task tokens.
+//! The ends of tasks on disk, until the control plane has accepted them, and the dispatches that have
+//! ended. Only this user can read the files: they hold task tokens.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::memory::FINISHED_MAX;
 use crate::arco::messages::Secret;
+use crate::arco::private_file;
 
-/// The most ends that may wait. Further ones are kept in memory only.
+/// The most ends kept on disk. Further ones are kept in memory only.
 const PENDING_MAX: usize = 10_000;
 
-/// An end that the control plane does not have yet.
+/// An end that the control plane has not accepted yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pending {
     /// The dispatch.
@@ -38,27 +40,27 @@ pub(super) struct Outbox {
     finished: Arc<Mutex<Finished>>,
 }
 
-/// The list of dispatches that have ended: the file that grows, and the full one before it.
+/// The list of dispatches that have ended, in two files: one that grows, and the full one before it.
 #[derive(Debug)]
 struct Finished {
     file: File,
     lines: usize,
 }
 
-/// What an earlier life left.
+/// What an earlier process left on disk.
 #[derive(Debug, Default)]
-pub(super) struct Left {
+pub(super) struct Restored {
     pub(super) pending: Vec<Pending>,
-    /// Oldest first.
+    /// The dispatches that have ended, oldest first.
     pub(super) finished: Vec<String>,
 }
 
 impl Outbox {
     /// Opens the folder and reads what is there. Blocks.
-    pub(super) fn open(folder: &Path) -> io::Result<(Self, Left)> {
+    pub(super) fn open(folder: &Path) -> io::Result<(Self, Restored)> {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(folder)?;
-        let mut left = Left::default();
+        let mut restored = Restored::default();
         for entry in std::fs::read_dir(folder)? {
             let path = entry?.path();
             if path
@@ -66,18 +68,18 @@ impl Outbox {
                 .is_some_and(|extension| extension == "json")
             {
                 match serde_json::from_slice(&std::fs::read(&path)?) {
-                    Ok(pending) => left.pending.push(pending),
+                    Ok(pending) => restored.pending.push(pending),
                     Err(error) => {
                         let path = path.display();
-                        tracing::warn!(%path, %error, "an end of a task cannot be read and stays");
+                        tracing::warn!(%path, %error, "cannot read the kept end of a task; the file is left in place");
                     }
                 }
             }
         }
-        left.finished = keys(&folder.join(OLDER))?;
+        restored.finished = keys(&folder.join(OLDER))?;
         let newer = keys(&folder.join(NEWER))?;
         let lines = newer.len();
-        left.finished.extend(newer);
+        restored.finished.extend(newer);
         let finished = Finished {
             file: appended(&folder.join(NEWER))?,
             lines,
@@ -86,27 +88,19 @@ impl Outbox {
             folder: folder.to_owned(),
             finished: Arc::new(Mutex::new(finished)),
         };
-        Ok((outbox, left))
+        Ok((outbox, restored))
     }
 
     /// Keeps an end. It is on disk when this returns. Blocks.
     pub(super) fn put(&self, pending: &Pending) -> io::Result<()> {
         if std::fs::read_dir(&self.folder)?.count() >= PENDING_MAX {
-            return Err(io::Error::other("too many ends of tasks wait already"));
+            return Err(io::Error::other("too many ends of tasks are waiting"));
         }
         let path = self.path(&pending.key);
-        let new = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&new)?;
-        file.write_all(&serde_json::to_vec(pending)?)?;
-        file.sync_all()?;
-        std::fs::rename(&new, &path)?;
-        File::open(&self.folder)?.sync_all()
+        private_file::write(&path, &serde_json::to_vec(pending)?)
     }
 
-    /// Removes an end that was delivered, or that nobody takes any more, and remembers its dispatch.
-    /// Blocks.
+    /// Removes an end that was delivered or can no longer be, and remembers its dispatch. Blocks.
     pub(super) fn done(&self, key: &str) -> io::Result<()> {
         self.finish(key)?;
         match std::fs::remove_file(self.path(key)) {
@@ -116,7 +110,7 @@ impl Outbox {
     }
 
     fn finish(&self, key: &str) -> io::Result<()> {
-        let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut finished = self.finished.lock();
         if finished.lines >= FINISHED_MAX {
             let newer = self.folder.join(NEWER);
             std::fs::rename(&newer, self.folder.join(OLDER))?;
@@ -145,7 +139,7 @@ fn appended(path: &Path) -> io::Result<File> {
     options.append(true).create(true).mode(0o600).open(path)
 }
 
-/// Reads a list of dispatches. A line that was not written whole is left out.
+/// Reads a list of dispatches. Skips a line that was not written whole.
 fn keys(path: &Path) -> io::Result<Vec<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text

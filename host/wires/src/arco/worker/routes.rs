@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -12,7 +11,7 @@ use axum::response::Response;
 use host_core::port::Counters;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
-use host_http::metrics::Metrics;
+use host_http::metrics::Uncounted;
 use host_http::refusal::Refusal;
 use host_http::route::{Group, Route};
 use host_http::router::{Serving, router};
@@ -23,8 +22,8 @@ use subtle::ConstantTimeEq as _;
 
 use super::Bound;
 use super::host::WorkerHub;
-use super::order::{Order, Unread};
-use super::session::{Done, Worker};
+use super::order::Order;
+use super::session::{DispatchEnd, Worker};
 use crate::arco::NAME;
 use crate::arco::refusals::Code;
 use crate::arco::settings::WorkerConfig;
@@ -41,15 +40,6 @@ struct Shared {
     config: Arc<WorkerConfig>,
     counters: Arc<dyn Counters>,
     bodies: ByteBudget,
-}
-
-/// Metrics count callbacks and refusals; requests to this listener are not counted one by one.
-struct Uncounted;
-
-impl Metrics for Uncounted {
-    fn answered(&self, _method: &'static str, _path: &'static str, _status: u16, _: Duration) {}
-    fn connection_opened(&self) {}
-    fn connection_closed(&self) {}
 }
 
 /// Serves dispatches until `http` stops.
@@ -102,6 +92,7 @@ fn text(status: u16, words: impl Into<Body>) -> Response {
     response
 }
 
+/// Asks the control plane to send the dispatch again.
 fn again(words: &'static str) -> Response {
     let mut response = text(503, words);
     let second = HeaderValue::from_static("1");
@@ -132,22 +123,21 @@ async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
     }
     let order = match Order::read(&body.bytes, &shared.config.origins) {
         Ok(order) => order,
-        Err(unread) => {
-            let (code, words) = match unread {
-                Unread::Envelope(words) => (Code::Envelope, words),
-                Unread::Origin(words) => (Code::Origin, words),
-            };
-            shared.count(code);
-            return text(400, words);
+        Err(refused) => {
+            shared.count(refused.code);
+            return text(400, refused.message);
         }
     };
     match shared.hub.request(order).await {
-        Some(Done::Over) => text(200, "ok"),
-        Some(Done::Refused(status)) => text(500, format!("the callbacks are refused: {status}")),
-        Some(Done::Stopping) => again("the worker is stopping"),
-        Some(Done::Running) => again("this dispatch is still executing"),
-        Some(Done::Full) => again("the worker has no room"),
-        Some(Done::NotBegun) | None => again("the task did not begin"),
+        Some(DispatchEnd::Over) => text(200, "ok"),
+        Some(DispatchEnd::Refused(status)) => text(
+            500,
+            format!("the control plane refused a callback: {status}"),
+        ),
+        Some(DispatchEnd::Stopping) => again("the worker is stopping"),
+        Some(DispatchEnd::Running) => again("this dispatch is still running"),
+        Some(DispatchEnd::Full) => again("the worker is at capacity"),
+        Some(DispatchEnd::NotBegun) | None => again("the task could not be started"),
     }
 }
 

@@ -1,19 +1,22 @@
-//! All decisions of the worker role: which dispatches are executed, when a callback is sent, and when a
-//! guest must stop. Pure.
+//! All decisions of the worker role: which dispatches are executed, when callbacks are sent, and when
+//! guests must stop. Pure.
 
 mod reporting;
 mod running;
 mod steps;
 mod task;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::port::{Answer, ForeignJob, Stop, Tag};
 use host_core::time::Time;
 
-use self::task::{Ends, Stage, Task};
-use super::callbacks::{Callback, Heard};
-use super::memory::{Memory, Seen};
+use self::task::{Stage, Stopped, Task};
+use super::callbacks::{Callback, CallbackAnswer};
+use super::memory::{Admission, Memory};
 use super::order::Order;
 use super::outbox::Pending;
 use crate::arco::NAME;
@@ -22,40 +25,40 @@ use crate::arco::refusals::Code;
 use crate::kit::http_client::Origin;
 use crate::kit::session::{ActionsOf, Link, Moment, Session};
 
-/// How long ends are still sent after the stop of this worker, in milliseconds.
+/// How long ends are sent after the worker was stopped, in milliseconds.
 const LAST_MS: u64 = 1_500;
 
-/// What became of a dispatch.
+/// How a dispatch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Done {
-    /// It is over: reported, or the control plane has given it up.
+pub(super) enum DispatchEnd {
+    /// The task is over: its end was reported, or the control plane has given it up.
     Over,
-    /// The control plane refuses its callbacks.
+    /// The control plane refused a callback.
     Refused(u16),
-    /// It did not begin, and may come again.
+    /// The task did not begin; the dispatch may be repeated.
     NotBegun,
-    /// It runs already.
+    /// The same dispatch is running.
     Running,
-    /// Too many others run.
+    /// Too many others are running.
     Full,
     Stopping,
 }
 
-/// What the host says.
+/// A report from the host.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Ends that an earlier life of this worker left.
-    Left(Vec<Pending>),
+    /// Ends that an earlier process left on disk.
+    Restored(Vec<Pending>),
     /// The answer to a callback.
-    Heard(Tag, Heard),
-    /// What the guest of an execution says.
+    CallbackAnswer(Tag, CallbackAnswer),
+    /// The answer of an execution's guest.
     Guest(Tag, Answer),
-    /// An end is on disk, or the memory of a dispatch.
+    /// An end was written to disk or removed from it.
     Stored(Tag),
     Stop,
 }
 
-/// What the host is asked to do.
+/// A request to the host.
 #[derive(Debug)]
 pub(super) enum Effect {
     Start(Tag, Box<ForeignJob>),
@@ -65,7 +68,7 @@ pub(super) enum Effect {
     Abort(Tag),
     /// Keep an end on disk.
     Keep(Tag, Box<Pending>),
-    /// Remove an end from disk, and remember its dispatch.
+    /// Remove an end from disk and remember its dispatch.
     Forget(Tag, String),
     Warn(String, &'static str),
 }
@@ -79,7 +82,7 @@ struct Id(u64);
 /// The rules of this worker.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// Our name in callbacks.
+    /// The name of this worker in callbacks.
     pub(super) name: String,
     /// Where callbacks may go.
     pub(super) origins: Vec<Origin>,
@@ -92,7 +95,7 @@ pub(super) struct Worker {
     setup: Setup,
     memory: Memory,
     tasks: BTreeMap<Id, Task>,
-    /// Whose a callback, an execution or a write is.
+    /// The tasks of callbacks, executions and writes.
     tags: BTreeMap<Tag, Id>,
     timers: BTreeSet<(Time, Id)>,
     made: u64,
@@ -121,12 +124,6 @@ impl Worker {
         (running, most, self.is_stopping)
     }
 
-    /// Returns whether the session waits for nothing but guests and time.
-    #[cfg(test)]
-    pub(super) fn is_quiet(&self) -> bool {
-        self.tasks.values().all(Task::is_quiet)
-    }
-
     fn make(&mut self) -> u64 {
         self.made += 1;
         self.made
@@ -147,15 +144,16 @@ impl Worker {
         self.tasks.get_mut(&id)
     }
 
-    /// Sets when a task goes on by itself.
-    fn wake_at(&mut self, id: Id, at: Option<Time>) {
+    /// Sets when a task continues without an event. Follows each step of the task.
+    fn settle(&mut self, id: Id) {
         let Some(task) = self.tasks.get_mut(&id) else {
             return;
         };
-        if let Some(before) = std::mem::replace(&mut task.wake_at, at) {
+        let due = task.due();
+        if let Some(before) = std::mem::replace(&mut task.wake_at, due) {
             self.timers.remove(&(before, id));
         }
-        if let Some(at) = at {
+        if let Some(at) = due {
             self.timers.insert((at, id));
         }
     }
@@ -185,22 +183,24 @@ impl Worker {
     }
 
     /// Ends a task, and answers its dispatch.
-    fn finish(&mut self, id: Id, done: Done, actions: &mut Actions) {
+    fn finish(&mut self, id: Id, done: DispatchEnd, actions: &mut Actions) {
         self.abort(id, actions);
-        self.wake_at(id, None);
         let Some(task) = self.tasks.remove(&id) else {
             return;
         };
+        if let Some(at) = task.wake_at {
+            self.timers.remove(&(at, id));
+        }
         if let Some(order) = &task.order {
-            self.memory.end(&order.key, done == Done::Over);
+            self.memory.end(&order.key, done == DispatchEnd::Over);
         }
         if let Some(link) = task.link {
             actions.send(link, done);
         }
     }
 
-    /// Everything ends soon: guests stop, what has not begun may come again, and ends are sent for a
-    /// moment still.
+    /// Stops the worker: guests stop, dispatches that have not begun may be repeated, and ends are sent for
+    /// a moment longer.
     fn stop(&mut self, at: Moment, actions: &mut Actions) {
         self.is_stopping = true;
         let ids: Vec<Id> = self.tasks.keys().copied().collect();
@@ -210,10 +210,10 @@ impl Worker {
             };
             match &mut task.stage {
                 Stage::Starting { .. } if task.request.is_none() => {
-                    self.finish(id, Done::NotBegun, actions);
+                    self.finish(id, DispatchEnd::NotBegun, actions);
                 }
                 Stage::Running(run) if run.ends.is_none() => {
-                    run.ends = Some(Ends::ShutDown);
+                    run.ends = Some(Stopped::ShutDown);
                     let tag = run.tag;
                     self.abort(id, actions);
                     actions.effect(Effect::Stop(tag, 0, Stop::ShuttingDown));
@@ -225,7 +225,7 @@ impl Worker {
         }
     }
 
-    /// Returns until when ends are sent that begin now, if the worker stops.
+    /// Returns when to give up an end that is sent from now on, if the worker stops.
     fn give_up(&self, now: Time) -> Option<Time> {
         self.is_stopping.then(|| now.plus_ms(LAST_MS))
     }
@@ -234,26 +234,26 @@ impl Worker {
 impl Session for Worker {
     const WIRE: &'static str = NAME;
     type In = Order;
-    type Out = Done;
+    type Out = DispatchEnd;
     type Effect = Effect;
     type Event = Event;
 
     fn on_message(&mut self, at: Moment, link: Link, order: Order, actions: &mut Actions) {
         self.wall_ahead_ms = at.wall.0.saturating_sub(at.now.0);
         let done = if self.is_stopping {
-            Done::Stopping
+            DispatchEnd::Stopping
         } else {
-            match self.memory.see(&order.key) {
-                Seen::New => {
+            match self.memory.admit(&order.key) {
+                Admission::New => {
                     let id = self.add(Task::of(order, link, at.now));
                     return self.begin(at, id, actions);
                 }
-                Seen::Finished => Done::Over,
-                Seen::Running => Done::Running,
-                Seen::Full => Done::Full,
+                Admission::Finished => DispatchEnd::Over,
+                Admission::Running => DispatchEnd::Running,
+                Admission::Full => DispatchEnd::Full,
             }
         };
-        if matches!(done, Done::Running | Done::Full) {
+        if matches!(done, DispatchEnd::Running | DispatchEnd::Full) {
             actions.count(Code::Busy.as_str());
         }
         actions.send(link, done);
@@ -262,29 +262,33 @@ impl Session for Worker {
     fn on_event(&mut self, at: Moment, event: Event, actions: &mut Actions) {
         self.wall_ahead_ms = at.wall.0.saturating_sub(at.now.0);
         match event {
-            Event::Left(left) => {
-                for pending in left {
-                    let id = self.add(Task::left(pending));
+            Event::Restored(pending) => {
+                for pending in pending {
+                    let id = self.add(Task::restored(pending));
                     self.send_end(id, actions);
+                    self.settle(id);
                 }
             }
-            Event::Heard(tag, heard) => {
+            Event::CallbackAnswer(tag, answer) => {
                 let id = self.tags.remove(&tag);
                 if let Some(id) = id
                     && let Some(task) = self.task(id)
                 {
                     task.request = None;
-                    self.on_heard(at, id, heard, actions);
+                    self.on_answered(at, id, answer, actions);
+                    self.settle(id);
                 }
             }
             Event::Guest(tag, answer) => {
                 if let Some(id) = self.tags.get(&tag).copied() {
                     self.on_guest(at, id, answer, actions);
+                    self.settle(id);
                 }
             }
             Event::Stored(tag) => {
                 if let Some(id) = self.tags.remove(&tag) {
                     self.on_stored(id, actions);
+                    self.settle(id);
                 }
             }
             Event::Stop => self.stop(at, actions),
@@ -302,9 +306,10 @@ impl Session for Worker {
         while let Some((at, id)) = self.timers.first().copied()
             && at <= now
         {
-            self.wake_at(id, None);
+            self.timers.pop_first();
             let wall = Time(now.0.saturating_add(self.wall_ahead_ms));
             self.go_on(Moment { now, wall }, id, actions);
+            self.settle(id);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a session over byte streams has beside its decisions: how its messages are read and written.
+//! How the messages of a session over byte streams are read and written.
 
 use bytes::{Bytes, BytesMut};
 

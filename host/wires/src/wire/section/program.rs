@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{ConfigError, NamedTable, Section};
 
-/// The host's variables that every program gets: where programs and folders are, and the language of
-/// output. Other variables may be secrets. A literal, for the texts about keys.
+/// The variables of the host that every program gets: the places of programs and folders, and the language
+/// of output. Others may contain secrets. A literal, for the descriptions of keys.
 macro_rules! inherited_variables {
     () => {
         "PATH, HOME, USER, LOGNAME, LANG, LC_ALL, LC_CTYPE, TZ, TMPDIR, XDG_CACHE_HOME"
@@ -15,8 +15,8 @@ macro_rules! inherited_variables {
 pub(crate) use inherited_variables;
 
 impl Section<'_> {
-    /// Returns the whole environment of a table's programs: some variables of the host, those that
-    /// `inherit_env` names, and over them those of `env`.
+    /// Returns the whole environment of a table's programs: some variables of the host and those that
+    /// `inherit_env` names; the variables of `env` override them.
     pub fn program_env(&self, table: &NamedTable) -> Result<BTreeMap<String, String>, ConfigError> {
         let more = table.strings("inherit_env", "expected an array of variable names")?;
         let mut env = self.inherited(more.unwrap_or_default().iter().map(String::as_str));
@@ -24,7 +24,7 @@ impl Section<'_> {
         Ok(env)
     }
 
-    /// Returns the host's variables that every program gets, and of `more` those that there are.
+    /// Returns the variables of the host that every program gets, and those of `more` that are set.
     pub fn inherited<'a>(
         &self,
         more: impl IntoIterator<Item = &'a str>,

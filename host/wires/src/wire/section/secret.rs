@@ -1,5 +1,5 @@
-//! Secrets: a key names the file or the variable that has one. Errors name the key with the file or the
-//! variable, and never the secret.
+//! Secrets: a key names the file or the variable that contains one. Errors name the key and the file or
+//! variable, never the secret.
 
 use std::fmt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{ConfigError, NamedTable, Section};
 use crate::wire::settings::Setting;
 
-/// A secret as it was read, and where.
+/// A secret, and where it was read.
 #[derive(Clone)]
 pub struct SecretText {
     origin: String,
@@ -15,7 +15,7 @@ pub struct SecretText {
     bytes: Vec<u8>,
 }
 
-/// What a key says, and where it stands.
+/// The value of a key, and where it is set.
 type Stated<'a> = Option<(String, &'a str)>;
 
 impl fmt::Debug for SecretText {
@@ -25,7 +25,7 @@ impl fmt::Debug for SecretText {
 }
 
 impl SecretText {
-    /// Returns where its key stands.
+    /// Returns where its key is set.
     pub fn origin(&self) -> &str {
         &self.origin
     }
@@ -40,19 +40,19 @@ impl SecretText {
         std::str::from_utf8(&self.bytes).map_err(|_| self.refused("the file is not text"))
     }
 
-    /// Returns it as a header can carry it, without a newline at the end.
+    /// Returns it as text for a header, without a newline at the end.
     pub fn word(&self) -> Result<&str, ConfigError> {
         let text = self.text()?;
         let text = text.strip_suffix('\n').unwrap_or(text);
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             let why =
-                "the secret is empty or has other characters than printable ASCII without blanks";
+                "the secret is empty or has characters other than printable ASCII without blanks";
             return Err(self.refused(why));
         }
         Ok(text)
     }
 
-    /// Makes the refusal of this secret; `why` does not quote it.
+    /// Makes the error for this secret; `why` does not quote it.
     pub fn refused(&self, why: impl fmt::Display) -> ConfigError {
         ConfigError::Hidden {
             origin: self.origin.clone(),
@@ -62,8 +62,8 @@ impl SecretText {
 }
 
 impl Section<'_> {
-    /// Reads the file that the key `file` names, or the variable that the key `env` names; a wire may
-    /// have one of the keys only. Empty keys count as absent.
+    /// Reads the file that the key `file` names, or the variable that the key `env` names; a wire may have
+    /// only one of the keys. Empty keys count as absent.
     pub fn secret(
         &self,
         file: Option<&Setting>,

@@ -32,12 +32,12 @@ impl Tables {
 }
 
 impl NamedTable {
-    /// Makes a table that stands at `origin`: the file and the key.
+    /// Makes a table of `origin`: the file and the key.
     pub const fn new(origin: String, table: Table) -> Self {
         Self { origin, table }
     }
 
-    /// Says where a key of it stands; where it stands itself for an empty key.
+    /// Returns where a key of it is set, or the table itself for an empty key.
     pub fn origin(&self, key: &str) -> String {
         if key.is_empty() {
             self.origin.clone()
@@ -46,12 +46,12 @@ impl NamedTable {
         }
     }
 
-    /// Returns a value as it stands there.
+    /// Returns a value.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.table.get(key)
     }
 
-    /// Makes the refusal of a value.
+    /// Makes the error for a value.
     pub fn refused(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
         refused(self.origin(key), &value.to_string(), wanted)
     }

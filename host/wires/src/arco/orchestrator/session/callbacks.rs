@@ -1,14 +1,15 @@
-//! The callbacks of workers: checked in the order of the document, and answered once the host has kept
-//! what they report. Pure.
+//! The callbacks of workers: checked in the order of the document, then passed on to the host or refused.
+//! Pure.
 
-use host_core::id::LeaseId;
+use host_core::id::JobId;
 use host_core::job::State as JobState;
 use host_core::port::Tag;
 use host_core::port::lease::{Kept, LeaseError};
 
+use super::reports::Cause;
 use super::{Actions, Effect, Orchestrator};
 use crate::arco::orchestrator::answers::AnswerOut;
-use crate::arco::orchestrator::attempts::{Attempt, Call, Turn, is_about};
+use crate::arco::orchestrator::attempts::{Attempt, Call, is_about};
 use crate::arco::orchestrator::envelope;
 use crate::arco::orchestrator::explain::explain;
 use crate::arco::orchestrator::read::Callback;
@@ -17,15 +18,15 @@ use crate::arco::task_id::{self, TaskId};
 use crate::arco::token::Scope;
 use crate::kit::session::{Link, Moment};
 
-/// Why a job is being read.
+/// Why a job is being looked up.
 #[derive(Debug)]
-pub(super) enum Reading {
-    /// To see whether a token is about the task of a callback.
+pub(super) enum Lookup {
+    /// To check whether a token is about the task of a callback.
     Authorize(Link, Box<Callback>),
-    /// To see whether the task of a callback without a valid token exists.
+    /// To check whether the task of a callback without a valid token exists.
     Refuse(Link),
-    /// To explain why a callback is refused, or that it repeats one that was accepted.
-    Explain(Box<Call>),
+    /// To answer a callback whose attempt is not known here, or whose message the host rejected.
+    Explain { call: Box<Call>, was_rejected: bool },
 }
 
 impl Orchestrator {
@@ -45,9 +46,13 @@ impl Orchestrator {
             let is_about = is_about(scope, callback.task.as_ref(), (&known.scope, &known.key));
             return self.authorized(at, link, callback, is_about, actions);
         }
+        let lookup = Lookup::Authorize(link, Box::new(callback));
+        self.look_up(job, lookup, actions);
+    }
+
+    fn look_up(&mut self, job: JobId, lookup: Lookup, actions: &mut Actions) {
         let tag = self.tag();
-        let reading = Reading::Authorize(link, Box::new(callback));
-        self.reads.insert(tag, reading);
+        self.lookups.insert(tag, lookup);
         actions.effect(Effect::Read(tag, job));
     }
 
@@ -58,15 +63,13 @@ impl Orchestrator {
             Some(TaskId::OfRun { run, .. }) => task_id::job(run),
             None => None,
         };
-        let Some(job) = named else {
-            return actions.send(link, Err(Refused::task()));
-        };
-        let tag = self.tag();
-        self.reads.insert(tag, Reading::Refuse(link));
-        actions.effect(Effect::Read(tag, job));
+        match named {
+            Some(job) => self.look_up(job, Lookup::Refuse(link), actions),
+            None => actions.send(link, Err(Refused::task())),
+        }
     }
 
-    /// Goes on with a callback once it is known whether its token is about its task.
+    /// Handles a callback once it is known whether its token is about its task.
     fn authorized(
         &mut self,
         at: Moment,
@@ -83,29 +86,27 @@ impl Orchestrator {
         let Some(scope) = scope.filter(|_| is_about) else {
             return self.refuse(link, task.as_ref(), actions);
         };
-        match message.said {
-            Ok(said) => {
+        match message.report {
+            Ok(report) => {
                 let call = Call {
                     link,
                     scope,
                     attempt_id: message.attempt_id,
-                    said,
-                    tried: None,
-                    was_adopted: false,
+                    report,
                 };
-                self.settle(at, Box::new(call), actions);
+                self.pass_on(at, Box::new(call), actions);
             }
             Err(refused) => actions.send(link, Err(refused)),
         }
     }
 
     /// Passes a callback on if its attempt is current.
-    fn settle(&mut self, at: Moment, call: Box<Call>, actions: &mut Actions) {
+    fn pass_on(&mut self, at: Moment, call: Box<Call>, actions: &mut Actions) {
         let (job, number) = (call.scope.job, call.scope.attempt);
         let current = self.attempts.get(job);
-        if current.is_none_or(|attempt| attempt.scope.attempt != number) {
-            return self.explain(*call, None, actions);
-        }
+        let Some(attempt) = current.filter(|attempt| attempt.scope.attempt == number) else {
+            return self.explain(call, false, actions);
+        };
         if let Some(received) = &call.attempt_id {
             let expected = envelope::attempt_id(job, number);
             if *received != expected {
@@ -113,75 +114,72 @@ impl Orchestrator {
                 return actions.send(call.link, Err(refused));
             }
         }
-        self.take_turn(at.now, job, Turn::Callback(call), actions);
+        if let Some(delivery) = &mut attempt.delivery {
+            delivery.may_run = true;
+        }
+        let lease = attempt.lease;
+        self.send_cause(at.now, (job, lease), Cause::Callback(call), actions);
     }
 
     /// Answers a callback whose attempt is not current, by what is kept of its job.
-    pub(super) fn explain(&mut self, call: Call, tried: Option<LeaseId>, actions: &mut Actions) {
-        let (tag, job) = (self.tag(), call.scope.job);
-        let call = Call { tried, ..call };
-        self.reads.insert(tag, Reading::Explain(Box::new(call)));
-        actions.effect(Effect::Read(tag, job));
+    pub(super) fn explain(&mut self, call: Box<Call>, was_rejected: bool, actions: &mut Actions) {
+        let job = call.scope.job;
+        self.look_up(job, Lookup::Explain { call, was_rejected }, actions);
     }
 
-    /// Goes on with a callback once its job was read.
+    /// Continues with a callback once its job was looked up.
     pub(super) fn on_read(
         &mut self,
         at: Moment,
         tag: Tag,
-        kept: Result<Option<Box<Kept>>, LeaseError>,
+        kept: Result<Option<&Kept>, &LeaseError>,
         actions: &mut Actions,
     ) {
-        let Some(reading) = self.reads.remove(&tag) else {
+        let Some(lookup) = self.lookups.remove(&tag) else {
             return;
         };
-        match (reading, kept) {
-            (Reading::Authorize(link, _) | Reading::Refuse(link), Err(_)) => {
-                actions.send(link, Err(Refused::busy()));
-            }
-            (Reading::Explain(call), Err(_)) => actions.send(call.link, Err(Refused::busy())),
-            (Reading::Authorize(link, callback), Ok(kept)) => {
+        let Ok(kept) = kept else {
+            return actions.send(lookup.link(), Err(Refused::busy()));
+        };
+        match (lookup, kept) {
+            (Lookup::Authorize(link, callback), kept) => {
                 let (scope, task) = (callback.scope.as_ref(), callback.task.as_ref());
-                let is_about = scope.zip(kept.as_deref()).is_some_and(|(scope, kept)| {
+                let is_about = scope.zip(kept).is_some_and(|(scope, kept)| {
                     let attributes = &kept.job.payload.attributes;
                     let known = envelope::scope(scope.job, scope.attempt, attributes);
                     is_about(scope, task, (&known, kept.job.lifecycle.handler.as_str()))
                 });
                 self.authorized(at, link, *callback, is_about, actions);
             }
-            (Reading::Refuse(link), Ok(Some(_))) => actions.send(link, Err(Refused::token())),
-            (Reading::Refuse(link), Ok(None)) => actions.send(link, Err(Refused::task())),
-            (Reading::Explain(call), Ok(None)) => actions.send(call.link, Err(Refused::task())),
-            (Reading::Explain(call), Ok(Some(kept))) => self.explained(at, call, &kept, actions),
-        }
-    }
-
-    fn explained(&mut self, at: Moment, mut call: Box<Call>, kept: &Kept, actions: &mut Actions) {
-        if call.tried.is_none()
-            && let Some(attempt) = running(&call.scope, kept)
-        {
-            if call.was_adopted {
-                return actions.send(call.link, Err(Refused::busy()));
+            (Lookup::Refuse(link), Some(_)) => actions.send(link, Err(Refused::token())),
+            (Lookup::Explain { call, was_rejected }, Some(kept)) => {
+                let running = running(&call.scope, kept).filter(|_| !was_rejected);
+                if let Some(attempt) = running {
+                    let job = call.scope.job;
+                    if self.attempts.with_lease(job, attempt.lease).is_none() {
+                        self.insert(attempt, actions);
+                    }
+                    return self.pass_on(at, call, actions);
+                }
+                let answer = explain(kept, call.scope.attempt, &call.report);
+                let answer = answer.map(|()| AnswerOut::completed(at.wall, &call.report));
+                actions.send(call.link, answer);
             }
-            call.was_adopted = true;
-            let is_known = self
-                .attempts
-                .with_lease(call.scope.job, attempt.lease)
-                .is_some();
-            if !is_known {
-                self.insert(attempt, actions);
-            }
-            return self.settle(at, call, actions);
+            (lookup, None) => actions.send(lookup.link(), Err(Refused::task())),
         }
-        let answer = explain(kept, call.scope.attempt, &call.said);
-        actions.send(
-            call.link,
-            answer.map(|()| AnswerOut::completed(at.wall, &call.said)),
-        );
     }
 }
 
-/// Returns an attempt that runs, though nobody here has asked for it or taken it over.
+impl Lookup {
+    fn link(&self) -> Link {
+        match self {
+            Self::Authorize(link, _) | Self::Refuse(link) => *link,
+            Self::Explain { call, .. } => call.link,
+        }
+    }
+}
+
+/// Returns the running attempt of a job, which was leased before the host restarted or by another node.
 fn running(scope: &Scope, kept: &Kept) -> Option<Attempt> {
     let lifecycle = &kept.job.lifecycle;
     let lease = lifecycle.lease.as_ref()?;
@@ -189,9 +187,5 @@ fn running(scope: &Scope, kept: &Kept) -> Option<Attempt> {
         return None;
     }
     let task = (scope.clone(), lifecycle.handler.to_string());
-    Some(Attempt {
-        has_begun: lease.ack_by.is_none(),
-        is_cancelled: lifecycle.cancel.is_some(),
-        ..Attempt::new(lease.id, lifecycle.runner.clone(), task)
-    })
+    Some(Attempt::new(lease.id, lifecycle.runner.clone(), task))
 }

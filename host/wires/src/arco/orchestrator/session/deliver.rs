@@ -1,5 +1,5 @@
-//! Sends one attempt to its worker, again and again until the worker has begun or the window for it
-//! ends. An answer acknowledges the delivery and nothing else: callbacks decide. Pure.
+//! Sends one attempt to its worker until the worker has begun or must have begun. An answer acknowledges
+//! the delivery and nothing else: callbacks decide. Pure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,9 @@ use host_core::port::Tag;
 use host_core::port::lease::{Granted, LeaseMessage};
 use host_core::time::Time;
 
+use super::reports::{CANCEL_UNBEGUN, Cause};
 use super::{Actions, Effect, Orchestrator, Timer};
-use crate::arco::orchestrator::attempts::{CANCELLED_UNBEGUN, Delivery, Turn};
+use crate::arco::orchestrator::attempts::Delivery;
 use crate::arco::orchestrator::envelope::Dispatch;
 use crate::arco::refusals::Code;
 use crate::kit::backoff::Backoff;
@@ -20,64 +21,67 @@ use crate::kit::text::cut_marked;
 /// How long a worker may take to answer or begin before the dispatch is sent again.
 const TRY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An attempt that was not delivered is given back this long before its window ends, in milliseconds.
+/// How long before its time to begin is over an undelivered attempt is given back, in milliseconds.
 const GIVE_BACK_MARGIN_MS: u64 = 100;
 
 /// How much of a worker's refusal is kept, in bytes.
 const REFUSAL_BYTES_MAX: usize = 512;
 
-/// What became of one try.
+/// The result of one try.
 #[derive(Debug, PartialEq, Eq)]
 enum Tried {
     /// The worker has the dispatch.
     Delivered,
     /// The worker will never accept this dispatch.
     Refused(String),
-    /// It is to be sent again.
-    Again {
-        /// The wait that the worker asks for.
-        after: Option<Duration>,
-        /// Why the worker counts as failing; `None` if it is only busy.
-        reason: Option<String>,
-        /// Whether the worker may have got it.
-        may_run: bool,
-    },
+    Again(Again),
+}
+
+/// A try after which the dispatch is sent again.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Again {
+    /// The wait that the worker asks for.
+    after: Option<Duration>,
+    /// Why the worker counts as failing; `None` if it is only busy.
+    reason: Option<String>,
+    /// Whether the worker may have received the dispatch.
+    may_run: bool,
 }
 
 impl Orchestrator {
-    /// Begins to deliver an attempt, unless its worker has begun.
+    /// Begins to deliver an attempt. Its worker may have received it already, and the job may be cancelled.
     pub(super) fn deliver(
         &mut self,
         now: Time,
         granted: Granted,
-        may_run: bool,
+        (may_run, is_cancelled): (bool, bool),
         actions: &mut Actions,
     ) {
-        let Some(attempt) = self.attempts.get(granted.job) else {
+        let job = granted.job;
+        let attempt = self.attempts.get(job);
+        let Some(attempt) = attempt.filter(|attempt| attempt.delivery.is_none()) else {
             return;
         };
-        if attempt.has_begun || attempt.delivery.is_some() {
-            return;
-        }
         let begin_by = granted.ack_by.or(granted.expires_at);
         attempt.delivery = Some(Delivery {
             assignment: Arc::new(granted.assignment),
             begin_by: begin_by.unwrap_or(Time(i64::MAX)),
             may_run,
+            is_cancelled,
             backoff: Backoff::new(200, 10_000),
             at: now,
             is_last: false,
         });
         if self.is_stopping {
-            self.leave(now, granted.job, actions);
+            self.give_back(now, job, actions);
         } else {
-            self.send(now, granted.job, actions);
+            self.dispatch(now, job, actions);
         }
     }
 
     /// Sends an attempt once. A worker may answer only when the task has ended; once it has begun, the
     /// request is kept open for such a worker.
-    fn send(&mut self, now: Time, job: JobId, actions: &mut Actions) {
+    fn dispatch(&mut self, now: Time, job: JobId, actions: &mut Actions) {
         let tag = self.tag();
         let Some(base) = self.base.clone() else {
             return;
@@ -119,7 +123,7 @@ impl Orchestrator {
         self.tried(now, job, tried(answer), actions);
     }
 
-    /// Goes on with a delivery whose time has come.
+    /// Continues a delivery whose time has come.
     pub(super) fn go_on(&mut self, now: Time, job: JobId, actions: &mut Actions) {
         let Some(attempt) = self.attempts.get(job) else {
             return;
@@ -128,16 +132,12 @@ impl Orchestrator {
         if let Some(tag) = attempt.request.take() {
             self.dispatches.remove(&tag);
             actions.effect(Effect::Abort(tag));
-            self.tried(
-                now,
-                job,
-                tried(Err(RequestError::TimedOut(TRY_TIMEOUT))),
-                actions,
-            );
+            let timed_out = tried(Err(RequestError::TimedOut(TRY_TIMEOUT)));
+            self.tried(now, job, timed_out, actions);
         } else if is_last {
-            self.leave(now, job, actions);
+            self.give_back(now, job, actions);
         } else {
-            self.send(now, job, actions);
+            self.dispatch(now, job, actions);
         }
     }
 
@@ -145,46 +145,39 @@ impl Orchestrator {
         let Some(attempt) = self.attempts.get(job) else {
             return;
         };
-        let Some(delivery) = &mut attempt.delivery else {
+        let (lease, executor) = (attempt.lease, attempt.executor.clone());
+        let Some(mut delivery) = attempt.delivery.take() else {
             return;
         };
         self.timers.remove(&(delivery.at, Timer::Deliver(job)));
-        let answers = attempt.executor.as_ref();
-        let answers = answers.and_then(|name| self.workers.get_mut(name));
-        let answers = answers.map(|worker| &mut worker.answers);
-        let (after, reason, may_run) = match tried {
-            Tried::Delivered => (None, None, None),
+        let worker = executor.as_ref().and_then(|it| self.workers.get_mut(it));
+        let again = match tried {
             Tried::Refused(words) => {
-                attempt.delivery = None;
                 actions.count(Code::DispatchRefused.as_str());
-                return self.take_turn(now, job, Turn::Fail(words), actions);
+                return self.acknowledge((job, lease), Cause::Refused(words), actions);
             }
-            Tried::Again {
-                after,
-                reason,
-                may_run,
-            } => (after, reason, Some(may_run)),
+            Tried::Delivered => None,
+            Tried::Again(again) => Some(again),
         };
-        match (answers, reason) {
-            (Some(answers), Some(reason)) => answers.failed(reason),
-            (Some(answers), None) => answers.answered(),
-            (None, _) => {}
+        if let Some(worker) = worker {
+            match again.as_ref().and_then(|again| again.reason.clone()) {
+                Some(reason) => worker.answers.failed(reason),
+                None => worker.answers.answered(),
+            }
         }
-        let executor = attempt.executor.clone();
-        match may_run {
-            None => attempt.delivery = None,
-            Some(may_run) => {
-                delivery.may_run |= may_run;
-                let wait_ms = delivery.backoff.next_ms().max(after.map_or(0, millis));
-                let left_ms = delivery.begin_by.since_ms(now);
-                let left_ms = left_ms.saturating_sub(GIVE_BACK_MARGIN_MS);
-                delivery.at = now.plus_ms(wait_ms.min(left_ms));
-                delivery.is_last = wait_ms >= left_ms;
-                self.timers.insert((delivery.at, Timer::Deliver(job)));
-                if attempt.is_cancelled {
-                    let lease = attempt.lease;
-                    self.on_cancelled(now, job, lease, actions);
-                }
+        if let Some(again) = again {
+            delivery.may_run |= again.may_run;
+            let wait_ms = delivery.backoff.next_ms();
+            let wait_ms = wait_ms.max(again.after.map_or(0, millis));
+            let left_ms = delivery.begin_by.since_ms(now);
+            let left_ms = left_ms.saturating_sub(GIVE_BACK_MARGIN_MS);
+            delivery.at = now.plus_ms(wait_ms.min(left_ms));
+            delivery.is_last = wait_ms >= left_ms;
+            self.timers.insert((delivery.at, Timer::Deliver(job)));
+            let is_cancelled = delivery.is_cancelled;
+            attempt.delivery = Some(delivery);
+            if is_cancelled {
+                self.cancel(now, job, lease, actions);
             }
         }
         if let Some(name) = executor {
@@ -192,30 +185,50 @@ impl Orchestrator {
         }
     }
 
-    /// A cancel ends what no worker can have.
-    pub(super) fn on_cancelled(
-        &mut self,
-        now: Time,
-        job: JobId,
-        lease: LeaseId,
-        actions: &mut Actions,
-    ) {
-        let attempt = self.attempts.with_lease(job, lease);
-        let Some(attempt) = attempt.filter(|attempt| attempt.request.is_none()) else {
+    /// Ends a cancelled attempt if its worker has not received it, now or when that is known.
+    pub(super) fn cancel(&mut self, now: Time, job: JobId, lease: LeaseId, actions: &mut Actions) {
+        let Some(attempt) = self.attempts.with_lease(job, lease) else {
             return;
         };
-        if let Some(delivery) = attempt.delivery.take_if(|delivery| !delivery.may_run) {
-            self.timers.remove(&(delivery.at, Timer::Deliver(job)));
-            self.take_turn(now, job, Turn::End(CANCELLED_UNBEGUN), actions);
+        if let Some(delivery) = &mut attempt.delivery {
+            delivery.is_cancelled = true;
+        }
+        if attempt.request.is_none() {
+            self.end_undelivered(now, job, CANCEL_UNBEGUN, actions);
         }
     }
 
-    /// The worker of an attempt has reported the start.
+    /// Ends the delivery of an attempt, and the attempt itself if its worker has not received it.
+    fn give_back(&mut self, now: Time, job: JobId, actions: &mut Actions) {
+        self.end_undelivered(now, job, LeaseMessage::GiveBack { begun: false }, actions);
+        if let Some(attempt) = self.attempts.get(job) {
+            attempt.delivery = None;
+        }
+    }
+
+    /// Ends an attempt with `message` if its worker has not received it.
+    fn end_undelivered(
+        &mut self,
+        now: Time,
+        job: JobId,
+        message: LeaseMessage,
+        actions: &mut Actions,
+    ) {
+        let Some(attempt) = self.attempts.get(job) else {
+            return;
+        };
+        let lease = attempt.lease;
+        if let Some(delivery) = attempt.delivery.take_if(|delivery| !delivery.may_run) {
+            self.timers.remove(&(delivery.at, Timer::Deliver(job)));
+            self.send_cause(now, (job, lease), Cause::Undelivered(message), actions);
+        }
+    }
+
+    /// Handles that the worker of an attempt has begun.
     pub(super) fn on_begun(&mut self, job: JobId, lease: LeaseId, actions: &mut Actions) {
         let Some(attempt) = self.attempts.with_lease(job, lease) else {
             return;
         };
-        attempt.has_begun = true;
         if let Some(delivery) = attempt.delivery.take() {
             self.timers.remove(&(delivery.at, Timer::Deliver(job)));
         }
@@ -228,20 +241,7 @@ impl Orchestrator {
         self.ask(&name, actions);
     }
 
-    /// Gives an attempt back if no worker can have it, and leaves it to its worker or the end of its
-    /// window otherwise.
-    fn leave(&mut self, now: Time, job: JobId, actions: &mut Actions) {
-        let Some(attempt) = self.attempts.get(job) else {
-            return;
-        };
-        let delivery = attempt.delivery.take();
-        if delivery.is_some_and(|delivery| !delivery.may_run) {
-            let back = LeaseMessage::GiveBack { begun: false };
-            self.take_turn(now, job, Turn::End(back), actions);
-        }
-    }
-
-    /// Ends the delivery of an attempt because the host stops. A worker may have what is on its way.
+    /// Ends the delivery of an attempt because the host stops. A worker may receive what is on its way.
     pub(super) fn stop_delivery(&mut self, now: Time, job: JobId, actions: &mut Actions) {
         let Some(attempt) = self.attempts.get(job) else {
             return;
@@ -252,7 +252,7 @@ impl Orchestrator {
                 self.dispatches.remove(&tag);
                 actions.effect(Effect::Abort(tag));
             }
-            None => self.leave(now, job, actions),
+            None => self.give_back(now, job, actions),
         }
     }
 }
@@ -260,50 +260,38 @@ impl Orchestrator {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
 /// Reads what an answer means.
 fn tried(answer: Result<Answer, RequestError>) -> Tried {
     let answer = match answer {
         Ok(answer) => answer,
         Err(error) => {
-            return Tried::Again {
+            return Tried::Again(Again {
                 after: None,
                 may_run: error.may_be_delivered(),
                 reason: Some(error.to_string()),
-            };
+            });
         }
     };
     let status = answer.status;
-    match status {
-        200..=299 => Tried::Delivered,
+    let hint = match status {
+        200..=299 => return Tried::Delivered,
         400 | 413 | 415 | 422 => {
             let words = String::from_utf8_lossy(&answer.body);
             let words = words.trim().replace(|c: char| c.is_control(), " ");
-            Tried::Refused(format!(
-                "{status}: {}",
-                cut_marked(&words, REFUSAL_BYTES_MAX)
-            ))
+            let words = cut_marked(&words, REFUSAL_BYTES_MAX);
+            return Tried::Refused(format!("{status}: {words}"));
         }
-        408 | 425 | 429 | 503 => Tried::Again {
-            after: answer.retry_after,
-            reason: None,
-            may_run: false,
-        },
-        401 | 403 => Tried::Again {
-            after: answer.retry_after,
-            reason: Some(format!("it answers {status}: check the secret")),
-            may_run: false,
-        },
-        500.. => Tried::Again {
-            after: answer.retry_after,
-            reason: Some(format!("it answers {status}")),
-            may_run: true,
-        },
-        _ => Tried::Again {
-            after: answer.retry_after,
-            reason: Some(format!("it answers {status}: check the URL")),
-            may_run: false,
-        },
-    }
+        408 | 425 | 429 | 503 => None,
+        401 | 403 => Some(": check the secret"),
+        500.. => Some(""),
+        _ => Some(": check the URL"),
+    };
+    Tried::Again(Again {
+        after: answer.retry_after,
+        reason: hint.map(|hint| format!("it answers {status}{hint}")),
+        may_run: status >= 500 && hint.is_some(),
+    })
 }
 
 #[cfg(test)]
@@ -321,16 +309,15 @@ mod tests {
     }
 
     #[test]
-    fn only_some_answers_are_for_good() {
+    fn only_some_answers_are_final() {
         let after = Some(Duration::from_secs(3));
         assert_eq!(answer(200), Tried::Delivered);
         assert_eq!(answer(204), Tried::Delivered);
         assert_eq!(answer(400), Tried::Refused("400: no way".to_owned()));
-        let busy = Tried::Again {
+        let busy = Tried::Again(Again {
             after,
-            reason: None,
-            may_run: false,
-        };
+            ..Again::default()
+        });
         assert_eq!(answer(503), busy);
         for (status, runs) in [
             (302, false),
@@ -339,13 +326,13 @@ mod tests {
             (500, true),
             (502, true),
         ] {
-            let Tried::Again {
+            let Tried::Again(Again {
                 reason: Some(_),
                 may_run,
                 ..
-            } = answer(status)
+            }) = answer(status)
             else {
-                panic!("{status} is no failure of the worker");
+                panic!("{status} is not a failure of the worker");
             };
             assert_eq!(may_run, runs, "{status}");
         }
@@ -354,13 +341,13 @@ mod tests {
             (RequestError::Broken("reset".to_owned()), true),
             (RequestError::TimedOut(TRY_TIMEOUT), true),
         ] {
-            let Tried::Again {
+            let Tried::Again(Again {
                 reason: Some(_),
                 may_run,
                 ..
-            } = tried(Err(error))
+            }) = tried(Err(error))
             else {
-                panic!("it is no failure of the worker");
+                panic!("not a failure of the worker");
             };
             assert_eq!(may_run, runs);
         }

@@ -1,4 +1,4 @@
-//! Callbacks that are not as they should be: each has its answer, and none changes a job.
+//! Invalid callbacks: each gets its answer, and none changes a job.
 
 use host_core::job::State;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ async fn a_callback_needs_the_token_of_its_task_and_attempt() {
 }
 
 #[tokio::test]
-async fn the_first_thing_wrong_is_named() {
+async fn the_first_error_is_named() {
     let world = World::start().await;
     let plane = &world.plane;
     let (_, task) = world.begun().await;
@@ -148,7 +148,7 @@ async fn the_first_thing_wrong_is_named() {
 }
 
 #[tokio::test]
-async fn fields_have_values_that_they_can_have() {
+async fn invalid_fields_are_refused() {
     let world = World::start().await;
     let plane = &world.plane;
     let (id, task) = world.begun().await;
@@ -247,7 +247,7 @@ async fn bodies_are_small_json_objects() {
 }
 
 #[tokio::test]
-async fn paths_name_tasks_and_nothing_else() {
+async fn a_path_must_name_a_task() {
     let world = World::start().await;
     let plane = &world.plane;
     let (id, task) = world.begun().await;

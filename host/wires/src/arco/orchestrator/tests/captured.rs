@@ -1,4 +1,4 @@
-//! What a real worker sent, replayed: the ids and tokens are ours, all else is as it was.
+//! The callbacks of a real worker, replayed with our ids and tokens and otherwise unchanged.
 
 use serde_json::Value;
 
@@ -97,7 +97,7 @@ async fn a_run_that_was_cancelled_before_it_began() {
 }
 
 #[tokio::test]
-async fn a_run_that_hears_of_its_cancel_and_goes_on() {
+async fn a_run_that_ignores_its_cancel() {
     let world = World::start().await;
     let (id, task) = world.dispatched().await;
     let captured = of_run("run-cancel");

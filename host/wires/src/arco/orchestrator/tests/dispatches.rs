@@ -1,4 +1,4 @@
-//! How attempts reach their workers, and what becomes of those that do not.
+//! How attempts reach their workers, and what follows if they do not.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn health(plane: &Plane) -> WorkerHealth {
 }
 
 #[tokio::test]
-async fn a_dispatch_is_repeated_until_the_worker_takes_it() {
+async fn a_dispatch_is_repeated_until_the_worker_accepts_it() {
     let world = World::start().await;
     let id = world.plane.enqueue();
     let mut ids = Vec::new();
@@ -69,7 +69,7 @@ async fn a_worker_may_answer_when_the_task_has_ended() {
 }
 
 #[tokio::test]
-async fn a_worker_gets_no_more_than_it_may_have() {
+async fn a_worker_gets_no_more_attempts_than_configured() {
     let world = World::start().await;
     let ids = [(); 3].map(|()| world.plane.enqueue());
     let first = world.taken().await;
@@ -88,7 +88,7 @@ async fn a_worker_gets_no_more_than_it_may_have() {
 }
 
 #[tokio::test]
-async fn a_dispatch_that_is_refused_for_good_fails_its_attempt() {
+async fn a_refused_dispatch_fails_its_attempt() {
     let world = World::start().await;
     let id = world.plane.enqueue();
     let dispatch = world.spark.dispatched().await;
@@ -111,7 +111,7 @@ async fn a_dispatch_that_is_refused_for_good_fails_its_attempt() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_not_there_costs_no_attempt() {
+async fn an_unreachable_worker_costs_no_attempt() {
     let model = LeaseHost::new();
     let plane = Plane::start(&Setup::nowhere(), &model);
     let id = plane.enqueue();
@@ -132,7 +132,7 @@ async fn a_worker_that_is_not_there_costs_no_attempt() {
 }
 
 #[tokio::test]
-async fn a_cancel_ends_what_no_worker_has() {
+async fn a_cancel_ends_an_undelivered_attempt() {
     let model = LeaseHost::new();
     let plane = Plane::start(&Setup::nowhere(), &model);
     let id = plane.enqueue();
@@ -149,7 +149,7 @@ async fn a_cancel_ends_what_no_worker_has() {
 }
 
 #[tokio::test]
-async fn what_was_not_delivered_is_given_back_at_the_stop() {
+async fn an_undelivered_attempt_is_given_back_at_the_stop() {
     let model = LeaseHost::new();
     let plane = Plane::start(&Setup::nowhere(), &model);
     let id = plane.enqueue();

@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, Request, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::{HeaderMap, Request};
 use host_core::id::JobId;
 use host_core::policy::Policy;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
-use host_http::metrics::Metrics;
+use host_http::metrics::Uncounted;
 use host_http::problem;
 use host_http::route::RoutePorts;
 use host_http::router::{Serving, router};
@@ -24,8 +21,6 @@ use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -34,14 +29,12 @@ use crate::arco::orchestrator::session::Orchestrator;
 use crate::arco::orchestrator::workers::Answers;
 use crate::arco::orchestrator::{Remote, Role};
 use crate::arco::settings::{OrchestratorConfig, RemoteWorker, Times};
+use crate::arco::tests::peer::{BOUND, Incoming, Peer};
 use crate::arco::token::Tokens;
 use crate::arco::token::key::Keys;
 use crate::kit::session::Session as _;
 use crate::wire::Ports;
 use crate::wire::executors::Executors as _;
-
-/// Nothing in a test takes as long.
-const BOUND: Duration = Duration::from_mins(1);
 
 pub(in crate::arco) const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -52,42 +45,12 @@ pub(in crate::arco) const TIMES: Times = Times {
     token_ttl_seconds: 3_600,
 };
 
-pub(in crate::arco) struct Uncounted;
-
-impl Metrics for Uncounted {
-    fn answered(&self, _method: &'static str, _path: &'static str, _status: u16, _: Duration) {}
-    fn connection_opened(&self) {}
-    fn connection_closed(&self) {}
-}
-
-/// A dispatch as a worker gets it.
-pub(in crate::arco) struct Dispatch {
-    pub(in crate::arco) headers: HeaderMap,
-    pub(in crate::arco) body: Value,
-    reply: oneshot::Sender<Response>,
-}
-
-impl Dispatch {
-    /// Answers the dispatch. The control plane may not wait for it any more.
-    pub(in crate::arco) fn answer(
-        self,
-        status: u16,
-        headers: &[(&'static str, &'static str)],
-        body: &str,
-    ) {
-        let status = StatusCode::from_u16(status).unwrap();
-        let mut response = (status, body.to_owned()).into_response();
-        for (name, value) in headers {
-            response.headers_mut().insert(*name, value.parse().unwrap());
-        }
-        let _gone = self.reply.send(response);
-    }
-
+impl Incoming {
     pub(in crate::arco) fn text(&self, field: &str) -> String {
         self.body[field].as_str().unwrap().to_owned()
     }
 
-    /// Returns the id of the task, its token and the number of the attempt.
+    /// Returns the task of a dispatch.
     pub(in crate::arco) fn task(&self) -> Task {
         Task {
             id: self.text("taskId"),
@@ -97,63 +60,21 @@ impl Dispatch {
     }
 }
 
+impl Peer {
+    /// Waits for a dispatch.
+    pub(in crate::arco) async fn dispatched(&self) -> Incoming {
+        let dispatch = self.next().await;
+        assert_eq!(dispatch.path, "/dispatch");
+        dispatch
+    }
+}
+
 /// What a worker knows of a task.
 #[derive(Clone, Debug)]
 pub(in crate::arco) struct Task {
     pub(in crate::arco) id: String,
     pub(in crate::arco) token: String,
     pub(in crate::arco) attempt: u64,
-}
-
-/// The worker that the test plays.
-pub(in crate::arco) struct Spark {
-    pub(in crate::arco) address: SocketAddr,
-    dispatches: Mutex<mpsc::Receiver<Dispatch>>,
-    tasks: Tasks,
-}
-
-async fn take(State(sender): State<mpsc::Sender<Dispatch>>, request: Request<Body>) -> Response {
-    let path = request.uri().path().to_owned();
-    let (parts, body) = request.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    assert_eq!(path, "/dispatch");
-    let (reply, answer) = oneshot::channel();
-    let dispatch = Dispatch {
-        headers: parts.headers,
-        body: serde_json::from_slice(&body).unwrap(),
-        reply,
-    };
-    let _gone = sender.send(dispatch).await;
-    let unanswered = StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    answer.await.unwrap_or(unanswered)
-}
-
-impl Spark {
-    pub(in crate::arco) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (sender, dispatches) = mpsc::channel(64);
-        let tasks = Tasks::default();
-        let stopping = tasks.stopping().clone();
-        tasks.spawn(async move {
-            let serving = axum::serve(listener, Router::new().fallback(take).with_state(sender));
-            tokio::select! {
-                _ = serving => {}
-                () = stopping.cancelled() => {}
-            }
-        });
-        Self {
-            address,
-            dispatches: Mutex::new(dispatches),
-            tasks,
-        }
-    }
-
-    pub(in crate::arco) async fn dispatched(&self) -> Dispatch {
-        let mut dispatches = self.dispatches.lock().await;
-        let dispatch = timeout(BOUND, dispatches.recv()).await;
-        dispatch.expect("a dispatch").unwrap()
-    }
 }
 
 /// An answer to a callback.
@@ -279,14 +200,14 @@ impl Plane {
     /// Waits until `spark` is as `is_it` says.
     pub(super) async fn until(&self, is_it: impl Fn(&Answers) -> bool) {
         let spark = "spark".parse().unwrap();
-        let hub = &self.role.running.get().unwrap().hub;
+        let hub = self.role.hub.get().unwrap();
         let reached = hub.until(|session| is_it(&session.worker(&spark).unwrap().0));
         timeout(BOUND, reached).await.unwrap();
     }
 
     /// Passes the time until a dispatch that failed is sent again.
     pub(in crate::arco) async fn pass_backoff(&self) {
-        let hub = &self.role.running.get().unwrap().hub;
+        let hub = self.role.hub.get().unwrap();
         let waits =
             |session: &Orchestrator| session.dispatches.is_empty() && session.wakeup().is_some();
         timeout(BOUND, hub.until(waits)).await.unwrap();
@@ -374,12 +295,12 @@ impl Plane {
 /// A plane with its worker.
 pub(in crate::arco) struct World {
     pub(in crate::arco) plane: Plane,
-    pub(in crate::arco) spark: Spark,
+    pub(in crate::arco) spark: Peer,
 }
 
 impl World {
     pub(in crate::arco) async fn start() -> Self {
-        let spark = Spark::start().await;
+        let spark = Peer::start().await;
         let model = LeaseHost::new();
         let plane = Plane::start(&Setup::to(spark.address), &model);
         Self { plane, spark }
@@ -408,7 +329,6 @@ impl World {
 
     pub(in crate::arco) async fn stop(self) {
         self.plane.stop().await;
-        self.spark.tasks.stop();
-        self.spark.tasks.join().await;
+        self.spark.stop().await;
     }
 }

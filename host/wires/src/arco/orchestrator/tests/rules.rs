@@ -1,4 +1,4 @@
-//! What callbacks do to a job, in every state that it can be in.
+//! The effect of callbacks on a job in each of its states.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use host_core::job::State;
 use host_core::policy::Policy;
 use serde_json::{Value, json};
 
-use super::super::read::Said;
-use super::fixture::{Plane, Setup, Spark, World};
+use super::super::read::Report;
+use super::fixture::{Plane, Setup, World};
+use crate::arco::tests::peer::Peer;
 use crate::arco::token::key::Keys;
 use host_testing::LeaseHost;
 
@@ -120,20 +121,20 @@ async fn an_attempt_is_dispatched_begins_lives_and_ends() {
 }
 
 #[tokio::test]
-async fn the_current_prefix_and_opaque_ids_are_taken_too() {
+async fn the_current_prefix_and_opaque_ids_are_accepted_too() {
     let world = World::start().await;
     let plane = &world.plane;
     let id = plane.enqueue_with(&[("arco.run_id", "run-1")]);
     let mut task = world.taken().await;
     let bearer = format!("bearer {}", task.token);
-    let opaque = crate::arco::task_id::opaque("run-1", "analytics.daily_sales");
+    let opaque = crate::arco::tests::opaque_id("run-1", "analytics.daily_sales");
     let path = format!("/api/v1/tasks/{opaque}/started");
     let body = r#"{"attempt":1,"attempt_id":null,"worker_id":"w"}"#;
     plane
         .send(&path, &[("authorization", &bearer)], body)
         .await
         .ok();
-    task.id = crate::arco::task_id::opaque("run-2", "analytics.daily_sales");
+    task.id = crate::arco::tests::opaque_id("run-2", "analytics.daily_sales");
     plane.heartbeat(&task).await.refused(404, "task_not_found");
     let path = format!("/api/v1/tasks/{id}/completed");
     let body = r#"{"attempt":1,"outcome":"SUCCEEDED","result":[true],"metrics":null,"error":null}"#;
@@ -147,7 +148,7 @@ async fn the_current_prefix_and_opaque_ids_are_taken_too() {
 }
 
 #[tokio::test]
-async fn lost_messages_are_made_up_for() {
+async fn lost_messages_are_tolerated() {
     let world = World::start().await;
     let plane = &world.plane;
     let (first, task) = world.dispatched().await;
@@ -250,8 +251,8 @@ async fn a_worker_that_ignores_a_cancel_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
-    let spark = Spark::start().await;
+async fn a_silent_worker_loses_its_attempt_and_its_late_callbacks_are_refused() {
+    let spark = Peer::start().await;
     let model = LeaseHost::new();
     let plane = Plane::start(&Setup::to(spark.address), &model);
     let id = plane.enqueue();
@@ -276,11 +277,11 @@ async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
         ("started", 409, "task_already_terminal"),
         ("completed", 409, "task_already_terminal"),
     ] {
-        let said = match kind {
-            "heartbeat" => Said::Heartbeat(None),
-            _ => Said::Started,
+        let report = match kind {
+            "heartbeat" => Report::Heartbeat(None),
+            _ => Report::Started,
         };
-        let found = super::super::explain::explain(&kept, 1, &said);
+        let found = super::super::explain::explain(&kept, 1, &report);
         let refused = found.unwrap_err();
         assert_eq!(
             (refused.status, refused.body.error.as_str()),
@@ -309,7 +310,7 @@ async fn a_silent_worker_is_given_up_and_its_late_words_are_refused() {
 }
 
 #[tokio::test]
-async fn failures_are_retried_by_category_and_by_their_own_word() {
+async fn failures_are_retried_by_category_unless_they_say_so() {
     let world = World::start().await;
     let plane = &world.plane;
     for (category, retryable, retried) in [
@@ -341,14 +342,13 @@ async fn failures_are_retried_by_category_and_by_their_own_word() {
             (failure.message.as_str(), failure.stack.as_deref()),
             ("no luck", Some("at x"))
         );
-        let shown = crate::arco::convert::category_text(failure.category());
-        assert_eq!(shown, category);
+        assert_eq!(failure.category().as_str(), category);
     }
     world.stop().await;
 }
 
 #[tokio::test]
-async fn an_attempt_whose_time_is_over_is_told_to_stop_and_then_ended() {
+async fn an_overdue_attempt_is_asked_to_stop_and_then_ended() {
     let world = World::start().await;
     let plane = &world.plane;
     let (id, task) = world.begun().await;
@@ -364,7 +364,7 @@ async fn an_attempt_whose_time_is_over_is_told_to_stop_and_then_ended() {
 }
 
 #[tokio::test]
-async fn attempts_and_tokens_go_on_after_a_restart_and_a_new_key() {
+async fn attempts_and_tokens_survive_a_restart_and_a_new_key() {
     let world = World::start().await;
     let (begun, begun_task) = world.begun().await;
     let (sent, sent_task) = world.dispatched().await;

@@ -1,4 +1,4 @@
-//! Our description of the callbacks against that of the current contract, and its example messages.
+//! Compares our description of the callbacks with that of the current contract, and reads its examples.
 
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::{Fence, Hold, Revocation};
 use host_core::name::Name;
-use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases};
+use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases, WAIT_FOREVER};
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -161,7 +161,7 @@ impl Side {
                 let Ok(granted) = answer.try_recv() else {
                     return true;
                 };
-                events.push(granted_to(*tag, name.clone(), granted));
+                events.push(Event::Granted(*tag, name.clone(), granted));
                 false
             });
             if events.is_empty() {
@@ -220,16 +220,16 @@ impl Side {
                 self.audit.resume(name.clone(), changes, respond);
                 self.event(Event::Resumed(name, answer.try_recv().unwrap()));
             }
-            Effect::Ask(tag, name) => {
+            Effect::Ask(tag, name, slots) => {
                 let (respond, answer) = respond();
                 let request = LeaseRequest {
                     executors: vec![name.clone()],
                     worker: format!("{name}/1"),
-                    slots: 1,
+                    slots,
                     hold: Hold::Ttl {
                         ttl_ms: TIMES.heartbeat_timeout_ms,
                     },
-                    wait_ms: 60_000,
+                    wait_ms: WAIT_FOREVER,
                     events: Some(Arc::<Changes>::clone(&self.changes)),
                 };
                 self.audit.lease(request, respond);
@@ -239,11 +239,11 @@ impl Side {
                 if let Some((name, mut answer)) = self.asks.remove(&tag) {
                     answer.close();
                     if let Ok(granted) = answer.try_recv() {
-                        self.event(granted_to(tag, name, granted));
+                        self.event(Event::Granted(tag, name, granted));
                     }
                 }
             }
-            Effect::Tell {
+            Effect::Send {
                 tag,
                 job,
                 lease,
@@ -268,8 +268,4 @@ impl Side {
             Effect::Abort(_) => {}
         }
     }
-}
-
-fn granted_to(tag: Tag, name: Name, mut granted: Vec<Granted>) -> Event {
-    Event::Granted(tag, name, granted.pop().map(Box::new))
 }

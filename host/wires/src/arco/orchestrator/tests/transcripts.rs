@@ -1,4 +1,4 @@
-//! The session alone, over lines: two slots of the worker `spark`, callbacks, and what the host says.
+//! The session alone, in transcripts: two slots of the worker `spark`, callbacks, and the host's reports.
 
 use std::collections::BTreeMap;
 
@@ -99,9 +99,10 @@ impl Table {
                 };
                 Event::Resumed(spark, Ok(vec![resumed]))
             }
-            ["grants", tag, "nothing"] => Event::Granted(Tag(number(tag)), spark, None),
-            ["grants", tag, job] => {
-                Event::Granted(Tag(number(tag)), spark, Some(Box::new(self.granted(job))))
+            ["grants", tag, "nothing"] => Event::Granted(Tag(number(tag)), spark, Vec::new()),
+            ["grants", tag, ref jobs @ ..] => {
+                let granted = jobs.iter().map(|job| self.granted(job)).collect();
+                Event::Granted(Tag(number(tag)), spark, granted)
             }
             ["told", tag, told] => Event::Answered(Tag(number(tag)), standing(told)),
             ["read", tag, "nothing"] => Event::Read(Tag(number(tag)), Ok(None)),
@@ -206,6 +207,9 @@ fn standing(told: &str) -> Result<Standing, LeaseError> {
         "running" => (State::Running, false),
         "cancel" => (State::Running, true),
         "over" => (State::Completed, false),
+        "unacknowledged" => {
+            return Err(LeaseError::Rejected(Rejection::NotAcknowledged));
+        }
         "stale" => return Err(LeaseError::Rejected(Rejection::Stale)),
         "busy" => return Err(LeaseError::Busy),
         _ => panic!("cannot read {told:?}"),
@@ -245,12 +249,14 @@ fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
         }
         Action::Effect(Effect::Abort(tag)) => format!("peer< abort {}", tag.0),
         Action::Effect(Effect::Resume(name)) => format!("host< resume {name}"),
-        Action::Effect(Effect::Ask(tag, name)) => format!("host< ask {} for {name}", tag.0),
+        Action::Effect(Effect::Ask(tag, name, slots)) => {
+            format!("host< ask {} for {name}, slots: {slots}", tag.0)
+        }
         Action::Effect(Effect::Withdraw(tag)) => format!("host< withdraw {}", tag.0),
         Action::Effect(Effect::Read(tag, job)) => {
             format!("host< read {} job {}", tag.0, short(job))
         }
-        Action::Effect(Effect::Tell {
+        Action::Effect(Effect::Send {
             tag, job, message, ..
         }) => format!(
             "host< tell {} job {}: {}",

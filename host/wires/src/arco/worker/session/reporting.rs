@@ -1,10 +1,10 @@
-//! The end of a task is on disk first, is then reported until the control plane has it or its token has
-//! ended, and is forgotten. Pure.
+//! The end of a task: written to disk, reported until the control plane accepts it or its token expires,
+//! then forgotten. Pure.
 
 use host_core::outcome::{Meter, Outcome};
 
 use super::task::{Report, Stage};
-use super::{Actions, Done, Effect, Id, Worker};
+use super::{Actions, DispatchEnd, Effect, Id, Worker};
 use crate::arco::convert;
 use crate::arco::messages::RunLogs;
 use crate::arco::worker::callbacks::Callback;
@@ -13,7 +13,7 @@ use crate::arco::worker::outbox::Pending;
 use crate::kit::http_client::BaseUrl;
 use crate::kit::session::Moment;
 
-/// How long an end is sent if the dispatch does not say when its token ends, in milliseconds.
+/// How long an end is sent if the dispatch does not say when its token expires, in milliseconds.
 const TOKEN_TTL_MS: u64 = 3_600_000;
 
 impl Worker {
@@ -51,10 +51,9 @@ impl Worker {
             is_storing: true,
             ..Report::of(pending, give_up)
         });
-        self.settle(id);
     }
 
-    /// Sends the end of a task. One of an earlier life may go where callbacks must not go any more.
+    /// Sends the end of a task. One of an earlier process may be for an origin that is no longer allowed.
     pub(super) fn send_end(&mut self, id: Id, actions: &mut Actions) {
         let Some(task) = self.tasks.get(&id) else {
             return;
@@ -72,13 +71,12 @@ impl Worker {
                     body: report.pending.body.clone(),
                 };
                 self.send(id, callback, actions);
-                self.settle(id);
             }
             None => self.forget(id, actions),
         }
     }
 
-    /// The control plane has the end of a task, or will never have it.
+    /// Forgets the end of a task that the control plane has accepted or never will.
     pub(super) fn forget(&mut self, id: Id, actions: &mut Actions) {
         let tag = self.tag(id);
         let Some(task) = self.task(id) else { return };
@@ -86,10 +84,9 @@ impl Worker {
             (report.is_storing, report.is_over) = (true, true);
             actions.effect(Effect::Forget(tag, report.pending.key.clone()));
         }
-        self.settle(id);
     }
 
-    /// The end of a task is on disk, or is not there any more.
+    /// Continues once the end of a task was written to disk or removed from it.
     pub(super) fn on_stored(&mut self, id: Id, actions: &mut Actions) {
         let Some(task) = self.task(id) else { return };
         let Stage::Reporting(report) = &mut task.stage else {
@@ -133,9 +130,8 @@ impl Worker {
                     task.stage = Stage::Logging;
                 }
                 self.send(id, callback, actions);
-                self.settle(id);
             }
-            None => self.finish(id, Done::Over, actions),
+            None => self.finish(id, DispatchEnd::Over, actions),
         }
     }
 }

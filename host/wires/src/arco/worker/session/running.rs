@@ -1,11 +1,11 @@
-//! A task that is executed in our sandbox while heartbeats go out. Pure.
+//! A task that runs in our sandbox while heartbeats are sent. Pure.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::{Answer, Stop};
 
-use super::task::{Ends, Run, Stage, Task};
-use super::{Actions, Done, Effect, Id, Worker};
+use super::task::{Run, Stage, Stopped, Task};
+use super::{Actions, DispatchEnd, Effect, Id, Worker};
 use crate::arco::messages::TaskHeartbeat;
 use crate::kit::session::Moment;
 
@@ -38,7 +38,6 @@ impl Worker {
             });
         }
         actions.effect(Effect::Start(tag, Box::new(job)));
-        self.settle(id);
     }
 
     pub(super) fn beat(&mut self, at: Moment, id: Id, actions: &mut Actions) {
@@ -65,20 +64,19 @@ impl Worker {
         self.send(id, callback, actions);
     }
 
-    /// The guest must stop at once: the control plane has given the attempt up.
+    /// Stops a guest at once, because the control plane has given the attempt up.
     pub(super) fn give_up_run(&mut self, id: Id, actions: &mut Actions) {
         if let Some(Task {
             stage: Stage::Running(run),
             ..
         }) = self.task(id)
         {
-            run.ends = Some(Ends::GivenUp);
+            run.ends = Some(Stopped::GivenUp);
             actions.effect(Effect::Stop(run.tag, 0, Stop::Disconnected));
         }
-        self.settle(id);
     }
 
-    /// Handles what the guest of a task says.
+    /// Handles an answer of a task's guest.
     pub(super) fn on_guest(&mut self, at: Moment, id: Id, answer: Answer, actions: &mut Actions) {
         let Some(task) = self.task(id) else { return };
         let Stage::Running(run) = &mut task.stage else {
@@ -97,16 +95,16 @@ impl Worker {
                 return;
             }
             Answer::Ended(outcome, meter) => (outcome, meter),
-            Answer::Busy => lost("the worker had no room for it"),
+            Answer::Busy => lost("the worker was at capacity"),
         };
         let (tag, ends) = (run.tag, run.ends);
         self.untag(tag);
         self.abort(id, actions);
         match ends {
             None => self.report(at, id, &outcome, &meter, actions),
-            Some(Ends::GivenUp) => self.finish(id, Done::Over, actions),
-            // A guest that was stopped because we stop has not failed: the task may be tried again.
-            Some(Ends::ShutDown) => {
+            Some(Stopped::GivenUp) => self.finish(id, DispatchEnd::Over, actions),
+            // A guest that was stopped with the worker has not failed; the task may be retried.
+            Some(Stopped::ShutDown) => {
                 let is_completed = matches!(outcome, Outcome::Completed { .. });
                 let (outcome, meter) = if is_completed {
                     (outcome, meter)

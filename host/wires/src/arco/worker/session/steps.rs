@@ -1,22 +1,16 @@
-//! The steps of a task: what an answer to its callback means, and what follows when its time comes. Pure.
+//! The steps of a task: what follows the answer to a callback, and what follows when its time comes. Pure.
 
 use host_core::port::Stop;
 use host_core::time::Time;
 
 use super::task::Stage;
-use super::{Actions, Done, Effect, Id, Worker};
+use super::{Actions, DispatchEnd, Effect, Id, Worker};
 use crate::arco::messages::TaskStarted;
-use crate::arco::worker::callbacks::Heard;
+use crate::arco::worker::callbacks::CallbackAnswer;
 use crate::arco::worker::order::Skew;
 use crate::kit::session::Moment;
 
 impl Worker {
-    /// Sets when a task goes on by itself.
-    pub(super) fn settle(&mut self, id: Id) {
-        let due = self.task(id).and_then(|task| task.due());
-        self.wake_at(id, due);
-    }
-
     /// Reports the start of a task.
     pub(super) fn begin(&mut self, at: Moment, id: Id, actions: &mut Actions) {
         let name = self.setup.name.clone();
@@ -38,34 +32,42 @@ impl Worker {
     }
 
     /// Handles the answer to the callback of a task.
-    pub(super) fn on_heard(&mut self, at: Moment, id: Id, heard: Heard, actions: &mut Actions) {
+    pub(super) fn on_answered(
+        &mut self,
+        at: Moment,
+        id: Id,
+        answer: CallbackAnswer,
+        actions: &mut Actions,
+    ) {
         let is_stopping = self.is_stopping;
         let Some(task) = self.task(id) else { return };
-        match (&mut task.stage, heard) {
-            (Stage::Starting { sent_wall, .. }, Heard::Accepted { server_time, .. }) => {
+        match (&mut task.stage, answer) {
+            (Stage::Starting { sent_wall, .. }, CallbackAnswer::Accepted { server_time, .. }) => {
                 task.skew = Skew::of(server_time, *sent_wall);
                 task.backoff.reset();
-                return self.execute(at, id, actions);
+                self.execute(at, id, actions);
             }
-            (Stage::Starting { .. }, Heard::Over(_)) => self.finish(id, Done::Over, actions),
-            (Stage::Starting { .. }, Heard::Refused(status)) => {
-                self.finish(id, Done::Refused(status), actions);
+            (Stage::Starting { .. }, CallbackAnswer::Over(_)) => {
+                self.finish(id, DispatchEnd::Over, actions);
+            }
+            (Stage::Starting { .. }, CallbackAnswer::Refused(status)) => {
+                self.finish(id, DispatchEnd::Refused(status), actions);
             }
             (
                 Stage::Starting {
                     give_up, again_at, ..
                 },
-                Heard::Again { after_ms, .. },
+                CallbackAnswer::Again { after_ms, .. },
             ) => {
                 *again_at = at.now.plus_ms(task.backoff.next_ms().max(after_ms));
                 if is_stopping || again_at >= give_up {
-                    return self.finish(id, Done::NotBegun, actions);
+                    self.finish(id, DispatchEnd::NotBegun, actions);
                 }
             }
-            (Stage::Running(run), heard) => {
+            (Stage::Running(run), answer) => {
                 let Some(order) = &task.order else { return };
-                match heard {
-                    Heard::Accepted { should_cancel, .. } => {
+                match answer {
+                    CallbackAnswer::Accepted { should_cancel, .. } => {
                         task.backoff.reset();
                         run.silent_at = run.sent_at.plus_ms(order.timeout_ms);
                         run.next_at = at.now.plus_ms(order.interval_ms);
@@ -75,48 +77,48 @@ impl Worker {
                             actions.effect(stop);
                         }
                     }
-                    Heard::Over(_) | Heard::Refused(_) => return self.give_up_run(id, actions),
-                    Heard::Again { after_ms, .. } => {
+                    CallbackAnswer::Over(_) | CallbackAnswer::Refused(_) => {
+                        self.give_up_run(id, actions);
+                    }
+                    CallbackAnswer::Again { after_ms, .. } => {
                         let wait_ms = task.backoff.next_ms().max(after_ms);
                         run.next_at = at.now.plus_ms(wait_ms.min(order.interval_ms));
                     }
                 }
             }
-            (Stage::Reporting(report), Heard::Again { after_ms, .. }) => {
+            (Stage::Reporting(report), CallbackAnswer::Again { after_ms, .. }) => {
                 if at.wall < Time(report.pending.until_ms) {
                     report.again_at = at.now.plus_ms(task.backoff.next_ms().max(after_ms));
                 } else {
-                    let words = "the token of a task has ended before its end was accepted";
+                    let words = "the token of a task expired before its end was accepted";
                     actions.effect(Effect::Warn(report.pending.path.clone(), words));
-                    return self.forget(id, actions);
+                    self.forget(id, actions);
                 }
             }
-            (Stage::Reporting(_), _) => return self.forget(id, actions),
-            (Stage::Logging, _) => return self.finish(id, Done::Over, actions),
+            (Stage::Reporting(_), _) => self.forget(id, actions),
+            (Stage::Logging, _) => self.finish(id, DispatchEnd::Over, actions),
         }
-        self.settle(id);
     }
 
-    /// Goes on with a task whose time has come.
+    /// Continues a task whose time has come.
     pub(super) fn go_on(&mut self, at: Moment, id: Id, actions: &mut Actions) {
         let Some(task) = self.task(id) else { return };
         match &task.stage {
             Stage::Starting { .. } => self.begin(at, id, actions),
             Stage::Running(run) if at.now >= run.silent_at => {
                 let name = task.order.as_ref().map(|order| format!("{order:?}"));
-                let words = "no heartbeat was accepted in time; the guest is stopped";
+                let words = "no heartbeat was accepted in time; stopping the guest";
                 actions.effect(Effect::Warn(name.unwrap_or_default(), words));
                 self.abort(id, actions);
-                return self.give_up_run(id, actions);
+                self.give_up_run(id, actions);
             }
             Stage::Running(_) => self.beat(at, id, actions),
-            // What is kept on disk is sent after the next start.
+            // The end stays on disk and is sent after the next start.
             Stage::Reporting(report) if report.give_up.is_some_and(|end| at.now >= end) => {
-                return self.finish(id, Done::Over, actions);
+                self.finish(id, DispatchEnd::Over, actions);
             }
             Stage::Reporting(_) => self.send_end(id, actions),
             Stage::Logging => {}
         }
-        self.settle(id);
     }
 }

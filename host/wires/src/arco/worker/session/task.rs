@@ -1,4 +1,4 @@
-//! What is known of one task. Pure.
+//! One task and its stages. Pure.
 
 use host_core::outcome::Progress;
 use host_core::port::Tag;
@@ -16,14 +16,14 @@ const BACKOFF: Backoff = Backoff::new(200, 10_000);
 /// One task.
 #[derive(Debug)]
 pub(super) struct Task {
-    /// `None` if an earlier life of this worker has executed it.
+    /// `None` if an earlier process executed it.
     pub(super) order: Option<Order>,
     /// The dispatch that waits for its end.
     pub(super) link: Option<Link>,
     pub(super) stage: Stage,
     /// The callback that has no answer yet.
     pub(super) request: Option<Tag>,
-    /// When it goes on by itself.
+    /// When it continues without an event.
     pub(super) wake_at: Option<Time>,
     pub(super) skew: Skew,
     pub(super) backoff: Backoff,
@@ -53,30 +53,30 @@ pub(super) struct Run {
     pub(super) next_at: Time,
     /// When the latest one went out.
     pub(super) sent_at: Time,
-    /// When the control plane gives the attempt up unless it accepts a heartbeat before.
+    /// When the control plane gives the attempt up if it accepts no heartbeat before.
     pub(super) silent_at: Time,
     pub(super) is_cancelled: bool,
     /// Why the guest must end at once.
-    pub(super) ends: Option<Ends>,
+    pub(super) ends: Option<Stopped>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
-    /// The control plane has given the attempt up, or will have: nothing more is sent.
+pub(super) enum Stopped {
+    /// The control plane has given the attempt up, or will soon; nothing more is sent.
     GivenUp,
     /// The worker stops.
     ShutDown,
 }
 
-/// The end of a task that the control plane does not have yet.
+/// The end of a task that the control plane has not accepted yet.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) pending: Pending,
-    /// Whether something is being written to disk: the end, or that it is over.
+    /// Whether the end is being written to disk or removed from it.
     pub(super) is_storing: bool,
     pub(super) is_over: bool,
     pub(super) again_at: Time,
-    /// Until when it is sent, if the worker stops.
+    /// When to stop sending it, if the worker stops.
     pub(super) give_up: Option<Time>,
 }
 
@@ -91,8 +91,8 @@ impl Task {
         Self::new(Some(order), Some(link), stage)
     }
 
-    /// A task whose end was left on disk.
-    pub(super) fn left(pending: Pending) -> Self {
+    /// Makes a task of an end that was left on disk.
+    pub(super) fn restored(pending: Pending) -> Self {
         Self::new(None, None, Stage::Reporting(Report::of(pending, None)))
     }
 
@@ -109,14 +109,7 @@ impl Task {
         }
     }
 
-    /// Returns whether it waits for nothing but its guest and time.
-    #[cfg(test)]
-    pub(super) fn is_quiet(&self) -> bool {
-        let is_storing = matches!(&self.stage, Stage::Reporting(report) if report.is_storing);
-        self.request.is_none() && !is_storing
-    }
-
-    /// Returns when it goes on by itself.
+    /// Returns when it continues without an event.
     pub(super) fn due(&self) -> Option<Time> {
         let waits = self.request.is_none();
         match &self.stage {

@@ -42,7 +42,7 @@ async fn captured_dispatches_are_answered() {
             (&(*label).into(), &(*real).into())
         );
         if label.starts_with("redelivery while") {
-            // This is what `a_dispatch_that_comes_again_is_executed_once` is about.
+            // This is what `a_repeated_dispatch_is_executed_once` is about.
             continue;
         }
         let body = line["request"]["body"].as_str().unwrap();

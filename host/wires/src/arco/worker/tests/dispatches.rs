@@ -1,4 +1,4 @@
-//! What comes in: secrets, repetitions, limits, and places that callbacks may not go to.
+//! Incoming dispatches: secrets, repetitions, limits, and origins that are not allowed.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::fixture::{Plane, World, answered};
+use super::fixture::{World, answered};
 use crate::arco::messages::Secret;
 use crate::arco::settings::WorkerConfig;
+use crate::arco::tests::peer::Peer;
 use crate::kit::http_client::BaseUrl;
 
 #[tokio::test]
@@ -60,7 +61,7 @@ async fn a_dispatch_presents_the_secret() {
 }
 
 #[tokio::test]
-async fn a_dispatch_that_comes_again_is_executed_once() {
+async fn a_repeated_dispatch_is_executed_once() {
     let world = World::start().await;
     let envelope = world.envelope(1, "hang");
     let waiting = world.hanging(1).await;
@@ -87,7 +88,7 @@ async fn a_dispatch_that_comes_again_is_executed_once() {
 }
 
 #[tokio::test]
-async fn no_more_run_than_may() {
+async fn no_more_tasks_run_than_configured() {
     let world = World::start().await;
     let begin = |number| world.begin(&world.envelope(number, "hang"));
     let (first, second) = (begin(1), begin(2));
@@ -111,7 +112,7 @@ async fn no_more_run_than_may() {
 }
 
 #[tokio::test]
-async fn callbacks_go_to_allowed_places_only() {
+async fn callbacks_go_to_allowed_origins_only() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = elsewhere.local_addr().unwrap().port();
     let world = World::start().await;
@@ -156,28 +157,21 @@ async fn callbacks_go_to_allowed_places_only() {
     assert!(world.sandbox.jobs.borrow().is_empty() && !world.plane.has_more().await);
     // A redirect to there is not followed either.
     let waiting = world.begin(&world.envelope(2, "echo"));
-    let location = [(
-        "location",
-        format!("http://127.0.0.1:{port}/v1/tasks/task-2/started"),
-    )];
+    let location = format!("http://127.0.0.1:{port}/v1/tasks/task-2/started");
     world
         .plane
         .expect("started")
         .await
-        .answer(307, &location, &json!({}));
+        .answer(307, &[("location", &location)], &json!({}));
     assert_eq!(answered(waiting).await.0, 500);
-    let nobody = elsewhere.into_std().unwrap().accept().unwrap_err();
-    assert_eq!(
-        nobody.kind(),
-        ErrorKind::WouldBlock,
-        "somebody has connected elsewhere"
-    );
+    let error = elsewhere.into_std().unwrap().accept().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::WouldBlock, "unexpected connection");
     world.stop_all().await;
 }
 
 #[tokio::test]
-async fn a_log_goes_where_the_current_contract_has_it() {
-    let plane = Arc::new(Plane::start().await);
+async fn a_log_goes_to_the_path_of_the_current_contract() {
+    let plane = Arc::new(Peer::start().await);
     let origin: BaseUrl = format!("http://{}", plane.address).parse().unwrap();
     let config = WorkerConfig {
         listen: ([127, 0, 0, 1], 0).into(),

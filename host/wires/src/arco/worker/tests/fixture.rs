@@ -5,34 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, Request, StatusCode};
-use axum::response::{IntoResponse as _, Response};
 use host_core::failure::FailureKind;
 use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::port::{Clock as _, Stop};
 use host_runtime::tasks::Tasks;
 use host_testing::ExecuteAudit;
 use host_testing::{FakeExecutor, Refusals, Run, TestClock};
-use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::{Mutex as Turn, mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::arco::messages::Secret;
 use crate::arco::settings::WorkerConfig;
+use crate::arco::tests::peer::{BOUND, Incoming, Peer};
 use crate::arco::worker::Bound;
 use crate::arco::worker::host::WorkerHub;
 use crate::arco::worker::session::Worker;
 use crate::kit::http_client::{Answer, BaseUrl, HttpClient, Post};
 use crate::kit::session::Session as _;
 use crate::wire::Ports;
-
-/// Nothing in a test takes as long.
-pub(in crate::arco) const BOUND: Duration = Duration::from_mins(1);
 
 /// A sandbox in memory: `hang` is halfway and runs until it is stopped, `fail` fails, `busy` finds no room, others
 /// return their params.
@@ -60,30 +51,8 @@ fn sandbox() -> Arc<FakeExecutor> {
     })
 }
 
-/// A request to the control plane.
-pub(in crate::arco) struct Callback {
-    pub(in crate::arco) path: String,
-    pub(in crate::arco) headers: HeaderMap,
-    pub(in crate::arco) body: Value,
-    reply: oneshot::Sender<Response>,
-}
-
-impl Callback {
-    pub(in crate::arco) fn answer(
-        self,
-        status: u16,
-        headers: &[(&'static str, String)],
-        body: &Value,
-    ) {
-        let status = StatusCode::from_u16(status).unwrap();
-        let mut response = (status, body.to_string()).into_response();
-        for (name, value) in headers {
-            response.headers_mut().insert(*name, value.parse().unwrap());
-        }
-        let _gone = self.reply.send(response);
-    }
-
-    /// Acknowledges it; heartbeats are told whether to stop.
+impl Incoming {
+    /// Acknowledges a callback; the answer to a heartbeat says whether to stop.
     pub(in crate::arco) fn acknowledge(self, should_cancel: bool) {
         let body = json!({
             "acknowledged": true,
@@ -98,78 +67,18 @@ impl Callback {
     }
 }
 
-/// A control plane that the test plays.
-pub(in crate::arco) struct Plane {
-    pub(in crate::arco) address: SocketAddr,
-    callbacks: Turn<mpsc::Receiver<Callback>>,
-    tasks: Tasks,
-}
-
-async fn take(State(sender): State<mpsc::Sender<Callback>>, request: Request<Body>) -> Response {
-    let (parts, body) = request.into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
-    let (reply, answer) = oneshot::channel();
-    let callback = Callback {
-        path: parts.uri.path().to_owned(),
-        headers: parts.headers,
-        body: serde_json::from_slice(&body).unwrap(),
-        reply,
-    };
-    let _gone = sender.send(callback).await;
-    let unanswered = StatusCode::INTERNAL_SERVER_ERROR.into_response();
-    answer.await.unwrap_or(unanswered)
-}
-
-impl Plane {
-    pub(in crate::arco) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::on(listener)
-    }
-
-    pub(in crate::arco) fn on(listener: TcpListener) -> Self {
-        let address = listener.local_addr().unwrap();
-        let (sender, callbacks) = mpsc::channel(64);
-        let tasks = Tasks::default();
-        let stopping = tasks.stopping().clone();
-        tasks.spawn(async move {
-            let serving = axum::serve(listener, Router::new().fallback(take).with_state(sender));
-            tokio::select! {
-                _ = serving => {}
-                () = stopping.cancelled() => {}
-            }
-        });
-        Self {
-            address,
-            callbacks: Turn::new(callbacks),
-            tasks,
-        }
-    }
-
-    /// Waits for a callback.
-    pub(in crate::arco) async fn next(&self) -> Callback {
-        let mut callbacks = self.callbacks.lock().await;
-        timeout(BOUND, callbacks.recv())
-            .await
-            .expect("a callback")
-            .unwrap()
-    }
-
+impl Peer {
     /// Waits for a callback of this kind and returns it unanswered.
-    pub(in crate::arco) async fn expect(&self, verb: &str) -> Callback {
+    pub(in crate::arco) async fn expect(&self, verb: &str) -> Incoming {
         let callback = self.next().await;
         assert_eq!(callback.verb(), verb, "{}", callback.body);
         callback
-    }
-
-    /// Returns whether a callback has come.
-    pub(in crate::arco) async fn has_more(&self) -> bool {
-        self.callbacks.lock().await.try_recv().is_ok()
     }
 }
 
 /// A worker that serves.
 pub(in crate::arco) struct World {
-    pub(in crate::arco) plane: Arc<Plane>,
+    pub(in crate::arco) plane: Arc<Peer>,
     pub(in crate::arco) sandbox: Arc<FakeExecutor>,
     pub(in crate::arco) refusals: Arc<Refusals>,
     pub(in crate::arco) clock: Arc<TestClock>,
@@ -180,16 +89,16 @@ pub(in crate::arco) struct World {
     tasks: Tasks,
 }
 
-/// The answer to a dispatch that somebody waits for.
+/// The answer to a dispatch, which comes later.
 pub(in crate::arco) type Waiting = oneshot::Receiver<(u16, Option<Duration>, String)>;
 
 impl World {
     pub(in crate::arco) async fn start() -> Self {
-        Self::start_with(Arc::new(Plane::start().await), None, 2).await
+        Self::start_with(Arc::new(Peer::start().await), None, 2).await
     }
 
     pub(in crate::arco) async fn start_with(
-        plane: Arc<Plane>,
+        plane: Arc<Peer>,
         folder: Option<&Path>,
         concurrency: usize,
     ) -> Self {
@@ -199,7 +108,7 @@ impl World {
 
     /// Starts a worker whose callbacks may go to `origin`.
     pub(in crate::arco) async fn start_towards(
-        plane: Arc<Plane>,
+        plane: Arc<Peer>,
         origin: SocketAddr,
         folder: Option<&Path>,
         concurrency: usize,
@@ -216,7 +125,7 @@ impl World {
     }
 
     pub(in crate::arco) async fn start_as(
-        plane: Arc<Plane>,
+        plane: Arc<Peer>,
         folder: Option<PathBuf>,
         config: WorkerConfig,
     ) -> Self {
@@ -311,7 +220,7 @@ impl World {
 
     /// Sends a dispatch whose answer comes later.
     pub(in crate::arco) fn begin(&self, envelope: &Value) -> Waiting {
-        let (told, answered) = oneshot::channel();
+        let (sender, answered) = oneshot::channel();
         let (client, url, body) = (self.client.clone(), self.url.clone(), envelope.to_string());
         self.tasks.spawn(async move {
             let secret = hyper::header::HeaderName::from_static("x-arco-dispatch-secret");
@@ -326,7 +235,7 @@ impl World {
                 return;
             };
             let body = String::from_utf8_lossy(&answer.body).into_owned();
-            let _gone = told.send((answer.status, answer.retry_after, body));
+            let _gone = sender.send((answer.status, answer.retry_after, body));
         });
         answered
     }
@@ -372,8 +281,7 @@ impl World {
     pub(in crate::arco) async fn stop_all(self) {
         let plane = Arc::clone(&self.plane);
         self.stop().await;
-        plane.tasks.stop();
-        plane.tasks.join().await;
+        plane.stop().await;
     }
 }
 

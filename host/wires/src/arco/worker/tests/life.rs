@@ -112,7 +112,7 @@ async fn heartbeats_go_out_while_the_guest_runs_and_bring_a_cancel() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_refused_executes_nothing() {
+async fn a_refused_start_executes_nothing() {
     for (status, answer, is_done) in [
         (409, 200, true),
         (410, 200, true),
@@ -158,7 +158,7 @@ async fn a_heartbeat_that_says_it_is_over_stops_the_guest_at_once() {
 }
 
 #[tokio::test]
-async fn a_guest_is_stopped_when_no_heartbeat_is_taken_in_time() {
+async fn a_guest_is_stopped_when_no_heartbeat_is_accepted_in_time() {
     let world = World::start().await;
     let mut envelope = world.envelope(1, "hang");
     envelope["heartbeatTimeoutMs"] = 300.into();
@@ -191,7 +191,7 @@ async fn lost_callbacks_are_sent_again() {
         .plane
         .expect("started")
         .await
-        .answer(503, &[("retry-after", "0".to_owned())], &json!({}));
+        .answer(503, &[("retry-after", "0")], &json!({}));
     world.plane.expect("started").await.acknowledge(false);
     let first = world.plane.expect("completed").await;
     let body = first.body.clone();
@@ -209,7 +209,7 @@ async fn lost_callbacks_are_sent_again() {
 }
 
 #[tokio::test]
-async fn what_runs_when_the_worker_stops_is_reported_to_be_tried_again() {
+async fn tasks_that_run_when_the_worker_stops_are_reported_as_retryable() {
     let world = World::start().await;
     let waiting = world.hanging(1).await;
     let plane = world.plane.clone();

@@ -1,12 +1,13 @@
-//! What a dispatch asks for.
+//! Reading dispatches.
 
 use host_core::name::Name;
 use serde_json::{Value, json};
 
-use crate::arco::worker::order::{Order, Unread};
+use crate::arco::refusals::Code;
+use crate::arco::worker::order::{Order, OrderError};
 use crate::kit::http_client::BaseUrl;
 
-fn envelope(change: impl FnOnce(&mut Value)) -> Result<Order, Unread> {
+fn envelope(change: impl FnOnce(&mut Value)) -> Result<Order, OrderError> {
     let mut envelope = json!({
         "taskId": "task",
         "taskKey": "key",
@@ -89,7 +90,7 @@ fn the_payload_may_name_the_handler_and_its_params() {
 }
 
 #[test]
-fn times_are_those_of_the_dispatch_or_usual_ones() {
+fn times_are_those_of_the_dispatch_or_defaults() {
     let times = |order: &Order| (order.interval_ms, order.timeout_ms, order.grace_ms);
     assert_eq!(times(&envelope(|_| {}).unwrap()), (30_000, 90_000, 30_000));
     assert_eq!(
@@ -123,7 +124,7 @@ fn times_are_those_of_the_dispatch_or_usual_ones() {
 }
 
 #[test]
-fn what_is_no_envelope_is_refused_by_name() {
+fn an_invalid_envelope_is_refused_with_the_name_of_its_field() {
     let cases: &[(&str, Value, &str)] = &[
         ("taskKey", json!(""), "taskKey: "),
         ("taskKey", json!(7), "taskKey: "),
@@ -137,10 +138,8 @@ fn what_is_no_envelope_is_refused_by_name() {
     ];
     for (field, value, words) in cases {
         let error = envelope(|it| it[*field] = value.clone()).unwrap_err();
-        let Unread::Envelope(found) = &error else {
-            panic!("{error:?}");
-        };
-        assert!(found.starts_with(words), "{found}");
+        assert_eq!(error.code, Code::Envelope);
+        assert!(error.message.starts_with(words), "{error:?}");
     }
     for field in ["taskKey", "attempt", "callbackBaseUrl", "taskToken"] {
         let error = envelope(|it| drop(it.as_object_mut().unwrap().remove(field))).unwrap_err();
@@ -153,7 +152,7 @@ fn what_is_no_envelope_is_refused_by_name() {
         b"{\"attempt\":1,\"attempt\":1}",
         b"\xff",
     ] {
-        assert!(matches!(Order::read(body, &[]), Err(Unread::Envelope(_))));
+        assert_eq!(Order::read(body, &[]).unwrap_err().code, Code::Envelope);
     }
     let order = envelope(|_| {}).unwrap();
     assert_eq!(format!("{order:?}"), "Order(task, attempt 1)");

@@ -1,4 +1,4 @@
-//! What survives a restart: ends that the control plane does not have yet, and which dispatches ended.
+//! What survives a restart: ends that the control plane has not accepted yet, and the dispatches that ended.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -6,15 +6,16 @@ use std::sync::Arc;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::fixture::{Plane, World, answered};
+use super::fixture::{World, answered};
 use crate::arco::messages::Secret;
-use crate::arco::worker::memory::{FINISHED_MAX, Memory, Seen};
+use crate::arco::tests::peer::Peer;
+use crate::arco::worker::memory::{Admission, FINISHED_MAX, Memory};
 use crate::arco::worker::outbox::{Outbox, Pending};
 
 #[tokio::test]
 async fn an_end_is_sent_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
-    let world = World::start_with(Arc::new(Plane::start().await), Some(folder.path()), 2).await;
+    let world = World::start_with(Arc::new(Peer::start().await), Some(folder.path()), 2).await;
     let envelope = world.envelope(1, "echo");
     let done = world.begin(&world.envelope(2, "echo"));
     world.plane.expect("started").await.acknowledge(false);
@@ -30,7 +31,7 @@ async fn an_end_is_sent_after_a_restart() {
     world.stop_unanswered().await;
     drop(waiting);
 
-    let plane = Arc::new(Plane::on(TcpListener::bind(address).await.unwrap()));
+    let plane = Arc::new(Peer::on(TcpListener::bind(address).await.unwrap()));
     let world = World::start_with(plane, Some(folder.path()), 2).await;
     let completed = world.plane.expect("completed").await;
     assert_eq!(completed.body, body, "it was executed again, or changed");
@@ -97,13 +98,13 @@ fn lists_of_ended_dispatches_are_bounded() {
     );
     let mut memory = Memory::new(1, left.finished);
     assert_eq!(
-        memory.see(&(2 * FINISHED_MAX + 4).to_string()),
-        Seen::Finished
+        memory.admit(&(2 * FINISHED_MAX + 4).to_string()),
+        Admission::Finished
     );
-    assert_eq!(memory.see(&FINISHED_MAX.to_string()), Seen::New);
-    assert_eq!(memory.see(&FINISHED_MAX.to_string()), Seen::Running);
-    assert_eq!(memory.see("another"), Seen::Full);
+    assert_eq!(memory.admit(&FINISHED_MAX.to_string()), Admission::New);
+    assert_eq!(memory.admit(&FINISHED_MAX.to_string()), Admission::Running);
+    assert_eq!(memory.admit("another"), Admission::Full);
     memory.end(&FINISHED_MAX.to_string(), false);
-    assert_eq!(memory.see("another"), Seen::New);
+    assert_eq!(memory.admit("another"), Admission::New);
     assert_eq!(memory.load(), (1, 1));
 }

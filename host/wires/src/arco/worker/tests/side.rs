@@ -8,10 +8,10 @@ use host_core::outcome::{Meter, Outcome};
 use host_core::port::{Answer as Guest, Tag};
 use host_core::time::Time;
 
-use crate::arco::worker::callbacks::heard;
+use crate::arco::worker::callbacks::read_answer;
 use crate::arco::worker::memory::Memory;
 use crate::arco::worker::order::Order;
-use crate::arco::worker::session::{Done, Effect, Event, Setup, Worker};
+use crate::arco::worker::session::{DispatchEnd, Effect, Event, Setup, Worker};
 use crate::kit::http_client::{Answer, BaseUrl, RequestError};
 use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session as _};
 
@@ -84,7 +84,7 @@ impl Side {
             retry_after: None,
             body: body.into(),
         });
-        self.event(at, Event::Heard(Tag(tag), heard(answer)));
+        self.event(at, Event::CallbackAnswer(Tag(tag), read_answer(answer)));
     }
 
     /// Does what is due, and returns what went out since the last call.
@@ -116,9 +116,12 @@ impl Side {
             match action {
                 Action::Send(link, done) => {
                     let status = match done {
-                        Done::Over => 200,
-                        Done::Refused(_) => 500,
-                        Done::NotBegun | Done::Running | Done::Full | Done::Stopping => 503,
+                        DispatchEnd::Over => 200,
+                        DispatchEnd::Refused(_) => 500,
+                        DispatchEnd::NotBegun
+                        | DispatchEnd::Running
+                        | DispatchEnd::Full
+                        | DispatchEnd::Stopping => 503,
                     };
                     self.sent.push(Sent::Answer(link.0, status));
                 }

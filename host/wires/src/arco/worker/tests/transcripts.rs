@@ -1,4 +1,4 @@
-//! The session alone, over lines: dispatches, the answers to callbacks, and what guests say.
+//! The session alone, in transcripts: dispatches, the answers to callbacks, and the answers of guests.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
@@ -7,10 +7,10 @@ use host_core::port::{Answer, Tag};
 use host_core::time::Time;
 use serde_json::json;
 
-use crate::arco::worker::callbacks::Heard;
+use crate::arco::worker::callbacks::CallbackAnswer;
 use crate::arco::worker::memory::Memory;
 use crate::arco::worker::order::Order;
-use crate::arco::worker::session::{Done, Effect, Event, Setup, Worker};
+use crate::arco::worker::session::{DispatchEnd, Effect, Event, Setup, Worker};
 use crate::kit::http_client::BaseUrl;
 use crate::kit::session::{Action, Actions, ActionsOf, Link, Moment, Session as _};
 use crate::transcript::{Stage, replay_all};
@@ -50,7 +50,9 @@ impl Stage for Table {
                     .on_message(self.at(), from, order, &mut actions);
                 return shown(actions);
             }
-            ["peer>", "answers", of, ref words @ ..] => Event::Heard(tag(of), heard(words)),
+            ["peer>", "answers", of, ref words @ ..] => {
+                Event::CallbackAnswer(tag(of), read_answer(words))
+            }
             ["host>", "stored", of] => Event::Stored(tag(of)),
             ["host>", "guest", of, ref words @ ..] => Event::Guest(tag(of), guest(words)),
             ["time", ms] => return self.pass(number(ms)),
@@ -106,19 +108,19 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap()
 }
 
-fn heard(words: &[&str]) -> Heard {
+fn read_answer(words: &[&str]) -> CallbackAnswer {
     match *words {
-        [what @ ("ok" | "cancel")] => Heard::Accepted {
+        [what @ ("ok" | "cancel")] => CallbackAnswer::Accepted {
             should_cancel: what == "cancel",
             server_time: None,
         },
-        ["over"] => Heard::Over(410),
-        ["refused"] => Heard::Refused(401),
-        ["lost"] => Heard::Again {
+        ["over"] => CallbackAnswer::Over(410),
+        ["refused"] => CallbackAnswer::Refused(401),
+        ["lost"] => CallbackAnswer::Again {
             after_ms: 0,
             why: "lost".to_owned(),
         },
-        ["busy", after_ms] => Heard::Again {
+        ["busy", after_ms] => CallbackAnswer::Again {
             after_ms: number(after_ms),
             why: "busy".to_owned(),
         },
@@ -146,7 +148,7 @@ fn guest(words: &[&str]) -> Answer {
 }
 
 fn shown(mut actions: ActionsOf<Worker>) -> Vec<String> {
-    let shown = |action: Action<Done, Effect>| match action {
+    let shown = |action: Action<DispatchEnd, Effect>| match action {
         Action::Send(link, done) => format!("peer< {} {done:?}", link.0),
         Action::Close(link) => format!("close {}", link.0),
         Action::Count(code) => format!("host< count {code}"),

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Request};
 use host_core::id::JobId;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
-use host_http::metrics::Metrics;
+use host_http::metrics::Uncounted;
 use host_http::problem;
 use host_http::route::RoutePorts;
 use host_http::router::{Serving, router};
@@ -38,14 +38,6 @@ pub(super) const TIMES: Times = Times {
     ack: 30,
     cancel_deadline: 30,
 };
-
-struct Uncounted;
-
-impl Metrics for Uncounted {
-    fn answered(&self, _: &'static str, _: &'static str, _: u16, _: Duration) {}
-    fn connection_opened(&self) {}
-    fn connection_closed(&self) {}
-}
 
 /// A host with the pools `ci` (os:linux) and `gpu`.
 pub(super) struct Host {
