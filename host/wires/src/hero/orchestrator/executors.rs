@@ -21,7 +21,9 @@ use crate::hero::NAME;
 use crate::hero::job::new::{SCRIPT, Task};
 use crate::hero::settings::HeroConfig;
 use crate::hero::transport::connection_log::ConnectionLog;
-use crate::wire::executors::{ExecutorHealth, ExecutorRules, Executors, Found, WorkerHealth, WorkerState};
+use crate::wire::executors::{
+    ExecutorHealth, ExecutorRules, Executors, Found, WorkerHealth, WorkerState,
+};
 
 /// The prefix of the worker id in an executor's name.
 const PREFIX: &str = "hero-";

@@ -250,13 +250,22 @@ async fn a_pool_of_processes_does_the_work_of_both_dialects() {
         bench.until_capacity(8).await;
         let health = bench.pool.health();
         assert_ne!(health[0].address, health[1].address);
-        for tag in 0..8 {
+        // Four of eight slots are busy, so that both runners get work, however fast one of them is.
+        for tag in 0..4 {
+            bench.give(tag, "hang", 20_000).await;
+        }
+        for tag in 4..8 {
             bench.give(tag, "echo", 20_000).await;
         }
-        for tag in 0..8 {
+        for tag in 4..8 {
             let (_, end) = bench.host.end_of(tag).await;
             let result = Some(JsonText(format!("{{\"tag\":{tag}}}")));
             assert_eq!(end, End::Outcome(Outcome::Completed { result }));
+        }
+        for tag in 0..4 {
+            bench.host.cancel(tag, 500);
+            let (_, end) = bench.host.end_of(tag).await;
+            assert_eq!(end, End::Outcome(Outcome::Cancelled { partial: None }));
         }
         let used = |name: &str| {
             let ends = bench.host.ends();
