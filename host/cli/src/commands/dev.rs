@@ -157,7 +157,7 @@ impl Session {
             None => handlers.first().cloned().unwrap_or_default(),
         };
         let params = self.params()?;
-        let trial = trial::run(&self.client, self.output, &handler, params.as_deref())?;
+        let trial = trial::run(&self.client, self.output, &handler, params)?;
         let cost = Cost::of(&trial, built.bytes);
         self.output
             .ending(&cost.line(self.last.as_ref()), trial.exit != Exit::Ok);

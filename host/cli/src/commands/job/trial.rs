@@ -28,7 +28,7 @@ pub(crate) fn run(
     client: &Client,
     output: Output,
     handler: &str,
-    params: Option<&RawValue>,
+    params: Option<Box<RawValue>>,
 ) -> Result<Trial, CliError> {
     let doing = format!("run {}", plain::line(handler));
     let job = NewJobBody {
