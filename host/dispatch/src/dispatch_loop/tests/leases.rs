@@ -93,23 +93,23 @@ use on_both_stores;
 
 /// A message that the host sends to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum Notice {
     Cancelled(JobId, LeaseId, u64),
     Revoked(JobId, LeaseId),
 }
 
 #[derive(Default)]
-struct Ears(watch::Sender<Vec<Heard>>);
+struct Inbox(watch::Sender<Vec<Notice>>);
 
-impl LeaseEvents for Ears {
+impl LeaseEvents for Inbox {
     fn cancelled(&self, job: JobId, lease: LeaseId, grace_ms: u64) {
-        let heard = Heard::Cancelled(job, lease, grace_ms);
-        self.0.send_modify(|all| all.push(heard));
+        let received = Notice::Cancelled(job, lease, grace_ms);
+        self.0.send_modify(|all| all.push(received));
     }
 
     fn revoked(&self, job: JobId, lease: LeaseId) {
-        let heard = Heard::Revoked(job, lease);
-        self.0.send_modify(|all| all.push(heard));
+        let received = Notice::Revoked(job, lease);
+        self.0.send_modify(|all| all.push(received));
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Worker {
     hold: Hold,
     audit: Arc<LeaseAudit>,
     leases: Arc<dyn Leases>,
-    ears: Arc<Ears>,
+    inbox: Arc<Inbox>,
 }
 
 impl Worker {
@@ -130,7 +130,7 @@ impl Worker {
             hold,
             audit: LeaseAudit::new(Arc::clone(&leases)),
             leases,
-            ears: Arc::default(),
+            inbox: Arc::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Worker {
             slots: 1,
             hold: self.hold,
             wait_ms,
-            events: Some(Arc::<Ears>::clone(&self.ears)),
+            events: Some(Arc::<Inbox>::clone(&self.inbox)),
         }
     }
 
@@ -163,15 +163,15 @@ impl Worker {
     }
 
     /// Sends a message about a lease that it holds.
-    pub(super) async fn tell(
+    pub(super) async fn send(
         &self,
         of: &Granted,
         message: LeaseMessage,
     ) -> Result<Standing, LeaseError> {
-        self.tell_with(of, Fence::Lease(of.lease), message).await
+        self.send_with(of, Fence::Lease(of.lease), message).await
     }
 
-    async fn tell_with(
+    async fn send_with(
         &self,
         of: &Granted,
         fence: Fence,
@@ -199,7 +199,7 @@ impl Worker {
         let (respond, answer) = respond();
         let executor = executor.parse().unwrap();
         self.audit
-            .resume(executor, Arc::<Ears>::clone(&self.ears), respond);
+            .resume(executor, Arc::<Inbox>::clone(&self.inbox), respond);
         answered(answer).await.unwrap()
     }
 
@@ -210,10 +210,10 @@ impl Worker {
     }
 
     /// Waits until it has received `expected`.
-    async fn hears(&self, expected: Heard) {
-        let mut heard = self.ears.0.subscribe();
-        let reached = timeout(PATIENCE, heard.wait_for(|all| all.contains(&expected))).await;
-        let all = self.ears.0.borrow().clone();
+    async fn receives(&self, expected: Notice) {
+        let mut received = self.inbox.0.subscribe();
+        let reached = timeout(PATIENCE, received.wait_for(|all| all.contains(&expected))).await;
+        let all = self.inbox.0.borrow().clone();
         assert!(reached.is_ok(), "{expected:?} is not in {all:?}");
     }
 }
