@@ -77,14 +77,22 @@ impl Copy {
         let to = End::of(self.to, self.config, doing)?;
         let doing = format!("copy the store {} to {}", from.shown(), to.shown());
         let spinner = Spinner::new(output, &format!("checking {}", from.shown()));
-        let mut told = |progress: Progress| spinner.say(&line(progress));
+        let mut on_progress = |progress: Progress| spinner.say(&line(progress));
         let moved = match (&from, &to) {
-            (End::Data(dir), End::Database(database)) => {
-                into_database(dir, database, &doing, &mut || from.check(&doing), &mut told)
-            }
-            (End::Database(database), End::Data(dir)) => {
-                into_data(database, dir, &doing, &mut || from.check(&doing), &mut told)
-            }
+            (End::Data(dir), End::Database(database)) => into_database(
+                dir,
+                database,
+                &doing,
+                &mut || from.check(&doing),
+                &mut on_progress,
+            ),
+            (End::Database(database), End::Data(dir)) => into_data(
+                database,
+                dir,
+                &doing,
+                &mut || from.check(&doing),
+                &mut on_progress,
+            ),
             _ => Err(CliError::new(
                 Exit::Usage,
                 &doing,
@@ -103,20 +111,20 @@ impl Copy {
 
 /// What the copy calls on its way: a check of the original, and how far it is.
 type Check<'a> = &'a mut dyn FnMut() -> Result<Vec<Finding>, CliError>;
-type Told<'a> = &'a mut dyn FnMut(Progress);
+type OnProgress<'a> = &'a mut dyn FnMut(Progress);
 
 fn into_database(
     dir: &Path,
     database: &Database,
     doing: &str,
     check: Check<'_>,
-    told: Told<'_>,
+    on_progress: OnProgress<'_>,
 ) -> Result<Moved, CliError> {
     let store = store_of(dir, "--from", doing)?;
     let _lock = lock(dir, doing)?;
     refuse(&check()?, doing, "the original")?;
     let (to, allow_unsafe) = (&database.target, database.allow_unsafe);
-    copy::to_postgres(&store, to, allow_unsafe, ids::node(), told)
+    copy::to_postgres(&store, to, allow_unsafe, ids::node(), on_progress)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
 }
 
@@ -125,7 +133,7 @@ fn into_data(
     dir: &Path,
     doing: &str,
     check: Check<'_>,
-    told: Told<'_>,
+    on_progress: OnProgress<'_>,
 ) -> Result<Moved, CliError> {
     keep_private();
     std::fs::create_dir_all(dir).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
@@ -137,7 +145,7 @@ fn into_data(
             .next("move it away, or give another directory with --to"));
     }
     refuse(&check()?, doing, "the original")?;
-    copy::to_sqlite(&database.target, &store, told)
+    copy::to_sqlite(&database.target, &store, on_progress)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
 }
 
@@ -196,7 +204,7 @@ fn print(output: Output, moved: Moved, from: &End, to: &End) -> Result<(), CliEr
         rows.pair("rows", &human::count(moved.rows));
         rows.pair(
             "check",
-            "each row is the same, and nothing is wrong with the copy",
+            "all rows are the same, and the copy has no problems",
         );
         output.rows(rows)
     })
@@ -207,5 +215,5 @@ fn next(to: &End) -> String {
         End::Database(_) => "`host serve` with the same --data and --store",
         End::Data(_) => "`host serve` with --data and without a database",
     };
-    format!("{place} goes on with the copy; the original is as it was: do not run a host on both")
+    format!("{place} continues with the copy; the original is unchanged: do not run a host on both")
 }
