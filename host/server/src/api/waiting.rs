@@ -110,14 +110,14 @@ fn missing(component: &Name, revision: u32, nodes: &[NodeRecord]) -> String {
     format!("no node can run revision {revision} of the component {component}: {reasons}")
 }
 
-/// Names the first nodes, each with its detail.
+/// Names the first nodes, each with what is said of it.
 fn listed<'a>(nodes: &[&'a NodeRecord], of: impl Fn(&'a NodeRecord) -> Option<&'a str>) -> String {
     let mut text = String::new();
     for (n, node) in nodes.iter().take(NODES_SHOWN).enumerate() {
         let between = if n == 0 { "" } else { "; " };
         let _infallible = write!(text, "{between}{}", node.called());
-        if let Some(detail) = of(node) {
-            let _infallible = write!(text, ": {detail}");
+        if let Some(said) = of(node) {
+            let _infallible = write!(text, ": {said}");
         }
     }
     let more = nodes.len().saturating_sub(NODES_SHOWN);

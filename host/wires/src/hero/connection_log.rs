@@ -20,7 +20,7 @@ struct Texts {
 
 const WORKER: Texts = Texts {
     connected: "work is taken from Redis",
-    away: "Redis cannot be reached; running jobs continue, and it is tried again every 2 s",
+    away: "Redis cannot be reached; running jobs go on, and it is tried again every 2 s",
     refused: "Redis refuses a command; it is sent again until it is taken: look at its memory, its \
               role, the user's rights and the types of the keys hero:*",
 };

@@ -77,22 +77,14 @@ impl Copy {
         let to = End::of(self.to, self.config, doing)?;
         let doing = format!("copy the store {} to {}", from.shown(), to.shown());
         let spinner = Spinner::new(output, &format!("checking {}", from.shown()));
-        let mut on_progress = |progress: Progress| spinner.say(&line(progress));
+        let mut told = |progress: Progress| spinner.say(&line(progress));
         let moved = match (&from, &to) {
-            (End::Data(dir), End::Database(database)) => into_database(
-                dir,
-                database,
-                &doing,
-                &mut || from.check(&doing),
-                &mut on_progress,
-            ),
-            (End::Database(database), End::Data(dir)) => into_data(
-                database,
-                dir,
-                &doing,
-                &mut || from.check(&doing),
-                &mut on_progress,
-            ),
+            (End::Data(dir), End::Database(database)) => {
+                into_database(dir, database, &doing, &mut || from.check(&doing), &mut told)
+            }
+            (End::Database(database), End::Data(dir)) => {
+                into_data(database, dir, &doing, &mut || from.check(&doing), &mut told)
+            }
             _ => Err(CliError::new(
                 Exit::Usage,
                 &doing,
@@ -111,20 +103,20 @@ impl Copy {
 
 /// What the copy calls on its way: a check of the original, and how far it is.
 type Check<'a> = &'a mut dyn FnMut() -> Result<Vec<Finding>, CliError>;
-type OnProgress<'a> = &'a mut dyn FnMut(Progress);
+type Told<'a> = &'a mut dyn FnMut(Progress);
 
 fn into_database(
     dir: &Path,
     database: &Database,
     doing: &str,
     check: Check<'_>,
-    on_progress: OnProgress<'_>,
+    told: Told<'_>,
 ) -> Result<Moved, CliError> {
     let store = store_of(dir, "--from", doing)?;
     let _lock = lock(dir, doing)?;
     refuse(&check()?, doing, "the original")?;
     let (to, allow_unsafe) = (&database.target, database.allow_unsafe);
-    copy::to_postgres(&store, to, allow_unsafe, ids::node(), on_progress)
+    copy::to_postgres(&store, to, allow_unsafe, ids::node(), told)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
 }
 
@@ -133,7 +125,7 @@ fn into_data(
     dir: &Path,
     doing: &str,
     check: Check<'_>,
-    on_progress: OnProgress<'_>,
+    told: Told<'_>,
 ) -> Result<Moved, CliError> {
     keep_private();
     std::fs::create_dir_all(dir).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
@@ -145,7 +137,7 @@ fn into_data(
             .next("move it away, or give another directory with --to"));
     }
     refuse(&check()?, doing, "the original")?;
-    copy::to_sqlite(&database.target, &store, on_progress)
+    copy::to_sqlite(&database.target, &store, told)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
 }
 

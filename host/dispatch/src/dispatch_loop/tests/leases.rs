@@ -93,23 +93,23 @@ use on_both_stores;
 
 /// A message that the host sends to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Notice {
+enum Heard {
     Cancelled(JobId, LeaseId, u64),
     Revoked(JobId, LeaseId),
 }
 
 #[derive(Default)]
-struct Inbox(watch::Sender<Vec<Notice>>);
+struct Ears(watch::Sender<Vec<Heard>>);
 
-impl LeaseEvents for Inbox {
+impl LeaseEvents for Ears {
     fn cancelled(&self, job: JobId, lease: LeaseId, grace_ms: u64) {
-        let received = Notice::Cancelled(job, lease, grace_ms);
-        self.0.send_modify(|all| all.push(received));
+        let heard = Heard::Cancelled(job, lease, grace_ms);
+        self.0.send_modify(|all| all.push(heard));
     }
 
     fn revoked(&self, job: JobId, lease: LeaseId) {
-        let received = Notice::Revoked(job, lease);
-        self.0.send_modify(|all| all.push(received));
+        let heard = Heard::Revoked(job, lease);
+        self.0.send_modify(|all| all.push(heard));
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Worker {
     hold: Hold,
     audit: Arc<LeaseAudit>,
     leases: Arc<dyn Leases>,
-    inbox: Arc<Inbox>,
+    ears: Arc<Ears>,
 }
 
 impl Worker {
@@ -130,7 +130,7 @@ impl Worker {
             hold,
             audit: LeaseAudit::new(Arc::clone(&leases)),
             leases,
-            inbox: Arc::default(),
+            ears: Arc::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Worker {
             slots: 1,
             hold: self.hold,
             wait_ms,
-            events: Some(Arc::<Inbox>::clone(&self.inbox)),
+            events: Some(Arc::<Ears>::clone(&self.ears)),
         }
     }
 
@@ -163,15 +163,15 @@ impl Worker {
     }
 
     /// Sends a message about a lease that it holds.
-    pub(super) async fn send(
+    pub(super) async fn tell(
         &self,
         of: &Granted,
         message: LeaseMessage,
     ) -> Result<Standing, LeaseError> {
-        self.send_with(of, Fence::Lease(of.lease), message).await
+        self.tell_with(of, Fence::Lease(of.lease), message).await
     }
 
-    async fn send_with(
+    async fn tell_with(
         &self,
         of: &Granted,
         fence: Fence,
@@ -199,7 +199,7 @@ impl Worker {
         let (respond, answer) = respond();
         let executor = executor.parse().unwrap();
         self.audit
-            .resume(executor, Arc::<Inbox>::clone(&self.inbox), respond);
+            .resume(executor, Arc::<Ears>::clone(&self.ears), respond);
         answered(answer).await.unwrap()
     }
 
@@ -210,10 +210,10 @@ impl Worker {
     }
 
     /// Waits until it has received `expected`.
-    async fn receives(&self, expected: Notice) {
-        let mut received = self.inbox.0.subscribe();
-        let reached = timeout(PATIENCE, received.wait_for(|all| all.contains(&expected))).await;
-        let all = self.inbox.0.borrow().clone();
+    async fn hears(&self, expected: Heard) {
+        let mut heard = self.ears.0.subscribe();
+        let reached = timeout(PATIENCE, heard.wait_for(|all| all.contains(&expected))).await;
+        let all = self.ears.0.borrow().clone();
         assert!(reached.is_ok(), "{expected:?} is not in {all:?}");
     }
 }

@@ -54,7 +54,7 @@ impl Listener {
         let receiver = dispatch.shared().events.listen();
         let kept = dispatch.read(|reader| reader.changes(u64::MAX, 0)).await?;
         let newest = kept.next.saturating_sub(1);
-        // Shows the listener that it gets everything from here on.
+        // Tells the listener that it hears everything from here on.
         let mut ready = VecDeque::from([": listening\n\n".to_owned()]);
         let last = match after {
             None => newest,
@@ -108,7 +108,7 @@ impl Listener {
                 () = self.stopping.cancelled() => return None,
             };
             match event {
-                Ok(batch) => self.queue(batch.iter()),
+                Ok(batch) => self.tell(batch.iter()),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => return None,
             }
@@ -135,7 +135,7 @@ impl Listener {
         }
         self.behind = missed.items.len() == CHANGES_READ as usize;
         let events: Vec<Event> = missed.items.into_iter().map(event).collect();
-        self.queue(events.iter());
+        self.tell(events.iter());
         if !self.behind
             && !self.ended
             && let Some(job) = self.query.job
@@ -147,7 +147,7 @@ impl Listener {
     }
 
     /// Writes what is wanted of some events, except changes that were sent before.
-    fn queue<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
+    fn tell<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
         let mut out = String::new();
         let mut at = (Time::default(), String::new());
         for event in events {
