@@ -75,7 +75,7 @@ fn is_running(client: &Client, id: &str) {
 }
 
 #[test]
-fn a_worker_leases_jobs_over_the_network_until_it_is_told_to_stop() {
+fn a_worker_leases_jobs_over_the_network_until_it_is_stopped() {
     let folder = TempDir::new().unwrap();
     let server = orchestrator(folder.path(), 20);
     let client = server.client();

@@ -24,7 +24,7 @@ pub(crate) fn stream(address: &str, job: &str, heard: Option<u64>) -> String {
 }
 
 #[test]
-fn a_listener_that_comes_back_hears_what_it_missed() {
+fn a_listener_that_comes_back_gets_what_it_missed() {
     let host = own();
     let client = host.server.client();
     let job = client.run(&json!({"handler": "echo", "params": {}}));

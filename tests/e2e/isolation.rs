@@ -87,7 +87,7 @@ fn no_two_components_share_a_cell() {
 
 /// The same jobs in shared cells prove that the test above can detect sharing.
 #[test]
-fn components_share_cells_unless_told_otherwise() {
+fn components_share_cells_unless_configured_otherwise() {
     let own = crate::fixture::own();
     let client = own.server.client();
     deploy(&client, "actions");

@@ -218,7 +218,7 @@ fn a_node_with_room_runs_what_another_has_no_room_for() {
 }
 
 #[test]
-fn the_stream_of_one_node_tells_of_jobs_of_another() {
+fn the_stream_of_one_node_has_the_jobs_of_another() {
     let (first, second) = (Node::new("streams"), Node::new("streams"));
     let (server, other) = (first.start(), second.start());
     deploy(&server.client());

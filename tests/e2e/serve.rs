@@ -258,7 +258,7 @@ fn a_store_can_be_checked_while_it_is_used() {
 }
 
 #[test]
-fn a_supervisor_is_told_how_the_host_is() {
+fn a_supervisor_gets_the_state_of_the_host() {
     let data = TempDir::new().unwrap();
     let supervisor = Supervisor::start(data.path());
     let mut options = Options::new(&data.path().join("data"));

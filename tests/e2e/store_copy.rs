@@ -162,7 +162,7 @@ fn jobs_in_every_state_go_on_in_a_database() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_said() {
+fn what_cannot_be_copied_is_reported() {
     let folder = TempDir::new().unwrap();
     let from = folder.path().to_str().unwrap();
     let url = postgres::schema("copied_not");

@@ -131,7 +131,7 @@ fn check(client: &Client, prefix: &str, failing: &[Failing]) {
 }
 
 #[test]
-fn components_in_python_and_javascript_run_and_their_exceptions_are_told() {
+fn components_in_python_and_javascript_run_and_their_exceptions_are_reported() {
     let folder = TempDir::new().unwrap();
     let server = Server::start(&Options::new(folder.path()));
     let client = server.client();

@@ -16,64 +16,63 @@ use utoipa::ToSchema;
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewJob)]
 #[serde(deny_unknown_fields)]
-pub struct NewJobBody<'a> {
+pub struct NewJobBody {
     /// The handler that executes it; `python#send_email` is one of a foreign runner.
-    #[serde(borrow)]
-    pub handler: Cow<'a, str>,
+    pub handler: String,
     /// What the handler is called with; `null` if absent.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
-    pub params: Option<&'a RawValue>,
+    pub params: Option<Box<RawValue>>,
     /// The queue it waits in; `default` if absent.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub queue: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
     /// 0 (first) to 9; 5 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u8>)]
     pub priority: Option<i64>,
     /// Not before this instant (RFC 3339).
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<String>,
     /// Not before this many seconds from now; excludes `run_at`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     pub delay_seconds: Option<Seconds>,
     /// No attempt after this instant (RFC 3339).
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     /// The most attempts, at least 1; 5 if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>)]
     pub max_attempts: Option<i64>,
     /// The longest an attempt may take; the handler's limit if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     pub timeout_seconds: Option<Seconds>,
     /// How long it is kept after it has ended, at least 1; if absent, as its queue says, else its
     /// handler, else 604800 (7 days).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     pub retention_seconds: Option<Seconds>,
     /// How long it is kept if it is discarded, at least 1; if absent everywhere, as long as others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
     pub retention_discarded_seconds: Option<Seconds>,
     /// If a job of the queue has this key and has not ended, it stands for this one. Short for
     /// `unique` with the scope `active`.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub unique_key: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_key: Option<String>,
     /// A key with a scope; excludes `unique_key`.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub unique: Option<UniqueBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<UniqueBody>,
     /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
-    #[serde(borrow, default, skip_serializing_if = "Vec::is_empty")]
-    pub depends_on: Vec<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
     /// W3C trace context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     pub trace_context: Option<Pairs>,
     /// Other values that the handler sees.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
     pub attributes: Option<Pairs>,
 }
@@ -82,10 +81,9 @@ pub struct NewJobBody<'a> {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Unique)]
 #[serde(deny_unknown_fields)]
-pub struct UniqueBody<'a> {
+pub struct UniqueBody {
     /// The key, 1 to 256 bytes.
-    #[serde(borrow)]
-    pub key: Cow<'a, str>,
+    pub key: String,
     /// Which earlier job with the key stands for this one; `active` if absent.
     #[serde(default, deserialize_with = "read_scope")]
     pub scope: ScopeBody,
@@ -111,10 +109,9 @@ pub enum ScopeBody {
 #[schema(as = NewJobs)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "one job is the usual body")]
-pub enum NewJobsBody<'a> {
-    #[serde(borrow)]
-    One(NewJobBody<'a>),
-    Several(Vec<NewJobBody<'a>>),
+pub enum NewJobsBody {
+    One(NewJobBody),
+    Several(Vec<NewJobBody>),
 }
 
 /// The result for one job of a request.

@@ -49,7 +49,7 @@ struct Cli {}
 enum Noun {
     /// Run a host: accept jobs, run them in sandboxes and keep them through crashes
     Serve(serve::Serve),
-    /// Write the crate of a new handler
+    /// Create the crate of a new handler
     New(new::New),
     /// Build a handler's crate into a component
     Build(build::Build),
@@ -75,13 +75,13 @@ enum Noun {
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host
     Worker(worker::Worker),
-    /// Copy the data of a host that may be running
+    /// Back up the data of a host, even while it runs
     Backup(backup::Backup),
-    /// Make a data directory of a backup
+    /// Restore a backup into a data directory
     Restore(backup::Restore),
     /// Check the store of a data directory
     Store(store::Store),
-    /// Say what an error code means and what to do next
+    /// Explain an error code and what to do about it
     Explain(explain::Explain),
     /// Print a completion script for a shell
     Completion(completion::Completion),

@@ -106,8 +106,8 @@ impl Manifest {
 
     /// Replaces its name with `name`, if both are there.
     pub(crate) fn set_name(&mut self, name: Option<&Name>) {
-        if let (Some(name), Some(said)) = (name, self.table.get_mut("name")) {
-            *said = Value::String(name.to_string());
+        if let (Some(name), Some(stated)) = (name, self.table.get_mut("name")) {
+            *stated = Value::String(name.to_string());
             self.changed = true;
         }
     }

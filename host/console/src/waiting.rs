@@ -42,7 +42,7 @@ pub trait Awaited {
     fn print(&self, output: Output) -> Result<(), CliError>;
 
     /// Prints how the job ended. A failure is printed even if the output is quiet.
-    fn tell_end(&self, output: Output);
+    fn note_end(&self, output: Output);
 
     /// Returns the exit code for the way the job ended.
     fn exit(&self) -> Exit;
@@ -67,12 +67,12 @@ pub fn until_end<T: Awaited>(
     match output.format() {
         Format::Table => {
             view.print(output)?;
-            view.tell_end(output);
+            view.note_end(output);
         }
         Format::Name => {
             put_line(&plain::line(view.id()))?;
             if view.exit() != Exit::Ok {
-                view.tell_end(output);
+                view.note_end(output);
             }
         }
         Format::Json | Format::Jsonl => output.json(&json)?,

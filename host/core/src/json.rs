@@ -1,7 +1,6 @@
 //! JSON as text: the host passes params, results and details on unparsed.
 
 mod pairs;
-mod strict;
 pub mod words;
 
 use std::fmt;
@@ -9,7 +8,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::pairs::Pairs;
-pub use self::strict::Strict;
 
 /// The deepest nesting of arrays and objects. Most languages' parsers accept this depth.
 pub const DEPTH_MAX: usize = 127;

@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn other_nodes_are_told_the_latest_and_what_is_over() {
+    fn other_nodes_get_the_latest_and_what_is_over() {
         let live = Live::among_nodes();
         live.record_progress(Time(1), id(1), 1, progress("a"));
         live.record_progress(Time(2), id(1), 1, progress("b"));
         live.record_progress(Time(2), id(2), 1, progress("c"));
         live.used(id(3), Meter::default());
-        assert_eq!(published(&live, false), (vec![], vec![]), "nobody hears it");
+        assert_eq!(published(&live, false), (vec![], vec![]), "nobody listens");
         assert_eq!(published(&live, true), (words(&["b", "c"]), vec![]));
         assert_eq!(published(&live, true), (vec![], vec![]));
         // Nobody has heard of the third.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_told_is_told_later_unless_it_is_over() {
+    fn what_could_not_be_sent_is_sent_later_unless_it_is_over() {
         let live = Live::among_nodes();
         for job in 1..=3 {
             live.record_progress(Time(1), id(job), 1, progress(&job.to_string()));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_alone_remembers_nothing_to_tell() {
+    fn a_host_alone_keeps_nothing_to_send() {
         let live = Live::default();
         live.record_progress(Time(1), id(1), 1, progress("a"));
         live.forget(id(1));

@@ -2,16 +2,19 @@
 //! limited depth. Errors name the field. For an unknown field they suggest the most similar known
 //! one.
 
+mod strict;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use host_core::json::{Strict, words};
+use host_core::json::words;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+pub use self::strict::Document;
 
 /// Why a document is refused, with the place of the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +67,12 @@ pub fn read_or_default<'a, T: Deserialize<'a> + Default>(text: &'a [u8]) -> Resu
 
 /// Checks a document that stays text.
 pub fn check(text: &[u8]) -> Result<(), JsonError> {
-    let mut document = serde_json::Deserializer::from_slice(text);
-    Strict
-        .deserialize(&mut document)
-        .and_then(|()| document.end())
+    read_document(text, false).map(drop)
+}
+
+/// Checks a document, and returns its values if `with_tree`.
+pub fn read_document(text: &[u8], with_tree: bool) -> Result<Document, JsonError> {
+    Document::read(text, with_tree)
         .map_err(|error| JsonError::Syntax(words::syntax(&error.to_string())))
 }
 

@@ -198,19 +198,19 @@ mod tests {
         let folder = tempfile::TempDir::new().unwrap();
         let path = folder.path().join("no name.wasm");
         fs::write(&path, "").unwrap();
-        let said = read(&path).unwrap_err().to_string();
+        let message = read(&path).unwrap_err().to_string();
         assert!(
-            said.contains("no name.wasm") && said.contains("manifest"),
-            "{said}"
+            message.contains("no name.wasm") && message.contains("manifest"),
+            "{message}"
         );
         fs::write(folder.path().join("no name.toml"), "x = 1").unwrap();
-        let said = read(&path).unwrap_err().to_string();
+        let message = read(&path).unwrap_err().to_string();
         assert!(
-            said.contains("no name.toml") && said.contains('x'),
-            "{said}"
+            message.contains("no name.toml") && message.contains('x'),
+            "{message}"
         );
         let missing = folder.path().join("missing");
-        let said = components(&missing).unwrap_err().to_string();
-        assert!(said.contains("missing"), "{said}");
+        let message = components(&missing).unwrap_err().to_string();
+        assert!(message.contains("missing"), "{message}");
     }
 }

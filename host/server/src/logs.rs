@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_has_all_that_was_told_before() {
+    async fn a_page_has_all_earlier_lines() {
         let folder = TempDir::new().unwrap();
         let store = LogStore::open(&folder.path().join("logs.db")).unwrap();
         let (told, waiting) = Told::channel();

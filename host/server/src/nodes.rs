@@ -56,8 +56,8 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
         let nodes = others.join(", ");
         tracing::warn!(
             nodes,
-            "other nodes have another retention of queues in their configuration; what the node says that \
-             accepts a job holds for the job"
+            "other nodes have another retention of queues in their configuration; a job keeps the retention \
+             of the node that accepted it"
         );
     }
 }
@@ -65,8 +65,8 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
 /// Returns the live nodes with a different retention of queues.
 fn that_differ(retentions: &str, own: NodeId, nodes: &[NodeRecord]) -> Vec<String> {
     let differs = |node: &&NodeRecord| {
-        let said = node.info.as_ref().map_or("", |info| &info.retentions);
-        node.id != own && !node.is_lost() && !said.is_empty() && said != retentions
+        let theirs = node.info.as_ref().map_or("", |info| &info.retentions);
+        node.id != own && !node.is_lost() && !theirs.is_empty() && theirs != retentions
     };
     let others = nodes.iter().filter(differs);
     others.map(|node| node.called().into_owned()).collect()

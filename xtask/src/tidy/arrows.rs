@@ -72,7 +72,7 @@ const RULES: &[Rule] = &[
         // `host-cells` reads manifests, which are TOML.
         never_directly: &["toml", "rusqlite"],
     },
-    // It uses host-core only for the clock's trait, strict JSON, durations and the size of a page, nothing
+    // It uses host-core only for the clock's trait, words about JSON, durations and the size of a page, nothing
     // about jobs.
     Rule {
         package: "host-http",

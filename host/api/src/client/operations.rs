@@ -37,7 +37,7 @@ impl Client {
         self.get(path::HEALTH)
     }
 
-    pub fn enqueue(&self, job: &NewJobBody<'_>) -> Result<Answer<AcceptedView>, Error> {
+    pub fn enqueue(&self, job: &NewJobBody) -> Result<Answer<AcceptedView>, Error> {
         self.post(path::JOBS, job)
     }
 

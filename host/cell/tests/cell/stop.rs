@@ -148,7 +148,7 @@ fn a_cell_has_given_up_what_it_does_not_need() {
 }
 
 #[test]
-fn what_a_run_has_used_is_told_while_it_runs() {
+fn what_a_run_has_used_is_reported_while_it_runs() {
     let mut cell = Cell::start();
     let run = cell.begin("basics/spin", "null", Limits::default());
     let meter = loop {

@@ -200,7 +200,7 @@ async fn notes_about_schemas_that_no_host_has_sealed_are_not_believed() {
 }
 
 #[tokio::test]
-async fn a_child_that_is_killed_is_told_with_its_limits() {
+async fn a_killed_child_is_reported_with_its_limits() {
     let home = TempDir::new().unwrap();
     let compile = async |name: &str, script: &str| {
         let cache = of_script(&home, name, script);

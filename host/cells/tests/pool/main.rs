@@ -355,7 +355,7 @@ fn a_result_over_the_handlers_limit_is_a_failure() {
 }
 
 #[test]
-fn nothing_is_heard_of_a_revoked_run() {
+fn a_revoked_run_reports_nothing() {
     let mut bench = Bench::new(true);
     let lease = bench.shared(0, "hang");
     bench.handle_events(0);

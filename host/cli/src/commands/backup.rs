@@ -25,7 +25,7 @@ use super::{LOGS, STORE, keep_private, store_of};
 /// How much less of a processor the copy gets than a host that needs it.
 const NICE: i32 = 10;
 
-/// Copy the data of a host that may be running.
+/// Back up the data of a host, even while it runs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,10 +34,10 @@ Examples:
 
 A directory becomes a copy of the whole data directory, with the logs of jobs and the state of wires. A
 file whose name ends in .db gets the jobs, results and components alone. The copy holds each job that
-was acknowledged before this command began. It is checked as by `host store check`. Jobs go on
+was acknowledged before this command began. It is checked as by `host store check`. Jobs continue
 meanwhile.
 
-Exit codes: 0 copied and nothing is wrong with the copy, 1 not copied or something is wrong, 5 DIR has no
+Exit codes: 0 copied and no problems found, 1 not copied or problems found, 5 DIR has no
 store.")]
 pub(crate) struct Backup {
     /// The data directory
@@ -60,33 +60,33 @@ impl Backup {
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
         let original = store_of(&self.data, "--data", &doing)?;
         if is_inside(&self.to, &self.data) {
-            let cause = "a backup inside the data directory would become a part of it";
+            let cause = "a backup inside the data directory would become part of it";
             return Err(CliError::new(Exit::Usage, doing, cause)
-                .next("give --to a name outside of the data directory"));
+                .next("pass --to with a path outside the data directory"));
         }
         keep_private();
         // A host that is busy comes first.
         let _unchanged = rustix::process::nice(NICE);
         let spinner = Spinner::new(output, &doing);
         let mut step = Step::begin();
-        let mut tell = |name: &str, copied: Copied| {
+        let mut on_progress = |name: &str, copied: Copied| {
             spinner.say(&progress(name, copied));
             step.rest();
         };
         let store = if is_file(&self.to) {
-            let copied = folder::copy_store(&original, &self.to, &mut tell);
+            let copied = folder::copy_store(&original, &self.to, &mut on_progress);
             copied.map(|()| self.to.clone())
         } else {
             folder::make_empty(&self.to)
-                .and_then(|()| folder::copy(&self.data, &self.to, &mut tell))
+                .and_then(|()| folder::copy(&self.data, &self.to, &mut on_progress))
                 .map(|()| self.to.join(STORE))
         };
         let store = store.map_err(|error| {
             failed(&error).next(match error {
                 StoreError::Damaged { .. } => {
-                    "`host store check` says what is wrong; --to FILE.db copies the jobs without logs.db"
+                    "`host store check` shows what is wrong; --to FILE.db copies the jobs without logs.db"
                 }
-                _ => "give --to a new name on a disk with enough room",
+                _ => "pass --to with a new path on a disk with enough space",
             })
         })?;
         spinner.say(&format!("checking {to}"));
@@ -94,9 +94,7 @@ impl Backup {
         let copy = Copy::check(&store, logs.as_deref(), &doing)?;
         drop(spinner);
         copy.print(output, &self.to)?;
-        output.hint(&format!(
-            "`host restore {to} --data DIR` makes a data directory of it"
-        ));
+        output.hint(&format!("`host restore {to} --data DIR` restores it"));
         Ok(())
     }
 }
@@ -130,7 +128,7 @@ impl Copy {
         if !findings.is_empty() {
             let cause = format!("the copy {} is damaged", shown(store));
             return Err(CliError::new(Exit::Failed, doing, cause)
-                .next("`host store check` says whether the original is, too"));
+                .next("`host store check` shows whether the original is damaged too"));
         }
         let queues = host_store::sqlite::open_reader(store).and_then(|reader| reader.queues());
         let queues = queues.map_err(|error| CliError::new(Exit::Failed, doing, error))?;
@@ -151,7 +149,7 @@ impl Copy {
             rows.pair("copy", &to);
             rows.pair("jobs", &human::count(self.jobs));
             rows.pair("store", &human::bytes(self.bytes));
-            rows.pair("check", "nothing is wrong with it");
+            rows.pair("check", "no problems found");
             output.rows(rows)
         })
     }

@@ -11,7 +11,7 @@ use host_console::error::{CliError, Exit};
 /// The first descriptor of a root: after the standard ones, and the socket and the lock of a cell.
 const ROOTS_FD: RawFd = 5;
 
-/// The descriptor that tells a cell until when guests may run, before those of the roots.
+/// The descriptor with the time until which guests may run, before those of the roots.
 const LIFELINE_FD: RawFd = 5;
 
 /// The first descriptor of a root of a child without socket and lock.
@@ -56,7 +56,7 @@ enum Verb {
         #[command(flatten)]
         confined: Confined,
     },
-    /// Tell how this process is confined
+    /// Report how this process is confined
     Probe {
         #[command(flatten)]
         confined: Confined,
@@ -134,7 +134,7 @@ impl Cell {
             }
             Verb::Probe { confined } => {
                 let done = confined.take(PROBE_ROOTS_FD).and_then(child::probe);
-                ("tell how children are confined", done)
+                ("report how children are confined", done)
             }
         };
         done.map_err(|cause| CliError::new(Exit::Failed, doing, cause))

@@ -95,7 +95,7 @@ impl Dev {
         let served = server::run(config, program, move |ready| {
             let address = ready.http.map(|address| address.to_string());
             thread::spawn(move || {
-                // The host ends because of the signal below, and then hears how it went.
+                // The host ends because of the signal below, and then returns its result.
                 let _receiver_waits = sender.send(self.session(project, address));
                 let _none_but_itself = kill_process(getpid(), Signal::TERM);
             });
@@ -157,7 +157,7 @@ impl Session {
             None => handlers.first().cloned().unwrap_or_default(),
         };
         let params = self.params()?;
-        let trial = trial::run(&self.client, self.output, &handler, params.as_deref())?;
+        let trial = trial::run(&self.client, self.output, &handler, params)?;
         let cost = Cost::of(&trial, built.bytes);
         self.output
             .ending(&cost.line(self.last.as_ref()), trial.exit != Exit::Ok);

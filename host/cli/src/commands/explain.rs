@@ -10,7 +10,7 @@ use host_console::table::Rows;
 use host_server::api::problem::{self, Explanation, wires, wires::WireCode};
 use serde::Serialize;
 
-/// Say what an error code means and what to do next.
+/// Explain an error code and what to do about it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -50,7 +50,7 @@ enum Verb {
     Retry(retry::Retry),
     /// Forget jobs that have ended
     Purge(purge::Purge),
-    /// Give jobs another priority
+    /// Change the priority of jobs
     SetPriority(set_priority::SetPriority),
     /// Move the start of jobs that wait
     Reschedule(reschedule::Reschedule),
@@ -76,7 +76,7 @@ impl Job {
     }
 }
 
-/// A job as the API shows it, with what commands tell of it.
+/// A job as the API shows it, with what commands show of it.
 #[derive(Debug)]
 struct View(JobView);
 

@@ -12,7 +12,7 @@ use host_console::output::put_line;
 use host_console::plain;
 use serde_json::json;
 
-/// Write the crate of a new handler.
+/// Create the crate of a new handler.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ pub(crate) struct New {
     /// The language to write it in
     #[arg(long, value_enum, default_value_t = Lang::Rust)]
     lang: Lang,
-    /// The folder to make [default: NAME]
+    /// The folder to create [default: NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// The guest SDK: its folder, or the URL of a git repository that has it [default: the one that this
@@ -156,7 +156,7 @@ impl New {
         let Lang::Rust = self.lang;
         let written = self.write(&dir, &sdk).map_err(|error| {
             CliError::new(Exit::Failed, &doing, error)
-                .next("give --dir a folder that is not there yet or is empty")
+                .next("pass --dir with a new or an empty folder")
         })?;
         let document = json!({"name": self.name, "dir": dir, "files": written}).to_string();
         let shown = plain::line(&shown);
@@ -184,7 +184,7 @@ impl New {
             .map(|(path, text)| (fill(path), fill(text)))
             .collect();
         if let Some((path, _)) = files.iter().find(|(path, _)| dir.join(path).exists()) {
-            let message = format!("it has a {path} already");
+            let message = format!("{path} exists already");
             return Err(std::io::Error::other(message));
         }
         for (path, text) in &files {

@@ -21,15 +21,15 @@ pub(crate) struct Node {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the nodes, also those that have gone in the last day
+    /// List the nodes, including those that have gone within the last day
     #[command(after_help = "Example:\n  host node ls -o json")]
     Ls(Remote),
     /// Show one node: its version, its cells, and what it runs
     #[command(after_help = "Examples:\n  host node show 0199a0b0\n  host node show db-worker-3")]
     Show(Named),
-    /// Let a node start no more jobs; what runs there ends, and other nodes run the rest
+    /// Drain a node: it starts no more jobs, its running jobs end, other nodes run the rest
     Drain(drain::Drain),
-    /// Let a node start jobs again
+    /// Resume a node: it starts jobs again
     #[command(after_help = "Example:\n  host node resume 0199a0b0")]
     Resume(Named),
 }
@@ -113,7 +113,7 @@ fn table(nodes: &[Item<NodeView>]) -> Rows {
     rows
 }
 
-/// Says how long ago a node said that it lives.
+/// Returns the age of a node's last heartbeat.
 fn age(node: &NodeView) -> String {
     let age = Duration::try_from_secs_f64(node.heartbeat_age_seconds).unwrap_or_default();
     let ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);

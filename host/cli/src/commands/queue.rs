@@ -25,7 +25,7 @@ enum Verb {
     /// Show one queue
     #[command(after_help = "Example:\n  host queue show default")]
     Show(Named),
-    /// Pause a queue: running jobs go on, no others start
+    /// Pause a queue: running jobs continue, no others start
     #[command(after_help = "Example:\n  host queue pause nightly")]
     Pause(Named),
     /// Resume a paused queue
@@ -131,7 +131,7 @@ fn pause(named: &Named) -> Result<(), CliError> {
             output.note("no job has come to this queue yet; `host queue ls` lists the others");
         }
         output.hint(&format!(
-            "running jobs go on; `host queue resume {name}` resumes the queue"
+            "running jobs continue; `host queue resume {name}` resumes the queue"
         ));
         Ok(())
     })

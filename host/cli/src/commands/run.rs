@@ -113,11 +113,15 @@ impl Run {
             environment: granted,
         };
         let spinner = Spinner::new(output, &doing);
-        let (outcome, meter) =
-            once::run(serve::program(&doing, confinement)?, cache, asked, |said| {
-                hear(output, &spinner, said);
-            })
-            .map_err(failed)?;
+        let (outcome, meter) = once::run(
+            serve::program(&doing, confinement)?,
+            cache,
+            asked,
+            |event| {
+                show(output, &spinner, event);
+            },
+        )
+        .map_err(failed)?;
         drop(spinner);
         print(output, &outcome, meter)
     }
@@ -137,7 +141,7 @@ impl Run {
     }
 }
 
-fn hear(output: Output, spinner: &Spinner, event: RunEvent) {
+fn show(output: Output, spinner: &Spinner, event: RunEvent) {
     match event {
         RunEvent::Log(lines) => {
             for line in lines {

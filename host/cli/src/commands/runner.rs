@@ -11,7 +11,7 @@ use host_console::{human, plain};
 
 use super::node;
 
-/// Look at foreign runners and restart them.
+/// List, show and restart foreign runners.
 #[derive(Debug, Args)]
 pub(crate) struct Runner {
     #[command(subcommand)]
@@ -20,7 +20,7 @@ pub(crate) struct Runner {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the pools of foreign runners and how they are
+    /// List the pools of foreign runners and their state
     #[command(after_help = "Example:\n  host runner ls -o json")]
     Ls(Remote),
     /// Show the runners of one pool
@@ -95,7 +95,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
             let node = pool.node.as_ref();
             let at = node.map(|node| format!(" --node {}", plain::line(&node.id)));
             let at = at.unwrap_or_default();
-            format!("`host runner show {name}{at}` says why not all of it is up")
+            format!("`host runner show {name}{at}` shows why not all of it is up")
         }
     });
     Ok(())
@@ -171,9 +171,9 @@ fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
             }
         }
         if let Some(node) = &pool.node {
-            put_line(&format!("it is a pool of the node {}", node::line(node)))?;
+            put_line(&format!("it belongs to the node {}", node::line(node)))?;
         }
-        put_line(&format!("it is given {}", plain::line(&jobs(&pool))))
+        put_line(&format!("it gets {}", plain::line(&jobs(&pool))))
     })?;
     if pool.restartable {
         let of_node = pool.node.as_ref().map_or("", |_| ", asked of that node,");
@@ -222,10 +222,12 @@ fn restart(named: &Named) -> Result<(), CliError> {
     output.one(&answer.json, &whole, || {
         if answer.view.external {
             put_line(&format!("reconnecting to {whole}"))?;
-            output.hint("it is not started by this host: restart it where it runs");
+            output.hint("this host does not start it: restart it where it runs");
         } else {
             put_line(&format!("{whole} is being restarted"))?;
-            output.hint("each runner ends once its attempts have; until then it takes no others");
+            output.hint(
+                "each runner restarts once its attempts have ended; until then it gets no others",
+            );
         }
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! `host serve`: puts the options under their keys and runs a host until it is told to stop.
+//! `host serve`: puts the options under their keys and runs a host until it is stopped.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -115,7 +115,7 @@ fn announce(ready: Ready) {
         && std::io::stderr().is_terminal()
     {
         say(&format!(
-            "hint: `host deploy FILE --server http://{address}` brings handlers"
+            "hint: `host deploy FILE --server http://{address}` deploys handlers"
         ));
     }
 }

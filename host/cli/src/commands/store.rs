@@ -21,7 +21,7 @@ use self::copy::Copy;
 use self::database::{Asked, Place};
 use super::{LOGS, STORE, store_of};
 
-/// Check or move a store; look at a database and raise its schema.
+/// Check or copy a store, or inspect and migrate a database.
 #[derive(Debug, Args)]
 pub(crate) struct Store {
     #[command(subcommand)]
@@ -40,7 +40,7 @@ Examples:
 In a data directory that is host.db with its log host.db-wal, and logs.db. A host may use the store
 meanwhile. The check takes about a minute for ten million jobs.
 
-Exit codes: 0 nothing is wrong, 1 something is wrong, 5 there is no store.")]
+Exit codes: 0 no problems found, 1 problems found, 5 there is no store.")]
     Check(Check),
     /// Show the server, the schema and the size of a database
     #[command(after_help = "\
@@ -50,12 +50,12 @@ Examples:
 
 A password comes from store.url_file, from HOST_STORE_URL or from the file of PGPASSFILE.")]
     Status(Asked),
-    /// Make the tables of a database, or raise their schema to the version of this program
+    /// Create the tables of a database, or migrate them to the schema of this version
     #[command(after_help = "\
 Examples:
   host store migrate --store postgres://host@db/jobs
 
-A host does this when it starts, if its user may. Nothing goes back to an earlier version.")]
+A host does this when it starts, if its user may. There is no way back to an earlier version.")]
     Migrate(Asked),
     /// Move the store of a stopped host to a database, or back
     #[command(after_help = "\
@@ -74,7 +74,7 @@ Exit codes: 0 copied and the same, 1 not copied, 5 DIR has no store.")]
 
 #[derive(Debug, Args)]
 struct Check {
-    /// The data directory [default: data, if no database is named]
+    /// The data directory [default: data, if no database was given]
     #[arg(long, value_name = "DIR", conflicts_with = "store")]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -132,7 +132,7 @@ fn report(
 ) -> Result<(), CliError> {
     print(output, findings, doing)?;
     if findings.is_empty() {
-        output.note("nothing is wrong with it");
+        output.note("no problems found");
         return Ok(());
     }
     if let Some(next) = next {

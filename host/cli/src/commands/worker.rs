@@ -155,7 +155,7 @@ impl FromArgMatches for Worker {
 }
 
 impl Worker {
-    /// Runs the worker until it is told to stop.
+    /// Runs the worker until it is stopped.
     pub(crate) fn run(self) -> Result<(), CliError> {
         let Some((_, role)) = roles().find(|(wire, _)| wire.name == self.wire) else {
             return Ok(());
@@ -235,13 +235,13 @@ impl Common {
             (Some(folder), _) => Source::Folder {
                 folder,
                 cache: config::cache(&config.environment).ok_or_else(|| {
-                    let cause = "no folder for compiled components is known";
+                    let cause = "there is no directory for the cache of compiled components";
                     CliError::new(Exit::Failed, doing, cause).next("set HOME or XDG_CACHE_HOME")
                 })?,
             },
             (None, Some(data)) => Source::Data(data),
             (None, None) => {
-                let cause = "neither --handlers nor --data is given";
+                let cause = "missing --handlers or --data";
                 return Err(CliError::new(Exit::Usage, doing, cause));
             }
         };

@@ -42,7 +42,7 @@ fn a_preview_changes_nothing() {
 }
 
 #[test]
-fn all_pages_are_changed_and_refusals_are_told() {
+fn all_pages_are_changed_and_refusals_are_listed() {
     let mut seen = Transcript::new("many_all_pages");
     let host = CannedHost::start(&[
         (200, COUNT),

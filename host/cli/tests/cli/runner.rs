@@ -84,7 +84,7 @@ fn a_worker_of_hero() {
 }
 
 #[test]
-fn workers_that_tell_what_they_do() {
+fn workers_that_report_what_they_do() {
     let mut seen = Transcript::new("runner_workers_that_tell_what_they_do");
     let host = CannedHost::start(&[(200, WORKERS)]);
     seen.add(&host.run(&["runner", "show", "beads"]));

@@ -76,7 +76,7 @@ fn a_server_of_something_else() {
 }
 
 #[test]
-fn refusals_are_told_and_do_nothing_to_the_terminal() {
+fn refusals_are_shown_and_do_nothing_to_the_terminal() {
     let mut seen = Transcript::new("terminal_refusals_are_told_and_do_nothing_to_the_terminal");
     let problem =
         r#"{"detail":"bad \u001b[31mred\u0007","code":"x\u001by","next":"try \u202e this"}"#;

@@ -128,10 +128,10 @@ mod tests {
         pools[0].runners[0].reason = Some("ü".repeat(TEXT_CHARS_MAX + 1));
         pools[0].queues = vec!["q".parse().unwrap(); QUEUES_MAX + 1];
         shorten(&mut pools);
-        let told = pools
+        let sent = pools
             .each_ref()
             .map(|pool| (pool.runners.len(), pool.untold, pool.up));
-        assert_eq!(told, [(100, 0, 100), (28, 72, 100), (0, 1, 1)]);
+        assert_eq!(sent, [(100, 0, 100), (28, 72, 100), (0, 1, 1)]);
         let reason = pools[0].runners[0].reason.as_ref().unwrap();
         assert_eq!(reason.chars().count(), TEXT_CHARS_MAX);
         assert_eq!(pools[0].queues.len(), QUEUES_MAX);

@@ -1,4 +1,4 @@
-//! Spans: what tracing tells of jobs, as data. Knows no format and no collector.
+//! Spans: what tracing shows of jobs, as data. Knows no format and no collector.
 
 use crate::time::Time;
 

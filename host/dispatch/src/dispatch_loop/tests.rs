@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 use super::*;
 
 #[tokio::test]
-async fn a_job_runs_and_its_end_is_told() {
+async fn a_job_runs_and_its_end_is_published() {
     let bench = Bench::start().await;
     let mut events = bench.dispatch.shared().events.listen();
     let id = bench.enqueue(job("echo")).await;
@@ -91,7 +91,7 @@ async fn large_params_wait_in_the_store() {
 }
 
 #[tokio::test]
-async fn a_cancelled_job_is_told_to_stop_and_ends() {
+async fn a_cancelled_job_is_stopped_and_ends() {
     let bench = Bench::start().await;
     let id = bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
@@ -140,10 +140,10 @@ async fn a_job_that_kills_its_cells_runs_alone_and_is_poison_in_the_end() {
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Discarded);
     assert_eq!(detail.lifecycle.failure, Some(FailureKind::Poison));
-    let told = bench.record.all();
-    let alone = told
+    let sent = bench.record.all();
+    let alone = sent
         .iter()
-        .filter(|told| matches!(told, Sent::Start(cell, _) if cell.starts_with("cell-alone")));
+        .filter(|sent| matches!(sent, Sent::Start(cell, _) if cell.starts_with("cell-alone")));
     assert_eq!(alone.count(), 2, "the first time it was alone by chance");
     bench.stop().await;
 }
@@ -157,8 +157,8 @@ async fn a_suspect_that_is_innocent_completes_in_a_cell_of_its_own() {
     bench.ended(ids[2]).await;
     // There are two cells: one of the two neighbors shared the cell that crashed.
     bench
-        .eventually("a neighbour alone in a cell", |told| {
-            matches!(told, Sent::Start(cell, began)
+        .eventually("a neighbour alone in a cell", |sent| {
+            matches!(sent, Sent::Start(cell, began)
                 if cell.starts_with("cell-alone") && began.handler == "noop-later")
         })
         .await;
@@ -387,7 +387,7 @@ async fn jobs_of_an_earlier_life_run_again() {
 }
 
 #[tokio::test]
-async fn a_reply_tells_what_is_committed() {
+async fn a_reply_has_what_is_committed() {
     let bench = Bench::start().await;
     let new = job("hang");
     let id = new.id;

@@ -60,7 +60,7 @@ impl Bench {
     }
 
     fn start_without_handlers() -> Self {
-        let (events, heard) = mpsc::channel(EVENTS_MAX);
+        let (events, received) = mpsc::channel(EVENTS_MAX);
         let (port, _) = FakePort::new(events, true);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
         let spans = Arc::<Collected>::default();
@@ -76,7 +76,7 @@ impl Bench {
                 Pool::new(port, shape),
                 RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new()),
             ),
-            events: heard,
+            events: received,
             logs: None,
             history: None,
             numbers: Numbers::default(),

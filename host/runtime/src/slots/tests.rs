@@ -160,7 +160,7 @@ fn requests_for_slots_that_are_gone_are_withdrawn() {
 }
 
 #[test]
-fn what_the_host_says_of_an_attempt_reaches_the_wire() {
+fn what_the_host_reports_of_an_attempt_reaches_the_wire() {
     let (slots, host, calls, python) = slots();
     slots.set_capacity(&python, 1);
     host.grant(&[7]).unwrap();

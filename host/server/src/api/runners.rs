@@ -61,8 +61,8 @@ fn all(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
     living.iter().map(had).collect()
 }
 
-/// Lists the pools of foreign runners, those of all nodes that live. What other nodes have is as they said it
-/// with their last heartbeat.
+/// Lists the pools of foreign runners, those of all nodes that live. What other nodes have is as
+/// they reported it with their last heartbeat.
 #[utoipa::path(
     get, path = path::RUNNERS, tag = "runners",
     responses((status = 200, body = PageView<PoolView>))

@@ -179,11 +179,11 @@ fn jobs_of_a_queue_are_kept_as_it_says() {
         ("retention_seconds", "'7d'"),
         ("retention_discarded_seconds", "1e9"),
     ] {
-        let said = resolve(&[], &[], &format!("[queues.q]\n{key} = {value}"));
-        let said = said.unwrap_err().to_string();
+        let message = resolve(&[], &[], &format!("[queues.q]\n{key} = {value}"));
+        let message = message.unwrap_err().to_string();
         let place = format!("queues.q.{key}");
-        assert!(said.contains(&place), "{said}");
-        assert!(said.contains("expected 1–31536000 seconds"), "{said}");
+        assert!(message.contains(&place), "{message}");
+        assert!(message.contains("expected 1–31536000 seconds"), "{message}");
     }
 }
 
@@ -199,10 +199,10 @@ fn routes_that_lead_nowhere_and_names_of_two_wires_are_refused_with_their_place(
                                                        "runners.hero-a",    "choose another name"),
     ];
     for (text, place, says) in table {
-        let said = resolve(&[], &[], text).unwrap_err().to_string();
+        let message = resolve(&[], &[], text).unwrap_err().to_string();
         assert!(
-            said.contains(place) && said.contains(says),
-            "{text}: {said}"
+            message.contains(place) && message.contains(says),
+            "{text}: {message}"
         );
     }
 }
@@ -228,8 +228,8 @@ fn an_unknown_key_is_named_with_a_similar_known_one() {
         };
         assert_eq!(resolve(&[], &[], text).unwrap_err(), expected);
     }
-    let said = resolve(&[], &[], "color = 1").unwrap_err().to_string();
-    assert_eq!(said, "host.toml: unknown key `color`");
+    let message = resolve(&[], &[], "color = 1").unwrap_err().to_string();
+    assert_eq!(message, "host.toml: unknown key `color`");
 }
 
 #[test]
@@ -256,27 +256,27 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("shutdown.grace_seconds", "NaN", "expected 0–31536000 seconds"),
     ];
     for (key, text, says) in table {
-        let said = resolve(&[(key, text)], &[], "").unwrap_err().to_string();
-        assert!(said.contains(key) && said.contains(says), "{said}");
+        let message = resolve(&[(key, text)], &[], "").unwrap_err().to_string();
+        assert!(message.contains(key) && message.contains(says), "{message}");
     }
-    let said = resolve(&[], &[("HOST_CELLS_COUNT", "x")], "")
+    let message = resolve(&[], &[("HOST_CELLS_COUNT", "x")], "")
         .unwrap_err()
         .to_string();
     assert!(
-        said.starts_with("HOST_CELLS_COUNT: invalid value `x`"),
-        "{said}"
+        message.starts_with("HOST_CELLS_COUNT: invalid value `x`"),
+        "{message}"
     );
-    let said = resolve(&[], &[], "[cells]\ncount = [1]")
+    let message = resolve(&[], &[], "[cells]\ncount = [1]")
         .unwrap_err()
         .to_string();
     assert!(
-        said.starts_with("host.toml: cells.count: invalid value `[1]`"),
-        "{said}"
+        message.starts_with("host.toml: cells.count: invalid value `[1]`"),
+        "{message}"
     );
-    let said = resolve(&[], &[], "[cells").unwrap_err().to_string();
+    let message = resolve(&[], &[], "[cells").unwrap_err().to_string();
     assert!(
-        said.contains("host.toml") && said.contains("line 1"),
-        "{said}"
+        message.contains("host.toml") && message.contains("line 1"),
+        "{message}"
     );
     assert_eq!(
         resolve(&[("http.listen", "off")], &[], "").unwrap().listen,

@@ -163,7 +163,7 @@ impl Host {
         let (ports, workers_end) = executor_ports(&base, &leases, &foreign_logs, &tasks);
         let executors = executors(config, wires, &ports);
         executors.register(&base.metrics);
-        executors.tell(&presence);
+        executors.publish_to(&presence);
         let loops = LoopPorts {
             executors: executors.clone(),
             workers_end,

@@ -16,12 +16,12 @@ const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Notifies that the host accepts requests.
 pub(super) fn ready() {
-    tell(NotifyState::Ready);
+    notify(NotifyState::Ready);
 }
 
 /// Notifies that the host starts no more jobs.
 pub(super) fn stopping() {
-    tell(NotifyState::Stopping);
+    notify(NotifyState::Stopping);
 }
 
 /// Notifies that the host is alive, as long as its dispatch loop answers or waits for the database.
@@ -43,7 +43,7 @@ pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) 
             () = store_is_away(&dispatch) => true,
         };
         if is_alive {
-            tell(NotifyState::Watchdog);
+            notify(NotifyState::Watchdog);
         }
     }
 }
@@ -59,7 +59,7 @@ async fn store_is_away(dispatch: &Dispatch) {
     }
 }
 
-fn tell(state: NotifyState<'_>) {
+fn notify(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(false, &[state]) {
         tracing::warn!(%error, "cannot notify the supervisor of this process");
     }

@@ -48,7 +48,7 @@ fn the_latest_revisions_are_kept_with_their_bytes() {
 }
 
 #[test]
-fn a_deploy_tells_which_handlers_are_gone_and_whose_jobs_wait() {
+fn a_deploy_lists_which_handlers_are_gone_and_whose_jobs_wait() {
     check(|store| {
         let removed = |reply| match reply {
             Ok(Reply::Deployed { removed, .. }) => removed,

@@ -56,7 +56,7 @@ fn nothing_is_found_in_a_good_database() {
 }
 
 #[test]
-fn a_database_without_a_store_is_told_and_migrated() {
+fn a_database_without_a_store_is_reported_and_migrated() {
     let target = Target::parse(&Schema::new().url(), None).unwrap();
     assert_eq!(admin::status(&target).unwrap().schema, 0);
     assert_eq!(check(&target, &mut |_, _| ()).unwrap(), None);

@@ -72,7 +72,7 @@ fn start(child: &str, store: &Path) -> Child {
 }
 
 #[test]
-fn what_was_told_before_a_kill_is_kept() {
+fn what_was_acknowledged_before_a_kill_is_kept() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.db");
     let mut acknowledged: Vec<(String, u128)> = Vec::new();

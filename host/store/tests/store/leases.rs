@@ -349,7 +349,7 @@ fn a_lease_and_an_attempt_of_the_past_end_nothing_but_the_same_worker_may() {
 }
 
 #[test]
-fn a_worker_hears_of_a_cancel_in_its_heartbeat_and_acknowledges_it() {
+fn a_worker_gets_a_cancel_with_its_heartbeat_and_acknowledges_it() {
     check(|store| {
         start(store, Policy::default());
         let unasked = refused(store, at(1), cancel_ack(current()));

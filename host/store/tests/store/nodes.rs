@@ -153,7 +153,7 @@ fn age(schema: &Schema, hours: u32, except: NodeId) {
 }
 
 #[test]
-fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
+fn what_a_node_reports_is_kept_as_long_as_it_is_the_same_process() {
     let schema = Schema::new();
     let (first, mut its_beats) = enter(&schema, CLAIMS);
     let (second, mut beats) = enter(&schema, OTHER);
@@ -197,7 +197,7 @@ fn what_a_node_says_is_kept_as_long_as_it_is_the_same_process() {
 }
 
 #[test]
-fn a_node_hears_that_it_is_drained_also_after_it_has_started_again() {
+fn a_node_learns_that_it_is_drained_even_after_a_restart() {
     let schema = Schema::new();
     let (first, mut its_beats) = enter(&schema, CLAIMS);
     let (second, mut beats) = enter(&schema, OTHER);
@@ -269,7 +269,7 @@ fn of_many_nodes_that_have_gone_the_last_hundred_are_kept() {
 }
 
 #[test]
-fn nodes_tell_each_other_how_far_their_jobs_are() {
+fn nodes_share_the_progress_of_their_jobs() {
     let schema = Schema::new();
     let (mut first, _beats) = enter(&schema, CLAIMS);
     let (second, _its_beats) = enter(&schema, OTHER);

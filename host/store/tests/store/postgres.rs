@@ -88,7 +88,7 @@ fn a_refused_connection_names_the_database_and_what_to_do_and_no_user() {
 }
 
 #[test]
-fn a_schema_that_is_not_there_is_told_with_what_to_do() {
+fn a_missing_schema_is_reported_with_what_to_do() {
     let schema = Schema::new();
     let url = schema.url().replace("search_path%3D", "search_path%3Dno_");
     let refused = admin::migrate(&Target::parse(&url, None).unwrap());

@@ -6,8 +6,7 @@ mod tests;
 
 use std::fmt;
 
-use host_core::json::Strict;
-use serde::de::DeserializeSeed as _;
+use host_http::json::Document;
 
 /// What is wrong with a document, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,10 +25,8 @@ impl fmt::Display for Fault {
 
 /// Checks a whole document and keeps nothing.
 pub(crate) fn check(text: &[u8]) -> Result<(), Fault> {
-    let mut document = serde_json::Deserializer::from_slice(text);
-    Strict
-        .deserialize(&mut document)
-        .and_then(|()| document.end())
+    Document::read(text, false)
+        .map(drop)
         .map_err(|error| explain(text, &error))
 }
 

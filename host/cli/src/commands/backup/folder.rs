@@ -45,27 +45,27 @@ pub(super) fn make_empty(dir: &Path) -> Result<(), StoreError> {
 pub(super) fn copy_store(
     from: &Path,
     to: &Path,
-    told: &mut dyn FnMut(&str, Copied),
+    on_progress: &mut dyn FnMut(&str, Copied),
 ) -> Result<(), StoreError> {
     let name = from.file_name().unwrap_or_default().to_string_lossy();
-    backup::copy_store(from, to, |copied| told(&name, copied))
+    backup::copy_store(from, to, |copied| on_progress(&name, copied))
 }
 
 /// Copies a data directory into `to`. The store comes last: a copy without it is no data directory.
 pub(super) fn copy(
     from: &Path,
     to: &Path,
-    told: &mut dyn FnMut(&str, Copied),
+    on_progress: &mut dyn FnMut(&str, Copied),
 ) -> Result<(), StoreError> {
     folder::open(from)
         .and_then(|files| rest(&files, &folder::open(to)?, 0))
         .map_err(|error| broken("copy the files of", from, &error))?;
     if from.join(LOGS).symlink_metadata().is_ok() {
         backup::copy(&from.join(LOGS), &to.join(LOGS), |copied| {
-            told(LOGS, copied);
+            on_progress(LOGS, copied);
         })?;
     }
-    copy_store(&from.join(STORE), &to.join(STORE), told)
+    copy_store(&from.join(STORE), &to.join(STORE), on_progress)
 }
 
 /// Copies all files that are not SQLite's, for the owner alone. Follows no link, and writes over nothing.

@@ -12,7 +12,7 @@ use host_store::backup::Copied;
 use super::{Copy, folder, progress, shown};
 use crate::commands::{LOGS, STORE, keep_private};
 
-/// Make a data directory of a backup.
+/// Restore a backup into a data directory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +25,7 @@ were accepted after it are missing. Never run two hosts on copies of one store a
 pub(crate) struct Restore {
     /// The backup: a directory or a file that `host backup` made
     from: PathBuf,
-    /// The data directory to make
+    /// The data directory to create
     #[arg(long, value_name = "DIR", default_value = "data")]
     data: PathBuf,
     #[command(flatten)]
@@ -47,7 +47,7 @@ impl Restore {
         };
         if let Err(error) = std::fs::metadata(&store) {
             return Err(CliError::new(Exit::NotFound, &doing, error)
-                .next("give the directory or the file that `host backup` made"));
+                .next("pass the directory or the file that `host backup` wrote"));
         }
         keep_private();
         std::fs::create_dir_all(&self.data).map_err(|error| failed(&error))?;
@@ -59,13 +59,13 @@ impl Restore {
                 .next("move it away, or give another directory with --data"));
         }
         let spinner = Spinner::new(output, &doing);
-        let mut tell = |name: &str, copied: Copied| spinner.say(&progress(name, copied));
+        let mut on_progress = |name: &str, copied: Copied| spinner.say(&progress(name, copied));
         let copied = if is_dir {
-            folder::copy(&self.from, &self.data, &mut tell)
+            folder::copy(&self.from, &self.data, &mut on_progress)
         } else {
             // Whoever names a link to a backup means the backup.
             let store = store.canonicalize().map_err(|error| failed(&error))?;
-            folder::copy_store(&store, &target, &mut tell)
+            folder::copy_store(&store, &target, &mut on_progress)
         };
         copied.map_err(|error| failed(&error).next("remove what was copied, and try again"))?;
         spinner.say(&format!("checking {data}"));

@@ -75,7 +75,7 @@ impl Project {
             .and_then(std::fs::canonicalize)
             .map_err(|error| {
                 CliError::new(Exit::Usage, &doing, format!("Cargo.toml: {error}"))
-                    .next("give the folder of a crate; `host new NAME` writes one")
+                    .next("pass the folder of a crate; `host new NAME` creates one")
             })?;
         let metadata = metadata(&manifest, &doing)?;
         let components = || {
@@ -167,19 +167,15 @@ impl Project {
                 self.doing(what),
                 format!("cargo failed ({status})"),
             )
-            .next("the lines above say why")),
+            .next("see the output above")),
             Err(error) => Err(no_cargo(&self.doing(what), &error)),
         }
     }
 }
 
 fn no_cargo(doing: &str, error: &io::Error) -> CliError {
-    CliError::new(
-        Exit::Failed,
-        doing,
-        format!("cargo does not start: {error}"),
-    )
-    .next(host_toolchain::Missing::Rust.advice())
+    CliError::new(Exit::Failed, doing, format!("cannot start cargo: {error}"))
+        .next(host_toolchain::Missing::Rust.advice())
 }
 
 fn metadata(manifest: &Path, doing: &str) -> Result<Metadata, CliError> {
@@ -197,10 +193,10 @@ fn metadata(manifest: &Path, doing: &str) -> Result<Metadata, CliError> {
         .map_err(|error| no_cargo(doing, &error))?;
     if !output.status.success() {
         let cause = format!("cargo failed ({})", output.status);
-        return Err(CliError::new(Exit::Failed, doing, cause).next("the lines above say why"));
+        return Err(CliError::new(Exit::Failed, doing, cause).next("see the output above"));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| {
         CliError::new(Exit::Failed, doing, format!("cargo's answer: {error}"))
-            .next("use cargo of Rust 1.95 or later")
+            .next("use cargo from Rust 1.95 or later")
     })
 }

@@ -61,7 +61,7 @@ pub(in crate::commands) fn all_ready(
             );
             let error = CliError::new(Exit::WaitRanOut, doing, cause);
             return Err(error.next(format!(
-                "`host component show {shown}` shows how far they are"
+                "`host component show {shown}` shows their progress"
             )));
         }
         waiting::pause(LOOK_MS);

@@ -1,4 +1,4 @@
-//! How this system confines cells: a child that is confined as one tells it.
+//! How this system confines cells, as reported by a child that is confined like one.
 
 use host_cells::sandbox::cgroup::{self, NotDelegated};
 use host_cells::sandbox::spawn::Confinement;
@@ -59,7 +59,7 @@ fn groups(controllers: Result<Vec<&'static str>, NotDelegated>) -> Check {
             "one for each cell, which is killed with it; limits are not delegated".to_owned()
         }
         Ok(some) => format!("one for each cell, with limits: {}", some.join(", ")),
-        Err(reason) => format!("none for a host that is started here: {reason}"),
+        Err(reason) => format!("not available to a host that is started here: {reason}"),
     };
     Check::ok("control groups", found)
 }
@@ -77,7 +77,7 @@ mod tests {
             (Ok(Vec::new()), "not delegated"),
             (
                 Err(NotDelegated("it is full".to_owned())),
-                "none for a host that is started here: it is full",
+                "not available to a host that is started here: it is full",
             ),
         ];
         for (controllers, words) in table {

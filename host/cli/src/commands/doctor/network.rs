@@ -1,5 +1,4 @@
-//! Checks whether a host can listen where it is configured to, which is where commands look for one if
-//! nothing else is said.
+//! Checks whether a host can listen on its configured address, which commands use by default.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;

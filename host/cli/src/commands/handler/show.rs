@@ -72,7 +72,7 @@ fn print(output: Output, view: &HandlerView) -> Result<(), CliError> {
     }
     output.rows(rows)?;
     if !view.cost.is_empty() {
-        put_line("\ncost of an attempt: half of them, 99 of 100")?;
+        put_line("\ncost of an attempt: median, 99th percentile")?;
         output.rows(costs(&view.cost))?;
     }
     if let Some(description) = view.description.as_deref().filter(|text| !text.is_empty()) {

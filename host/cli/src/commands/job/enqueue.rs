@@ -1,6 +1,5 @@
 //! `host job enqueue`: turns options into one enqueue and prints the id, or waits for the result.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use clap::Args;
@@ -93,7 +92,9 @@ impl Enqueue {
         let params = self.params.as_deref();
         let params = params.map(|given| json::argument("--params", given));
         let params = params.transpose()?;
-        let job = self.job(&client, params.as_deref())?;
+        let is_awaited = self.wait;
+        let name = plain::line(&self.name).into_owned();
+        let job = self.job(&client, params)?;
         let answer = client.enqueue(&job).map_err(cannot(&doing))?;
         let accepted = answer.view;
         let id = plain::line(&accepted.id);
@@ -107,10 +108,10 @@ impl Enqueue {
                 };
                 format!("a job with this unique key exists already; it is {state}{params}")
             } else {
-                format!("enqueued {}; it is {state}", plain::line(&self.name))
+                format!("enqueued {name}; it is {state}")
             });
         }
-        if self.wait {
+        if is_awaited {
             if output.is_human() {
                 output.note(&format!("waiting for job {}", short_id(&id)));
             }
@@ -129,28 +130,22 @@ impl Enqueue {
         Ok(())
     }
 
-    fn job<'a>(
-        &'a self,
-        client: &Client,
-        params: Option<&'a RawValue>,
-    ) -> Result<NewJobBody<'a>, CliError> {
-        let text = |given: &'a Option<String>| given.as_deref().map(Cow::Borrowed);
-        let key = text(&self.unique_key);
+    fn job(self, client: &Client, params: Option<Box<RawValue>>) -> Result<NewJobBody, CliError> {
+        let key = self.unique_key;
         let (unique_key, unique) = match self.unique_scope {
             None => (key, None),
             Some(scope) => (None, key.map(|key| UniqueBody { key, scope })),
         };
-        let depends_on = self.depends_on.iter();
-        let depends_on = depends_on.map(|id| full_id(client, id).map(Cow::Owned));
-        let attributes: BTreeMap<_, _> = self.attributes.iter().cloned().collect();
+        let depends_on = self.depends_on.iter().map(|id| full_id(client, id));
+        let attributes: BTreeMap<_, _> = self.attributes.into_iter().collect();
         Ok(NewJobBody {
-            handler: Cow::Borrowed(&self.name),
+            handler: self.name,
             params,
-            queue: text(&self.queue),
+            queue: self.queue,
             priority: self.priority.map(i64::from),
-            run_at: text(&self.run_at),
+            run_at: self.run_at,
             delay_seconds: self.delay,
-            deadline: text(&self.deadline),
+            deadline: self.deadline,
             max_attempts: self.max_attempts.map(i64::from),
             timeout_seconds: self.timeout,
             retention_seconds: self.retention,

@@ -67,7 +67,7 @@ impl Logs {
         if position.lines == 0 {
             output.hint("the job has logged nothing so far");
         } else if !ended {
-            output.hint("the job goes on; --follow prints new lines as they come");
+            output.hint("the job continues; --follow prints new lines as they come");
         }
         Ok(())
     }

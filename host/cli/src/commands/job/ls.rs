@@ -70,8 +70,8 @@ impl Ls {
         output.list(&items, |job| &job.id, || table(&items, now))?;
         if let (true, Some(name)) = (items.is_empty(), self.filter.own_name()) {
             output.hint(&format!(
-                "no jobs; {} is not a known kind of failure, so only error codes of \
-                 handlers were searched; `host explain` lists the kinds",
+                "no jobs; {} is not a known kind of failure, so only handlers' own \
+                 names of errors were searched; `host explain` lists the kinds",
                 plain::line(name)
             ));
         } else if items.is_empty() {

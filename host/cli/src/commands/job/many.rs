@@ -114,7 +114,7 @@ impl Many {
             pages(query(state), limit, &mut changed, &bar, &change).map_err(cannot(&doing))?;
         }
         drop(bar);
-        tell(output, action, &changed)
+        print_totals(output, action, &changed)
     }
 
     fn states(&self, action: &Action, doing: &str) -> Result<Vec<State>, CliError> {
@@ -239,7 +239,7 @@ impl Totals {
     }
 }
 
-fn tell(output: Output, action: &Action, changed: &Totals) -> Result<(), CliError> {
+fn print_totals(output: Output, action: &Action, changed: &Totals) -> Result<(), CliError> {
     let document = json!({
         "action": action.name,
         "matched": changed.matched,

@@ -19,7 +19,7 @@ Examples:
   host job reschedule 01990f3c --after 0s
   host job reschedule 01990f3c --at 2026-05-17T02:00:00Z
 
-A start that has passed is now. A job that waits for other jobs still waits for them.")]
+A time in the past means now. A job that waits for other jobs still waits for them.")]
 pub(super) struct Reschedule {
     /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID", value_parser = parse_id)]

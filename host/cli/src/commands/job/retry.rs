@@ -28,7 +28,7 @@ pub(super) struct Retry {
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,
-    /// Start them although jobs that they depend on have not completed; also starts pending jobs that have
+    /// Start them even if jobs that they depend on have not completed; also starts pending jobs that have
     /// not run yet
     #[arg(long)]
     force: bool,

@@ -10,14 +10,14 @@ use host_console::{human, plain};
 
 use super::parse_id;
 
-/// Give jobs another priority.
+/// Change the priority of jobs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   host job set-priority 01990f3c --to 0
   host job ls --state available --queue nightly -o name | xargs host job set-priority --to 9
 
-A job that runs has it from its next attempt on.")]
+A running job has it from its next attempt on.")]
 pub(super) struct SetPriority {
     /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID", value_parser = parse_id)]

@@ -28,7 +28,7 @@ pub(crate) fn run(
     client: &Client,
     output: Output,
     handler: &str,
-    params: Option<&RawValue>,
+    params: Option<Box<RawValue>>,
 ) -> Result<Trial, CliError> {
     let doing = format!("run {}", plain::line(handler));
     let job = NewJobBody {
@@ -46,7 +46,7 @@ pub(crate) fn run(
     } else {
         output.json(&json::with_member(&answer.json, "log", &array(&log)))?;
     }
-    view.tell_end(output);
+    view.note_end(output);
     let attempts = client.attempts(&view.id).map_err(cannot(&doing))?;
     let attempts = attempts.view.items.iter().map(|item| &item.view);
     Ok(cost(&view, &attempts.collect::<Vec<_>>()))

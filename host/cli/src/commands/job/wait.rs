@@ -28,7 +28,7 @@ pub(super) struct Wait {
     /// The job's id or a prefix of it
     #[arg(value_parser = parse_id)]
     id: String,
-    /// Stop waiting after this long; the job goes on
+    /// Stop waiting after this long; the job continues
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
     #[command(flatten)]
@@ -93,7 +93,7 @@ impl Awaited for View {
         }
     }
 
-    fn tell_end(&self, output: Output) {
+    fn note_end(&self, output: Output) {
         let mut end = plain::line(&self.state).into_owned();
         let (waited, ran) = self.times();
         if ran.is_empty() {
@@ -136,7 +136,7 @@ impl Awaited for View {
             ),
         )
         .next(format!(
-            "the job goes on; `host job wait {id}` waits again, `host job cancel {id}` stops it"
+            "the job continues; `host job wait {id}` waits again, `host job cancel {id}` stops it"
         ))
     }
 }

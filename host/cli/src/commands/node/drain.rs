@@ -17,7 +17,7 @@ use super::{LISTED, Named, running, shown};
 /// How often a node is looked at that drains, in milliseconds.
 const LOOK_MS: u64 = 500;
 
-/// Let a node start no more jobs.
+/// Drain a node: it starts no more jobs.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +54,7 @@ impl Drain {
             return self.waited(&client, output, &doing, asked.node);
         }
         output.one(&json, &plain::line(&asked.node.id), || {
-            put_line(&said(&asked.node))?;
+            put_line(&progress(&asked.node))?;
             let id = plain::line(&asked.node.id);
             output.hint(&format!("`host node show {id}` shows what is left"));
             Ok(())
@@ -80,7 +80,7 @@ impl Drain {
                 "drained" | "gone" => {
                     drop(spinner);
                     return output.one(&answer.json, &plain::line(&node.id), || {
-                        put_line(&said(&node))
+                        put_line(&progress(&node))
                     });
                 }
                 "live" => {
@@ -114,8 +114,8 @@ pub(super) fn resume(named: &Named) -> Result<(), CliError> {
     })
 }
 
-/// Says how far a node is.
-fn said(node: &NodeView) -> String {
+/// Describes how far a drain is.
+fn progress(node: &NodeView) -> String {
     let name = shown(node);
     match node.state.as_str() {
         "drained" => format!("{name} is drained: nothing runs there"),

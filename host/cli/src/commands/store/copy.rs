@@ -197,7 +197,7 @@ fn print(output: Output, moved: Moved, from: &End, to: &End) -> Result<(), CliEr
         rows.pair("rows", &human::count(moved.rows));
         rows.pair(
             "check",
-            "each row is the same, and nothing is wrong with the copy",
+            "all rows are the same, and the copy has no problems",
         );
         output.rows(rows)
     })
@@ -208,5 +208,5 @@ fn next(to: &End) -> String {
         End::Database(_) => "`host serve` with the same --data and --store",
         End::Data(_) => "`host serve` with --data and without a database",
     };
-    format!("{place} goes on with the copy; the original is as it was: do not run a host on both")
+    format!("{place} continues with the copy; the original is unchanged: do not run a host on both")
 }

@@ -51,7 +51,7 @@ impl Place {
         self.find(doing)?.ok_or_else(|| {
             let next =
                 format!("name it with {flag}, HOST_STORE_URL or store.url of the configuration");
-            CliError::new(Exit::Usage, doing, "no database is named").next(next)
+            CliError::new(Exit::Usage, doing, "no database was given").next(next)
         })
     }
 }
@@ -108,7 +108,7 @@ impl Asked {
     /// Shows what the database is.
     pub(super) fn status(self) -> Result<(), CliError> {
         let output = self.shown.open();
-        let doing = "look at the database";
+        let doing = "inspect the database";
         let database = self.place.need("--store", doing)?;
         let status = admin::status(&database.target).map_err(|error| failed(doing, &error))?;
         let document = json!({
@@ -154,7 +154,9 @@ fn version(number: i64) -> String {
 fn schema(status: &Status) -> String {
     let (there, known) = (status.schema, status.known);
     let next = match there.cmp(&known) {
-        std::cmp::Ordering::Less => "; `host store migrate` or a host that starts raises it",
+        std::cmp::Ordering::Less => {
+            "; `host store migrate` or the next start of a host migrates it"
+        }
         std::cmp::Ordering::Equal => "",
         std::cmp::Ordering::Greater => "; this program is too old for it",
     };
@@ -208,7 +210,7 @@ pub(crate) fn checked(database: &Database) -> Check {
         return Check::fail(
             name,
             found,
-            "start a host as new as the one that raised the schema",
+            "start a host at least as new as the one that migrated the schema",
         );
     }
     let Some(setting) = status.unsafe_settings.first() else {

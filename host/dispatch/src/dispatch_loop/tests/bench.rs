@@ -85,8 +85,8 @@ impl Bench {
 
     /// Starts the loop of a node that shares its store with others.
     pub(crate) async fn start_among_nodes() -> Self {
-        let (_nobody, told) = mpsc::channel(1);
-        let others = Some((told, CommitSignal::default()));
+        let (_nobody, sent) = mpsc::channel(1);
+        let others = Some((sent, CommitSignal::default()));
         let store = Box::new(MemoryStore::default());
         Self::start_whole(NODE, store, None, others).await
     }
@@ -109,7 +109,7 @@ impl Bench {
         others: Option<(mpsc::Receiver<RemoteChange>, CommitSignal)>,
     ) -> Self {
         let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-        let (events, heard) = mpsc::channel(EVENTS_MAX);
+        let (events, received) = mpsc::channel(EVENTS_MAX);
         let (logs, logged) = Logs::channel();
         let (phase, watched) = watch::channel(Phase::Running);
         let (port, record) = FakePort::new(events.clone(), true);
@@ -143,7 +143,7 @@ impl Bench {
             living: Vec::new(),
             logs,
             requests: asked,
-            events: heard,
+            events: received,
             phase: watched,
             stopping_ms: 10_000,
             params_bytes_max: PARAMS_BYTES_MAX,
@@ -165,8 +165,8 @@ impl Bench {
             stops: events,
         };
         bench
-            .eventually("two cells", |told| {
-                *told == Sent::Started("cell-2".to_owned())
+            .eventually("two cells", |sent| {
+                *sent == Sent::Started("cell-2".to_owned())
             })
             .await;
         bench
@@ -221,8 +221,8 @@ impl Bench {
 
     /// Waits until an attempt of a handler has begun.
     pub(crate) async fn began(&self, handler: &str, attempt: u32) {
-        self.eventually("an attempt to begin", |told| {
-            matches!(told, Sent::Start(_, began)
+        self.eventually("an attempt to begin", |sent| {
+            matches!(sent, Sent::Start(_, began)
                 if began.handler == handler && began.attempt == attempt)
         })
         .await;

@@ -77,7 +77,7 @@ async fn how_far_a_runner_is_is_seen_and_kept() {
         message: "half".to_owned(),
     };
     bench.runner.progressed(&assignment, progress.clone());
-    let told = async {
+    let sent = async {
         loop {
             for event in events.recv().await.unwrap().iter() {
                 if let Happened::Progressed { job, attempt, .. } = &event.happened {
@@ -86,8 +86,8 @@ async fn how_far_a_runner_is_is_seen_and_kept() {
             }
         }
     };
-    let told = tokio::time::timeout(bench::PATIENCE, told).await;
-    assert_eq!(told.unwrap(), (id, 1));
+    let sent = tokio::time::timeout(bench::PATIENCE, sent).await;
+    assert_eq!(sent.unwrap(), (id, 1));
     let live = &bench.dispatch.shared().live;
     assert_eq!(live.progress(id).as_ref(), Some(&progress));
     bench.runner.over(tag, succeeded());
@@ -158,7 +158,7 @@ async fn what_a_runner_loses_or_has_no_room_for_runs_again_at_no_cost() {
     assert_eq!(detail.lifecycle.attempts_charged(), 1);
     assert!(!detail.lifecycle.suspect);
     let attempts = bench.attempts(id).await;
-    let said: Vec<_> = attempts
+    let reported: Vec<_> = attempts
         .iter()
         .map(|attempt| {
             let why = attempt.failure.as_ref();
@@ -166,7 +166,7 @@ async fn what_a_runner_loses_or_has_no_room_for_runs_again_at_no_cost() {
         })
         .collect();
     let gone = Some("the worker's connection ended");
-    assert_eq!(said, [(1, gone), (3, None)], "the second did not begin");
+    assert_eq!(reported, [(1, gone), (3, None)], "the second did not begin");
     bench.stop().await;
 }
 
@@ -193,7 +193,7 @@ async fn jobs_that_wait_for_runners_cost_our_cells_nothing() {
 async fn a_cancel_reaches_the_runner_with_its_grace() {
     let bench = Bench::start().await;
     bench.runner.room(2);
-    for (n, (grace_ms, told)) in [(None, 500), (Some(70), 70)].into_iter().enumerate() {
+    for (n, (grace_ms, sent)) in [(None, 500), (Some(70), 70)].into_iter().enumerate() {
         let id = bench.enqueue(job_for("python", "noop")).await;
         let (tag, _) = bench.given(n + 1).await;
         let cancel = Command::Cancel {
@@ -202,7 +202,7 @@ async fn a_cancel_reaches_the_runner_with_its_grace() {
             grace_ms,
         };
         bench.dispatch.submit(cancel).await.unwrap();
-        assert!(bench.runner.all().contains(&Call::Cancel(tag, told)));
+        assert!(bench.runner.all().contains(&Call::Cancel(tag, sent)));
         let stopped = Outcome::Cancelled { partial: None };
         bench.runner.over(tag, port::End::Outcome(stopped));
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Cancelled);

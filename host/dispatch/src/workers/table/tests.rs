@@ -164,7 +164,7 @@ fn what_the_rules_refuse_is_not_answered_here() {
 }
 
 #[test]
-fn a_cancel_that_is_stored_is_told_and_takes_no_renewal_back() {
+fn a_stored_cancel_is_shown_and_takes_no_renewal_back() {
     let mut job = running(TTL, Policy::default());
     let table = knowing(&job);
     let attempts = std::cell::Cell::new(0);

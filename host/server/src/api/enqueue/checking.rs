@@ -4,10 +4,9 @@
 use bytes::Bytes;
 use host_cells::compile::schema::{Budget, STEPS_MAX};
 use host_core::command::NewJob;
-use host_http::json::{read as read_json, read_object};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{one, several};
+use super::entries::Entries;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 use crate::api::{Api, Shared};
@@ -42,55 +41,69 @@ impl LongChecks {
     }
 }
 
-/// Reads the jobs of a request.
+/// Reads and checks the jobs of a request. If checking one takes long, or if another node may have its handler,
+/// the rest follows later.
 ///
 /// Cancel safe: a check whose client is gone ends soon.
 pub(super) async fn jobs(
     shared: &Shared,
-    text: &Bytes,
+    text: Bytes,
     is_array: bool,
 ) -> Result<Vec<NewJob>, ApiError> {
-    let is_blocking = is_array || text.len() >= BLOCKING_BYTES_MIN;
-    let (read, budget) = if is_blocking {
-        let budget = Budget::new(STEPS_SHORT_BLOCKING);
-        blocking(shared, text, is_array, budget).await?
+    let mut is_blocking = is_array || text.len() >= BLOCKING_BYTES_MIN;
+    let steps = if is_blocking {
+        STEPS_SHORT_BLOCKING
     } else {
-        let mut budget = Budget::new(STEPS_SHORT);
-        (read(&shared.api, text, is_array, &mut budget), budget)
+        STEPS_SHORT
     };
-    if !budget.is_spent() {
-        return read;
+    let mut budget = Budget::new(steps);
+    let read = move |api: &Api| Entries::read(api, &text, is_array);
+    let mut entries = run(shared, is_blocking, read).await??;
+    let (mut long, mut has_looked) = (None, false);
+    loop {
+        let accept = move |api: &Api| {
+            let accepted = entries.accept(api, &mut budget);
+            (entries, budget, accepted)
+        };
+        let accepted;
+        (entries, budget, accepted) = run(shared, is_blocking, accept).await?;
+        let Err(error) = accepted else {
+            return Ok(entries.into_jobs());
+        };
+        if budget.is_spent() && long.is_none() {
+            let turn = shared.long_checks.turn().await?;
+            let (steps, waiting) = Budget::ending(STEPS_MAX);
+            (long, budget, is_blocking) = (Some((turn, waiting)), steps, true);
+        } else if error.kind() == &kinds::HANDLER_NOT_FOUND && !has_looked && look(shared).await? {
+            has_looked = true;
+        } else {
+            return Err(error);
+        }
     }
-    let _turn = shared.long_checks.turn().await?;
-    let (budget, _waiting) = Budget::ending(STEPS_MAX);
-    blocking(shared, text, is_array, budget).await?.0
 }
 
-async fn blocking(
+/// Does a part of the work, on a thread for blocking work if it may take long.
+async fn run<T: Send + 'static>(
     shared: &Shared,
-    text: &Bytes,
-    is_array: bool,
-    mut budget: Budget,
-) -> Result<(Result<Vec<NewJob>, ApiError>, Budget), ApiError> {
-    let (shared, text) = (Shared::clone(shared), text.clone());
-    let reading = tokio::task::spawn_blocking(move || {
-        let read = read(&shared.api, &text, is_array, &mut budget);
-        (read, budget)
-    });
-    reading.await.map_err(|_| ended_early())
+    is_blocking: bool,
+    part: impl FnOnce(&Api) -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    if !is_blocking {
+        return Ok(part(&shared.api));
+    }
+    let shared = Shared::clone(shared);
+    let done = tokio::task::spawn_blocking(move || part(&shared.api));
+    done.await.map_err(|_| ended_early())
 }
 
-fn read(
-    api: &Api,
-    text: &[u8],
-    is_array: bool,
-    budget: &mut Budget,
-) -> Result<Vec<NewJob>, ApiError> {
-    if is_array {
-        several(api, read_json(text)?, budget)
-    } else {
-        one(api, read_object(text)?, budget)
+/// Looks up the handlers and runners of other nodes. Returns false if there are no other nodes.
+async fn look(shared: &Shared) -> Result<bool, ApiError> {
+    if !shared.api.deployer.look().await {
+        return Ok(false);
     }
+    let nodes = shared.api.nodes.list().await?;
+    shared.api.executors.see(shared.api.clock.now(), &nodes);
+    Ok(true)
 }
 
 fn ended_early() -> ApiError {

@@ -1,6 +1,5 @@
 //! Makes the job that a request asks for, within the limits of each field.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
@@ -12,9 +11,7 @@ use host_core::name::Name;
 use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
 use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
-use host_http::json;
 use host_runtime::clock::Clock;
-use serde_json::value::RawValue;
 
 use super::route::Route;
 use crate::api::error::ApiError;
@@ -38,13 +35,8 @@ const ATTRIBUTES_BYTES_MAX: usize = 16 << 10;
 const TRACE_ENTRIES_MAX: usize = 16;
 const TRACE_ENTRY_BYTES_MAX: usize = 512;
 
-/// Returns the params as they were written.
-pub(super) fn params_text<'a>(body: &NewJobBody<'a>) -> &'a str {
-    body.params.map_or("null", RawValue::get)
-}
-
 /// Returns the queue it waits in.
-pub(super) fn queue(body: &NewJobBody<'_>) -> Result<Name, ApiError> {
+pub(super) fn queue(body: &NewJobBody) -> Result<Name, ApiError> {
     match body.queue.as_deref() {
         None => Ok(Name::default_queue()),
         Some(queue) => queue
@@ -54,7 +46,7 @@ pub(super) fn queue(body: &NewJobBody<'_>) -> Result<Name, ApiError> {
 }
 
 /// Returns the entries of the same array that it waits for.
-pub(super) fn references(body: &NewJobBody<'_>) -> impl Iterator<Item = Result<usize, ApiError>> {
+pub(super) fn references(body: &NewJobBody) -> impl Iterator<Item = Result<usize, ApiError>> {
     let named = body
         .depends_on
         .iter()
@@ -68,28 +60,17 @@ pub(super) fn references(body: &NewJobBody<'_>) -> impl Iterator<Item = Result<u
     })
 }
 
-/// Checks all fields and makes the job.
+/// Checks the other fields and makes the job.
 pub(super) fn into_job(
-    body: NewJobBody<'_>,
+    mut body: NewJobBody,
     id: JobId,
     route: Route,
     siblings: &[JobId],
     clock: Clock,
 ) -> Result<NewJob, ApiError> {
-    let params = params_text(&body);
-    json::check(params.as_bytes()).map_err(|error| error.at("params"))?;
-    let params = JsonText(params.to_owned());
-    if route.runner.is_none()
-        && let Some(number) = params.wide_integer()
-    {
-        return Err(ApiError::new(
-            &kinds::INVALID_PARAMS,
-            format!(
-                "params: {number} is an integer of more than 64 bits, which handlers would \
-                 round; write it as a string"
-            ),
-        ));
-    }
+    let params = body.params.take().map_or_else(JsonText::null, |text| {
+        JsonText(Box::<str>::from(text).into_string())
+    });
     let priority = body.priority.map(priority).transpose()?;
     let mut policy = policy_of(&body, route.policy)?;
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
@@ -114,7 +95,7 @@ pub(super) fn into_job(
     })
 }
 
-fn start(body: &NewJobBody<'_>, clock: Clock) -> Result<Option<Time>, ApiError> {
+fn start(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {
     match (body.delay_seconds, body.run_at.as_deref()) {
         (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds are mutually exclusive")),
         (Some(delay), None) => Ok(Some(clock.now().plus_ms(delay.ms))),
@@ -122,7 +103,7 @@ fn start(body: &NewJobBody<'_>, clock: Clock) -> Result<Option<Time>, ApiError> 
     }
 }
 
-fn end(body: &NewJobBody<'_>, clock: Clock) -> Result<Option<Time>, ApiError> {
+fn end(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {
     let now = clock.now();
     let deadline = instant("deadline", body.deadline.as_deref(), clock)?;
     match deadline {
@@ -136,7 +117,7 @@ fn end(body: &NewJobBody<'_>, clock: Clock) -> Result<Option<Time>, ApiError> {
 }
 
 /// Makes the policy of the job: that of its executor, with the changes of the entry.
-fn policy_of(body: &NewJobBody<'_>, mut policy: Policy) -> Result<Policy, ApiError> {
+fn policy_of(body: &NewJobBody, mut policy: Policy) -> Result<Policy, ApiError> {
     if let Some(attempts) = body.max_attempts {
         let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
         policy.max_attempts = read.ok_or_else(|| {
@@ -155,7 +136,7 @@ fn policy_of(body: &NewJobBody<'_>, mut policy: Policy) -> Result<Policy, ApiErr
     Ok(policy)
 }
 
-fn retention(body: &NewJobBody<'_>) -> Result<RetentionChoice, ApiError> {
+fn retention(body: &NewJobBody) -> Result<RetentionChoice, ApiError> {
     let at_least = |field: &str, given: Option<Seconds>| match given {
         Some(kept) if kept.ms < RETENTION_MS_MIN => Err(invalid(format!(
             "{field}: must be {}–{SECONDS_MAX}, got {}",
@@ -173,7 +154,7 @@ fn retention(body: &NewJobBody<'_>) -> Result<RetentionChoice, ApiError> {
     })
 }
 
-fn prerequisites(body: &NewJobBody<'_>, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {
+fn prerequisites(body: &NewJobBody, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {
     if body.depends_on.len() > PREREQUISITES_MAX {
         return Err(invalid(format!(
             "depends_on: must name at most {PREREQUISITES_MAX} jobs"
@@ -221,8 +202,8 @@ fn instant(field: &str, text: Option<&str>, clock: Clock) -> Result<Option<Time>
 }
 
 fn unique_key(
-    key: Option<Cow<'_, str>>,
-    unique: Option<UniqueBody<'_>>,
+    key: Option<String>,
+    unique: Option<UniqueBody>,
 ) -> Result<Option<UniqueKey>, ApiError> {
     let (field, key, scope) = match (key, unique) {
         (None, None) => return Ok(None),
@@ -237,7 +218,7 @@ fn unique_key(
         )));
     }
     Ok(Some(UniqueKey {
-        key: key.into_owned(),
+        key,
         scope: match scope {
             ScopeBody::Active => UniqueScope::Active,
             ScopeBody::Retained => UniqueScope::Retained,

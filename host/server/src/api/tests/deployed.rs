@@ -191,8 +191,8 @@ async fn what_cannot_be_deployed_is_refused() {
         ),
     ] {
         let answer = deploy(&host, "mine", &parts).await;
-        let said = answer.refused(status, code);
-        assert!(said.contains(detail), "{said}");
+        let message = answer.refused(status, code);
+        assert!(message.contains(detail), "{message}");
     }
 }
 

@@ -387,8 +387,8 @@ async fn bad_input_is_refused_with_its_reason_and_keeps_nothing() {
     let host = Host::start().await;
     for (body, status, code, detail) in BAD {
         let answer = host.post(JOBS, *body).await;
-        let said = answer.refused(*status, code);
-        assert!(said.contains(detail), "{body}: {said}");
+        let message = answer.refused(*status, code);
+        assert!(message.contains(detail), "{body}: {message}");
     }
     let list = host.get(JOBS).await;
     assert_eq!(list.body, json!({"items": [], "next_cursor": null}));

@@ -1,4 +1,4 @@
-//! The stream of events: what it tells, filters and drops.
+//! The stream of events: what it sends, filters and drops.
 
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ struct Stream {
 }
 
 impl Stream {
-    /// Opens a stream and waits until it hears.
+    /// Opens a stream and waits until it listens.
     async fn open(host: &Host, path: &str) -> Self {
         Self::open_after(host, path, None).await
     }
 
     /// Opens a stream of what happened after a change.
-    async fn open_after(host: &Host, path: &str, heard: Option<u64>) -> Self {
+    async fn open_after(host: &Host, path: &str, last_id: Option<u64>) -> Self {
         let mut request = Request::get(path).header("host", "localhost");
-        if let Some(heard) = heard {
-            request = request.header("last-event-id", heard);
+        if let Some(last_id) = last_id {
+            request = request.header("last-event-id", last_id);
         }
         let service = TowerToHyperService::new(host.router.clone());
         let answer = service
@@ -88,7 +88,7 @@ impl Stream {
 }
 
 #[tokio::test]
-async fn changes_are_told_in_order_to_whoever_asked_for_them() {
+async fn changes_reach_their_listeners_in_order() {
     let host = Host::start().await;
     let mut all = Stream::open(&host, "/api/v1/events").await;
     let mut slow = Stream::open(&host, "/api/v1/events?queue=slow").await;
@@ -159,9 +159,9 @@ async fn a_slow_listener_misses_no_change() {
     let two = host.enqueue(r#"{"handler":"noop"}"#).await;
     for (number, job) in [(1, &one), (2, &two)] {
         loop {
-            let (told, kind, data) = stream.event().await;
+            let (at, kind, data) = stream.event().await;
             if kind == "change" {
-                assert_eq!((told, data["job"].as_str()), (number, Some(job.as_str())));
+                assert_eq!((at, data["job"].as_str()), (number, Some(job.as_str())));
                 break;
             }
         }
@@ -169,15 +169,15 @@ async fn a_slow_listener_misses_no_change() {
 }
 
 #[tokio::test]
-async fn a_listener_that_comes_back_hears_what_it_missed() {
+async fn a_listener_that_comes_back_gets_what_it_missed() {
     let host = Host::start().await;
     let one = host.enqueue(r#"{"handler":"noop"}"#).await;
     let two = host.enqueue(r#"{"handler":"noop"}"#).await;
     let mut back = Stream::open_after(&host, "/api/v1/events", Some(1)).await;
     let three = host.enqueue(r#"{"handler":"noop"}"#).await;
     for (number, job) in [(2, &two), (3, &three)] {
-        let (told, _, data) = back.event().await;
-        assert_eq!((told, data["job"].as_str()), (number, Some(job.as_str())));
+        let (at, _, data) = back.event().await;
+        assert_eq!((at, data["job"].as_str()), (number, Some(job.as_str())));
     }
     let path = format!("/api/v1/events?job={one}");
     let mut of_one = Stream::open_after(&host, &path, Some(0)).await;

@@ -196,7 +196,7 @@ impl Deployer for Listed {
     }
 }
 
-/// Commits each command for itself, then tells what happened.
+/// Commits each command by itself, then publishes what happened.
 async fn run(
     mut requests: mpsc::Receiver<Request>,
     mut store: MemoryStore,

@@ -95,8 +95,8 @@ async fn wrong_queries_are_refused() {
         ("events?job=x", "job: "),
     ] {
         let answer = host.get(&format!("/api/v1/{path}")).await;
-        let said = answer.refused(400, "invalid_query");
-        assert!(said.contains(detail), "{path}: {said}");
+        let message = answer.refused(400, "invalid_query");
+        assert!(message.contains(detail), "{path}: {message}");
     }
 }
 
@@ -476,8 +476,8 @@ async fn lists_have_filters_for_time_attribute_key_failure_wire_and_id() {
         ("jobs/count?limit=1", "not supported with a count"),
     ] {
         let answer = host.get(&format!("/api/v1/{query}")).await;
-        let said = answer.refused(400, "invalid_query");
-        assert!(said.contains(detail), "{query}: {said}");
+        let message = answer.refused(400, "invalid_query");
+        assert!(message.contains(detail), "{query}: {message}");
     }
 }
 
@@ -488,8 +488,8 @@ async fn many_jobs_are_changed_page_by_page() {
         host.enqueue(NOOP).await;
     }
     let unnamed = host.post("/api/v1/jobs/cancel", "{}").await;
-    let said = unnamed.refused(400, "invalid_query").to_owned();
-    assert!(said.contains("specify which jobs"), "{said}");
+    let message = unnamed.refused(400, "invalid_query").to_owned();
+    assert!(message.contains("specify which jobs"), "{message}");
     let page = |path: &str| {
         let path = format!("/api/v1/jobs/{path}&sort=oldest&limit=3");
         let host = &host;
@@ -547,8 +547,8 @@ async fn an_operator_changes_one_job() {
         ),
     ] {
         let answer = host.post(&path(verb), body).await;
-        let said = answer.refused(422, "invalid_request").to_owned();
-        assert!(said.contains(detail), "{body}: {said}");
+        let message = answer.refused(422, "invalid_request").to_owned();
+        assert!(message.contains(detail), "{body}: {message}");
     }
     host.post(&path("cancel"), "{}").await.is(StatusCode::OK);
     let ended = host.post(&path("priority"), r#"{"priority":1}"#).await;

@@ -288,7 +288,7 @@ async fn a_component_shows_which_nodes_can_run_it() {
     ];
     let host = among(nodes).await;
     let shown = host.get("/api/v1/components/basics").await.body;
-    let said: Vec<_> = shown["nodes"]
+    let message: Vec<_> = shown["nodes"]
         .as_array()
         .unwrap()
         .iter()
@@ -317,7 +317,7 @@ async fn a_component_shows_which_nodes_can_run_it() {
         ],
         [json!("five"), json!("silent"), json!("ready"), json!(null)],
     ];
-    assert_eq!(json!(said), json!(expected));
+    assert_eq!(json!(message), json!(expected));
     // The same again, so nothing changes.
     let bytes = super::fixture::HANDLERS.as_bytes().to_vec();
     let again = host.send(
@@ -441,7 +441,7 @@ async fn jobs_for_a_runner_are_taken_if_any_node_that_lives_has_it() {
     ])
     .await;
     host.enqueue(r#"{"handler":"lua#x"}"#).await;
-    for (handler, said) in [
+    for (handler, message) in [
         (
             "perl#x",
             "no live node has the runner \"perl\"; the node four had it last",
@@ -455,7 +455,7 @@ async fn jobs_for_a_runner_are_taken_if_any_node_that_lives_has_it() {
         let refused = host
             .post("/api/v1/jobs", format!(r#"{{"handler":"{handler}"}}"#))
             .await;
-        assert_eq!(refused.refused(422, "handler_not_found"), said);
+        assert_eq!(refused.refused(422, "handler_not_found"), message);
     }
 }
 

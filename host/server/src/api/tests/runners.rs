@@ -122,8 +122,8 @@ async fn pools_are_listed_shown_and_restarted() {
     }
     for body in [r#"{"runner":0}"#, r#"{"runner":3}"#] {
         let refused = host.post("/api/v1/runners/python/restart", body).await;
-        let said = refused.refused(422, "invalid_request");
-        assert_eq!(said, "runner: must be 1–2");
+        let message = refused.refused(422, "invalid_request");
+        assert_eq!(message, "runner: must be 1–2");
     }
     host.get("/api/v1/runners/perl")
         .await
@@ -159,7 +159,7 @@ async fn jobs_go_to_workers_elsewhere_by_their_names() {
             .await
             .is(StatusCode::CREATED);
     }
-    for (body, said) in [
+    for (body, message) in [
         (r#"{"handler":"far-w1#script"}"#, "params.script"),
         (
             r#"{"handler":"far-w1#script","params":{"x":7}}"#,
@@ -172,7 +172,7 @@ async fn jobs_go_to_workers_elsewhere_by_their_names() {
     ] {
         let refused = host.post("/api/v1/jobs", body).await;
         let detail = refused.refused(422, "invalid_params");
-        assert!(detail.contains(said), "{detail}");
+        assert!(detail.contains(message), "{detail}");
     }
     for name in ["far", "far-a b", "fare-x"] {
         let body = format!(r#"{{"handler":"{name}#x"}}"#);
@@ -203,8 +203,8 @@ async fn jobs_go_to_workers_elsewhere_by_their_names() {
     let starting = "host_runner_seats{runner=\"far-w1\",state=\"starting\"} 1";
     assert!(metrics.contains(starting), "{metrics}");
     let restart = host.post("/api/v1/runners/far-w1/restart", "{}").await;
-    let said = restart.refused(422, "invalid_request");
-    assert!(said.contains("not started by this host"), "{said}");
+    let message = restart.refused(422, "invalid_request");
+    assert!(message.contains("not started by this host"), "{message}");
 }
 
 #[tokio::test]
@@ -215,11 +215,11 @@ async fn as_many_workers_elsewhere_are_named_as_may_be() {
         let answer = host.post(JOBS, body).await;
         assert_eq!(answer.status, status, "{answer:?}");
         if status == 422 {
-            let said = answer.refused(422, "handler_not_found");
-            assert!(said.contains("3 were named"), "{said}");
+            let message = answer.refused(422, "handler_not_found");
+            assert!(message.contains("3 were named"), "{message}");
         }
     }
     let refused = host.post(JOBS, r#"{"handler":"pyton#x"}"#).await;
-    let said = refused.refused(422, "handler_not_found");
-    assert!(said.contains("did you mean python?"), "{said}");
+    let message = refused.refused(422, "handler_not_found");
+    assert!(message.contains("did you mean python?"), "{message}");
 }

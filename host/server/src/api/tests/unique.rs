@@ -58,7 +58,7 @@ async fn a_unique_key_has_a_scope() {
     let refused = host.post(&retry, "{}").await;
     let detail = refused.refused(409, "unique_key_taken");
     assert!(detail.contains(second["id"].as_str().unwrap()), "{detail}");
-    for (unique, said) in [
+    for (unique, message) in [
         (
             r#"{"key":"k","scope":"ever"}"#,
             r#"unique.scope: invalid value: string "ever", expected `active`, `retained` or {"seconds": N}"#,
@@ -85,7 +85,7 @@ async fn a_unique_key_has_a_scope() {
         let body = format!(r#"{{"handler":"noop","unique":{unique}}}"#);
         let refused = host.post(JOBS, body).await;
         let detail = refused.refused(422, "invalid_request");
-        assert!(detail.contains(said), "{detail}");
+        assert!(detail.contains(message), "{detail}");
     }
     let both = r#"{"handler":"noop","unique_key":"k","unique":{"key":"k"}}"#;
     host.post(JOBS, both).await.refused(422, "invalid_request");

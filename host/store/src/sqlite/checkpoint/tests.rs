@@ -40,7 +40,7 @@ fn a_busy_log_starts_again_and_loses_nothing() {
 }
 
 #[test]
-fn a_failure_is_told_to_the_writer() {
+fn a_failure_reaches_the_writer() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("some.db");
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;

@@ -24,7 +24,7 @@ fn ways() -> [Fence; 4] {
 }
 
 #[test]
-fn any_node_takes_what_the_holder_says() {
+fn any_node_accepts_the_holders_messages() {
     for fence in ways() {
         check(|store| {
             start(store, ack_window());

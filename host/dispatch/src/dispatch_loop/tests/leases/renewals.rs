@@ -9,7 +9,7 @@ use super::*;
 
 on_both_stores!(
     a_heartbeat_is_answered_while_nothing_can_be_stored,
-    a_heartbeat_hears_of_a_cancel_that_was_answered,
+    a_heartbeat_shows_a_cancel_that_was_answered,
     the_end_of_a_lease_ends_its_heartbeats,
 );
 
@@ -49,7 +49,7 @@ async fn a_heartbeat_is_answered_while_nothing_can_be_stored(engine: Engine) {
     bench.stop().await;
 }
 
-async fn a_heartbeat_hears_of_a_cancel_that_was_answered(engine: Engine) {
+async fn a_heartbeat_shows_a_cancel_that_was_answered(engine: Engine) {
     let bench = engine.bench().await;
     let worker = Worker::of(&bench, "w", LONG);
     let job = bench.enqueue(pulled()).await;

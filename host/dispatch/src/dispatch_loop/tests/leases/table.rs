@@ -19,14 +19,14 @@ on_both_stores!(
     progress_that_comes_with_the_end_is_kept,
     a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it,
     an_expiry_that_counts_ends_the_job,
-    a_cancel_is_told_at_once_and_acknowledged,
+    a_cancel_reaches_the_worker_at_once_and_is_acknowledged,
     a_cancel_that_nobody_answers_ends_with_its_grace,
     a_cancel_that_nobody_requested_is_not_acknowledged,
     another_worker_completes_nothing,
     each_fence_names_the_lease,
     what_a_cell_runs_is_no_matter_of_workers_that_pull,
     a_lease_that_is_given_back_goes_to_the_next_worker,
-    a_failure_is_tried_again_by_whoever_asks,
+    a_failed_job_is_retried_by_the_next_worker,
     a_lease_held_by_connection_ends_with_it,
 );
 
@@ -231,7 +231,7 @@ async fn an_expiry_that_counts_ends_the_job(engine: Engine) {
     bench.stop().await;
 }
 
-async fn a_cancel_is_told_at_once_and_acknowledged(engine: Engine) {
+async fn a_cancel_reaches_the_worker_at_once_and_is_acknowledged(engine: Engine) {
     let bench = engine.bench().await;
     let worker = Worker::of(&bench, "w", LONG);
     let id = bench.enqueue(pulled()).await;
@@ -399,7 +399,7 @@ async fn a_lease_that_is_given_back_goes_to_the_next_worker(engine: Engine) {
     bench.stop().await;
 }
 
-async fn a_failure_is_tried_again_by_whoever_asks(engine: Engine) {
+async fn a_failed_job_is_retried_by_the_next_worker(engine: Engine) {
     let bench = engine.bench().await;
     let worker = Worker::of(&bench, "w", LONG);
     let id = bench.enqueue(pulled()).await;

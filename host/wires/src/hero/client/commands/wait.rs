@@ -85,7 +85,7 @@ impl Awaited for HeroJobView {
         Ok(())
     }
 
-    fn tell_end(&self, output: Output) {
+    fn note_end(&self, output: Output) {
         let id = plain::line(&self.id);
         match self.error() {
             Some(error) if self.status == "error" => {

@@ -1,0 +1,136 @@
+//! The entries of a request: read once, and then accepted in order.
+
+use std::vec::IntoIter;
+
+use host_api::new_job::NewJobBody;
+use host_cells::compile::schema::Budget;
+use host_core::command::NewJob;
+use host_core::graph::find_cycle;
+use host_core::id::JobId;
+use host_core::rejection::Rejection;
+use host_http::json::{self, AtMost, Object};
+use host_runtime::ids;
+
+use super::params::Entry;
+use super::{entry, route};
+use crate::api::Api;
+use crate::api::error::ApiError;
+use crate::api::problem::kinds;
+
+/// The most jobs of one array.
+const JOBS_MAX: usize = 1_000;
+
+#[derive(Debug)]
+pub(super) struct Entries {
+    /// The entry that is checked now: it is checked again if that cannot be done at once.
+    current: Option<Entry>,
+    rest: IntoIter<NewJobBody>,
+    /// The ids of all jobs.
+    ids: Vec<JobId>,
+    jobs: Vec<NewJob>,
+    is_array: bool,
+}
+
+impl Entries {
+    /// Reads a body, and checks that its jobs do not wait for each other.
+    pub(super) fn read(api: &Api, text: &[u8], is_array: bool) -> Result<Self, ApiError> {
+        let bodies: Vec<NewJobBody> = if is_array {
+            let array: AtMost<JOBS_MAX, Object<NewJobBody>> = json::read(text)?;
+            if array.more {
+                let detail = format!("the array has more than {JOBS_MAX} jobs");
+                return Err(ApiError::new(&kinds::TOO_MANY_JOBS, detail));
+            }
+            array
+                .elements
+                .into_iter()
+                .map(|Object(body)| body)
+                .collect()
+        } else {
+            vec![json::read_object(text)?]
+        };
+        if bodies.is_empty() {
+            let detail = "the array has no jobs";
+            return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+        }
+        let references =
+            |(n, body)| references(body, bodies.len()).map_err(|error| at(is_array, n, error));
+        let graph = bodies.iter().enumerate().map(references);
+        if let Some(cycle) = find_cycle(&graph.collect::<Result<Vec<_>, _>>()?) {
+            return Err(Rejection::DependencyCycle(cycle).into());
+        }
+        let now = api.clock.now();
+        Ok(Self {
+            current: None,
+            ids: bodies.iter().map(|_| ids::job(now)).collect(),
+            jobs: Vec::with_capacity(bodies.len()),
+            rest: bodies.into_iter(),
+            is_array,
+        })
+    }
+
+    /// Accepts the entries that are left. After an error it may be called again, and goes on with the entry
+    /// that was not accepted.
+    pub(super) fn accept(&mut self, api: &Api, budget: &mut Budget) -> Result<(), ApiError> {
+        while let Some(mut entry) = self
+            .current
+            .take()
+            .or_else(|| self.rest.next().map(Entry::from))
+        {
+            let n = self.jobs.len();
+            match accept(api, &mut entry, (self.ids[n], &self.ids), budget) {
+                Ok(job) => self.jobs.push(job),
+                Err(error) => {
+                    self.current = Some(entry);
+                    return Err(at(self.is_array, n, error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_jobs(self) -> Vec<NewJob> {
+        self.jobs
+    }
+}
+
+/// Returns the entries, of this many, that an entry waits for.
+fn references(body: &NewJobBody, entries: usize) -> Result<Vec<usize>, ApiError> {
+    let references = entry::references(body).collect::<Result<Vec<_>, _>>()?;
+    match references.iter().find(|index| **index >= entries) {
+        None => Ok(references),
+        Some(n) => {
+            let detail = format!("depends_on names #{n}, but there are {entries} entries, from #0");
+            Err(ApiError::new(&kinds::UNKNOWN_PREREQUISITE, detail))
+        }
+    }
+}
+
+/// Names the entry of an array in its error.
+fn at(is_array: bool, n: usize, error: ApiError) -> ApiError {
+    if is_array {
+        error.at(&format!("#{n}"))
+    } else {
+        error
+    }
+}
+
+/// Routes one entry and makes the job that is asked for.
+fn accept(
+    api: &Api,
+    entry: &mut Entry,
+    (id, siblings): (JobId, &[JobId]),
+    budget: &mut Budget,
+) -> Result<NewJob, ApiError> {
+    let queue = entry::queue(&entry.body)?;
+    let (route, handler) = route::find(api, &entry.body.handler, queue)?;
+    entry.check_params(api, &route, handler.as_deref(), budget)?;
+    let body = std::mem::take(&mut entry.body);
+    let mut job = entry::into_job(body, id, route, siblings, api.clock)?;
+    if let Some(runner) = &job.runner {
+        let placed = api.executors.place(runner, &job.payload.attributes);
+        let invalid =
+            |detail| ApiError::new(&kinds::INVALID_REQUEST, format!("attributes: {detail}"));
+        job.runner = Some(placed.map_err(invalid)?);
+    }
+    Ok(job)
+}
