@@ -89,7 +89,7 @@ fn trace_headers(headers: &HeaderMap) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Puts the trace of the request into that of a job that names none.
+/// Gives a job without a trace the trace of the request.
 fn continue_trace(of_job: &mut Vec<(String, String)>, of_request: &[(String, String)]) {
     if of_job.iter().all(|(name, _)| name != TRACEPARENT) {
         of_job.retain(|(name, _)| name != TRACESTATE || of_request.is_empty());

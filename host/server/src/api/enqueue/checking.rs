@@ -96,7 +96,7 @@ async fn run<T: Send + 'static>(
     done.await.map_err(|_| ended_early())
 }
 
-/// Looks which handlers and runners other nodes have. Returns false if there are none.
+/// Looks up the handlers and runners of other nodes. Returns false if there are no other nodes.
 async fn look(shared: &Shared) -> Result<bool, ApiError> {
     if !shared.api.deployer.look().await {
         return Ok(false);

@@ -17,7 +17,7 @@ use super::route::Route;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 
-/// The priority of jobs that name none, and the lowest priority.
+/// The default priority, and the lowest one.
 const PRIORITY_DEFAULT: u8 = 5;
 const PRIORITY_LAST: u8 = 9;
 
@@ -116,7 +116,7 @@ fn end(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {
     }
 }
 
-/// Makes the policy of the job: that of its executor, changed by what the entry says.
+/// Makes the policy of the job: that of its executor, with the changes of the entry.
 fn policy_of(body: &NewJobBody, mut policy: Policy) -> Result<Policy, ApiError> {
     if let Some(attempts) = body.max_attempts {
         let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
