@@ -68,7 +68,7 @@ impl Entries {
         })
     }
 
-    /// Accepts the entries that are left. After an error it may be called again, and goes on with the entry
+    /// Accepts the entries that are left. After an error it may be called again, and continues with the entry
     /// that was not accepted.
     pub(super) fn accept(&mut self, api: &Api, budget: &mut Budget) -> Result<(), ApiError> {
         while let Some(mut entry) = self

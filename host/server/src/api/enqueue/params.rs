@@ -42,7 +42,7 @@ impl Entry {
         let given = self.body.params.as_deref();
         let text = given.map_or("null", RawValue::get);
         if let Some(runner) = &route.runner {
-            // A runner takes an object; absent params are an empty one.
+            // A runner accepts an object; absent params are an empty one.
             if !text.starts_with('{') && text != "null" {
                 return Err(invalid(format!(
                     "params: a handler of the runner {runner} takes an object"
