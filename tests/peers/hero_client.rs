@@ -286,7 +286,7 @@ fn log_files_are_read_only_below_log_dir() {
             "first\nsecond"
         );
     }
-    let tail = hero(&server, &["logs", &id(1), "--tail-bytes", "7"]).exits(0, "6 B before");
+    let tail = hero(&server, &["logs", &id(1), "--tail-bytes", "7"]).exits(0, "6 B are left out");
     assert_eq!(tail, "second");
     let secret = fixture.path("secret").display().to_string();
     let paths = [
