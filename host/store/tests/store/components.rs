@@ -1,11 +1,11 @@
-//! How many revisions of a component are kept, and what a deploy reports about removed handlers.
+//! Revisions of components: their owners, how many are kept, and what a deploy reports about removed handlers.
 
 use host_core::command::{Command, RemovedHandler, Reply};
 use host_core::handler::Digest;
 use host_core::rejection::Rejection;
 
 use crate::cases::check;
-use crate::jobs::{NOW, ask, enqueue, job, revision};
+use crate::jobs::{NOW, ask, claim, claimed, complete, enqueue, job, returned, revision};
 
 /// As documented.
 const KEPT: u32 = 20;
@@ -68,5 +68,69 @@ fn a_deploy_lists_which_handlers_are_gone_and_whose_jobs_wait() {
             revision: 1,
         };
         assert_eq!(removed(ask(store, NOW, back)), [gone("y", 0)]);
+    });
+}
+
+#[test]
+fn components_have_revisions_and_owners() {
+    check(|store| {
+        let deployed = |reply| match reply {
+            Ok(Reply::Deployed {
+                revision,
+                unchanged,
+                ..
+            }) => (revision.revision, unchanged),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            deployed(ask(store, NOW, revision("a", &["noop"], 1))),
+            (1, false)
+        );
+        assert_eq!(
+            deployed(ask(store, NOW, revision("a", &["noop"], 1))),
+            (1, true)
+        );
+        assert_eq!(
+            deployed(ask(store, NOW, revision("a", &["noop", "x"], 2))),
+            (2, false)
+        );
+        let owned = ask(store, NOW, revision("b", &["x"], 3));
+        assert!(
+            matches!(owned, Err(Rejection::HandlerOwned { .. })),
+            "{owned:?}"
+        );
+        let back = Command::Rollback {
+            component: "a".parse().unwrap(),
+            revision: 1,
+        };
+        assert_eq!(deployed(ask(store, NOW, back)), (1, false));
+        assert_eq!(
+            deployed(ask(store, NOW, revision("b", &["x"], 3))),
+            (1, false)
+        );
+        enqueue(store, vec![job(1)]);
+        let remove = || Command::Remove {
+            component: "a".parse().unwrap(),
+        };
+        let in_use = ask(store, NOW, remove());
+        assert!(
+            matches!(in_use, Err(Rejection::ComponentInUse { jobs: 1, .. })),
+            "{in_use:?}"
+        );
+        claimed(store, NOW, claim([1], false));
+        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        ask(store, NOW, remove()).unwrap();
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.components().unwrap().len(), 1);
+        assert_eq!(reader.component_bytes(Digest([1; 32])).unwrap(), None);
+        assert_eq!(
+            reader.component_bytes(Digest([3; 32])).unwrap(),
+            Some(vec![3; 10])
+        );
+        let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
+        assert_eq!(again, (3, false), "its numbers continue");
+        ask(store, NOW, remove()).unwrap();
+        let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
+        assert_eq!(again, (4, false));
     });
 }
