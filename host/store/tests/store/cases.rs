@@ -2,7 +2,6 @@
 
 use host_core::command::{Claimed, Command, Reply};
 use host_core::failure::{Failure, FailureKind};
-use host_core::handler::Digest;
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
 use host_core::lease::Fence;
