@@ -4,6 +4,8 @@
 //! any may get a message.
 
 mod checks;
+mod random;
+mod runs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use host_core::port::{Answer, Clock as _, Tag};
 use host_core::time::Time;
 use uuid::Uuid;
 
+use self::random::Random;
 use crate::delta::convert;
 use crate::delta::messages::LeaseGranted;
 use crate::delta::messages::lease_id::LeaseText;
@@ -33,7 +36,6 @@ use crate::delta::worker::lease;
 use crate::delta::worker::results::Results;
 use crate::delta::worker::session::{self, Done, Effect, LeaseSession, Mode};
 use crate::delta::worker::words::Dialect;
-use crate::histories::histories;
 use crate::kit::session::{Action, ActionsOf, Moment, Session as _};
 use host_testing::{LeaseHost, Refusals};
 
@@ -56,23 +58,6 @@ const LINES: u64 = 2;
 
 /// How often a runner without a job asks for one, in milliseconds.
 const POLL_MS: u64 = 4_000;
-
-/// A small generator: the same seed gives the same history.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ (bits >> 31)) % limit
-    }
-
-    fn is_one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 enum Event {
     /// A runner asks for a lease.
@@ -608,46 +593,4 @@ impl Sim {
 
 fn id_of(node: usize) -> NodeId {
     NodeId(Uuid::from_u128(node as u128 + 1))
-}
-
-#[test]
-fn histories_with_faults_end_once() {
-    run_histories(1, histories(500, 10_000));
-}
-
-#[test]
-fn histories_of_two_nodes_end_once() {
-    run_histories(2, histories(300, 10_000));
-}
-
-fn run_histories(nodes: usize, histories: u32) {
-    let mut states = BTreeMap::new();
-    let mut lost = 0;
-    let mut faults = Faults::default();
-    let (mut whole_logs, mut delayed) = (0, 0);
-    for seed in 0..histories {
-        let mut sim = Sim::new(u64::from(seed), nodes);
-        sim.run();
-        sim.check();
-        if nodes == 1 {
-            sim.check_log();
-        }
-        faults.lost += sim.faults.lost;
-        faults.late += sim.faults.late;
-        faults.copied += sim.faults.copied;
-        faults.overtaken += sim.faults.overtaken;
-        delayed += u32::from(sim.delayed > 0);
-        whole_logs += u32::from(sim.model.logged().len() as u64 >= 2 * LINES);
-        *states.entry(sim.model.state(sim.job)).or_insert(0) += 1;
-        lost += u32::from(sim.model.attempts(sim.job).contains("lost"));
-    }
-    // The histories are of all kinds.
-    assert_eq!(states.len(), 3, "{states:?}");
-    let (few, many) = (histories / 100, histories / 10);
-    assert!(states.values().all(|count| *count > few), "{states:?}");
-    assert!(lost > many, "{lost}");
-    assert!(whole_logs > many, "{whole_logs}");
-    assert!(delayed > many, "{delayed}");
-    let every = [faults.lost, faults.late, faults.copied, faults.overtaken];
-    assert!(every.iter().all(|count| *count > many), "{faults:?}");
 }

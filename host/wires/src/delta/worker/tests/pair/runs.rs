@@ -1,0 +1,48 @@
+//! Runs many histories, and checks that they are of all kinds.
+
+use std::collections::BTreeMap;
+
+use super::{Faults, LINES, Sim};
+use crate::histories::histories;
+
+#[test]
+fn histories_with_faults_end_once() {
+    run_histories(1, histories(500, 10_000));
+}
+
+#[test]
+fn histories_of_two_nodes_end_once() {
+    run_histories(2, histories(300, 10_000));
+}
+
+fn run_histories(nodes: usize, histories: u32) {
+    let mut states = BTreeMap::new();
+    let mut lost = 0;
+    let mut faults = Faults::default();
+    let (mut whole_logs, mut delayed) = (0, 0);
+    for seed in 0..histories {
+        let mut sim = Sim::new(u64::from(seed), nodes);
+        sim.run();
+        sim.check();
+        if nodes == 1 {
+            sim.check_log();
+        }
+        faults.lost += sim.faults.lost;
+        faults.late += sim.faults.late;
+        faults.copied += sim.faults.copied;
+        faults.overtaken += sim.faults.overtaken;
+        delayed += u32::from(sim.delayed > 0);
+        whole_logs += u32::from(sim.model.logged().len() as u64 >= 2 * LINES);
+        *states.entry(sim.model.state(sim.job)).or_insert(0) += 1;
+        lost += u32::from(sim.model.attempts(sim.job).contains("lost"));
+    }
+    // The histories are of all kinds.
+    assert_eq!(states.len(), 3, "{states:?}");
+    let (few, many) = (histories / 100, histories / 10);
+    assert!(states.values().all(|count| *count > few), "{states:?}");
+    assert!(lost > many, "{lost}");
+    assert!(whole_logs > many, "{whole_logs}");
+    assert!(delayed > many, "{delayed}");
+    let every = [faults.lost, faults.late, faults.copied, faults.overtaken];
+    assert!(every.iter().all(|count| *count > many), "{faults:?}");
+}
