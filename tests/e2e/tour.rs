@@ -41,7 +41,7 @@ struct Checkout {
 }
 
 impl Checkout {
-    /// Makes the folder. Build output of the new crate is kept, to build it faster.
+    /// Makes the folder. Build output of the new crate is kept, to build it faster; jobs of an earlier run are not.
     fn new() -> Self {
         let dir = guests::folder().with_file_name("tour");
         let kept = dir.join("word-count/target");
@@ -55,6 +55,7 @@ impl Checkout {
         fs::create_dir_all(dir.join("word-count")).unwrap();
         if aside.exists() {
             fs::rename(&aside, &kept).unwrap();
+            let _none_before = fs::remove_dir_all(kept.join("host-dev"));
         }
         // The versions of this repository, so that the test does not change with the registry.
         let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");

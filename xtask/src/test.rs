@@ -220,6 +220,8 @@ fn whole() -> Result<()> {
         .args(["--workspace", "--test", "e2e", "--"])
         .args(ON_POSTGRES)
         .env(STORE, "postgres");
+    // Alone: the first hosts of a build compile all components, and later ones find them in the cache.
+    checks.run("tests on PostgreSQL", MinuteAtFirst, on_postgres);
     let mut peers = cargo_test();
     peers.args(["--workspace", "--test", PEERS]);
     let mut tests = cargo_test();
@@ -229,11 +231,10 @@ fn whole() -> Result<()> {
     }
     let mut doctests = cargo_test();
     doctests.args(["--workspace", "--doc"]);
-    // They mostly wait for the programs that they start, so two of them run at once.
+    // Both mostly wait for the programs that they start, so they run at once.
     thread::scope(|scope| {
         let aside = scope.spawn(|| {
             let mut aside = Checks::default();
-            aside.run_aside("tests on PostgreSQL", on_postgres);
             aside.run_aside("tests with peers", peers);
             aside
         });
