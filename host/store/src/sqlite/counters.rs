@@ -131,25 +131,23 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Reads the places of available jobs of foreign runners, which the stored counters do not list
-    /// separately. Returns how many each queue has.
+    /// Counts the available jobs of foreign runners by queue: the stored counters do not list them
+    /// separately.
     fn load_for_runners(
         &mut self,
         connection: &Connection,
     ) -> rusqlite::Result<BTreeMap<i64, i64>> {
         let mut counts = BTreeMap::new();
         let mut statement = connection.prepare(
-            "SELECT runner, queue, priority, seq FROM jobs INDEXED BY jobs_runner \
-             WHERE state = 2 AND runner IS NOT NULL",
+            "SELECT runner, queue, COUNT(*) FROM jobs INDEXED BY jobs_runner \
+             WHERE state = 2 AND runner IS NOT NULL GROUP BY runner, queue",
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let (runner, queue): (String, i64) = (row.get(0)?, row.get(1)?);
             let Ok(runner) = runner.parse() else { continue };
-            let is_paused = self.paused.contains(&queue);
-            let place = (row.get(2)?, row.get(3)?);
-            self.ready.add(Some(&runner), &queue, is_paused, place);
-            *counts.entry(queue).or_default() += 1;
+            self.ready.note_stale(Some(&runner), &queue);
+            *counts.entry(queue).or_default() += row.get::<_, i64>(2)?;
         }
         Ok(counts)
     }
