@@ -56,8 +56,8 @@ struct Inner {
     logged: Vec<(JobId, u32, String)>,
 }
 
-/// What is to be told once the host is not locked any more.
-type Told = Vec<Box<dyn FnOnce(&LeaseHost) + Send>>;
+/// Calls to make once the host is no longer locked.
+type Calls = Vec<Box<dyn FnOnce(&LeaseHost) + Send>>;
 
 /// The host.
 pub struct LeaseHost {
@@ -76,15 +76,15 @@ impl LeaseHost {
         })
     }
 
-    /// Changes the host, gives available jobs to those who wait, and then tells who has to know.
-    fn change<T>(&self, change: impl FnOnce(&mut Inner, Time) -> (T, Told)) -> T {
+    /// Changes the host, gives available jobs to those who wait, and then makes the calls that this requires.
+    fn change<T>(&self, change: impl FnOnce(&mut Inner, Time) -> (T, Calls)) -> T {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
-        let (value, mut told) = change(&mut inner, now);
-        told.extend(inner.claim(now));
+        let (value, mut calls) = change(&mut inner, now);
+        calls.extend(inner.claim(now));
         drop(inner);
-        for tell in told {
-            tell(self);
+        for call in calls {
+            call(self);
         }
         self.changes.send_modify(|changes| *changes += 1);
         value
@@ -134,7 +134,7 @@ impl LeaseHost {
                 is_restored: false,
             };
             inner.jobs.insert(id, job);
-            (id, Told::new())
+            (id, Calls::new())
         })
     }
 
@@ -148,13 +148,13 @@ impl LeaseHost {
     pub fn tick(&self) {
         self.change(|inner, now| {
             let ids: Vec<JobId> = inner.jobs.keys().copied().collect();
-            let mut told = Told::new();
+            let mut calls = Calls::new();
             for id in ids {
                 while inner.is_due(id, now) {
-                    told.extend(inner.apply(now, id, &Input::Tick).1);
+                    calls.extend(inner.apply(now, id, &Input::Tick).1);
                 }
             }
-            ((), told)
+            ((), calls)
         });
     }
 
@@ -251,22 +251,22 @@ impl Inner {
         !job.state.is_terminal() && job.wakeup().is_some_and(|due| due <= now)
     }
 
-    /// Applies an input, keeps what it ends, and returns who must be told.
+    /// Applies an input, keeps what it ends, and returns the calls that follow.
     fn apply(
         &mut self,
         now: Time,
         id: JobId,
         input: &Input<'_>,
-    ) -> (Result<Standing, Rejection>, Told) {
+    ) -> (Result<Standing, Rejection>, Calls) {
         let Some(job) = self.jobs.get_mut(&id) else {
-            return (Err(Rejection::UnknownJob(id)), Told::new());
+            return (Err(Rejection::UnknownJob(id)), Calls::new());
         };
         let before = job.lifecycle.clone();
         let effects = match job.lifecycle.apply(now, input) {
             Ok(effects) => effects,
-            Err(rejection) => return (Err(rejection), Told::new()),
+            Err(rejection) => return (Err(rejection), Calls::new()),
         };
-        let mut told = Told::new();
+        let mut calls = Calls::new();
         for effect in effects {
             let holder = before.lease.as_ref().map(|lease| lease.node);
             let wires = self.nodes.wires(holder, job.events.as_ref());
@@ -276,12 +276,12 @@ impl Inner {
                 } => {
                     let grace_ms = grace_ms.unwrap_or_default();
                     for events in wires {
-                        told.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
+                        calls.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
                     }
                 }
                 Effect::Revoke { lease, why } => {
                     for events in wires {
-                        told.push(Box::new(move |_| events.revoked(id, lease, why)));
+                        calls.push(Box::new(move |_| events.revoked(id, lease, why)));
                     }
                 }
                 Effect::AttemptLost { failure } => {
@@ -295,7 +295,7 @@ impl Inner {
         if job.lifecycle.lease.is_none() {
             job.events = None;
         }
-        (Ok(Standing::from(&job.lifecycle)), told)
+        (Ok(Standing::from(&job.lifecycle)), calls)
     }
 
     /// Applies the message of a worker that has reached `node`.
@@ -305,7 +305,7 @@ impl Inner {
         (node, id): (NodeId, JobId),
         fence: &Fence,
         message: LeaseMessage,
-    ) -> (Result<Standing, Rejection>, Told) {
+    ) -> (Result<Standing, Rejection>, Calls) {
         let before = self.jobs.get(&id);
         let before = before.map(|job| (job.lifecycle.clone(), job.events.clone()));
         let loss = |begun| {
@@ -323,7 +323,7 @@ impl Inner {
             LeaseMessage::GiveBack { begun } => Input::Lose(fence, loss(*begun)),
             LeaseMessage::Exited(exit) => Input::Lose(fence, Loss::Exited(*exit)),
         };
-        let (answer, mut told) = self.apply(now, id, &input);
+        let (answer, mut calls) = self.apply(now, id, &input);
         if let (Ok(_), Some((before, events)), Some(job)) =
             (&answer, before, self.jobs.get_mut(&id))
         {
@@ -334,29 +334,29 @@ impl Inner {
                 && lease.node != node
             {
                 let why = Revocation::EndedElsewhere;
-                told.push(Box::new(move |_| events.revoked(id, lease.id, why)));
+                calls.push(Box::new(move |_| events.revoked(id, lease.id, why)));
             }
         }
-        (answer, told)
+        (answer, calls)
     }
 
     /// Gives available jobs to those who wait, in the order of their asking.
-    fn claim(&mut self, now: Time) -> Told {
-        let mut told = Told::new();
+    fn claim(&mut self, now: Time) -> Calls {
+        let mut calls = Calls::new();
         for waiting in std::mem::take(&mut self.waiting) {
             if waiting.respond.is_gone() {
                 continue;
             }
             match self.available(&waiting.request) {
-                Some(id) => told.push(self.grant(now, id, waiting)),
+                Some(id) => calls.push(self.grant(now, id, waiting)),
                 None if waiting.until <= now => {
                     let respond = waiting.respond;
-                    told.push(Box::new(move |_| drop(respond.respond(Vec::new()))));
+                    calls.push(Box::new(move |_| drop(respond.respond(Vec::new()))));
                 }
                 None => self.waiting.push(waiting),
             }
         }
-        told
+        calls
     }
 
     /// Returns the oldest job of the first executor that has one.

@@ -14,7 +14,7 @@ use host_core::port::lease::{
 };
 use host_core::transition::Input;
 
-use super::{LeaseHost, Told, Waiting};
+use super::{Calls, LeaseHost, Waiting};
 
 /// What each node that lives knows of its wires: by executor, whom to tell of leases of other nodes.
 #[derive(Default)]
@@ -41,6 +41,15 @@ pub struct LeaseNode {
 }
 
 impl LeaseHost {
+    /// Returns the first node, which is running.
+    pub fn first(self: &Arc<Self>) -> Arc<LeaseNode> {
+        let host = Arc::clone(self);
+        Arc::new(LeaseNode {
+            host,
+            id: NodeId::NIL,
+        })
+    }
+
     /// Starts a node, which forgets what it knew. It answers for its leases and those of nodes that do not
     /// live, which get a whole TTL.
     pub fn node(self: &Arc<Self>, id: NodeId) -> Arc<LeaseNode> {
@@ -93,7 +102,7 @@ impl LeaseHost {
                 until,
                 respond,
             });
-            ((), Told::new())
+            ((), Calls::new())
         });
     }
 
@@ -108,10 +117,10 @@ impl LeaseHost {
             return drop(respond.respond(Err(error)));
         }
         self.change(|inner, now| {
-            let (answer, mut told) = inner.hear(now, at, fence, message);
+            let (answer, mut calls) = inner.hear(now, at, fence, message);
             let answer = answer.map_err(LeaseError::Rejected);
-            told.insert(0, Box::new(move |_| drop(respond.respond(answer))));
-            ((), told)
+            calls.insert(0, Box::new(move |_| drop(respond.respond(answer))));
+            ((), calls)
         });
     }
 
@@ -180,40 +189,5 @@ impl Leases for LeaseNode {
 
     fn shared_secret(&self) -> Option<Secret> {
         Some([7; 32])
-    }
-}
-
-/// The host as its first node.
-impl Leases for LeaseHost {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
-        self.ask(NodeId::NIL, request, respond);
-    }
-
-    fn end(&self, ended: Ended) {
-        panic!("{ended:?}");
-    }
-
-    fn send(
-        &self,
-        job: JobId,
-        fence: Fence,
-        message: LeaseMessage,
-        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
-    ) {
-        self.message((NodeId::NIL, job), &fence, message, respond);
-    }
-
-    fn resume(
-        &self,
-        executor: Name,
-        events: Arc<dyn LeaseEvents>,
-        respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
-    ) {
-        let resumed = self.resumed(NodeId::NIL, &executor, &events);
-        let _gone = respond.respond(Ok(resumed)).is_err();
-    }
-
-    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        let _gone = respond.respond(Ok(self.kept(job))).is_err();
     }
 }

@@ -20,8 +20,7 @@ Examples:
   host job wait 01990f3c --timeout 5m
   host job wait 01990f3c -o json | jq .result
 
-The wait survives a restart of the host, also one during which it begins: it asks again for up to
-five minutes.
+The wait survives a restart of the host for up to five minutes, even if it begins during one.
 
 Exit codes: 0 completed, 3 discarded, 4 cancelled, 6 the host does not answer, 7 the wait timed out.")]
 pub(super) struct Wait {

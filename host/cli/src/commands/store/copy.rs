@@ -77,14 +77,14 @@ impl Copy {
         let to = End::of(self.to, self.config, doing)?;
         let doing = format!("copy the store {} to {}", from.shown(), to.shown());
         let spinner = Spinner::new(output, &format!("checking {}", from.shown()));
-        let mut told = |progress: Progress| spinner.say(&line(progress));
+        let mut on_progress = |progress: Progress| spinner.say(&line(progress));
         let mut check = || from.check(&doing, &spinner);
         let moved = match (&from, &to) {
             (End::Data(dir), End::Database(database)) => {
-                into_database(dir, database, &doing, &mut check, &mut told)
+                into_database(dir, database, &doing, &mut check, &mut on_progress)
             }
             (End::Database(database), End::Data(dir)) => {
-                into_data(database, dir, &doing, &mut check, &mut told)
+                into_data(database, dir, &doing, &mut check, &mut on_progress)
             }
             _ => Err(CliError::new(
                 Exit::Usage,
@@ -104,20 +104,20 @@ impl Copy {
 
 /// What the copy calls on its way: a check of the original, and how far it is.
 type Check<'a> = &'a mut dyn FnMut() -> Result<Vec<Finding>, CliError>;
-type Told<'a> = &'a mut dyn FnMut(Progress);
+type OnProgress<'a> = &'a mut dyn FnMut(Progress);
 
 fn into_database(
     dir: &Path,
     database: &Database,
     doing: &str,
     check: Check<'_>,
-    told: Told<'_>,
+    on_progress: OnProgress<'_>,
 ) -> Result<Moved, CliError> {
     let store = store_of(dir, "--from", doing)?;
     let _lock = lock(dir, doing)?;
     refuse(&check()?, doing, "the original")?;
     let (to, allow_unsafe) = (&database.target, database.allow_unsafe);
-    copy::to_postgres(&store, to, allow_unsafe, ids::node(), told)
+    copy::to_postgres(&store, to, allow_unsafe, ids::node(), on_progress)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
 }
 
@@ -126,7 +126,7 @@ fn into_data(
     dir: &Path,
     doing: &str,
     check: Check<'_>,
-    told: Told<'_>,
+    on_progress: OnProgress<'_>,
 ) -> Result<Moved, CliError> {
     keep_private();
     std::fs::create_dir_all(dir).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
@@ -138,7 +138,7 @@ fn into_data(
             .next("move it away, or give another directory with --to"));
     }
     refuse(&check()?, doing, "the original")?;
-    copy::to_sqlite(&database.target, &store, told)
+    copy::to_sqlite(&database.target, &store, on_progress)
         .map_err(|error| CliError::new(Exit::Failed, doing, error))
 }
 

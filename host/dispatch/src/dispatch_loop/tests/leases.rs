@@ -93,23 +93,23 @@ use on_both_stores;
 
 /// A message that the host sends to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Heard {
+enum Event {
     Cancelled(JobId, LeaseId, u64),
     Revoked(JobId, LeaseId, Revocation),
 }
 
 #[derive(Default)]
-struct Ears(watch::Sender<Vec<Heard>>);
+struct Inbox(watch::Sender<Vec<Event>>);
 
-impl LeaseEvents for Ears {
+impl LeaseEvents for Inbox {
     fn cancelled(&self, job: JobId, lease: LeaseId, grace_ms: u64) {
-        let heard = Heard::Cancelled(job, lease, grace_ms);
-        self.0.send_modify(|all| all.push(heard));
+        let event = Event::Cancelled(job, lease, grace_ms);
+        self.0.send_modify(|all| all.push(event));
     }
 
     fn revoked(&self, job: JobId, lease: LeaseId, why: Revocation) {
-        let heard = Heard::Revoked(job, lease, why);
-        self.0.send_modify(|all| all.push(heard));
+        let event = Event::Revoked(job, lease, why);
+        self.0.send_modify(|all| all.push(event));
     }
 }
 
@@ -119,7 +119,7 @@ pub(super) struct Worker {
     hold: Hold,
     audit: Arc<LeaseAudit>,
     leases: Arc<dyn Leases>,
-    ears: Arc<Ears>,
+    inbox: Arc<Inbox>,
 }
 
 impl Worker {
@@ -130,7 +130,7 @@ impl Worker {
             hold,
             audit: LeaseAudit::new(Arc::clone(&leases)),
             leases,
-            ears: Arc::default(),
+            inbox: Arc::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl Worker {
             slots: 1,
             hold: self.hold,
             wait_ms,
-            events: Some(Arc::<Ears>::clone(&self.ears)),
+            events: Some(Arc::<Inbox>::clone(&self.inbox)),
         }
     }
 
@@ -199,7 +199,7 @@ impl Worker {
         let (respond, answer) = respond();
         let executor = executor.parse().unwrap();
         self.audit
-            .resume(executor, Arc::<Ears>::clone(&self.ears), respond);
+            .resume(executor, Arc::<Inbox>::clone(&self.inbox), respond);
         answered(answer).await.unwrap()
     }
 
@@ -210,10 +210,10 @@ impl Worker {
     }
 
     /// Waits until it has received `expected`.
-    async fn hears(&self, expected: Heard) {
-        let mut heard = self.ears.0.subscribe();
-        let reached = timeout(PATIENCE, heard.wait_for(|all| all.contains(&expected))).await;
-        let all = self.ears.0.borrow().clone();
+    async fn receives(&self, expected: Event) {
+        let mut inbox = self.inbox.0.subscribe();
+        let reached = timeout(PATIENCE, inbox.wait_for(|all| all.contains(&expected))).await;
+        let all = self.inbox.0.borrow().clone();
         assert!(reached.is_ok(), "{expected:?} is not in {all:?}");
     }
 }

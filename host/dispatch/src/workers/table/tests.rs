@@ -240,11 +240,11 @@ fn many_renewals_are_stored_in_several_batches() {
     );
 }
 
-/// What a wire was told.
+/// What a wire has received.
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct Received(Mutex<Vec<String>>);
 
-impl LeaseEvents for Told {
+impl LeaseEvents for Received {
     fn cancelled(&self, job: JobId, _: LeaseId, grace_ms: u64) {
         self.0.lock().push(format!("{job} cancelled {grace_ms}"));
     }
@@ -254,7 +254,7 @@ impl LeaseEvents for Told {
     }
 }
 
-fn held_with(job: &Lifecycle, told: &Arc<Told>) -> Held {
+fn held_with(job: &Lifecycle, received: &Arc<Received>) -> Held {
     Held {
         lease: lease(job),
         attempt: job.attempt,
@@ -263,31 +263,31 @@ fn held_with(job: &Lifecycle, told: &Arc<Told>) -> Held {
         hold: TTL,
         granted_at: NOW,
         is_restored: false,
-        events: Some(Arc::<Told>::clone(told)),
+        events: Some(Arc::<Received>::clone(received)),
     }
 }
 
 #[test]
 fn a_heartbeat_that_a_cancel_wakes_is_answered_by_the_store() {
     let job = running(TTL, Policy::default());
-    let (table, told) = (LeaseTable::new(RENEWAL_MS_MAX), Arc::<Told>::default());
-    table.hold(job.id, held_with(&job, &told));
+    let (table, received) = (LeaseTable::new(RENEWAL_MS_MAX), Arc::<Received>::default());
+    table.hold(job.id, held_with(&job, &received));
     table.record_stored(NOW, &job);
     assert!(beat(&table, &job, 100).is_some());
     assert!(table.stop(job.id, lease(&job), Some(7)));
     assert_eq!(beat(&table, &job, 200), None);
-    assert_eq!(*told.0.lock(), [format!("{} cancelled 7", job.id)]);
+    assert_eq!(*received.0.lock(), [format!("{} cancelled 7", job.id)]);
 }
 
 #[test]
-fn wires_hear_of_leases_that_other_nodes_have_granted_or_ended() {
+fn wires_receive_events_of_leases_that_other_nodes_granted_or_ended() {
     let [job, elsewhere] = [(); 2].map(|()| running(TTL, Policy::default()));
     let table = LeaseTable::new(RENEWAL_MS_MAX).among_nodes();
-    let told = Arc::<Told>::default();
-    let events: Arc<dyn LeaseEvents> = Arc::<Told>::clone(&told);
+    let received = Arc::<Received>::default();
+    let events: Arc<dyn LeaseEvents> = Arc::<Received>::clone(&received);
     let resumed = table.resume(&"pulled".parse().unwrap(), &events);
     assert_eq!(resumed, []);
-    table.hold(job.id, held_with(&job, &told));
+    table.hold(job.id, held_with(&job, &received));
     assert!(!table.stop(elsewhere.id, lease(&elsewhere), Some(7)));
     assert!(!table.revoke(elsewhere.id, lease(&elsewhere), Revocation::Expired));
     let change = |attempt| Change {
@@ -303,7 +303,7 @@ fn wires_hear_of_leases_that_other_nodes_have_granted_or_ended() {
     let ended = table.ended_elsewhere(&change(job.attempt));
     assert_eq!(ended, Some(lease(&job)));
     // The next attempt may be granted here before.
-    table.hold(job.id, held_with(&job, &told));
+    table.hold(job.id, held_with(&job, &received));
     assert!(table.revoke(job.id, lease(&job), Revocation::Cancelled));
     let (own, other) = (job.id, elsewhere.id);
     let expected = [
@@ -312,7 +312,7 @@ fn wires_hear_of_leases_that_other_nodes_have_granted_or_ended() {
         format!("{own} EndedElsewhere"),
         format!("{own} Cancelled"),
     ];
-    assert_eq!(*told.0.lock(), expected);
+    assert_eq!(*received.0.lock(), expected);
 }
 
 #[test]

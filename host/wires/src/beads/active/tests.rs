@@ -48,7 +48,7 @@ impl Served {
             serving: Arc::clone(&listening.serving),
         });
         let host = LeaseHost::new();
-        let audit = LeaseAudit::new(Arc::<LeaseHost>::clone(&host));
+        let audit = LeaseAudit::new(host.first());
         let refusals = Refusals::of(crate::beads::WIRE);
         let stopping = CancellationToken::new();
         let ports = Ports {

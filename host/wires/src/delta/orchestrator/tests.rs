@@ -24,12 +24,7 @@ impl Pools {
         refusals: &Arc<Refusals>,
         config: DeltaConfig,
     ) -> Arc<Self> {
-        Self::at(
-            model,
-            &(Arc::<LeaseHost>::clone(model) as _),
-            refusals,
-            config,
-        )
+        Self::at(model, &(model.first() as _), refusals, config)
     }
 
     /// Starts one at a node of the host.

@@ -253,10 +253,10 @@ async fn a_wire_that_sends_attempts_takes_its_leases_over_after_a_kill() {
     };
     host.bench.dispatch.submit(cancel).await.unwrap();
     worker
-        .hears(Heard::Cancelled(sent.job, sent.lease, 7))
+        .receives(Event::Cancelled(sent.job, sent.lease, 7))
         .await;
     worker
-        .hears(Heard::Revoked(
+        .receives(Event::Revoked(
             sent.job,
             sent.lease,
             Revocation::NotAcknowledged,

@@ -93,7 +93,7 @@ async fn a_lease_that_is_not_acknowledged_is_taken_back(engine: Engine) {
     let id = bench.enqueue(new).await;
     let granted = worker.lease().await;
     worker
-        .hears(Heard::Revoked(
+        .receives(Event::Revoked(
             id,
             granted.lease,
             Revocation::NotAcknowledged,
@@ -140,7 +140,7 @@ async fn progress_by_heartbeat_is_seen_and_kept(engine: Engine) {
     worker.tell(&granted, heartbeat("half")).await.unwrap();
     let live = bench.dispatch.shared().live.progress(id).unwrap();
     assert_eq!((live.percent, live.message.as_str()), (Some(50.0), "half"));
-    let told = async {
+    let reported = async {
         loop {
             for event in events.recv().await.unwrap().iter() {
                 if let Happened::Progressed { job, attempt, .. } = &event.happened {
@@ -149,7 +149,7 @@ async fn progress_by_heartbeat_is_seen_and_kept(engine: Engine) {
             }
         }
     };
-    assert_eq!(timeout(PATIENCE, told).await.unwrap(), (id, 1));
+    assert_eq!(timeout(PATIENCE, reported).await.unwrap(), (id, 1));
     let stale = Fence::Attempt(2);
     let refused = worker.insist(id, stale, heartbeat("no")).await;
     assert_eq!(refused, rejected(Rejection::Stale));
@@ -168,12 +168,12 @@ async fn progress_that_comes_with_the_end_is_kept(engine: Engine) {
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
     // The loop may take both messages in one turn or in two. The result must be the same.
-    let ((first, heard), (second, done)) = (respond(), respond());
+    let ((first, answer), (second, done)) = (respond(), respond());
     let fence = Fence::Lease(granted.lease);
     let leases = &worker.leases;
     leases.send(id, fence.clone(), heartbeat("all"), first);
     leases.send(id, fence, completed(), second);
-    answered(heard).await.unwrap();
+    answered(answer).await.unwrap();
     answered(done).await.unwrap();
     assert_eq!(bench.ended(id).await.progress.unwrap().message, "all");
     assert!(bench.dispatch.shared().live.progress(id).is_none());
@@ -188,7 +188,7 @@ async fn a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it(engin
     // The lease may run out before the loop takes the message.
     let _in_time = worker.tell(&granted, heartbeat("half")).await.is_ok();
     worker
-        .hears(Heard::Revoked(id, granted.lease, Revocation::Expired))
+        .receives(Event::Revoked(id, granted.lease, Revocation::Expired))
         .await;
     bench.until(id, State::Available).await;
     assert!(bench.dispatch.shared().live.progress(id).is_none());
@@ -208,7 +208,7 @@ async fn a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it(engin
     next.tell(&granted, completed()).await.unwrap();
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
-    assert_eq!(detail.progress, None, "what the first attempt said");
+    assert_eq!(detail.progress, None, "the report of the first attempt");
     next.audit.assert_settled();
     bench.stop().await;
 }
@@ -224,7 +224,7 @@ async fn an_expiry_that_counts_ends_the_job(engine: Engine) {
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Discarded);
     worker
-        .hears(Heard::Revoked(id, granted.lease, Revocation::Expired))
+        .receives(Event::Revoked(id, granted.lease, Revocation::Expired))
         .await;
     let late = worker.tell(&granted, completed()).await;
     assert_eq!(late, rejected(Rejection::Stale));
@@ -237,8 +237,8 @@ async fn a_cancel_reaches_the_worker_at_once_and_is_acknowledged(engine: Engine)
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
     bench.dispatch.submit(cancel(id, LONG_MS)).await.unwrap();
-    let told = Heard::Cancelled(id, granted.lease, LONG_MS);
-    worker.hears(told).await;
+    let cancelled = Event::Cancelled(id, granted.lease, LONG_MS);
+    worker.receives(cancelled).await;
     let standing = worker.tell(&granted, HEARTBEAT).await.unwrap();
     assert!(standing.cancel.is_some());
     let partial = Some(JsonText("{\"done\":3}".to_owned()));
@@ -253,7 +253,7 @@ async fn a_cancel_reaches_the_worker_at_once_and_is_acknowledged(engine: Engine)
     assert_eq!(detail.lifecycle.state, State::Cancelled);
     assert_eq!(detail.failure.unwrap().message, "stopped by r1");
     assert_eq!(detail.result.unwrap().as_str(), "{\"done\":3}");
-    assert_eq!(*worker.ears.0.borrow(), [told], "nothing is revoked");
+    assert_eq!(*worker.inbox.0.borrow(), [cancelled], "nothing is revoked");
     worker.audit.assert_settled();
     bench.stop().await;
 }
@@ -272,7 +272,7 @@ async fn a_cancel_that_nobody_answers_ends_with_its_grace(engine: Engine) {
         worker.tell(&granted, heartbeat("half")).await.unwrap();
         bench.dispatch.submit(cancel(id, SHORT_MS)).await.unwrap();
         worker
-            .hears(Heard::Revoked(id, granted.lease, Revocation::Cancelled))
+            .receives(Event::Revoked(id, granted.lease, Revocation::Cancelled))
             .await;
         assert_eq!(bench.ended(id).await.lifecycle.state, state);
         assert!(bench.dispatch.shared().live.progress(id).is_none());
@@ -425,7 +425,9 @@ async fn a_lease_held_by_connection_ends_with_it(engine: Engine) {
     let granted = worker.lease().await;
     assert_eq!((granted.expires_at, granted.ack_by), (None, None));
     bench.dispatch.submit(cancel(id, 700)).await.unwrap();
-    worker.hears(Heard::Cancelled(id, granted.lease, 700)).await;
+    worker
+        .receives(Event::Cancelled(id, granted.lease, 700))
+        .await;
     let gone = LeaseMessage::GiveBack { begun: true };
     let standing = worker.tell(&granted, gone).await.unwrap();
     assert_eq!(standing.state, State::Cancelled);

@@ -215,7 +215,7 @@ async fn a_worker_that_has_gone_costs_no_attempt(engine: Engine) {
     assert_eq!(bench.read(id).await.lifecycle.attempts_charged(), 1);
     worker.tell(&granted, completed()).await.unwrap();
     assert_eq!(bench.attempts(id).await.len(), 1);
-    assert_eq!(*worker.ears.0.borrow(), []);
+    assert_eq!(*worker.inbox.0.borrow(), []);
     worker.audit.assert_settled();
     bench.stop().await;
 }

@@ -173,7 +173,7 @@ impl Plane {
             metrics: Arc::new(Uncounted),
             tasks: Tasks::default(),
         };
-        let audit = LeaseAudit::new(Arc::<LeaseHost>::clone(model));
+        let audit = LeaseAudit::new(model.first());
         let refusals = Refusals::of(crate::arco::NAME);
         let tasks = Tasks::default();
         let ports = Ports {

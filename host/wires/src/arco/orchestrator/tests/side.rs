@@ -69,7 +69,7 @@ pub(in crate::arco) struct Side {
 
 impl Side {
     pub(in crate::arco) fn start(model: &Arc<LeaseHost>, in_flight_max: usize) -> Self {
-        Self::at_node(model, Arc::<LeaseHost>::clone(model), in_flight_max)
+        Self::at_node(model, model.first(), in_flight_max)
     }
 
     /// Starts one at a node of the host.

@@ -80,7 +80,7 @@ impl Bench {
     /// Starts runners until `test` has ended, and then stops.
     async fn run<T>(&self, test: impl Future<Output = T>) -> T {
         let deps = LauncherDeps {
-            leases: Arc::<LeaseHost>::clone(&self.model),
+            leases: self.model.first(),
             clock: Arc::<TestClock>::clone(&self.model.clock),
             stopping: self.stopping.clone(),
             folder: self.folder.path().join("delta"),

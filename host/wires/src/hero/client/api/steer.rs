@@ -96,7 +96,8 @@ pub(super) async fn requeue(
 }
 
 /// Queues those jobs of a worker again that it has lost: they were started, and their time limit is
-/// over for 10 seconds; or they were taken from the queue and not started. Goes on with the cursor, for one request looks at some jobs only.
+/// over for 10 seconds; or they were taken from the queue and not started. A request examines a bounded number
+/// of jobs: repeat it with the cursor of its answer until there is none.
 #[utoipa::path(
     post, path = path::STALE, tag = "hero",
     params(("worker_id" = String, Path, description = "The worker's id")),

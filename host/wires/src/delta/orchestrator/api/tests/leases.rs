@@ -14,7 +14,6 @@ use tokio::time::timeout;
 use super::fixture::{Host, TIMES};
 use crate::delta::orchestrator::launched;
 use crate::wire::executors::Executors as _;
-use host_testing::LeaseHost;
 
 #[tokio::test]
 async fn a_job_is_leased_acknowledged_and_completed() {
@@ -280,7 +279,7 @@ async fn a_heartbeat_that_waits_after_a_restart_is_answered_at_once_too() {
     let lease = host.lease("w1").await;
     host.ack(&lease, "w1").await.is(200);
     let host = host.restart();
-    let leases = Arc::<LeaseHost>::clone(&host.model) as Arc<dyn Leases>;
+    let leases = host.model.first() as Arc<dyn Leases>;
     launched::take_over(&host.pools, &leases).await;
     let beat = json!({"lease_id": lease, "runner_id": "w1", "wait_seconds": 60}).to_string();
     let mut waits = pin!(host.post("heartbeat", beat));
