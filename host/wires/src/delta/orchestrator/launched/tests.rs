@@ -26,6 +26,7 @@ const TIMES: Times = Times {
     heartbeat_interval: 20,
     ack: 30,
     cancel_deadline: 30,
+    max_runtime: 30,
 };
 
 /// A shell's own arguments: the lease is `$6`, the folder to work in `$8`, the log `${10}`.
