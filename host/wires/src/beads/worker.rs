@@ -1,11 +1,16 @@
 //! The rules of the worker role on successive connections: asks for a task, has it executed, and reports how
 //! it ended. Pure.
 //!
-//! At most one task at a time. Whatever stops the worker first stops the guest; the next connection, or the
-//! end, comes afterwards.
+//! At most one task runs at a time. Whatever stops the worker first stops the guest; the next connection, or
+//! the end, comes afterwards.
+//!
+//! A framed orchestrator answers not only READY but also DONE and FAILED, each with a task or a wait. So READY
+//! follows them only if that answer does not come, and a second task waits for the first.
 
 #[cfg(test)]
 pub(super) mod tests;
+
+use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use host_core::json::JsonText;
@@ -33,12 +38,21 @@ const ISSUE_ID_BYTES_MAX: usize = 256;
 /// How long to wait before asking again if the answer cannot be read, in milliseconds.
 const PAUSE_MS: u64 = 30_000;
 
+/// How long a framed orchestrator may take to answer DONE or FAILED, in milliseconds.
+pub(super) const ANSWER_MS: u64 = 250;
+
+/// How often a framed worker sends HEARTBEAT, in milliseconds.
+pub(super) const HEARTBEAT_MS: u64 = 30_000;
+
+/// The most tasks that wait for the one that runs.
+const QUEUED_MAX: usize = 64;
+
 /// The settings of the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkerSetup {
     pub(super) worker_id: String,
     pub(super) handler: Name,
-    /// The dialect to begin with.
+    /// The dialect to begin with. Frames are kept; lines are only a first try.
     pub(super) dialect: Dialect,
     /// Whether a program is called for issues.
     pub(super) has_program: bool,
@@ -75,6 +89,8 @@ pub(super) enum Effect {
     Stop(Tag, Stop),
     /// Call the program for an issue. The answer is [`Event::Called`].
     Call(Call, String),
+    /// Say that the next connection begins with frames, because lines had no answer.
+    WarnOfFrames,
 }
 
 /// The state of the current task.
@@ -104,10 +120,18 @@ pub(super) struct Worker {
     /// Our name, or the one that the orchestrator gave us.
     name: String,
     dialect: Dialect,
+    /// Whether the orchestrator is known to speak this dialect.
+    is_dialect_known: bool,
+    /// Whether anything has come on this connection.
+    is_answered: bool,
     link: Option<Link>,
     work: Option<Work>,
+    /// The tasks that came while another one ran.
+    queued: VecDeque<Task>,
     /// When to send READY.
     ready_at: Option<Time>,
+    /// When to send HEARTBEAT. Only a framed orchestrator gets any.
+    beat_at: Option<Time>,
     /// SHUTDOWN has come, or the host stops.
     is_over: bool,
     /// Whether the orchestrator asked for the end.
@@ -123,10 +147,14 @@ impl Worker {
         Self {
             name: setup.worker_id.clone(),
             dialect: setup.dialect,
+            is_dialect_known: setup.dialect == Dialect::Framed,
+            is_answered: false,
             setup,
             link: None,
             work: None,
+            queued: VecDeque::new(),
             ready_at: None,
+            beat_at: None,
             is_over: false,
             was_shut_down: false,
             tags_made: 0,
@@ -137,6 +165,18 @@ impl Worker {
     /// Returns whether the orchestrator has sent this worker SHUTDOWN.
     pub(super) const fn was_shut_down(&self) -> bool {
         self.was_shut_down
+    }
+
+    /// Returns the issue that the program has not closed or set back yet.
+    pub(super) fn unfinished(&self) -> Option<&str> {
+        let work = self.work.as_ref().filter(|_| self.setup.has_program)?;
+        Some(&work.task.issue_id)
+    }
+
+    /// Returns whether a guest runs.
+    pub(super) fn runs_guest(&self) -> bool {
+        let phase = self.work.as_ref().map(|work| &work.phase);
+        matches!(phase, Some(Phase::Running(_)))
     }
 
     fn at(&mut self, at: Moment) -> Time {
@@ -159,6 +199,18 @@ impl Worker {
     fn ready(&mut self, now: Time, actions: &mut WorkerActions) {
         self.ready_at = None;
         self.send(now, OutMessage::Ready, actions);
+    }
+
+    /// Begins the next task that waits, or asks for one. A framed orchestrator first has a moment to answer
+    /// the message before.
+    fn next(&mut self, now: Time, actions: &mut WorkerActions) {
+        if let Some(task) = self.queued.pop_front() {
+            return self.begin(now, task, actions);
+        }
+        match self.dialect {
+            Dialect::Lines => self.ready(now, actions),
+            Dialect::Framed => self.ready_at = Some(now.plus_ms(ANSWER_MS)),
+        }
     }
 
     fn failed(
@@ -195,13 +247,16 @@ impl Worker {
             return;
         }
         if self.work.is_some() {
+            if self.dialect == Dialect::Framed && self.queued.len() < QUEUED_MAX {
+                return self.queued.push_back(task);
+            }
             actions.count(Code::Busy.as_str());
             return self.failed(now, task.issue_id, "busy".to_owned(), 0, actions);
         }
         if let Some(why) = unusable(&task.issue_id) {
             actions.count(Code::FieldRange.as_str());
             self.failed(now, task.issue_id, why.to_owned(), 0, actions);
-            return self.ready(now, actions);
+            return self.next(now, actions);
         }
         self.ready_at = None;
         let issue_id = task.issue_id.clone();
@@ -305,11 +360,13 @@ impl Worker {
             };
             self.send(now, done, actions);
         }
-        self.ready(now, actions);
+        self.next(now, actions);
     }
 
     /// Stops the guest, for this reason.
     fn stop(&mut self, why: Stop, actions: &mut WorkerActions) {
+        // The orchestrator gives them to others.
+        self.queued.clear();
         if let Some(work) = &mut self.work {
             work.is_stopped = true;
             if let Phase::Running(tag) = work.phase {
@@ -321,7 +378,7 @@ impl Worker {
     /// Ends the worker once nothing runs.
     fn end(&mut self, actions: &mut WorkerActions) {
         self.is_over = true;
-        self.ready_at = None;
+        (self.ready_at, self.beat_at) = (None, None);
         self.stop(Stop::ShuttingDown, actions);
         self.leave(actions);
     }
@@ -369,12 +426,14 @@ impl Session for Worker {
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>) {
         self.link = Some(link);
         self.name.clone_from(&self.setup.worker_id);
-        self.dialect = self.setup.dialect;
+        self.is_answered = false;
         if self.is_over {
-            actions.close(link);
-        } else {
-            self.ready(now, actions);
+            return actions.close(link);
         }
+        if self.dialect == Dialect::Framed {
+            self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
+        }
+        self.ready(now, actions);
     }
 
     fn on_message(
@@ -387,6 +446,10 @@ impl Session for Worker {
         let now = self.at(at);
         if let Some(dialect) = said.dialect {
             self.dialect = dialect;
+            (self.is_answered, self.is_dialect_known) = (true, true);
+            if dialect == Dialect::Framed && self.beat_at.is_none() && !self.is_over {
+                self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
+            }
         }
         match said.message {
             Ok(said) => {
@@ -418,15 +481,28 @@ impl Session for Worker {
 
     fn on_closed(&mut self, _now: Time, _link: Link, actions: &mut ActionsOf<Self>) {
         self.link = None;
-        self.ready_at = None;
+        (self.ready_at, self.beat_at) = (None, None);
         self.stop(Stop::Disconnected, actions);
+        if !self.is_answered && !self.is_dialect_known && !self.is_over {
+            self.dialect = match self.dialect {
+                Dialect::Lines => Dialect::Framed,
+                Dialect::Framed => Dialect::Lines,
+            };
+            if self.dialect == Dialect::Framed {
+                actions.effect(Effect::WarnOfFrames);
+            }
+        }
     }
 
     fn wakeup(&self) -> Option<Time> {
-        self.ready_at
+        self.ready_at.into_iter().chain(self.beat_at).min()
     }
 
     fn on_wakeup(&mut self, now: Time, actions: &mut ActionsOf<Self>) {
+        if self.beat_at.take_if(|at| *at <= now).is_some() {
+            self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
+            self.send(now, OutMessage::Heartbeat, actions);
+        }
         if self.ready_at.is_some_and(|at| at <= now) {
             self.ready(now, actions);
         }

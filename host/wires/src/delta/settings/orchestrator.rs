@@ -10,7 +10,9 @@ use host_core::policy::{OnGraceExpired, Policy};
 
 use super::tokens::{self, Tokens};
 use crate::delta::refusals::{Code, Refused};
-use crate::delta::settings::{ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, MAX_RUNTIME, RUNNERS};
+use crate::delta::settings::{
+    ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, MAX_RUNTIME, RUNNERS,
+};
 use crate::delta::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
 use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
