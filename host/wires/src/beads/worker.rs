@@ -113,17 +113,54 @@ struct Work {
     is_stopped: bool,
 }
 
+/// The dialect that the worker speaks, and what is known of the orchestrator's.
+#[derive(Debug)]
+struct DialectChoice {
+    dialect: Dialect,
+    /// It was configured, or an answer has come in it.
+    is_settled: bool,
+    /// Whether anything has come on this connection.
+    is_answered: bool,
+}
+
+impl DialectChoice {
+    const fn new(dialect: Dialect) -> Self {
+        Self {
+            is_settled: matches!(dialect, Dialect::Framed),
+            dialect,
+            is_answered: false,
+        }
+    }
+
+    const fn answered_in(&mut self, dialect: Dialect) {
+        *self = Self {
+            dialect,
+            is_settled: true,
+            is_answered: true,
+        };
+    }
+
+    /// Handles the end of a connection: the next one tries the other dialect if nothing has come. Returns
+    /// whether it tries frames.
+    fn closed(&mut self) -> bool {
+        if std::mem::take(&mut self.is_answered) || self.is_settled {
+            return false;
+        }
+        self.dialect = match self.dialect {
+            Dialect::Lines => Dialect::Framed,
+            Dialect::Framed => Dialect::Lines,
+        };
+        self.dialect == Dialect::Framed
+    }
+}
+
 /// One worker.
 #[derive(Debug)]
 pub(super) struct Worker {
     setup: WorkerSetup,
     /// Our name, or the one that the orchestrator gave us.
     name: String,
-    dialect: Dialect,
-    /// Whether the orchestrator is known to speak this dialect.
-    is_dialect_known: bool,
-    /// Whether anything has come on this connection.
-    is_answered: bool,
+    choice: DialectChoice,
     link: Option<Link>,
     work: Option<Work>,
     /// The tasks that came while another one ran.
@@ -146,9 +183,7 @@ impl Worker {
     pub(super) fn new(setup: WorkerSetup, at: Moment) -> Self {
         Self {
             name: setup.worker_id.clone(),
-            dialect: setup.dialect,
-            is_dialect_known: setup.dialect == Dialect::Framed,
-            is_answered: false,
+            choice: DialectChoice::new(setup.dialect),
             setup,
             link: None,
             work: None,
@@ -187,7 +222,7 @@ impl Worker {
     fn send(&self, now: Time, message: OutMessage, actions: &mut WorkerActions) {
         if let Some(link) = self.link {
             let out = Out {
-                dialect: self.dialect,
+                dialect: self.choice.dialect,
                 at: Time(now.0.saturating_add(self.wall_ahead_ms)),
                 worker_id: self.name.clone(),
                 message,
@@ -207,7 +242,7 @@ impl Worker {
         if let Some(task) = self.queued.pop_front() {
             return self.begin(now, task, actions);
         }
-        match self.dialect {
+        match self.choice.dialect {
             Dialect::Lines => self.ready(now, actions),
             Dialect::Framed => self.ready_at = Some(now.plus_ms(ANSWER_MS)),
         }
@@ -247,7 +282,7 @@ impl Worker {
             return;
         }
         if self.work.is_some() {
-            if self.dialect == Dialect::Framed && self.queued.len() < QUEUED_MAX {
+            if self.choice.dialect == Dialect::Framed && self.queued.len() < QUEUED_MAX {
                 return self.queued.push_back(task);
             }
             actions.count(Code::Busy.as_str());
@@ -426,11 +461,10 @@ impl Session for Worker {
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>) {
         self.link = Some(link);
         self.name.clone_from(&self.setup.worker_id);
-        self.is_answered = false;
         if self.is_over {
             return actions.close(link);
         }
-        if self.dialect == Dialect::Framed {
+        if self.choice.dialect == Dialect::Framed {
             self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
         }
         self.ready(now, actions);
@@ -445,8 +479,7 @@ impl Session for Worker {
     ) {
         let now = self.at(at);
         if let Some(dialect) = said.dialect {
-            self.dialect = dialect;
-            (self.is_answered, self.is_dialect_known) = (true, true);
+            self.choice.answered_in(dialect);
             if dialect == Dialect::Framed && self.beat_at.is_none() && !self.is_over {
                 self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
             }
@@ -454,7 +487,7 @@ impl Session for Worker {
         match said.message {
             Ok(said) => {
                 // In the framed dialect, the orchestrator names the programs.
-                if let (Dialect::Framed, Some(name)) = (self.dialect, said.worker_id) {
+                if let (Dialect::Framed, Some(name)) = (self.choice.dialect, said.worker_id) {
                     self.name = name;
                 }
                 self.obey(now, said.order, actions);
@@ -483,14 +516,8 @@ impl Session for Worker {
         self.link = None;
         (self.ready_at, self.beat_at) = (None, None);
         self.stop(Stop::Disconnected, actions);
-        if !self.is_answered && !self.is_dialect_known && !self.is_over {
-            self.dialect = match self.dialect {
-                Dialect::Lines => Dialect::Framed,
-                Dialect::Framed => Dialect::Lines,
-            };
-            if self.dialect == Dialect::Framed {
-                actions.effect(Effect::WarnOfFrames);
-            }
+        if !self.is_over && self.choice.closed() {
+            actions.effect(Effect::WarnOfFrames);
         }
     }
 

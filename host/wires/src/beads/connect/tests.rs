@@ -232,7 +232,10 @@ async fn an_issue_is_set_back_although_the_host_stops() {
     let cells = FakeExecutor::new(|_, _| Run::Hangs);
     let ports = ports(&cells);
     let stopping = ports.stopping.clone();
-    let env = [("LOG", log.display().to_string()), ("PATH", "/usr/bin:/bin".to_owned())];
+    let env = [
+        ("LOG", log.display().to_string()),
+        ("PATH", "/usr/bin:/bin".to_owned()),
+    ];
     let program = ProgramCommand {
         path: bd.display().to_string(),
         env: env.map(|(name, value)| (name.to_owned(), value)).into(),
@@ -249,8 +252,8 @@ async fn an_issue_is_set_back_although_the_host_stops() {
     let both = async { tokio::join!(working, playing) };
     let (worked, ()) = timeout(BOUND, both).await.unwrap();
     worked.unwrap();
-    let calls = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(calls, "--status=in_progress\n--status=open\n");
+    let states = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(states, "--status=in_progress\n--status=open\n");
     served.stop().await;
 }
 

@@ -104,7 +104,10 @@ fn ready_follows_an_end_only_if_nothing_else_does() {
     bench.end(failed("no"));
     bench.hear_framed(&wait());
     bench.pass_ms(29_999);
-    assert!(!bench.types().contains(&"READY".to_owned()), "WAIT is the answer");
+    assert!(
+        !bench.types().contains(&"READY".to_owned()),
+        "WAIT is the answer"
+    );
     bench.pass_ms(1);
     assert!(bench.types().contains(&"READY".to_owned()));
 }
@@ -189,7 +192,7 @@ fn next_is_framed(bench: &mut Bench) -> bool {
     bench.close();
     bench.open();
     bench.types();
-    bench.session.dialect == Dialect::Framed
+    bench.session.choice.dialect == Dialect::Framed
 }
 
 #[test]
