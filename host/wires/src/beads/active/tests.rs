@@ -248,6 +248,7 @@ async fn a_connection_goes_on_after_bad_lines_and_no_other_notices() {
         .write_all("nonsense\n".repeat(200).as_bytes())
         .await
         .unwrap();
+    assert_eq!(bad.next_type().await, "SHUTDOWN");
     assert_eq!(bad.next().await, None);
     good.ready().await;
     assert_eq!(good.next_type().await, "WAIT");

@@ -8,8 +8,7 @@ use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Counters;
-use host_runtime::clock::Clock;
-use host_testing::{FakeExecutor, Run};
+use host_testing::{FakeExecutor, Run, TokioClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -48,7 +47,7 @@ impl Counters for Truncations {
 fn ports(cells: &Arc<FakeExecutor>) -> Ports {
     let cells = Arc::clone(cells);
     Ports {
-        clock: Arc::new(Clock::start()),
+        clock: Arc::new(TokioClock::start()),
         counters: Arc::new(Truncations),
         execute: Arc::new(move || Arc::<FakeExecutor>::clone(&cells)),
         leases: None,
