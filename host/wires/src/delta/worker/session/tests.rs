@@ -38,15 +38,18 @@ fn bench_with(steps: &Value, results: Results) -> Bench {
 
 /// The same for a lease over the network or not.
 fn bench_in(is_network: bool, steps: &Value, results: Results) -> Bench {
-    let lease = json!({
+    let mut lease = json!({
         "job_id": "j", "run_id": "r", "lease_id": "l", "lease_ttl_seconds": 120,
         "heartbeat_interval_seconds": 20, "max_runtime_seconds": 60, "job_spec": {"steps": steps},
     });
+    if is_network {
+        lease["heartbeat_wait_seconds"] = json!(60);
+        lease["log_uri"] = json!("/logs/j");
+    }
     let lease = lease::read(lease.to_string().as_bytes()).unwrap();
     let mode = Mode {
         dialect: Dialect::Documented,
         is_network,
-        takes_logs: true,
     };
     let session = LeaseSession::new(START, lease, "w1", mode, results);
     let now = START;
@@ -65,6 +68,7 @@ fn shown(acts: &[Effect]) -> Vec<String> {
         Effect::Stop(tag, grace_ms, why) => format!("stop {} {grace_ms} {why:?}", tag.0),
         Effect::Log(..) => "log".to_owned(),
         Effect::Upload { offset, text, .. } => format!("upload {offset} {text:?}"),
+        Effect::WarnOfLog(why) => format!("no more log: {why}"),
         Effect::Keep(path, text) => format!("keep {path} {}", text.len()),
         Effect::Done(done) => format!("{done:?}"),
     };
@@ -474,6 +478,21 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
 }
 
 #[test]
+fn an_end_whose_first_answer_was_lost_may_be_stale_when_it_is_repeated() {
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    it.receives(Kind::Complete, Response::Again);
+    assert_eq!(shown(&it.wakes()), ["send Complete"]);
+    let done = it.receives(Kind::Complete, Response::Stale);
+    assert_eq!(done, [Effect::Done(Done::Unanswered(Status::Succeeded))]);
+    // The first answer is final.
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    let done = it.receives(Kind::Complete, Response::Stale);
+    assert!(matches!(done.as_slice(), [Effect::Done(Done::Refused(_))]));
+}
+
+#[test]
 fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
     let mut it = bench(&one()).runs();
     assert_eq!(shown(&it.event(Event::Stop)), ["stop 0 0 ShuttingDown"]);
@@ -491,21 +510,38 @@ fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
 
 #[test]
 fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
-    let mut it = bench(&one());
-    it.session.mode.is_network = true;
+    let mut it = bench_in(true, &one(), Results::default());
     it.begin();
     let acts = it.receives(Kind::Ack, ACCEPTED);
     assert!(
         message(&acts)["wait_seconds"].is_null(),
         "the guest waits for its answer"
     );
+    let began = it.now;
     it.receives(Kind::Heartbeat, ACCEPTED);
     let acts = it.wakes();
+    assert_eq!(it.now, began, "a cancel is heard from the first instant");
     assert_eq!(message(&acts)["wait_seconds"], 20);
     let Effect::Send { timeout_ms, .. } = &acts[0] else {
         unreachable!()
     };
     assert_eq!(*timeout_ms, ANSWER_MS + 20_000);
+    it.receives(Kind::Heartbeat, ACCEPTED);
+    let acts = it.wakes();
+    assert_eq!(it.now.since_ms(began), 20_000, "it was answered early");
+    assert_eq!(message(&acts)["wait_seconds"], 20);
+}
+
+#[test]
+fn an_orchestrator_that_announces_nothing_gets_what_the_document_has() {
+    let mut it = bench(&one());
+    it.session.mode.is_network = true;
+    let mut it = it.runs();
+    assert_eq!(shown(&it.guest(0, logs("one"))), [""; 0]);
+    let acts = it.wakes();
+    assert!(message(&acts)["wait_seconds"].is_null());
+    let acts = it.guest(0, completed("1"));
+    assert_eq!(message(&acts)["artifacts"], json!([]));
 }
 
 /// A lease over the network, whose first step runs.
@@ -549,6 +585,8 @@ fn what_a_guest_writes_is_sent_as_it_comes_and_before_the_end() {
     let acts = it.receives(Kind::Log, Response::Logged(2 * first));
     assert_eq!(shown(&acts), ["send Complete"]);
     assert_eq!(message(&acts)["status"], "SUCCEEDED");
+    let log = json!([{"type": "log", "uri": "/logs/j"}]);
+    assert_eq!(message(&acts)["artifacts"], log);
 }
 
 #[test]
@@ -572,10 +610,11 @@ fn an_end_does_not_wait_long_for_the_log() {
 }
 
 #[test]
-fn an_orchestrator_without_a_way_for_logs_gets_the_end_at_once() {
+fn an_orchestrator_that_refuses_the_log_gets_no_more_and_that_is_said() {
     let mut it = network();
     it.guest(0, logs("one"));
-    it.receives(Kind::Log, Response::Refused("404".to_owned()));
+    let acts = it.receives(Kind::Log, Response::Refused("404".to_owned()));
+    assert_eq!(acts, [Effect::WarnOfLog("404".to_owned())]);
     assert!(!it.session.upload.is_on);
     assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0]);
     assert_eq!(shown(&it.guest(0, completed("1"))), ["send Complete"]);

@@ -43,7 +43,6 @@ impl Stage for Table {
                 let mode = Mode {
                     dialect: Dialect::Documented,
                     is_network,
-                    takes_logs: true,
                 };
                 self.session = Some(LeaseSession::new(self.now, lease, "r1", mode, results));
                 Event::Begin
@@ -119,6 +118,7 @@ fn shown(effects: Vec<Effect>) -> Vec<String> {
     let shown = |effect: Effect| match effect {
         Effect::Send { kind, body, .. } => format!("peer< {kind:?} {body}"),
         Effect::Upload { offset, text, .. } => format!("peer< Log {offset} {text:?}"),
+        Effect::WarnOfLog(why) => format!("host< sends no more of the log: {why}"),
         Effect::Start(tag, job) => {
             format!("host< start {} {} {}", tag.0, job.handler, job.params.0)
         }
