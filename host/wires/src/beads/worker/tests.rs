@@ -2,6 +2,5 @@
 
 mod captured;
 mod fixture;
-mod framed;
 mod rules;
 mod transcripts;

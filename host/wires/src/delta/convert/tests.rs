@@ -1,6 +1,7 @@
 //! The job spec, and what a heartbeat says.
 
 use host_core::id::{JobId, LeaseId};
+use host_core::suspicion::Suspicion;
 use uuid::Uuid;
 
 use super::*;
@@ -11,7 +12,6 @@ const TIMES: Times = Times {
     heartbeat_interval: 20,
     ack: 30,
     cancel_deadline: 30,
-    max_runtime: 30,
 };
 
 fn grant(params: &str, timeout_ms: u64) -> LeaseGranted {
@@ -24,7 +24,7 @@ fn grant(params: &str, timeout_ms: u64) -> LeaseGranted {
         queue: "default".to_owned(),
         priority: 5,
         attempt: 1,
-        losses: 0,
+        suspicion: Suspicion::NONE,
         enqueued_at: Time(0),
         timeout_ms,
         deadline: None,

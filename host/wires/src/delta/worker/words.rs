@@ -90,7 +90,8 @@ struct Complete<'a> {
     timings: Option<Timings<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<&'a str>,
-    artifacts: &'a [Artifact],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifacts: Option<&'a [Artifact]>,
     summary: &'a str,
 }
 
@@ -107,7 +108,8 @@ struct CancelAck<'a> {
     runner_id: &'a str,
     final_status: &'static str,
     ts: &'a str,
-    artifacts: &'a [Artifact],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifacts: Option<&'a [Artifact]>,
     summary: &'a str,
 }
 
@@ -159,7 +161,7 @@ impl Speaker {
     /// Returns the message that ends the lease.
     pub(super) fn end(&self, dialect: Dialect, end: &End) -> (Kind, String) {
         if end.status == Status::Canceled {
-            return (Kind::CancelAck, self.cancel_ack(end));
+            return (Kind::CancelAck, self.cancel_ack(dialect, end));
         }
         (Kind::Complete, self.complete(dialect, end))
     }
@@ -182,19 +184,19 @@ impl Speaker {
                 finished_at: &end.finished_at,
             }),
             finished_at: (!is_documented).then_some(&end.finished_at),
-            artifacts: &end.artifacts,
+            artifacts: is_documented.then_some(&end.artifacts),
             summary: &end.summary,
         })
     }
 
-    fn cancel_ack(&self, end: &End) -> String {
+    fn cancel_ack(&self, dialect: Dialect, end: &End) -> String {
         text(&CancelAck {
             r#type: "CancelAck",
             lease_id: &self.lease.0,
             runner_id: &self.runner,
             final_status: Status::Canceled.as_str(),
             ts: &end.finished_at,
-            artifacts: &end.artifacts,
+            artifacts: (dialect == Dialect::Documented).then_some(&end.artifacts),
             summary: &end.summary,
         })
     }

@@ -51,7 +51,6 @@ const TIMES: Times = Times {
     heartbeat_interval: 5,
     ack: 10,
     cancel_deadline: 8,
-    max_runtime: 30,
 };
 
 /// How many lines each guest writes.
