@@ -153,13 +153,12 @@ impl<Q: Ord + Clone> Ready<Q> {
 pub(crate) fn runner_of(lane: &Lane) -> Option<&Name> {
     match lane {
         Lane::Runner(name) => Some(name),
-        Lane::Shared | Lane::Apart => None,
+        Lane::Shared | Lane::Alone => None,
     }
 }
 
 /// Returns the place at which a job may be claimed. Suspects are claimed in an order of their own.
 fn place(seq: i64, job: &Lifecycle) -> Option<Place> {
-    let is_ready =
-        job.state == State::Available && (job.runner.is_some() || !job.suspicion.is_apart());
+    let is_ready = job.state == State::Available && (job.runner.is_some() || !job.suspect);
     is_ready.then_some((job.priority, seq))
 }

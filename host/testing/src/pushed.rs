@@ -13,7 +13,6 @@ use host_core::port::lease::{
     Assignment, End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
     Leases, Respond, Resumed, Standing,
 };
-use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -51,7 +50,7 @@ pub fn assignment(number: u64, handler: &str, params: &str, timeout_ms: u64) -> 
         trace: Vec::new(),
         attributes: Vec::new(),
         worker_id: "host".to_owned(),
-        suspicion: Suspicion::NONE,
+        losses: 0,
     }
 }
 

@@ -1,7 +1,6 @@
 //! A new job is accepted.
 
 use crate::job::{Lifecycle, NewJob, State};
-use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 impl Lifecycle {
@@ -26,7 +25,8 @@ impl Lifecycle {
             lease_epoch: 0,
             lease: None,
             cancel: None,
-            suspicion: Suspicion::NONE,
+            suspect: false,
+            deaths: 0,
             finished_at: None,
             failure: None,
         };

@@ -5,7 +5,6 @@ use crate::failure::FailureKind;
 use crate::job::{Cancel, Lifecycle, State};
 use crate::lease::{Fence, Hold};
 use crate::rejection::Rejection;
-use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 /// The grace for a lease by TTL if neither the request nor the policy sets one, in milliseconds.
@@ -61,7 +60,8 @@ pub(super) fn acknowledge(
     if job.cancel.is_none() {
         return Err(Rejection::CancelNotRequested);
     }
-    job.suspicion = Suspicion::NONE;
+    job.suspect = false;
+    job.deaths = 0;
     job.failure = Some(FailureKind::Cancelled);
     job.finish(now, State::Cancelled);
     Ok(Vec::new())

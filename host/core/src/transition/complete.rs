@@ -6,7 +6,6 @@ use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
-use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 /// Records the outcome. A completed attempt counts even if a cancel was requested; any other
@@ -25,7 +24,8 @@ pub(super) fn apply(
     {
         return Err(Rejection::NotAcknowledged);
     }
-    job.suspicion = Suspicion::NONE;
+    job.suspect = false;
+    job.deaths = 0;
     match outcome {
         Outcome::Completed { .. } => {
             job.failure = None;

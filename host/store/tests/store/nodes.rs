@@ -119,6 +119,7 @@ fn of_a_node_that_was_taken_the_name_and_its_runners_are_kept() {
             is_family: false,
             placed_by: Vec::new(),
             policy: Policy::default(),
+            timeout_ms_max: None,
         }],
         ..NodeInfo::default()
     };

@@ -7,8 +7,7 @@ use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
 use crate::rejection::Rejection;
-use crate::suspicion::{LONE_DEATHS_MAX, Suspicion};
-use crate::transition::{Effect, FREE_LOSSES_MAX, Input, Loss};
+use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, LONE_DEATHS_MAX, Loss};
 
 const FENCE: Fence = Fence::Lease(LEASE);
 const RETURNED: Outcome = Outcome::Completed { result: None };
@@ -104,28 +103,64 @@ fn what_did_not_begin_uses_up_no_free_loss() {
     assert_eq!(job.state, State::Discarded);
 }
 
+/// Its worker would do nothing again, at once and five times for free.
 #[test]
-fn a_job_lost_beside_others_runs_again_at_once_and_is_never_charged() {
-    for loss in [
-        Loss::SharedWorkerGone { jobs: 9 },
-        Loss::CellDied { jobs: 9 },
-    ] {
-        let mut job = available(Policy {
-            max_attempts: 1,
-            lost_lease_costs_attempt: true,
-            ..Policy::default()
-        });
-        for _ in 0..2 * FREE_LOSSES_MAX {
-            claim(&mut job, NOW, Hold::Connection);
-            lose(&mut job, loss);
-            assert_eq!((job.state, job.attempts_charged()), (State::Available, 0));
-        }
-        claim(&mut job, NOW, Hold::Connection);
-        job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
-            .unwrap();
-        let ended = (State::Discarded, Suspicion::NONE);
-        assert_eq!((job.state, job.suspicion), ended);
+fn a_worker_that_exits_before_it_acknowledges_costs_an_attempt_and_the_next_one_waits() {
+    let backoff = Backoff {
+        base_ms: 1_000,
+        max_ms: 8_000,
+    };
+    let mut job = available(Policy {
+        max_attempts: 2,
+        backoff,
+        ack_window_ms: Some(30_000),
+        ..Policy::default()
+    });
+    let exited = Loss::Exited(Exit::Status(1));
+    claim(&mut job, NOW, Hold::Connection);
+    job.apply(NOW, &Input::Lose(&FENCE, exited)).unwrap();
+    assert_eq!((job.state, job.attempts_charged()), (State::Retryable, 1));
+    let due = NOW.plus_ms(backoff.delay_ms(job.id, 1));
+    assert_eq!(job.wakeup(), Some(due));
+    job.apply(due, &Input::Tick).unwrap();
+    // One that had acknowledged its lease is a loss like others.
+    claim(&mut job, due, Hold::Connection);
+    job.apply(due, &Input::Ack(&FENCE)).unwrap();
+    job.apply(due, &Input::Lose(&FENCE, exited)).unwrap();
+    assert_eq!((job.state, job.attempts_charged()), (State::Available, 1));
+    claim(&mut job, due, Hold::Connection);
+    job.apply(due, &Input::Lose(&FENCE, exited)).unwrap();
+    assert_eq!(job.state, State::Discarded);
+}
+
+#[test]
+fn a_job_lost_beside_others_waits_longer_each_time_and_is_never_charged() {
+    let backoff = Backoff {
+        base_ms: 1_000,
+        max_ms: 8_000,
+    };
+    let mut job = available(Policy {
+        max_attempts: 1,
+        backoff,
+        ..Policy::default()
+    });
+    let mut now = NOW;
+    for losses in 1..=2 * FREE_LOSSES_MAX {
+        claim(&mut job, now, Hold::Connection);
+        let loss = Input::Lose(&FENCE, Loss::SharedWorkerGone);
+        job.apply(now, &loss).unwrap();
+        assert_eq!(job.state, State::Retryable);
+        assert_eq!((job.attempts_charged(), job.attempts_uncharged), (0, 0));
+        assert_eq!(u32::from(job.deaths), losses);
+        let due = now.plus_ms(backoff.delay_ms(job.id, losses));
+        assert_eq!(job.wakeup(), Some(due));
+        now = due;
+        job.apply(now, &Input::Tick).unwrap();
     }
+    claim(&mut job, now, Hold::Connection);
+    job.apply(now, &Input::Complete(&FENCE, &error(true)))
+        .unwrap();
+    assert_eq!((job.state, job.deaths), (State::Discarded, 0));
 }
 
 #[test]
@@ -147,12 +182,12 @@ fn pauses_grow_with_the_attempts_that_count() {
 fn a_job_alone_in_dead_cells_is_poison() {
     let mut job = available(Policy::default());
     claim(&mut job, NOW, Hold::Connection);
-    lose(&mut job, Loss::CellDied { jobs: 64 });
-    assert!(!job.suspicion.is_apart(), "one loss says little");
+    lose(&mut job, Loss::CellDied { alone: false });
+    assert!(job.suspect);
     for death in 1..=LONE_DEATHS_MAX {
         assert_eq!(job.state, State::Available, "before death {death}");
         claim(&mut job, NOW, Hold::Connection);
-        lose(&mut job, Loss::CellDied { jobs: 1 });
+        lose(&mut job, Loss::CellDied { alone: true });
     }
     assert_eq!(job.state, State::Discarded);
     assert_eq!(job.failure, Some(FailureKind::Poison));
@@ -161,15 +196,12 @@ fn a_job_alone_in_dead_cells_is_poison() {
 #[test]
 fn a_suspect_that_finishes_an_attempt_is_cleared() {
     let mut job = available(Policy::default());
-    for _ in 0..2 {
-        claim(&mut job, NOW, Hold::Connection);
-        lose(&mut job, Loss::CellDied { jobs: 64 });
-    }
-    assert!(job.suspicion.is_apart());
+    claim(&mut job, NOW, Hold::Connection);
+    lose(&mut job, Loss::CellDied { alone: false });
     claim(&mut job, NOW, Hold::Connection);
     job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
         .unwrap();
-    assert_eq!(job.suspicion, Suspicion::NONE);
+    assert!(!job.suspect);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The job spec, and what a heartbeat says.
 
 use host_core::id::{JobId, LeaseId};
-use host_core::suspicion::Suspicion;
 use uuid::Uuid;
 
 use super::*;
@@ -12,6 +11,7 @@ const TIMES: Times = Times {
     heartbeat_interval: 20,
     ack: 30,
     cancel_deadline: 30,
+    max_runtime: 30,
 };
 
 fn grant(params: &str, timeout_ms: u64) -> LeaseGranted {
@@ -24,7 +24,7 @@ fn grant(params: &str, timeout_ms: u64) -> LeaseGranted {
         queue: "default".to_owned(),
         priority: 5,
         attempt: 1,
-        suspicion: Suspicion::NONE,
+        losses: 0,
         enqueued_at: Time(0),
         timeout_ms,
         deadline: None,

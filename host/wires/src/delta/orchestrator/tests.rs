@@ -8,7 +8,6 @@ use host_core::json::JsonText;
 use host_core::port::Assignment;
 use host_core::port::lease::Leases as PortLeases;
 use host_core::rejection::Rejection;
-use host_core::suspicion::Suspicion;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -89,6 +88,7 @@ impl Bench {
                 heartbeat_interval: 20,
                 ack: 30,
                 cancel_deadline: 30,
+                max_runtime: 30,
             },
             pools: vec![pool],
             tokens: Tokens::default(),
@@ -203,7 +203,7 @@ impl Bench {
                 trace: Vec::new(),
                 attributes: Vec::new(),
                 worker_id: "host".to_owned(),
-                suspicion: Suspicion::NONE,
+                losses: 0,
             },
         };
         self.event(Event::Granted(asked, Some(Box::new(granted))));

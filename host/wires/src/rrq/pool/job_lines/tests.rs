@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use host_core::json::JsonText;
-use host_core::suspicion::Suspicion;
 use host_testing::TestClock;
 
 use super::*;
@@ -69,7 +68,7 @@ fn bench(has_one_job: bool) -> Bench {
             attributes: Vec::new(),
             trace: Vec::new(),
             worker_id: "host".to_owned(),
-            suspicion: Suspicion::NONE,
+            losses: 0,
         };
         lines.begin(Tag(tag), &assignment);
     }
