@@ -30,10 +30,10 @@ use std::time::Duration;
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
-use host_core::id::NodeId;
+use host_core::id::{JobId, NodeId};
 use host_core::port::Clock;
 use host_core::time::Time;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 use uuid::Uuid;
 
 use self::checkpoint::Checkpointer;
@@ -249,6 +249,12 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
         .busy_timeout(BUSY_TIMEOUT)
         .map_err(doing("set up the store's connection"))?;
     Ok(connection)
+}
+
+/// Reads a job id from the first column.
+fn job_id(row: &Row<'_>) -> rusqlite::Result<JobId> {
+    let bytes: [u8; 16] = row.get(0)?;
+    Ok(JobId(Uuid::from_bytes(bytes)))
 }
 
 /// Runs a statement that is used again and again.

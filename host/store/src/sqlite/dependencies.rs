@@ -3,8 +3,7 @@
 use host_core::id::JobId;
 use rusqlite::{Connection, params};
 
-use super::jobs::job_id;
-use super::{doing, execute};
+use super::{doing, execute, job_id};
 use crate::engine::Cascade;
 use crate::error::StoreError;
 

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::{available, changes, dependencies, doing, execute, registry};
+use super::{available, changes, dependencies, doing, execute, job_id, registry};
 use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::ready::{Place, runner_of};
@@ -133,12 +133,6 @@ pub(super) fn seq_of(connection: &Connection, id: JobId) -> Result<Option<i64>, 
                 .optional()
         })
         .map_err(doing("find a job"))
-}
-
-/// Reads a job id from the first column.
-pub(super) fn job_id(row: &Row<'_>) -> rusqlite::Result<JobId> {
-    let bytes: [u8; 16] = row.get(0)?;
-    Ok(JobId(uuid::Uuid::from_bytes(bytes)))
 }
 
 /// Reads a job's payload and the data kept with it.
