@@ -12,7 +12,8 @@ use super::super::super::lease;
 use super::super::super::results::Results;
 use super::super::super::words::Dialect;
 use super::super::{Effect, Event, LeaseSession, Mode, Todo};
-use super::{effects, logs};
+use super::effects;
+use super::network::logs;
 use crate::kit::session::{Moment, Session as _};
 use crate::transcript::{Stage, replay_all};
 
