@@ -10,7 +10,7 @@ mod runners;
 mod traces;
 mod unrunnable;
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, NewJob, Reply};
 use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::json::JsonText;
@@ -173,6 +173,24 @@ async fn a_handler_that_is_gone_discards_the_job() {
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Discarded);
     assert_eq!(detail.failure.unwrap().kind, FailureKind::HandlerNotFound);
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn many_dependents_of_a_job_that_fails_are_discarded_in_turns() {
+    let bench = Bench::start().await;
+    let root = job("nowhere");
+    let dependent = || NewJob {
+        depends_on: vec![root.id],
+        ..job("noop")
+    };
+    let jobs: Vec<_> = std::iter::repeat_with(dependent).take(900).collect();
+    let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
+    let all = std::iter::once(root).chain(jobs).collect();
+    bench.dispatch.submit(Command::Enqueue(all)).await.unwrap();
+    for id in ids {
+        assert_eq!(bench.ended(id).await.lifecycle.state, State::Discarded);
+    }
     bench.stop().await;
 }
 

@@ -11,7 +11,7 @@ use host_core::time::Time;
 use tokio_postgres::Row;
 
 use super::client::Client;
-use super::fetch::{dependents, load};
+use super::fetch::{know_dependents, load};
 use super::overlay::Overlay;
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
@@ -133,7 +133,7 @@ pub(super) async fn due(
     let rows = answers.iter().flatten();
     let loaded: Result<Vec<_>, _> = rows.map(|row| load(overlay, row)).collect();
     let loaded = loaded.map_err(Trouble::Fatal)?;
-    dependents(client, overlay, &loaded).await?;
+    know_dependents(client, overlay, &loaded).await?;
     Ok(loaded)
 }
 
