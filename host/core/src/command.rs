@@ -69,6 +69,14 @@ pub enum Command {
     /// job shows the new end of the lease and, if a cancel is requested, its reason and the end of
     /// its grace.
     Heartbeat { job: JobId, fence: Fence },
+    /// A worker has uploaded a part of its log. Answered by [`Reply::Moved`].
+    Log {
+        job: JobId,
+        fence: Fence,
+        /// Where the part begins in the log, in bytes.
+        offset: u64,
+        bytes: u64,
+    },
     /// Store that a lease was renewed by heartbeats that were already answered. Answered by [`Reply::Moved`].
     Renew {
         job: JobId,
@@ -172,6 +180,7 @@ impl Command {
             Self::Claim { .. } => "claim",
             Self::Ack { .. } => "ack",
             Self::Heartbeat { .. } => "heartbeat",
+            Self::Log { .. } => "log",
             Self::Renew { .. } => "renew",
             Self::Complete { .. } => "complete",
             Self::Lose { .. } => "lose",

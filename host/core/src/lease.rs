@@ -32,6 +32,8 @@ pub struct Lease {
     pub expires_at: Option<Time>,
     /// When the worker must have acknowledged the lease; `None` if it has, or if it need not.
     pub ack_by: Option<Time>,
+    /// How much of its log the worker has uploaded, in bytes.
+    pub logged: u64,
 }
 
 impl Lease {

@@ -23,6 +23,9 @@ pub enum Rejection {
     /// A worker acknowledges a cancel that was not requested.
     #[error("no cancel of the job is requested: complete the attempt or give the lease back")]
     CancelNotRequested,
+    /// A part of a log begins elsewhere than where the log goes on.
+    #[error("the log was received up to byte {next}")]
+    LogOffset { next: u64 },
     #[error("the job is already {}", .0.as_str())]
     Terminal(State),
     /// The state of the job does not allow this input.

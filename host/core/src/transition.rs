@@ -41,6 +41,14 @@ pub enum Input<'a> {
     },
     /// The worker acknowledges its lease.
     Ack(&'a Fence),
+    /// The holder uploads a part of its log.
+    Log {
+        fence: &'a Fence,
+        /// Where the part begins in the log, in bytes.
+        offset: u64,
+        /// How long it is.
+        bytes: u64,
+    },
     /// The worker is alive.
     Heartbeat(&'a Fence),
     /// The host has promised the worker its lease until this instant, whatever the stored end.
@@ -110,6 +118,11 @@ impl Lifecycle {
             } => claim::apply(self, now, *node, *lease, worker, *hold),
             Input::Ack(fence) => heartbeat::ack(self, now, fence),
             Input::Heartbeat(fence) => heartbeat::apply(self, now, fence),
+            Input::Log {
+                fence,
+                offset,
+                bytes,
+            } => heartbeat::log(self, now, fence, *offset, *bytes),
             Input::Renew(fence, until) => heartbeat::renew(self, fence, *until),
             Input::Complete(fence, outcome) => complete::apply(self, now, fence, outcome),
             Input::Lose(fence, loss) => lose::apply(self, now, fence, *loss),

@@ -132,6 +132,12 @@ impl Workers {
         match &message.body {
             LeaseMessage::Ack => Command::Ack { job, fence },
             LeaseMessage::Heartbeat { .. } => Command::Heartbeat { job, fence },
+            LeaseMessage::Log { offset, bytes } => Command::Log {
+                job,
+                fence,
+                offset: *offset,
+                bytes: *bytes,
+            },
             LeaseMessage::Complete { outcome, meter } => Command::Complete {
                 job,
                 fence,

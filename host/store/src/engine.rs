@@ -241,6 +241,20 @@ impl<R: Rows> Batch<'_, R> {
             } => self.claim(*node, slots, except, *params_bytes_max),
             Command::Ack { job, fence } => self.moved(*job, &Input::Ack(fence)),
             Command::Heartbeat { job, fence } => self.moved(*job, &Input::Heartbeat(fence)),
+            Command::Log {
+                job,
+                fence,
+                offset,
+                bytes,
+            } => {
+                let (offset, bytes) = (*offset, *bytes);
+                let input = Input::Log {
+                    fence,
+                    offset,
+                    bytes,
+                };
+                self.moved(*job, &input)
+            }
             Command::Renew { job, lease, until } => {
                 self.moved(*job, &Input::Renew(&Fence::Lease(*lease), *until))
             }

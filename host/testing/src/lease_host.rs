@@ -318,6 +318,11 @@ impl Inner {
         let input = match &message {
             LeaseMessage::Ack => Input::Ack(fence),
             LeaseMessage::Heartbeat { .. } => Input::Heartbeat(fence),
+            LeaseMessage::Log { offset, bytes } => Input::Log {
+                fence,
+                offset: *offset,
+                bytes: *bytes,
+            },
             LeaseMessage::Complete { outcome, .. } => Input::Complete(fence, outcome),
             LeaseMessage::CancelAck { .. } => Input::CancelAck(fence),
             LeaseMessage::GiveBack { begun } => Input::Lose(fence, loss(*begun)),

@@ -187,6 +187,14 @@ pub enum LeaseMessage {
         /// The progress of the attempt, if the worker reports it.
         progress: Option<Progress>,
     },
+    /// The worker uploads a part of its log, which extends a lease by TTL like a heartbeat. Refused with
+    /// [`Rejection::LogOffset`] unless it begins where the part before ended, at whichever node.
+    Log {
+        /// Where the part begins in the log, in bytes.
+        offset: u64,
+        /// How long it is.
+        bytes: u64,
+    },
     /// The attempt has ended.
     Complete {
         /// How the attempt ended.

@@ -34,6 +34,7 @@ pub(super) fn apply(
             Hold::Ttl { ttl_ms } => Some(now.plus_ms(ttl_ms)),
         },
         ack_by: job.policy.ack_window_ms.map(|window| now.plus_ms(window)),
+        logged: 0,
     });
     Ok(Vec::new())
 }

@@ -34,6 +34,29 @@ pub(super) fn apply(
     Ok(Vec::new())
 }
 
+/// Records that the worker has uploaded a part of its log, which extends the lease like a heartbeat. Parts follow
+/// each other: so each counts once, whichever host gets it.
+pub(super) fn log(
+    job: &mut Lifecycle,
+    now: Time,
+    fence: &Fence,
+    offset: u64,
+    bytes: u64,
+) -> Result<Vec<Effect>, Rejection> {
+    job.check_fence(now, fence)?;
+    if let Some(lease) = &mut job.lease {
+        if lease.ack_by.is_some() {
+            return Err(Rejection::NotAcknowledged);
+        }
+        if offset != lease.logged {
+            return Err(Rejection::LogOffset { next: lease.logged });
+        }
+        lease.logged = offset.saturating_add(bytes);
+        extend(lease, now);
+    }
+    Ok(Vec::new())
+}
+
 /// Extends the current lease to `until` at least, even if its stored end has passed: no other worker can have
 /// it while it is the current one.
 pub(super) fn renew(

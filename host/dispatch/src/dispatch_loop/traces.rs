@@ -141,6 +141,7 @@ impl Traces {
             LeaseMessage::GiveBack { begun: true }
             | LeaseMessage::Ack
             | LeaseMessage::Heartbeat { .. }
+            | LeaseMessage::Log { .. }
             | LeaseMessage::CancelAck { .. } => return,
         };
         if let Some(attempt) = self.attempts.get_mut(&job) {

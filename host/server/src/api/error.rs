@@ -74,6 +74,7 @@ impl From<Rejection> for ApiError {
             Rejection::Stale
             | Rejection::LeaseExpired
             | Rejection::NotAcknowledged
+            | Rejection::LogOffset { .. }
             | Rejection::CancelNotRequested => &kinds::STALE_LEASE,
             Rejection::Terminal(_) => &kinds::JOB_TERMINAL,
             Rejection::WrongState(_) => &kinds::JOB_NOT_TERMINAL,

@@ -58,6 +58,7 @@ impl Named {
             Command::Record(foreign) => self.new.push(foreign.job.id),
             Command::Ack { job, .. }
             | Command::Heartbeat { job, .. }
+            | Command::Log { job, .. }
             | Command::Renew { job, .. }
             | Command::Complete { job, .. }
             | Command::Lose { job, .. }

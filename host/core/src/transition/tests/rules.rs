@@ -8,6 +8,7 @@ use crate::outcome::Outcome;
 use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
 use crate::rejection::Rejection;
 use crate::suspicion::{LONE_DEATHS_MAX, Suspicion};
+use crate::time::Time;
 use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, Loss};
 
 const FENCE: Fence = Fence::Lease(LEASE);
@@ -132,6 +133,40 @@ fn a_worker_that_exits_before_it_acknowledges_costs_an_attempt_and_the_next_one_
     claim(&mut job, due, Hold::Connection);
     job.apply(due, &Input::Lose(&FENCE, exited)).unwrap();
     assert_eq!(job.state, State::Discarded);
+}
+
+#[test]
+fn parts_of_a_log_follow_each_other_and_extend_the_lease() {
+    let mut job = running(Policy::default(), TTL);
+    let log = |job: &mut Lifecycle, now: Time, offset: u64, bytes: u64| {
+        let input = Input::Log {
+            fence: &FENCE,
+            offset,
+            bytes,
+        };
+        job.apply(now, &input).map(drop)
+    };
+    let later = NOW.plus_ms(29_000);
+    assert_eq!(log(&mut job, later, 0, 10), Ok(()));
+    assert_eq!(
+        job.lease.as_ref().unwrap().expires_at,
+        Some(later.plus_ms(30_000))
+    );
+    for (offset, bytes) in [(0, 10), (9, 5), (11, 1)] {
+        let refused = log(&mut job, later, offset, bytes);
+        assert_eq!(refused, Err(Rejection::LogOffset { next: 10 }), "{offset}");
+    }
+    assert_eq!(log(&mut job, later, 10, 5), Ok(()));
+    assert_eq!(job.lease.as_ref().unwrap().logged, 15);
+    // One that is not acknowledged has no log.
+    let mut job = running(
+        Policy {
+            ack_window_ms: Some(1_000),
+            ..Policy::default()
+        },
+        TTL,
+    );
+    assert_eq!(log(&mut job, NOW, 0, 1), Err(Rejection::NotAcknowledged));
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! The log of one attempt as its runner uploads it: chunks of bytes by offset, each taken once and cut
-//! into lines. Pure.
+//! The log of one attempt as its runner uploads it: chunks of bytes, cut into lines. Pure.
 
 use host_core::cell::{LINE_OVERHEAD_BYTES, Level, LogLine, LogSource};
 
@@ -9,10 +8,10 @@ use crate::delta::messages::LOG_BYTES_MAX;
 const LINE_BYTES_MAX: usize = 8 << 10;
 
 /// How much of a log was received.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LogChunks {
-    /// The offset of the next byte; `None` if the first chunk may begin anywhere.
-    next: Option<u64>,
+    /// The offset of the next byte.
+    next: u64,
     /// What the lines that were kept cost.
     kept: u64,
     /// The begin of a line that has no end yet.
@@ -20,49 +19,16 @@ pub(super) struct LogChunks {
     is_full: bool,
 }
 
-impl Default for LogChunks {
-    fn default() -> Self {
-        Self {
-            next: Some(0),
-            kept: 0,
-            rest: Vec::new(),
-            is_full: false,
-        }
-    }
-}
-
 impl LogChunks {
-    /// Makes the log of a lease that was granted before a restart of the host: what was received then is not
-    /// known any more.
-    pub(super) fn adopted() -> Self {
-        Self {
-            next: None,
-            ..Self::default()
-        }
-    }
-
     /// Returns where the log goes on.
-    pub(super) fn next(&self) -> u64 {
-        self.next.unwrap_or_default()
+    pub(super) const fn next(&self) -> u64 {
+        self.next
     }
 
-    /// Takes a chunk and returns its lines. Bytes that were received before are skipped. The error is
-    /// the offset at which the log goes on.
-    pub(super) fn take(
-        &mut self,
-        offset: u64,
-        bytes: &[u8],
-        at_ms: u64,
-    ) -> Result<Vec<LogLine>, u64> {
-        let expected = self.next.unwrap_or(offset);
-        if offset > expected {
-            return Err(expected);
-        }
-        let end = offset.saturating_add(bytes.len() as u64);
-        self.next = Some(expected.max(end));
-        let known = usize::try_from(expected - offset).unwrap_or(usize::MAX);
-        let new = bytes.get(known..).unwrap_or_default();
-        Ok(self.lines(new, at_ms))
+    /// Takes the next chunk and returns its lines.
+    pub(super) fn push(&mut self, bytes: &[u8], at_ms: u64) -> Vec<LogLine> {
+        self.next = self.next.saturating_add(bytes.len() as u64);
+        self.lines(bytes, at_ms)
     }
 
     fn lines(&mut self, new: &[u8], at_ms: u64) -> Vec<LogLine> {
@@ -144,39 +110,21 @@ fn line(at_ms: u64, source: LogSource, message: String) -> LogLine {
 mod tests {
     use super::*;
 
-    fn texts(lines: Result<Vec<LogLine>, u64>) -> Vec<String> {
-        lines
-            .unwrap()
-            .into_iter()
-            .map(|line| line.message)
-            .collect()
+    fn texts(lines: Vec<LogLine>) -> Vec<String> {
+        lines.into_iter().map(|line| line.message).collect()
     }
 
     #[test]
-    fn a_chunk_counts_once_wherever_it_is_cut() {
+    fn lines_are_the_same_wherever_they_are_cut() {
         let text = b"one\r\ntwo\nthree";
         for cut in 0..=text.len() {
-            for again in 0..=cut {
-                let mut log = LogChunks::default();
-                let mut all = texts(log.take(0, &text[..cut], 0));
-                assert_eq!(texts(log.take(0, &text[..again], 0)), [""; 0]);
-                all.extend(texts(log.take(again as u64, &text[again..], 0)));
-                all.extend(log.flush(0).map(|line| line.message));
-                assert_eq!(all, ["one", "two", "three"], "{cut} {again}");
-                assert_eq!((log.next(), log.flush(0)), (text.len() as u64, None));
-            }
+            let mut log = LogChunks::default();
+            let mut all = texts(log.push(&text[..cut], 0));
+            all.extend(texts(log.push(&text[cut..], 0)));
+            all.extend(log.flush(0).map(|line| line.message));
+            assert_eq!(all, ["one", "two", "three"], "{cut}");
+            assert_eq!((log.next(), log.flush(0)), (text.len() as u64, None));
         }
-    }
-
-    #[test]
-    fn a_gap_is_refused_and_says_where_to_go_on() {
-        let mut log = LogChunks::default();
-        assert_eq!(log.take(1, b"x", 0), Err(0));
-        assert_eq!(texts(log.take(0, b"ab\n", 0)), ["ab"]);
-        assert_eq!(log.take(4, b"x", 0), Err(3));
-        let mut adopted = LogChunks::adopted();
-        assert_eq!(texts(adopted.take(900, b"ab\n", 0)), ["ab"]);
-        assert_eq!(adopted.take(1_000, b"x", 0), Err(903));
     }
 
     #[test]
@@ -184,8 +132,8 @@ mod tests {
         let mut log = LogChunks::default();
         let line = [b"x".repeat(99), b"\n".to_vec()].concat();
         let mut lines = Vec::new();
-        for n in 0..(LOG_BYTES_MAX / 100 + 10) {
-            lines.extend(log.take(n * 100, &line, 0).unwrap());
+        for _ in 0..(LOG_BYTES_MAX / 100 + 10) {
+            lines.extend(log.push(&line, 0));
         }
         let said = lines.iter().filter(|line| line.source == LogSource::Host);
         assert_eq!(said.count(), 1);
@@ -197,7 +145,7 @@ mod tests {
     fn empty_lines_use_the_limit() {
         let empty = vec![b'\n'; 2 * usize::try_from(LOG_BYTES_MAX).unwrap()];
         let mut log = LogChunks::default();
-        let lines = log.take(0, &empty, 0).unwrap();
+        let lines = log.push(&empty, 0);
         let most = LOG_BYTES_MAX / LINE_OVERHEAD_BYTES;
         assert_eq!(lines.len() as u64, most + 1, "and the line of the host");
         assert_eq!(log.note(LogSource::Stdout, "", 0), None);
@@ -209,14 +157,9 @@ mod tests {
     #[test]
     fn a_line_without_an_end_is_cut() {
         let mut log = LogChunks::default();
-        let lines = log
-            .take(0, &b"x".repeat(3 * LINE_BYTES_MAX + 1), 0)
-            .unwrap();
+        let lines = log.push(&b"x".repeat(3 * LINE_BYTES_MAX + 1), 0);
         assert_eq!(lines.len(), 3);
         assert_eq!(log.flush(7).unwrap().at_ms, 7);
-        assert_eq!(
-            texts(log.take(log.next(), b"\xff\n\n", 0)),
-            ["\u{fffd}", ""]
-        );
+        assert_eq!(texts(log.push(b"\xff\n\n", 0)), ["\u{fffd}", ""]);
     }
 }

@@ -1,5 +1,6 @@
 //! Acknowledgements, heartbeats and logs of the runner that holds a lease, and what the host answers.
 
+use bytes::Bytes;
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Standing};
@@ -7,7 +8,6 @@ use host_core::rejection::Rejection;
 use host_core::time::Time;
 
 use super::leases::{Lease, Over, WaitingBeat};
-use super::log_chunks::LogChunks;
 use super::{Answer, Effect, Extension, Lookup, Message, Named, Orchestrator, Sent, Step, Todo};
 use crate::delta::convert;
 use crate::delta::refusals::{Code, Refused, Stale};
@@ -67,7 +67,9 @@ impl Orchestrator {
             None
         };
         let (progress, step) = match extension {
-            Extension::Log { offset, bytes } => (None, Step::Log { offset, bytes }),
+            Extension::Log { offset, bytes } => {
+                return todo.effect(send_log(link, named, offset, bytes));
+            }
             Extension::Heartbeat(mut beat) => {
                 if let (Some(bytes), Some(lease)) = (&mut beat.bytes_sent, &mut lease) {
                     let most = lease.record_sent(*bytes);
@@ -137,6 +139,27 @@ impl Orchestrator {
         todo: &mut Todo,
     ) {
         let Sent { named, link, step } = sent;
+        let (step, answer) = match (step, answer) {
+            (
+                Step::Log { offset, bytes },
+                Err(LeaseError::Rejected(Rejection::LogOffset { next })),
+            ) => {
+                let end = offset.saturating_add(bytes.len() as u64);
+                if offset < next && next < end {
+                    // Only a part of it is new.
+                    let known = usize::try_from(next - offset).unwrap_or(usize::MAX);
+                    let rest = bytes.slice(known.min(bytes.len())..);
+                    return todo.effect(send_log(link, named, next, rest));
+                }
+                let answer = if end <= next {
+                    Ok(Answer::Logged(next))
+                } else {
+                    Err(Refused::offset(next))
+                };
+                return todo.send(link, answer);
+            }
+            other => other,
+        };
         let answer = answer.map_err(|error| self.refuse(&named, &error, todo));
         let answer = match step {
             Step::Ack => answer.map(|_| Answer::Accepted),
@@ -163,7 +186,7 @@ impl Orchestrator {
                 }),
             },
             Step::Log { offset, bytes } => {
-                answer.and_then(|_| self.keep_log(now, &named, offset, &bytes, todo))
+                answer.map(|_| self.keep_log(now, &named, offset, &bytes, todo))
             }
             Step::End(end) => return self.end_answered(now, link, named, end, answer, todo),
             Step::Overrun => answer.and_then(|_| {
@@ -191,7 +214,8 @@ impl Orchestrator {
         standing.cancel.is_none() && !self.is_stopping
     }
 
-    /// Keeps a chunk of a log. Returns where the log goes on.
+    /// Keeps a chunk of a log. Returns where the log goes on. The next chunk may go to another node, so that a
+    /// line without an end waits for it only if there is none.
     fn keep_log(
         &mut self,
         now: Time,
@@ -199,18 +223,19 @@ impl Orchestrator {
         offset: u64,
         bytes: &[u8],
         todo: &mut Todo,
-    ) -> Result<Answer, Refused> {
-        let Some(lease) = self.leases.live(named) else {
-            return Ok(Answer::Logged(offset));
-        };
-        let at_ms = now.since_ms(lease.began_at);
-        let lines = lease.log.take(offset, bytes, at_ms);
-        let lines = lines.map_err(Refused::offset)?;
-        if !lines.is_empty() {
-            let (attempt, began_at) = (lease.attempt, lease.began_at);
-            todo.effect(Effect::KeepLog(named.job, attempt, began_at, lines));
+    ) -> Answer {
+        if let Some(lease) = self.leases.live(named) {
+            let at_ms = now.since_ms(lease.began_at);
+            let mut lines = lease.log.push(bytes, at_ms);
+            if self.is_among_nodes {
+                lines.extend(lease.log.flush(at_ms));
+            }
+            if !lines.is_empty() {
+                let (attempt, began_at) = (lease.attempt, lease.began_at);
+                todo.effect(Effect::KeepLog(named.job, attempt, began_at, lines));
+            }
         }
-        Ok(Answer::Logged(lease.log.next()))
+        Answer::Logged(offset.saturating_add(bytes.len() as u64))
     }
 
     /// Keeps the last line of a log, if it has no end.
@@ -268,8 +293,7 @@ impl Orchestrator {
         }
         let ends_by = self.ends_by(lease.granted_at, job.policy.timeout_ms);
         let worker = named.worker.clone();
-        let mut adopted = Lease::new(lease.granted_at, ends_by, worker, job.attempt);
-        adopted.log = LogChunks::adopted();
+        let adopted = Lease::new(lease.granted_at, ends_by, worker, job.attempt);
         self.leases.add(now, self.ttl_ms(), named.lease, adopted);
     }
 
@@ -290,6 +314,7 @@ impl Orchestrator {
             Rejection::CancelNotRequested => {
                 Refused::new(Code::State, "no cancel is requested: send Complete")
             }
+            Rejection::LogOffset { next } => Refused::offset(*next),
             Rejection::Stale
             | Rejection::LeaseExpired
             | Rejection::UnknownJob(_)
@@ -326,4 +351,13 @@ impl Orchestrator {
 /// Passes a message on to the host.
 pub(super) fn send(link: Link, named: Named, message: LeaseMessage, step: Step) -> Effect {
     Effect::Send(message, Box::new(Sent { named, link, step }))
+}
+
+/// Passes a part of a log on to the host, which knows where the log goes on.
+fn send_log(link: Link, named: Named, offset: u64, bytes: Bytes) -> Effect {
+    let message = LeaseMessage::Log {
+        offset,
+        bytes: bytes.len() as u64,
+    };
+    send(link, named, message, Step::Log { offset, bytes })
 }

@@ -91,6 +91,8 @@ impl Pools {
     pub(in crate::delta) fn connect(&self, leases: &Arc<dyn Leases>) {
         if let Some(hub) = self.hub.get() {
             let _connected_before = hub.handler().leases.set(Arc::clone(leases)).is_err();
+            let is_among_nodes = leases.node().is_some();
+            hub.note(|session| session.is_among_nodes = is_among_nodes);
         }
     }
 

@@ -285,5 +285,6 @@ fn said(message: &LeaseMessage) -> String {
         LeaseMessage::CancelAck { .. } => "cancelled".to_owned(),
         LeaseMessage::GiveBack { begun } => format!("give back, begun: {begun}"),
         LeaseMessage::Exited(_) => "exited".to_owned(),
+        LeaseMessage::Log { .. } => "log".to_owned(),
     }
 }

@@ -77,8 +77,7 @@ impl JobLog {
             } else {
                 self.read(from, most)
             };
-            let lines = chunks.take(from, &bytes, at_ms);
-            let mut lines = lines.unwrap_or_default();
+            let mut lines = chunks.push(&bytes, at_ms);
             if has_ended {
                 lines.extend(chunks.flush(at_ms));
             }

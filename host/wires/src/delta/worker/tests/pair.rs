@@ -127,8 +127,6 @@ struct Sim {
     faults: Faults,
     /// How often a message waited on for its answer.
     delayed: u32,
-    /// Whether the orchestrator has started anew.
-    was_restarted: bool,
     seed: u64,
 }
 
@@ -183,7 +181,6 @@ impl Sim {
             ended: std::cell::RefCell::default(),
             faults: Faults::default(),
             delayed: 0,
-            was_restarted: false,
             seed,
         };
         for node in 0..nodes {
@@ -289,7 +286,6 @@ impl Sim {
             Event::Kill => {
                 let (n, _) = self.node();
                 self.model.kill(id_of(n));
-                self.was_restarted = true;
                 self.waiting.retain(|open| open.node != n);
                 self.nodes[n] = None;
                 if self.nodes.iter().any(Option::is_some) {

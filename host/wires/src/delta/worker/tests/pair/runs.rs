@@ -24,9 +24,7 @@ fn run_histories(nodes: usize, histories: u32) {
         let mut sim = Sim::new(u64::from(seed), nodes);
         sim.run();
         sim.check();
-        if nodes == 1 {
-            sim.check_log();
-        }
+        sim.check_log();
         faults.lost += sim.faults.lost;
         faults.late += sim.faults.late;
         faults.copied += sim.faults.copied;
