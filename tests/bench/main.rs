@@ -142,6 +142,8 @@ enum Part {
     IdleWorkers,
     /// On a database: several hosts on one database
     Nodes,
+    /// On a database: several hosts far from it
+    Distance,
     /// On a database: another queue
     Peers,
     /// On a database, only on request: dead rows and sizes after each round of a load

@@ -239,6 +239,8 @@ impl<P: CellPort> DispatchLoop<P> {
         self.look_for_room(now);
         self.signals
             .publish(now, committed.first_change, &committed.changes);
+        let kept = reader.changes(u64::MAX, 0)?;
+        self.signals.shared.events.begin_at(kept.next);
         Ok(())
     }
 

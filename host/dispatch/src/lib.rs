@@ -119,7 +119,6 @@ impl Shared {
     /// Makes what the loop of a node publishes that shares its store with others.
     pub fn among_nodes(presence: Arc<Presence>) -> Self {
         Self {
-            events: Events::ordered(),
             live: Live::among_nodes(),
             ..Self::alone(presence)
         }

@@ -3,6 +3,7 @@
 //! PostgreSQL is in this module and its submodules.
 
 pub mod admin;
+mod changes;
 pub mod check;
 mod claim;
 mod client;
@@ -212,9 +213,6 @@ impl PostgresStore {
             Trouble::Lost(message) => {
                 let landed = self.driver.wait(self.session.connect_again(&message))?;
                 if let (Some(mut committed), Some(landed)) = (sent, landed) {
-                    if let Some(first) = landed.first_change {
-                        committed.first_change = first.unsigned_abs();
-                    }
                     committed.next_wakeup = landed.next_wakeup;
                     return Ok(committed);
                 }
@@ -236,14 +234,17 @@ impl PostgresStore {
     ) -> Result<Committed, Failed> {
         let client = self.session.client();
         let writer = self.session.writer();
-        let begun = self.driver.wait(fetch::begin(client, writer, named))?;
-        // Other hosts have written. Their changes are counted soon enough.
-        let is_behind = begun.next_change != self.counts.next_change;
+        let counted = self.counts.next_change;
+        let begun = fetch::begin(client, writer, named, counted);
+        let begun = self.driver.wait(begun)?;
         let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
         if self.stale || begun.pauses != self.counts.pauses {
             self.counts = self.driver.wait(Counts::load(client))?;
             (self.stale, self.counted_at) = (false, now);
-        } else if is_behind && (is_old || self.counts.starve(batch)) {
+        } else if !begun.is_behind {
+            self.counts.next_change = begun.next_change;
+        } else if is_old || self.counts.starve(batch) {
+            // Until then, what other hosts have changed is counted soon enough.
             let catching_up = self.counts.catch_up(client, writer.node);
             self.driver.wait(catching_up)?;
             self.counted_at = now;
@@ -265,35 +266,29 @@ impl PostgresStore {
                 return Err(trouble.unwrap_or(Trouble::Fatal(error)).into());
             }
         };
-        let count = i64::try_from(committed.changes.len()).unwrap_or(i64::MAX);
         let record = BatchRecord {
             node: writer.node,
             batch: writer.batch,
             now,
-            count,
             rows: ChangesRow::of_batch(&committed.changes).map_err(Trouble::Fatal)?,
         };
         let is_elsewhere = self.has_cascades && !transaction.has_cascades;
         let mut overlay = transaction.overlay;
         let commit = flush::commit(client, &mut overlay, &mut self.counts, record);
-        let landing = match self.driver.wait(commit) {
-            Ok(landing) => landing,
+        match self.driver.wait(commit) {
+            Ok(next_wakeup) => {
+                committed.next_wakeup = next_wakeup;
+                self.has_cascades = next_wakeup == Some(Time(0));
+                if self.has_cascades && is_elsewhere {
+                    committed.next_wakeup = Some(now.plus_ms(CASCADE_PAUSE_MS));
+                }
+                Ok(committed)
+            }
             Err(trouble) => {
                 let sent = Some(committed);
-                return Err(Failed { trouble, sent });
+                Err(Failed { trouble, sent })
             }
-        };
-        let first = landing.first_change.unwrap_or(begun.next_change);
-        committed.next_wakeup = landing.next_wakeup;
-        self.has_cascades = landing.next_wakeup == Some(Time(0));
-        if self.has_cascades && is_elsewhere {
-            committed.next_wakeup = Some(now.plus_ms(CASCADE_PAUSE_MS));
         }
-        if first == self.counts.next_change {
-            self.counts.next_change = first + count;
-        }
-        committed.first_change = first.unsigned_abs();
-        Ok(committed)
     }
 }
 

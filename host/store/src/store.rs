@@ -157,6 +157,14 @@ pub trait Heartbeat: Send {
     fn leave(&mut self) -> Result<(), StoreError>;
 }
 
+/// Changes of all nodes, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    pub items: Vec<NumberedChange>,
+    /// For each, whether another node has made it.
+    pub by_others: Vec<bool>,
+}
+
 /// Changes by other nodes that a node must see soon.
 pub trait Others: Send + Sync {
     /// Listens for hints while it is polled.
@@ -170,6 +178,9 @@ pub trait Others: Send + Sync {
 
     /// Returns counters that show whether anything has changed.
     fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>>;
+
+    /// Returns at most `limit` changes after the one with the number `after`, oldest first.
+    fn changes(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<Followed, StoreError>>;
 
     /// Takes the messages to this node about jobs that other nodes have changed.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;

@@ -3,7 +3,7 @@
 //! of its own node, so hosts do not wait for each other. A number that is briefly wrong only makes a claim early
 //! or late.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use host_core::command::{Command, Slot};
 use host_core::job::{Lane, Lifecycle, STATES, State};
@@ -50,10 +50,14 @@ pub(super) struct Counts {
     pub(super) pauses: i64,
     /// The number after the last change that is counted.
     pub(super) next_change: i64,
+    /// The batches with later changes that are counted already.
+    ahead: BTreeSet<i64>,
 }
 
-/// The number of a queue's jobs, of all queues.
-const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses, next_change \
+/// The number of a queue's jobs, of all queues. They include changes that are not numbered: the first row has the ids of
+/// their batches.
+const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses, next_change, \
+    CASE WHEN row_number() OVER () = 1 THEN ARRAY(SELECT id FROM host_changes WHERE first IS NULL) END \
     FROM host_log LEFT JOIN host_queues ON TRUE LEFT JOIN (SELECT queue, \
       sum(jobs) FILTER (WHERE state = 2)::bigint AS available, \
       sum(jobs) FILTER (WHERE state = 8)::bigint AS for_runners, \
@@ -91,7 +95,7 @@ const FIRSTS_FOR_RUNNERS: &str = "SELECT named.runner, name, priority, seq \
     AS first ON TRUE";
 
 /// What other hosts have changed since the change `$1`, in at most `$2` rows.
-const BEHIND: &str = "SELECT first, count, node, counts FROM host_changes WHERE first >= $1 \
+const BEHIND: &str = "SELECT first, count, node, counts, id FROM host_changes WHERE first >= $1 \
     ORDER BY first LIMIT $2";
 
 impl Counts {
@@ -103,6 +107,8 @@ impl Counts {
         let mut counts = Self::default();
         for row in client.ask(NUMBERS, &[&live]).await.map_err(reading)? {
             (counts.pauses, counts.next_change) = (row.get(5), row.get(6));
+            let ahead: Option<Vec<i64>> = row.get(7);
+            counts.ahead.extend(ahead.unwrap_or_default());
             let Some(name) = row.get(0) else { continue };
             let name = parse_name(name).map_err(Trouble::Fatal)?;
             let queue = Queue {
@@ -141,7 +147,8 @@ impl Counts {
             let Some(counts) = row.get::<_, Option<&[u8]>>(3) else {
                 continue;
             };
-            if row.get::<_, i32>(2) != node {
+            let is_counted = self.ahead.remove(&row.get(4));
+            if row.get::<_, i32>(2) != node && !is_counted {
                 let counts = decode(counts, || {
                     format!("the numbers of the changes from {first}")
                 });

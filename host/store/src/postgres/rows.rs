@@ -484,9 +484,9 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
-    /// The store numbers changes when it commits, with a lock that keeps others from doing so.
-    fn keep_changes(&mut self, _now: Time, _changes: &[Change]) -> Result<u64, StoreError> {
-        Ok(0)
+    /// The commit writes changes, and whoever reads them numbers them.
+    fn keep_changes(&mut self, _now: Time, _changes: &[Change]) -> Result<Option<u64>, StoreError> {
+        Ok(None)
     }
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {

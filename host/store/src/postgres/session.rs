@@ -22,8 +22,6 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 
 /// A batch that was committed although its acknowledgement was lost.
 pub(super) struct Landed {
-    /// The number of its first change, if it has any.
-    pub(super) first_change: Option<i64>,
     pub(super) next_wakeup: Option<Time>,
 }
 
@@ -118,13 +116,8 @@ impl Session {
         }
         let mut landed = None;
         if there.is_some_and(|(_, there)| there == batch) {
-            let sql =
-                "SELECT first FROM host_changes WHERE node = $1 AND batch = $2 ORDER BY first";
-            let first = client.ask(sql, &[&node, &batch]).await;
-            let first = first.map_err(reading)?;
             let wakeup = client.ask(NEXT_WAKEUP, &[]).await.map_err(reading)?;
             landed = Some(Landed {
-                first_change: first.first().map(|row| row.get(0)),
                 next_wakeup: wakeup.first().and_then(|row| row.get(0)).map(Time),
             });
         }
