@@ -14,6 +14,7 @@ mod pauses;
 mod remote;
 mod room;
 mod settle;
+mod share;
 mod signals;
 mod start;
 mod stops;
@@ -44,6 +45,7 @@ use self::demand::Demand;
 use self::intake::{Inputs, Intake};
 use self::pauses::Pauses;
 use self::room::Room;
+use self::share::Share;
 use self::signals::Signals;
 use self::stops::Stops;
 use self::unconfigured::Unconfigured;
@@ -143,6 +145,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         drain: wiring.shared.presence.drain_requests(),
         unrunnable: wiring.shared.presence.unrunnable(),
     };
+    let (cells, slots) = wiring.cells.pool.size();
     let mut dispatch_loop = DispatchLoop {
         store: wiring.store,
         clock: wiring.clock,
@@ -157,6 +160,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         lifeline: wiring.lifeline,
         attempts: Attempts::new(wiring.params_bytes_max, wiring.spans),
         demand: Demand::new(0),
+        share: Share::new(cells, slots, !wiring.living.is_empty()),
         next_wakeup: None,
         room: Room::default(),
         stops: Stops::new(wiring.stopping_ms, wiring.workers_end),
@@ -204,6 +208,7 @@ struct DispatchLoop<P> {
     lifeline: Option<Arc<Lifeline>>,
     attempts: Attempts,
     demand: Demand,
+    share: Share,
     /// When the store has something due.
     next_wakeup: Option<Time>,
     room: Room,

@@ -39,6 +39,11 @@ pub enum RemoteChange {
     Effects(Vec<(JobId, Effect)>),
     /// A queue was paused or resumed.
     Queues,
+    /// A heartbeat was answered.
+    Beat {
+        /// Whether other nodes live.
+        has_others: bool,
+    },
 }
 
 /// How the dispatch loop and what follows the nodes meet.
@@ -113,7 +118,11 @@ impl Following {
             woke.notify_one();
             let begun = self.clock.now();
             let pulse = match woken {
-                Some(pulse) => Ok(pulse),
+                Some(pulse) => {
+                    let has_others = self.beats.borrow().1;
+                    self.send(RemoteChange::Beat { has_others }).await;
+                    Ok(pulse)
+                }
                 None => self.others.pulse().await,
             };
             let done = match pulse {
