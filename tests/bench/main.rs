@@ -172,7 +172,9 @@ impl Part {
             Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
             Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
             Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
-            Self::Nodes | Self::Peers | Self::Growth => matches!(suite, Suite::Postgres),
+            Self::Nodes | Self::Distance | Self::Peers | Self::Growth => {
+                matches!(suite, Suite::Postgres)
+            }
         }
     }
 }

@@ -180,7 +180,10 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         dispatch_loop.drain(*inputs.drain.borrow_and_update());
         dispatch_loop.set_unrunnable(&inputs.unrunnable.borrow_and_update());
         let begun = dispatch_loop.clock.uptime();
+        let shared = Arc::clone(&dispatch_loop.signals.shared);
+        shared.away.turn_begins(begun);
         dispatch_loop.turn(intake)?;
+        shared.away.turn_is_over();
         let took = dispatch_loop.clock.uptime().saturating_sub(begun);
         dispatch_loop.signals.numbers.turned(took);
         if dispatch_loop.is_done() {
@@ -262,6 +265,7 @@ impl<P: CellPort> DispatchLoop<P> {
             due.push(full);
         } else {
             due.push(self.next_wakeup);
+            due.push(self.signals.shared.away.is_away().then_some(now));
             due.push(self.workers.table.renewals_due());
             let may_claim = self.claims() && self.may_claim();
             due.push((may_claim || !self.attempts.are_stored()).then_some(now));
@@ -326,7 +330,9 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         let mut batch = Batch::default();
         let table = &self.workers.table;
-        batch.renew(if intake.was_paused {
+        // Meanwhile, heartbeats may have been answered from memory.
+        let is_away = self.signals.shared.away.is_away();
+        batch.renew(if intake.was_paused || is_away {
             table.renew_all(now)
         } else {
             table.take_renewals(now)
@@ -334,6 +340,9 @@ impl<P: CellPort> DispatchLoop<P> {
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
         for mut request in intake.requests {
+            if !request.taken.take() {
+                continue;
+            }
             self.demand.record_request(&request.command);
             let enqueues = self.attempts.enqueues(now, &mut request.command);
             batch.request(request, enqueues);
@@ -361,7 +370,9 @@ impl<P: CellPort> DispatchLoop<P> {
         let finished = self.attempts.take_finished();
         self.demand.record_finished(&finished);
         batch.finish(&finished);
-        if self.next_wakeup.is_some_and(|wakeup| now >= wakeup) {
+        // If the database is away, this shows when it is back.
+        let is_due = self.next_wakeup.is_some_and(|wakeup| now >= wakeup);
+        if is_due || self.signals.shared.away.is_away() {
             batch.tick(TICK_JOBS_MAX);
         }
         finished
@@ -376,6 +387,18 @@ impl<P: CellPort> DispatchLoop<P> {
     fn record_room(&mut self, now: Time, refused: Option<&StoreError>) {
         self.room.record_look(now);
         self.signals.report_room(refused);
+    }
+
+    /// Publishes whether the database is away, and why.
+    fn record_away(&self, why: Option<&StoreError>) {
+        if !self.signals.shared.away.set(why.is_some()) {
+            return;
+        }
+        if let Some(error) = why {
+            tracing::error!(%error, "requests are refused until the database answers");
+        } else {
+            tracing::info!("the database answers again");
+        }
     }
 
     /// Commits a batch. If new jobs are refused, refuses its requests and commits the rest alone. If it fails
@@ -395,6 +418,7 @@ impl<P: CellPort> DispatchLoop<P> {
         };
         match self.try_to_commit(now, &batch.commands, tries_max) {
             Ok(committed) => {
+                self.record_away(None);
                 self.settle(now, batch.origins, newly_available_max, committed);
                 self.signals.notify_commit();
                 Ok(())
@@ -419,6 +443,15 @@ impl<P: CellPort> DispatchLoop<P> {
                     let finished = self.plan(now, &mut rest);
                     return self.commit(now, rest, finished, false);
                 }
+                self.room.record_full(now);
+                Ok(())
+            }
+            Err(error @ StoreError::Away { .. }) => {
+                self.record_away(Some(&error));
+                for origin in batch.origins {
+                    refuse(origin, &SubmitError::StoreAway);
+                }
+                self.attempts.put_back(finished);
                 self.room.record_full(now);
                 Ok(())
             }

@@ -16,7 +16,8 @@ use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRec
 use host_core::outcome::Attempt;
 use host_core::port::Clock;
 use host_core::query::{
-    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
+    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
+    RemoteLease,
 };
 use host_core::time::Time;
 use host_core::transition::Effect;
@@ -160,6 +161,7 @@ pub trait Heartbeat: Send {
 /// Changes of all nodes, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
+    /// The changes.
     pub items: Vec<NumberedChange>,
     /// For each, whether another node has made it.
     pub by_others: Vec<bool>,
@@ -181,6 +183,9 @@ pub trait Others: Send + Sync {
 
     /// Returns at most `limit` changes after the one with the number `after`, oldest first.
     fn changes(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<Followed, StoreError>>;
+
+    /// Gives up the batch that is being committed, unless its commit was sent: it has no effect.
+    fn give_up(&self);
 
     /// Takes the messages to this node about jobs that other nodes have changed.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;

@@ -96,12 +96,15 @@ impl Following {
         let woken = Arc::<Notify>::default();
         let (others, dispatch) = (Arc::clone(&self.others), self.dispatch.clone());
         let receiving = reports::receive(others, dispatch, Arc::clone(&woken), self.beats.clone());
+        let (dispatch, others) = (self.dispatch.clone(), Arc::clone(&self.others));
+        let away = dispatch.shared().away.watch(self.clock, others);
         tokio::select! {
             () = listening => {}
             () = hinting => {}
             () = syncing => {}
             () = publishing => {}
             () = receiving => {}
+            () = away => {}
             () = self.follow(viewed, &woken, &committed) => {}
         }
     }

@@ -2,14 +2,14 @@
 //! for each other. Whoever reads changes first numbers what is committed: in one transaction, whose lock on the row of
 //! `host_log` no batch takes.
 
+use futures_util::future::try_join4;
 use host_core::query::{Changes, NumberedChange};
 use host_core::time::Time;
 use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::fetch::BEGIN;
-use super::pipeline::{Pipeline, values};
-use super::trouble::damaged;
+use super::trouble::{damaged, doing};
 use crate::error::StoreError;
 use crate::record::ChangesRow;
 
@@ -52,20 +52,21 @@ pub(super) struct Read {
 
 /// Numbers the changes that are committed, as many as are numbered at once. Returns whether there may be more.
 pub(super) async fn number(client: &Client) -> Result<bool, StoreError> {
-    let operation = "number changes";
-    let mut pipeline = Pipeline::new(client);
-    let numbered = async {
-        pipeline.simple(operation, BEGIN);
-        pipeline.add(operation, LOCK, values![]).await?;
-        pipeline.add(operation, NUMBER, values![ROWS_MAX]).await?;
-        pipeline.simple(operation, "COMMIT");
-        pipeline.run().await
-    };
-    let answers = numbered
-        .await
-        .map_err(|trouble| trouble.into_error(operation))?;
-    let rows = answers.get(2).and_then(|rows| rows.first());
-    Ok(rows.is_some_and(|row| row.get::<_, i64>(0) == ROWS_MAX))
+    let failed = doing("number changes");
+    for sql in [LOCK, NUMBER] {
+        client.ready(sql).await.map_err(&failed)?;
+    }
+    // Sent together: the lock is held for no round trip, and a transaction that has begun ends.
+    let numbered = try_join4(
+        client.batch_execute(BEGIN),
+        client.ask(LOCK, &[]),
+        client.ask(NUMBER, &[&ROWS_MAX]),
+        client.batch_execute("COMMIT"),
+    );
+    let ((), _, rows, ()) = numbered.await.map_err(&failed)?;
+    Ok(rows
+        .first()
+        .is_some_and(|row| row.get::<_, i64>(0) == ROWS_MAX))
 }
 
 /// Reads at most `limit` changes after the one with the number `after`, with all that were committed before.

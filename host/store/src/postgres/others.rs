@@ -16,6 +16,7 @@ use tokio_postgres::{AsyncMessage, Row};
 
 use super::changes;
 use super::client::{Client, Connector, Listening, Readers, rows};
+use super::gate::Gate;
 use super::reports;
 use super::trouble::{Trouble, damaged};
 use super::typed::Values;
@@ -53,6 +54,7 @@ pub struct PostgresOthers {
     pub(super) hinted: Arc<Notify>,
     /// The number of the last report read from each other node.
     pub(super) seen: Mutex<BTreeMap<i32, i64>>,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl PostgresOthers {
@@ -150,6 +152,10 @@ impl Others for PostgresOthers {
             })
         }
         .boxed()
+    }
+
+    fn give_up(&self) {
+        self.gate.give_up();
     }
 
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>> {
