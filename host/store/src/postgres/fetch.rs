@@ -108,12 +108,13 @@ pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL
     SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
 /// Writes the number of a batch, reserves numbers for jobs, and reads the number of the next change and whether other
-/// nodes have made changes from `$5` on. No row if the node has a later epoch.
+/// nodes have made changes from `$5` on, or some without a number. No row if the node has a later epoch.
 const ENTER: &str = "WITH mine AS (\
       UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
       RETURNING number) \
     SELECT next_change, pauses, ARRAY(SELECT nextval('host_seq') FROM generate_series(1, $4)), \
     EXISTS (SELECT FROM host_changes WHERE first >= $5 AND node <> $1) \
+    OR EXISTS (SELECT FROM host_changes WHERE first IS NULL AND node <> $1) \
     FROM mine LEFT JOIN host_log ON id = 1";
 
 /// Begins a transaction and reads what the batch names. Changes before `counted` are counted.
