@@ -91,6 +91,7 @@ impl From<Rejection> for ApiError {
             Rejection::UnknownComponent(_) => &kinds::COMPONENT_NOT_FOUND,
             Rejection::UnknownRevision { .. } => &kinds::REVISION_NOT_FOUND,
             Rejection::HandlerOwned { .. } => &kinds::HANDLER_OWNED,
+            Rejection::HandlerRemoved(_) => &kinds::HANDLER_NOT_FOUND,
             Rejection::ComponentInUse { .. } => &kinds::COMPONENT_IN_USE,
         };
         let problem = Problem::new(kind, rejection.to_string());
@@ -109,6 +110,8 @@ impl From<SubmitError> for ApiError {
             SubmitError::Rejected(rejection) => return rejection.into(),
             SubmitError::StoreFull => &kinds::STORE_FULL,
             SubmitError::StoreMoved => &kinds::STORE_MOVED,
+            SubmitError::StoreAway => &kinds::STORE_AWAY,
+            SubmitError::OutcomeUnknown => &kinds::OUTCOME_UNKNOWN,
             SubmitError::Busy => &kinds::BUSY,
             SubmitError::Failed(_) => &kinds::STORE_FAILED,
             SubmitError::Stopping => &kinds::STOPPING,

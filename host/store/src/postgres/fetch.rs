@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use host_core::command::Command;
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
+use host_core::name::Name;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::client::Client;
+use super::counts::parse_name;
 use super::dependencies::Pair;
 use super::flush;
 use super::overlay::{Held, Key, Overlay};
@@ -30,6 +32,8 @@ pub(super) struct Named {
     new: Vec<JobId>,
     /// Whether the registry of components is read or changed.
     registry: bool,
+    /// The components of new jobs, which must stay while the batch runs.
+    components: BTreeSet<Name>,
 }
 
 impl Named {
@@ -46,6 +50,7 @@ impl Named {
             Command::Enqueue(jobs) => {
                 for new in jobs {
                     self.new.push(new.id);
+                    self.components.extend(new.component.clone());
                     self.jobs.extend(&new.depends_on);
                     if let Some(unique) = &new.unique_key {
                         self.keys.insert((new.queue.clone(), unique.key.clone()));
@@ -88,6 +93,8 @@ pub(super) struct Begun {
     /// Numbers in the order for the new jobs.
     pub(super) seqs: VecDeque<i64>,
     pub(super) next_change: i64,
+    /// Whether other hosts have changed something that is not counted.
+    pub(super) is_behind: bool,
     pub(super) pauses: i64,
 }
 
@@ -106,31 +113,46 @@ pub(super) struct Writer {
 pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; \
     SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/// Writes the number of a batch, reserves numbers for jobs and reads the number of the next change. No row if
-/// the node has a later epoch.
+/// Writes the number of a batch, reserves numbers for jobs, and reads the number of the next change and whether other
+/// nodes have made changes from `$5` on, or some without a number. No row if the node has a later epoch.
 const ENTER: &str = "WITH mine AS (\
       UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
       RETURNING number) \
-    SELECT next_change, pauses, ARRAY(SELECT nextval('host_seq') FROM generate_series(1, $4)) \
+    SELECT next_change, pauses, ARRAY(SELECT nextval('host_seq') FROM generate_series(1, $4)), \
+    EXISTS (SELECT FROM host_changes WHERE first >= $5 AND node <> $1) \
+    OR EXISTS (SELECT FROM host_changes WHERE first IS NULL AND node <> $1) \
     FROM mine LEFT JOIN host_log ON id = 1";
 
-/// Begins a transaction and reads what the batch names.
+/// Begins a transaction and reads what the batch names. Changes before `counted` are counted.
 pub(super) async fn begin(
     client: &Client,
     writer: Writer,
     named: &Named,
+    counted: i64,
 ) -> Result<Begun, Trouble> {
     let mut pipeline = Pipeline::new(client);
     pipeline.simple("begin a batch", BEGIN);
     let new_jobs = i32::try_from(named.new.len()).unwrap_or(i32::MAX);
-    let values = values![writer.node, writer.epoch, writer.batch, new_jobs];
+    let values = values![writer.node, writer.epoch, writer.batch, new_jobs, counted];
     let operation = "write the number of a batch";
     pipeline.add(operation, ENTER, values).await?;
     if named.registry {
         let lock = "LOCK TABLE host_components IN SHARE ROW EXCLUSIVE MODE";
         pipeline.simple("lock the components", lock);
     }
-    let first_keys = 2 + usize::from(named.registry);
+    let asks_for_components = !named.registry && !named.components.is_empty();
+    if asks_for_components {
+        // Waits for a change of the registry, and lets none begin before the batch ends.
+        let lock = "LOCK TABLE host_components IN ROW EXCLUSIVE MODE";
+        pipeline.simple("keep the components", lock);
+        let asked = named.components.iter().map(Name::to_string);
+        let asked: Vec<String> = asked.collect();
+        let sql = "SELECT name FROM host_components WHERE name = ANY($1) AND current > 0";
+        pipeline
+            .add("look up components", sql, values![asked])
+            .await?;
+    }
+    let first_keys = pipeline.len();
     if !named.keys.is_empty() {
         add_keys(&mut pipeline, &named.keys).await?;
     }
@@ -149,6 +171,7 @@ pub(super) async fn begin(
         overlay: Overlay::default(),
         seqs: entered.get::<_, Vec<i64>>(2).into(),
         next_change,
+        is_behind: entered.get(3),
         pauses,
     };
     for id in &named.new {
@@ -156,6 +179,12 @@ pub(super) async fn begin(
     }
     let mut others = BTreeSet::new();
     let rest = answers.split_off(first_keys);
+    if asks_for_components {
+        let found = answers.pop().unwrap_or_default();
+        let deployed = found.iter().map(|row| parse_name(row.get(0)));
+        let deployed: Result<_, _> = deployed.collect();
+        begun.overlay.components = Some(deployed.map_err(Trouble::Fatal)?);
+    }
     begun.take(named, rest, &mut others)?;
     // Jobs that keys and dependencies name, and jobs that have ended.
     let missing: Vec<JobId> = others

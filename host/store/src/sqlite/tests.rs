@@ -21,6 +21,7 @@ fn enqueue(n: u128) -> Command {
         id: JobId(Uuid::from_u128(n)),
         handler: "noop".parse().unwrap(),
         runner: None,
+        component: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,
@@ -137,7 +138,7 @@ fn a_batch_that_fails_has_no_effect_and_others_go_on() {
     );
     interrupt(&mut store, false);
     let committed = store.commit(Time(2), &batch).unwrap();
-    assert_eq!((committed.first_change, committed.available), (1, 0));
+    assert_eq!((committed.first_change, committed.available), (Some(1), 0));
     drop(store);
     assert_eq!(check::check(&path), []);
 }
