@@ -289,7 +289,6 @@ impl World {
                     self.carry(end, false, Event::ClosedAtPool(life, link));
                 }
             }
-            Action::Count(_) => {}
             Action::Effect(WorkerEffect::Start(tag, job)) => {
                 let is_new = self.executed.insert(job.request_id.clone());
                 assert!(is_new, "{job:?} is executed twice");
@@ -297,7 +296,7 @@ impl World {
                 self.later(ms, Event::GuestEnds(tag, job.external_id));
             }
             // The guest goes on to its end.
-            Action::Effect(WorkerEffect::Stop { .. }) => {}
+            Action::Count(_) | Action::Effect(WorkerEffect::Stop { .. }) => {}
         }
     }
 
