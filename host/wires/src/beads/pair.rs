@@ -506,7 +506,8 @@ fn framed<S: StreamSession>(message: &S::Out) -> Bytes {
     out.freeze()
 }
 
-fn run(seed: u64, dialect: Dialect) {
+/// Returns how many attempts there were beside the first of each job.
+fn run(seed: u64, dialect: Dialect) -> u32 {
     let mut world = World::new(seed, dialect);
     let policy = Policy {
         max_attempts: 100,
@@ -552,13 +553,21 @@ fn run(seed: u64, dialect: Dialect) {
             "seed {seed}: {attempts} attempts of {id} were executed {executed} times"
         );
     }
+    let again = ids
+        .iter()
+        .map(|id| world.model.look(*id, |job| job.lifecycle.attempt - 1));
+    again.sum()
 }
 
 #[test]
 fn two_nodes_execute_no_attempt_twice() {
+    let mut again = 0;
     for seed in 1..=histories(40, 5_000) {
         let seed = u64::from(seed) * 0x2545_f491;
-        run(seed, Dialect::Lines);
-        run(seed, Dialect::Framed);
+        again += run(seed, Dialect::Lines) + run(seed, Dialect::Framed);
     }
+    assert!(
+        again > 100,
+        "{again}: the changes of nodes interrupt attempts"
+    );
 }
