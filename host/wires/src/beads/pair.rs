@@ -367,7 +367,6 @@ impl World {
                     }
                 }
                 Action::Close(link) => self.carry(link, true, Event::ClosedAtWorker(n, link)),
-                Action::Count(_) => {}
                 Action::Effect(worker::Effect::Start(tag, job)) => {
                     let before = self.workers[n].runs.replace(tag);
                     assert!(before.is_none(), "a worker has one task at a time");
@@ -381,7 +380,8 @@ impl World {
                     let stopped = Outcome::Cancelled { partial: None };
                     self.later(ms, Event::GuestEnds(n, tag, stopped));
                 }
-                Action::Effect(worker::Effect::Call(..) | worker::Effect::WarnOfFrames) => {}
+                Action::Count(_)
+                | Action::Effect(worker::Effect::Call(..) | worker::Effect::WarnOfFrames) => {}
             }
         }
     }
@@ -432,7 +432,7 @@ impl World {
             }),
             Event::ClosedAtNode(life, link) => {
                 self.with_node(life, |session, actions| {
-                    session.on_closed(at.now, link, actions)
+                    session.on_closed(at.now, link, actions);
                 });
             }
             Event::ToWorker(n, link, bytes) => {
