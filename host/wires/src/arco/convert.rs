@@ -10,7 +10,7 @@ use host_core::outcome::{Meter, Outcome, Progress};
 use serde_json::value::RawValue;
 
 use super::messages::{
-    CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics,
+    CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics, TaskOutput,
 };
 use super::refusals::Refused;
 use crate::kit::text::cut_marked;
@@ -20,6 +20,9 @@ const STACK_BYTES_MAX: usize = 64 << 10;
 
 /// The longest message that is kept, in bytes.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
+
+/// The longest message of an end that was too large, in bytes.
+const SHORT_BYTES_MAX: usize = 1 << 10;
 
 /// How an attempt ended, as its worker reports it.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,7 +180,7 @@ pub(super) fn report(outcome: &Outcome, meter: &Meter) -> TaskCompleted {
     match outcome {
         Outcome::Completed { result } => {
             SUCCEEDED.clone_into(&mut message.outcome);
-            message.output = result.as_ref().and_then(raw);
+            message.output = result.as_ref().map(output).as_ref().and_then(raw);
         }
         Outcome::Cancelled { partial } => {
             CANCELLED.clone_into(&mut message.outcome);
@@ -194,6 +197,55 @@ pub(super) fn report(outcome: &Outcome, meter: &Meter) -> TaskCompleted {
         }
     }
     message
+}
+
+/// Returns a result as an output that the contract allows: as it is, or wrapped.
+fn output(result: &JsonText) -> JsonText {
+    let text = result.as_str();
+    let is_allowed = text == "null"
+        || (text.starts_with('{') && serde_json::from_str::<TaskOutput>(text).is_ok());
+    if is_allowed {
+        result.clone()
+    } else {
+        JsonText(format!(r#"{{"result":{text}}}"#))
+    }
+}
+
+/// Returns the failure to report instead of a result that the control plane refuses with this status for this
+/// reason. `None` if its reason cannot be the result.
+pub(super) fn refused(body: &str, status: u16, why: &str) -> Option<TaskCompleted> {
+    let mut message: TaskCompleted = serde_json::from_str(body).ok()?;
+    if !matches!(status, 400 | 422) || message.outcome != SUCCEEDED {
+        return None;
+    }
+    let words = format!("the control plane refuses the result: {why}");
+    let failure = Failure {
+        category: Some(Category::DataQuality),
+        ..Failure::new(FailureKind::UserError, words)
+    };
+    message.output = None;
+    fail(&mut message, &failure);
+    Some(message)
+}
+
+/// Returns an end of a few KiB to report instead of one that is too large for the control plane.
+pub(super) fn shortened(body: &str) -> Option<TaskCompleted> {
+    let mut message: TaskCompleted = serde_json::from_str(body).ok()?;
+    message.partial_progress = None;
+    if let Some(error) = &mut message.error {
+        error.stack_trace = None;
+        error.message = cut_marked(&error.message, SHORT_BYTES_MAX).into_owned();
+    }
+    if message.outcome == SUCCEEDED {
+        let bytes = message.output.take().map_or(0, |output| output.get().len());
+        let words =
+            format!("the result has {bytes} bytes, which is too large for the control plane");
+        fail(
+            &mut message,
+            &Failure::new(FailureKind::ResultTooLarge, words),
+        );
+    }
+    Some(message)
 }
 
 fn fail(message: &mut TaskCompleted, failure: &Failure) {

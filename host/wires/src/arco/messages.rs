@@ -1,7 +1,9 @@
 //! The messages of the wire, as in the document and in the current contract. Names are read in `snake_case`
 //! and `camelCase` and written in `camelCase`; unknown fields are ignored.
 
-use serde::{Deserialize, Serialize};
+use host_core::time::Time;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -213,6 +215,45 @@ pub(super) struct TaskMetrics {
     /// Fuel, which only our own sandbox knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fuel: Option<u64>,
+}
+
+/// What the contract knows in the output of a successful attempt. Other fields are allowed.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only whether it can be read matters")]
+pub(super) struct TaskOutput {
+    materialization_id: Option<String>,
+    row_count: Option<u64>,
+    byte_size: Option<u64>,
+    output_path: Option<String>,
+    delta_table: Option<String>,
+    delta_version: Option<i64>,
+    delta_partition: Option<String>,
+    output_visibility_state: Option<VisibilityState>,
+    #[serde(default, deserialize_with = "instant")]
+    published_at: Option<String>,
+    publish_error: Option<String>,
+}
+
+/// Whether an output can be used yet.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+enum VisibilityState {
+    Pending,
+    Visible,
+    Failed,
+}
+
+/// Reads an instant, which stays text.
+fn instant<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<String>::deserialize(value)?;
+    if text
+        .as_deref()
+        .is_some_and(|it| Time::parse_rfc3339(it).is_none())
+    {
+        return Err(D::Error::custom("not an instant"));
+    }
+    Ok(text)
 }
 
 /// The answer to `started`.
