@@ -104,6 +104,15 @@ fn a_worker_executes_jobs_of_a_control_plane() {
     let ids: Vec<String> = (0..50)
         .map(|n| client.enqueue(&json!({"handler": "spark#echo", "params": {"n": n}})))
         .collect();
+    let why = eventually("the reason why a job waits", Duration::from_mins(1), || {
+        let job = client.job(&ids[0]);
+        let why = job["waits_because"].as_str()?;
+        why.contains("cannot connect").then(|| why.to_owned())
+    });
+    assert!(
+        why.starts_with("the worker spark/1 takes no jobs: "),
+        "{why}"
+    );
     let worker = plane.worker();
     assert!(
         worker

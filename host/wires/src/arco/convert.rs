@@ -10,8 +10,9 @@ use host_core::outcome::{Meter, Outcome, Progress};
 use serde_json::value::RawValue;
 
 use super::messages::{
-    CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics, TaskOutput,
+    CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics,
 };
+use super::output::output;
 use super::refusals::Refused;
 use crate::kit::text::cut_marked;
 
@@ -29,17 +30,15 @@ const SHORT_BYTES_MAX: usize = 1 << 10;
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) meter: Meter,
-    /// The outcome as the wire writes it.
-    pub(super) state: &'static str,
 }
 
 /// Reads how an attempt ended.
 pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     let metrics = metrics(message.metrics.as_deref())?;
-    let (outcome, state) = match message.outcome.as_str() {
-        SUCCEEDED => (completed(message)?, SUCCEEDED),
-        FAILED => (Outcome::Failed(failure(message.error.as_ref())?), FAILED),
-        CANCELLED => (cancelled(message), CANCELLED),
+    let outcome = match message.outcome.as_str() {
+        SUCCEEDED => completed(message)?,
+        FAILED => Outcome::Failed(failure(message.error.as_ref())?),
+        CANCELLED => cancelled(message),
         "" => return Err(Refused::field("missing outcome")),
         _ => {
             let words = "outcome: must be SUCCEEDED, FAILED or CANCELLED";
@@ -48,7 +47,6 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     };
     Ok(Ended {
         outcome,
-        state,
         meter: Meter {
             fuel: metrics.fuel.unwrap_or_default(),
             cpu_us: metrics
@@ -60,7 +58,7 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     })
 }
 
-fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
+pub(super) fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
         return Ok(TaskMetrics::default());
     };
@@ -131,23 +129,14 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
 }
 
 /// Reads the progress of a heartbeat, if it has any.
-pub(super) fn progress(message: &TaskHeartbeat) -> Result<Option<Progress>, Refused> {
-    let percent = match message.progress_pct {
-        None => None,
-        Some(percent @ 0..=100) => {
-            let percent = u8::try_from(percent).unwrap_or(100);
-            Some(f32::from(percent))
-        }
-        Some(_) => {
-            return Err(Refused::field("progressPct: must be 0–100"));
-        }
-    };
+pub(super) fn progress(message: &TaskHeartbeat) -> Option<Progress> {
+    let percent = message.progress_pct.map(f32::from);
     let text = message.message.as_deref().unwrap_or_default();
     if percent.is_none() && text.is_empty() {
-        return Ok(None);
+        return None;
     }
     let message = cut_marked(text, MESSAGE_BYTES_MAX).into_owned();
-    Ok(Some(Progress { percent, message }))
+    Some(Progress { percent, message })
 }
 
 /// Returns the final state of a job as the wire writes it; `None` while it has not ended.
@@ -197,18 +186,6 @@ pub(super) fn report(outcome: &Outcome, meter: &Meter) -> TaskCompleted {
         }
     }
     message
-}
-
-/// Returns a result as an output that the contract allows: as it is, or wrapped.
-fn output(result: &JsonText) -> JsonText {
-    let text = result.as_str();
-    let is_allowed = text == "null"
-        || (text.starts_with('{') && serde_json::from_str::<TaskOutput>(text).is_ok());
-    if is_allowed {
-        result.clone()
-    } else {
-        JsonText(format!(r#"{{"result":{text}}}"#))
-    }
 }
 
 /// Returns the failure to report instead of a result that the control plane refuses with this status for this

@@ -7,6 +7,7 @@ mod checks;
 mod convert;
 mod messages;
 mod orchestrator;
+mod output;
 mod private_file;
 mod refusals;
 mod settings;

@@ -57,6 +57,7 @@ pub(super) struct Order {
     pub(super) tenant: Option<String>,
     pub(super) workspace: Option<String>,
     pub(super) run: Option<String>,
+    pub(super) partition: Option<String>,
     pub(super) queue: Option<String>,
     pub(super) base: BaseUrl,
     /// The path of the task's callbacks below the base.
@@ -110,6 +111,7 @@ impl Order {
             attribute("tenant_id", &self.tenant),
             attribute("workspace_id", &self.workspace),
             attribute("run_id", &self.run),
+            attribute("partition_key", &self.partition),
         ];
         let trace = self.traceparent.iter();
         let job = ForeignJob::new(NAME, &self.task_id, name, self.params.clone());
@@ -208,6 +210,7 @@ impl Order {
             tenant: envelope.tenant_id,
             workspace: envelope.workspace_id,
             run: envelope.run_id,
+            partition: envelope.partition_key,
             queue: envelope.worker_queue,
             token: envelope.task_token,
             traceparent: envelope.traceparent,

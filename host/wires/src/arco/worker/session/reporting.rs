@@ -113,14 +113,12 @@ impl Worker {
             }
             CallbackAnswer::Refused { status, why } => {
                 let message = convert::refused(&report.pending.body, status, &why);
-                return match message.filter(|_| !report.is_replaced) {
-                    Some(message) => self.replace(id, &message, actions),
-                    None => {
-                        let words = "the control plane refuses the end of a task";
-                        actions.effect(Effect::Warn(report.pending.path.clone(), words));
-                        self.forget(id, actions);
-                    }
-                };
+                if let Some(message) = message.filter(|_| !report.is_replaced) {
+                    return self.replace(id, &message, actions);
+                }
+                let words = "the control plane refuses the end of a task";
+                actions.effect(Effect::Warn(report.pending.path.clone(), words));
+                return self.forget(id, actions);
             }
             CallbackAnswer::TooLarge => {
                 let message = convert::shortened(&report.pending.body);
@@ -201,7 +199,7 @@ impl Worker {
             let (workspace, run) = (order.workspace.as_ref()?, order.run.as_ref()?);
             let (stdout, stderr) = task.log.take();
             let log = RunLogs {
-                task_key: &order.task_key,
+                task_key: order.task_key.clone(),
                 attempt: order.attempt,
                 stdout,
                 stderr,

@@ -61,8 +61,12 @@ impl Worker {
             }
             Stage::Starting { .. } | Stage::Logging => return self.untag(tag),
         };
-        #[expect(clippy::cast_possible_truncation, reason = "0 to 100")]
-        let percent = |percent: f32| percent.clamp(0.0, 100.0).round() as i64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 to 100"
+        )]
+        let percent = |percent: f32| percent.clamp(0.0, 100.0).round() as u8;
         let text = progress.map(|it| it.message.clone());
         let message = TaskHeartbeat {
             attempt: order.attempt.into(),

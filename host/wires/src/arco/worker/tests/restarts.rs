@@ -69,7 +69,7 @@ async fn an_end_whose_origin_is_no_longer_allowed_stays_on_disk() {
         let world = World::start_with(Arc::new(Peer::start().await), Some(folder.path()), 2).await;
         world.stop_all().await;
         let (_, left) = Outbox::open(folder.path()).unwrap();
-        assert_eq!(left.pending, [kept.clone()]);
+        assert_eq!(left.pending, std::slice::from_ref(&kept));
     }
 }
 
