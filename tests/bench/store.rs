@@ -73,7 +73,7 @@ impl Loop {
             params_bytes_max: usize::MAX,
         });
         self.clock_ms += 1;
-        let committed = self.store.commit(Time(self.clock_ms), batch)?;
+        let committed = self.store.commit(Time(self.clock_ms), &batch)?;
         let mut completed = 0;
         for reply in committed.replies {
             match reply? {

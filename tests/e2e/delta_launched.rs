@@ -154,3 +154,50 @@ fn the_runners_of_a_killed_host_are_gone_and_their_jobs_run_again() {
     assert_eq!(server.stop(), Some(0));
     assert!(!is_alive(second));
 }
+
+/// Starts a host with a runner that leaves its process group, and returns the process that it becomes there.
+fn stray(folder: &Path, timeout_seconds: u64) -> (Server, String, u32) {
+    let witness = folder.join("witness");
+    let script = format!(
+        "setsid sh -c 'trap \"\" TERM; echo $$ >{0}.new && mv {0}.new {0}; while :; do sleep 1; done' & wait",
+        witness.display()
+    );
+    let config = folder.join("delta.toml");
+    let command = ["/bin/sh", "-c", &script];
+    std::fs::write(
+        &config,
+        format!("[protocol.delta.runners.ci]\ncmd = {command:?}\n"),
+    )
+    .unwrap();
+    let mut options = Options::new(&folder.join("data"));
+    options.args = vec!["--config".to_owned(), config.display().to_string()];
+    let server = Server::start(&options);
+    let id = server.client().enqueue(&json!({
+        "handler": "ci#unit-tests", "max_attempts": 1, "timeout_seconds": timeout_seconds,
+    }));
+    let pid = eventually("the process", WAIT_MAX, || {
+        std::fs::read_to_string(&witness).ok()?.trim().parse().ok()
+    });
+    assert!(is_alive(pid));
+    (server, id, pid)
+}
+
+#[test]
+fn all_that_a_runner_started_ends_with_a_killed_host() {
+    let folder = TempDir::new().unwrap();
+    let (server, _, pid) = stray(folder.path(), 600);
+    server.kill();
+    eventually("its processes to end", WAIT_MAX, || {
+        (!is_alive(pid)).then_some(())
+    });
+}
+
+#[test]
+fn all_that_a_runner_started_ends_at_the_time_limit_of_its_job() {
+    let folder = TempDir::new().unwrap();
+    let (server, id, pid) = stray(folder.path(), 1);
+    let done = server.client().wait(&id);
+    assert_eq!(done["state"], "discarded", "{done}");
+    assert!(!is_alive(pid));
+    assert_eq!(server.stop(), Some(0));
+}

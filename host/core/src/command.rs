@@ -21,6 +21,9 @@ pub use crate::job::NewJob;
 /// The most jobs that may depend on one job.
 pub const DEPENDENTS_MAX: u32 = 10_000;
 
+/// The most jobs that all jobs of one request may name as prerequisites, together.
+pub const DEPENDENCIES_MAX: usize = 10_000;
+
 /// A job that was executed for another orchestrator and has ended. It is kept as history only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Foreign {
@@ -169,6 +172,35 @@ pub enum Command {
     /// Remove a component with all its revisions. Refused while jobs for its handlers have not
     /// ended. Answered by [`Reply::Done`].
     Remove { component: Name },
+}
+
+impl Command {
+    /// Returns what the command is called in logs and metrics.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Enqueue(_) => "enqueue",
+            Self::Claim { .. } => "claim",
+            Self::Ack { .. } => "ack",
+            Self::Heartbeat { .. } => "heartbeat",
+            Self::Renew { .. } => "renew",
+            Self::Complete { .. } => "complete",
+            Self::Lose { .. } => "lose",
+            Self::Cancel { .. } => "cancel",
+            Self::CancelAck { .. } => "cancel_ack",
+            Self::Retry { .. } => "retry",
+            Self::SetPriority { .. } => "set_priority",
+            Self::Reschedule { .. } => "reschedule",
+            Self::Purge { .. } => "purge",
+            Self::Tick { .. } => "tick",
+            Self::Recover { .. } => "recover",
+            Self::TakeOver(_) => "take_over",
+            Self::Record(_) => "record",
+            Self::SetPaused { .. } => "set_paused",
+            Self::Deploy { .. } => "deploy",
+            Self::Rollback { .. } => "rollback",
+            Self::Remove { .. } => "remove",
+        }
+    }
 }
 
 /// The answer for one job of an enqueue.

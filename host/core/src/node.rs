@@ -106,6 +106,8 @@ pub struct Offer {
     pub placed_by: Vec<String>,
     /// The rules of its jobs.
     pub policy: Policy,
+    /// The longest time limit of a job, in milliseconds; `None` if any is possible.
+    pub timeout_ms_max: Option<u64>,
 }
 
 impl Offer {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
-use host_core::command::Command;
+use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
 use host_core::name::Name;
 use host_core::port::spans::Spans;
@@ -64,6 +64,12 @@ pub const EVENTS_MAX: usize = 1_024;
 /// The most bytes of params that cells and foreign workers may hold, each job's until its attempt has
 /// ended. Beyond that, jobs wait in the store instead of in memory.
 pub const PARAMS_BYTES_MAX: usize = 256 << 20;
+
+/// How often a batch is tried before it is cut in two.
+const TRIES_MAX: u32 = 3;
+
+/// How often a command is tried alone before it is refused.
+const TRIES_ALONE_MAX: u32 = 5;
 
 /// The most jobs that one tick handles.
 const TICK_JOBS_MAX: u32 = 512;
@@ -214,7 +220,7 @@ impl<P: CellPort> DispatchLoop<P> {
         let now = self.clock.now();
         let node = self.node;
         let recover = Command::Recover { node, living };
-        let committed = self.store.commit(now, vec![recover])?;
+        let committed = self.try_to_commit(now, &[recover], TRIES_ALONE_MAX)?;
         let jobs = committed.changes.len();
         if jobs > 0 {
             tracing::info!(jobs, "requeueing jobs left running by the previous process");
@@ -365,7 +371,8 @@ impl<P: CellPort> DispatchLoop<P> {
         self.signals.report_room(refused);
     }
 
-    /// Commits a batch. If new jobs are refused, refuses its requests and commits the rest alone.
+    /// Commits a batch. If new jobs are refused, refuses its requests and commits the rest alone. If it fails
+    /// again and again, commits its halves, so that only the command that is the reason is refused.
     fn commit(
         &mut self,
         now: Time,
@@ -374,12 +381,13 @@ impl<P: CellPort> DispatchLoop<P> {
         asked: bool,
     ) -> Result<(), StoreError> {
         let newly_available_max = batch.newly_available_max;
-        let (commands, begun) = (batch.commands.len(), self.clock.uptime());
-        match self.store.commit(now, batch.commands) {
+        let tries_max = match batch.commands[..] {
+            [_] => TRIES_ALONE_MAX,
+            _ if batch.is_part => 1,
+            _ => TRIES_MAX,
+        };
+        match self.try_to_commit(now, &batch.commands, tries_max) {
             Ok(committed) => {
-                self.signals
-                    .numbers
-                    .committed(commands, self.clock.uptime().saturating_sub(begun));
                 self.settle(now, batch.origins, newly_available_max, committed);
                 self.signals.notify_commit();
                 Ok(())
@@ -407,12 +415,64 @@ impl<P: CellPort> DispatchLoop<P> {
                 self.room.record_full(now);
                 Ok(())
             }
+            Err(StoreError::Failing { .. }) if batch.commands.len() > 1 => {
+                let ([first, second], [finished_first, finished_second]) = batch.halve(finished);
+                self.commit(now, first, finished_first, asked)?;
+                self.commit(now, second, finished_second, asked)
+            }
+            Err(error @ StoreError::Failing { .. }) => {
+                let command = batch.commands.first().map(Command::kind);
+                tracing::error!(%error, command, "a command cannot be committed");
+                for origin in batch.origins {
+                    if origin.is_ours() {
+                        // Nobody waits for its answer: it is tried again later.
+                        self.room.record_full(now);
+                    }
+                    refuse(origin, &SubmitError::Failed(error.to_string()));
+                }
+                self.attempts.put_back(finished);
+                Ok(())
+            }
             Err(error) => {
                 for origin in batch.origins {
                     refuse(origin, &SubmitError::Stopping);
                 }
                 self.cells.pool.close();
                 Err(error)
+            }
+        }
+    }
+}
+
+impl<P> DispatchLoop<P> {
+    /// Commits commands. Tries again if that fails for a reason that may pass.
+    fn try_to_commit(
+        &mut self,
+        now: Time,
+        commands: &[Command],
+        tries_max: u32,
+    ) -> Result<Committed, StoreError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let begun = self.clock.uptime();
+            let result = self.store.commit(now, commands);
+            let took = self.clock.uptime().saturating_sub(begun);
+            let numbers = &self.signals.numbers;
+            match result {
+                Err(error @ StoreError::Failing { .. }) => {
+                    numbers.failed();
+                    let commands = commands.len();
+                    tracing::warn!(%error, commands, tries, ?took, "a batch was not committed");
+                    if tries == tries_max {
+                        return Err(error);
+                    }
+                }
+                Ok(committed) => {
+                    numbers.committed(commands.len(), took);
+                    return Ok(committed);
+                }
+                Err(error) => return Err(error),
             }
         }
     }

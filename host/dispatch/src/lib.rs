@@ -69,6 +69,9 @@ pub enum SubmitError {
     /// Too many requests are waiting.
     #[error("{REQUESTS_MAX} requests wait already; repeat this one later")]
     Busy,
+    /// The store cannot carry it out, although nothing else was asked of it at the same time.
+    #[error("the store did not take this, and nothing of it was kept: {0}")]
+    Failed(String),
     /// The host is stopping, or its store is broken. The command may or may not be on disk.
     #[error("the host is stopping; whether this was done is not known")]
     Stopping,

@@ -51,6 +51,7 @@ pub struct Numbers {
     commands: Counter,
     commit_seconds: Histogram,
     commit_longest: Longest,
+    failed: Counter,
     turn_longest: Longest,
     runs: Gauge,
     cells: Gauge,
@@ -69,6 +70,7 @@ impl Default for Numbers {
             commands: Counter::default(),
             commit_seconds: Histogram::new(SECONDS),
             commit_longest: Longest::default(),
+            failed: Counter::default(),
             turn_longest: Longest::default(),
             runs: Gauge::default(),
             cells: Gauge::default(),
@@ -96,6 +98,9 @@ impl Numbers {
         let longest = "The longest of these commits since the host started";
         let name = "store_commit_longest_seconds";
         registry.register(name, longest, self.commit_longest.clone());
+        let failed = "Batches that were not committed and were tried again, whole or in halves: conflicts with \
+                      other nodes, connections that broke, statements that took too long";
+        registry.register("store_batches_failed", failed, self.failed.clone());
         let turn = "The longest turn of the dispatch loop since the host started, with its commit: as long \
                     it answered nobody";
         registry.register("turn_longest_seconds", turn, self.turn_longest.clone());
@@ -157,6 +162,10 @@ impl Numbers {
         self.commands.inc_by(commands as u64);
         self.commit_seconds.observe(took.as_secs_f64());
         raise(&self.commit_longest, took);
+    }
+
+    pub(super) fn failed(&self) {
+        self.failed.inc();
     }
 
     pub(super) fn turned(&self, took: Duration) {

@@ -149,6 +149,7 @@ impl Executors {
                 is_family,
                 placed_by: placed_by.clone(),
                 policy: rules.policy.clone(),
+                timeout_ms_max: rules.timeout_ms_max,
             });
             offers.collect::<Vec<_>>()
         };
@@ -194,6 +195,14 @@ impl Executors {
         match self.wire_of(executor) {
             Some(wire) => wire.rules().policy,
             None => self.elsewhere.policy(executor).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the longest time limit of a job for an executor, in milliseconds; `None` if any is possible.
+    pub fn timeout_ms_max(&self, executor: &Name) -> Option<u64> {
+        match self.wire_of(executor) {
+            Some(wire) => wire.rules().timeout_ms_max,
+            None => self.elsewhere.timeout_ms_max(executor),
         }
     }
 

@@ -23,7 +23,7 @@ use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold, Lease};
 use host_core::name::Name;
 use host_core::node::Dead;
-use host_core::outcome::{Attempt, Progress};
+use host_core::outcome::{Attempt, Progress, Report};
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -173,7 +173,7 @@ pub fn run<R: Rows>(
     rows: &mut R,
     now: Time,
     limits: &Limits,
-    commands: Vec<Command>,
+    commands: &[Command],
 ) -> Result<Committed, StoreError> {
     let mut batch = Batch {
         now,
@@ -196,34 +196,36 @@ pub fn run<R: Rows>(
 }
 
 impl<R: Rows> Batch<'_, R> {
-    fn command(&mut self, command: Command) -> Result<Reply, Stop> {
+    fn command(&mut self, command: &Command) -> Result<Reply, Stop> {
         match command {
-            Command::Enqueue(jobs) => self.enqueue(&jobs),
+            Command::Enqueue(jobs) => self.enqueue(jobs),
             Command::Claim {
                 node,
                 slots,
                 except,
                 params_bytes_max,
-            } => self.claim(node, slots, &except, params_bytes_max),
-            Command::Ack { job, fence } => self.moved(job, &Input::Ack(&fence)),
-            Command::Heartbeat { job, fence } => self.moved(job, &Input::Heartbeat(&fence)),
+            } => self.claim(*node, slots, except, *params_bytes_max),
+            Command::Ack { job, fence } => self.moved(*job, &Input::Ack(fence)),
+            Command::Heartbeat { job, fence } => self.moved(*job, &Input::Heartbeat(fence)),
             Command::Renew { job, lease, until } => {
-                self.moved(job, &Input::Renew(&Fence::Lease(lease), until))
+                self.moved(*job, &Input::Renew(&Fence::Lease(*lease), *until))
             }
-            Command::Complete { job, fence, report } => self.complete(job, &fence, *report),
+            Command::Complete { job, fence, report } => {
+                self.complete(*job, fence, Report::clone(report))
+            }
             Command::Lose {
                 job,
                 fence,
                 loss,
                 executor,
-            } => self.lose(job, &fence, loss, &executor),
+            } => self.lose(*job, fence, *loss, executor),
             Command::Cancel {
                 job,
                 reason,
                 grace_ms,
             } => {
-                let reason = reason.as_deref();
-                self.moved(job, &Input::Cancel { reason, grace_ms })
+                let (reason, grace_ms) = (reason.as_deref(), *grace_ms);
+                self.moved(*job, &Input::Cancel { reason, grace_ms })
             }
             Command::CancelHeard {
                 job,
@@ -235,28 +237,28 @@ impl<R: Rows> Batch<'_, R> {
                 fence,
                 partial,
                 message,
-            } => self.cancel_ack(job, &fence, partial, message),
-            Command::Retry { job, force } => self.retry(job, force),
+            } => self.cancel_ack(*job, fence, partial.clone(), message.clone()),
+            Command::Retry { job, force } => self.retry(*job, *force),
             Command::SetPriority { job, priority } => {
-                self.moved(job, &Input::SetPriority(priority))
+                self.moved(*job, &Input::SetPriority(*priority))
             }
-            Command::Reschedule { job, run_at } => self.moved(job, &Input::Reschedule(run_at)),
-            Command::Purge { job } => self.moved(job, &Input::Purge),
-            Command::Tick { limit } => self.tick(limit),
-            Command::Recover { node, living } => self.take_back(node, |of| !living.contains(&of)),
-            Command::TakeOver(dead) => self.take_over(&dead),
-            Command::Record(foreign) => self.record(*foreign),
+            Command::Reschedule { job, run_at } => self.moved(*job, &Input::Reschedule(*run_at)),
+            Command::Purge { job } => self.moved(*job, &Input::Purge),
+            Command::Tick { limit } => self.tick(*limit),
+            Command::Recover { node, living } => self.take_back(*node, |of| !living.contains(&of)),
+            Command::TakeOver(dead) => self.take_over(dead),
+            Command::Record(foreign) => self.record(foreign),
             Command::SetPaused { queue, paused } => {
-                self.check_queues([&queue])?;
-                self.rows.set_paused(&queue, paused)?;
+                self.check_queues([queue])?;
+                self.rows.set_paused(queue, *paused)?;
                 Ok(Reply::Done)
             }
-            Command::Deploy { revision, bytes } => self.deploy(*revision, &bytes),
+            Command::Deploy { revision, bytes } => self.deploy(Revision::clone(revision), bytes),
             Command::Rollback {
                 component,
                 revision,
-            } => self.rollback(&component, revision),
-            Command::Remove { component } => self.remove(&component),
+            } => self.rollback(component, *revision),
+            Command::Remove { component } => self.remove(component),
         }
     }
 
@@ -268,18 +270,15 @@ impl<R: Rows> Batch<'_, R> {
     fn claim(
         &mut self,
         node: NodeId,
-        slots: Vec<Slot>,
+        slots: &[Slot],
         except: &BTreeSet<Name>,
         params_bytes_max: usize,
     ) -> Result<Reply, Stop> {
         let mut bytes = 0;
         let mut claimed = Vec::with_capacity(slots.len());
-        let mut lanes: BTreeMap<Lane, Vec<Slot>> = BTreeMap::new();
+        let mut lanes: BTreeMap<&Lane, Vec<&Slot>> = BTreeMap::new();
         for slot in slots {
-            match lanes.get_mut(&slot.lane) {
-                Some(slots) => slots.push(slot),
-                None => drop(lanes.insert(slot.lane.clone(), vec![slot])),
-            }
+            lanes.entry(&slot.lane).or_default().push(slot);
         }
         for (lane, slots) in lanes {
             let nothing = BTreeSet::new();
@@ -287,7 +286,7 @@ impl<R: Rows> Batch<'_, R> {
                 Lane::Shared | Lane::Alone => except,
                 Lane::Runner(_) => &nothing,
             };
-            let jobs = self.rows.claimable(&lane, except, slots.len())?;
+            let jobs = self.rows.claimable(lane, except, slots.len())?;
             for (id, slot) in jobs.into_iter().zip(slots) {
                 let input = Input::Claim {
                     node,

@@ -21,6 +21,14 @@ pub enum StoreError {
         /// Where it was.
         path: String,
     },
+    /// The batch failed, for a reason that may pass or that concerns one of its commands. It had no effect.
+    #[error("cannot {operation}: {message}; this had no effect")]
+    Failing {
+        /// What was being done, and to what.
+        operation: &'static str,
+        /// The error of the storage.
+        message: String,
+    },
     /// The disk failed and can no longer be trusted. The host must stop acknowledging jobs.
     #[error("cannot {operation}: {message}")]
     Broken {

@@ -48,7 +48,7 @@ use self::reader::PostgresReader;
 use self::rows::Transaction;
 use self::session::Session;
 use self::target::Target;
-use self::trouble::Trouble;
+use self::trouble::{CONFLICT, Trouble};
 use self::wait::Driver;
 use crate::engine::{self, Limits};
 use crate::error::StoreError;
@@ -64,10 +64,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a connection may be silent before it counts as broken.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// How often a batch is run again after conflicts with other hosts.
-const TRIES_MAX: u32 = 20;
-
-/// The pause after the first of them; the nth pause is n times as long.
+/// The pause after the first of several conflicts with other hosts; the nth pause is n times as long.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 
 /// How long claims that find enough jobs may miss jobs that other hosts have enqueued, in milliseconds.
@@ -89,6 +86,8 @@ pub struct PostgresStore {
     /// Whether the counts have to be read again.
     stale: bool,
     counted_at: Time,
+    /// How many batches have met conflicts since the last that was committed.
+    conflicts: u32,
     broken: Option<String>,
     limits: Limits,
 }
@@ -120,6 +119,7 @@ impl PostgresStore {
             counts: Counts::default(),
             stale: true,
             counted_at: Time(0),
+            conflicts: 0,
             broken: None,
             limits: Limits::default(),
         })
@@ -172,38 +172,52 @@ impl PostgresStore {
         secret.ok_or_else(|| trouble::damaged("the table host_secret", "it has no secret"))
     }
 
-    /// Runs a batch until it is committed or fails for good.
+    /// Runs a batch, and finds out whether it was committed. If not, the connection is ready for the next one.
     fn run(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
         self.session.next_batch();
         let named = Named::by(batch);
-        for tries in 1..=TRIES_MAX {
-            let Failed { trouble, sent } = match self.transact(now, &named, batch.to_vec()) {
-                Ok(committed) => return Ok(committed),
-                Err(failed) => failed,
-            };
-            self.stale = true;
-            match trouble {
-                Trouble::Fatal(error) => {
-                    self.driver.wait(self.session.roll_back());
-                    return Err(error);
-                }
-                Trouble::Conflict => self.driver.wait(async {
-                    self.session.roll_back().await;
-                    tokio::time::sleep(CONFLICT_PAUSE * tries).await;
-                }),
-                Trouble::Lost(message) => {
-                    let landed = self.driver.wait(self.session.connect_again(&message))?;
-                    if let (Some(mut committed), Some(landed)) = (sent, landed) {
-                        if let Some(first) = landed.first_change {
-                            committed.first_change = first.unsigned_abs();
-                        }
-                        committed.next_wakeup = landed.next_wakeup;
-                        return Ok(committed);
-                    }
-                }
+        let Failed { trouble, sent } = match self.transact(now, &named, batch) {
+            Ok(committed) => {
+                self.conflicts = 0;
+                return Ok(committed);
             }
-        }
-        Err(Trouble::Conflict.into_error("commit a batch"))
+            Err(failed) => failed,
+        };
+        self.stale = true;
+        let message = match trouble {
+            Trouble::Fatal(error) => {
+                self.driver.wait(self.session.roll_back());
+                return Err(error);
+            }
+            Trouble::Refused(message) => {
+                self.driver.wait(self.session.roll_back());
+                message
+            }
+            Trouble::Conflict => {
+                self.conflicts += 1;
+                let pause = CONFLICT_PAUSE * self.conflicts;
+                self.driver.wait(async {
+                    self.session.roll_back().await;
+                    tokio::time::sleep(pause).await;
+                });
+                CONFLICT.to_owned()
+            }
+            Trouble::Lost(message) => {
+                let landed = self.driver.wait(self.session.connect_again(&message))?;
+                if let (Some(mut committed), Some(landed)) = (sent, landed) {
+                    if let Some(first) = landed.first_change {
+                        committed.first_change = first.unsigned_abs();
+                    }
+                    committed.next_wakeup = landed.next_wakeup;
+                    return Ok(committed);
+                }
+                message
+            }
+        };
+        Err(StoreError::Failing {
+            operation: "commit a batch",
+            message,
+        })
     }
 
     /// Runs a batch once.
@@ -211,7 +225,7 @@ impl PostgresStore {
         &mut self,
         now: Time,
         named: &Named,
-        batch: Vec<Command>,
+        batch: &[Command],
     ) -> Result<Committed, Failed> {
         let client = self.session.client();
         let writer = self.session.writer();
@@ -222,7 +236,7 @@ impl PostgresStore {
         if self.stale || begun.pauses != self.counts.pauses {
             self.counts = self.driver.wait(Counts::load(client))?;
             (self.stale, self.counted_at) = (false, now);
-        } else if is_behind && (is_old || self.counts.starve(&batch)) {
+        } else if is_behind && (is_old || self.counts.starve(batch)) {
             let catching_up = self.counts.catch_up(client, writer.node);
             self.driver.wait(catching_up)?;
             self.counted_at = now;
@@ -271,16 +285,16 @@ impl PostgresStore {
 }
 
 impl Store for PostgresStore {
-    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
         if let Some(message) = &self.broken {
             return Err(StoreError::Broken {
                 operation: "write after an earlier failure",
                 message: message.clone(),
             });
         }
-        let result = self.run(now, &batch);
+        let result = self.run(now, batch);
         if let Err(error) = &result
-            && !matches!(error, StoreError::Full)
+            && !matches!(error, StoreError::Full | StoreError::Failing { .. })
         {
             self.broken = Some(error.to_string());
         }

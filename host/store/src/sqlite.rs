@@ -119,7 +119,7 @@ impl SqliteStore {
             .map_err(doing("read the id of this host"))
     }
 
-    fn transact(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+    fn transact(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
         let transaction = self
             .connection
             .unchecked_transaction()
@@ -147,7 +147,7 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
         if let Some(message) = &self.broken {
             return Err(StoreError::Broken {
                 operation: "write after an earlier failure",
@@ -162,10 +162,12 @@ impl Store for SqliteStore {
             .map_err(|error| check::name(&self.connection, error));
         match &result {
             Ok(_) => self.broken = self.checkpointer.after_commit(&self.connection).err(),
-            Err(StoreError::Full) => {
+            Err(error @ (StoreError::Full | StoreError::Failing { .. })) => {
                 self.counters = Counters::load(&self.connection)?;
                 self.hot.clear();
-                self.reserve.give_up();
+                if matches!(error, StoreError::Full) {
+                    self.reserve.give_up();
+                }
             }
             Err(error) => self.broken = Some(error.to_string()),
         }
@@ -252,6 +254,15 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
 fn doing(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     move |error| match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
+        Some(
+            ErrorCode::TooBig
+            | ErrorCode::OutOfMemory
+            | ErrorCode::DatabaseBusy
+            | ErrorCode::OperationInterrupted,
+        ) => StoreError::Failing {
+            operation,
+            message: error.to_string(),
+        },
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged {
             what: format!("the store (while trying to {operation})"),
             message: error.to_string(),

@@ -31,9 +31,10 @@ pub trait Store: Send {
     /// Applies a batch in order at the time `now`. Returns when all of it is on disk.
     ///
     /// If this fails, nothing of the batch is kept. After [`StoreError::Broken`] the store refuses
-    /// every later batch. After [`StoreError::Full`] or [`StoreError::Moved`] a batch without `Enqueue` and
+    /// every later batch. After [`StoreError::Failing`] the batch, or a part of it, may be committed again.
+    /// After [`StoreError::Full`] or [`StoreError::Moved`] a batch without `Enqueue` and
     /// `Deploy` may be committed again: accepted jobs continue in reserved space while it lasts.
-    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError>;
+    fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError>;
 
     /// Returns why new jobs are refused now: [`StoreError::Full`] or [`StoreError::Moved`]. Reads the disk.
     fn room(&mut self) -> Result<(), StoreError> {

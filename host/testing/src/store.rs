@@ -71,7 +71,7 @@ struct Ending {
 }
 
 impl Store for MemoryStore {
-    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
+    fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
         engine::run(&mut *self.state.lock(), now, &self.limits, batch)
     }
 

@@ -1,5 +1,6 @@
 //! `host cell`: the child processes of a host. Users never start it, so the help does not list it.
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -7,6 +8,7 @@ use clap::{Args, Command, Subcommand};
 use host_cell::child::{self, Confinement};
 use host_cells::compile::{self, vet};
 use host_console::error::{CliError, Exit};
+use host_wires::kit::process::supervisor;
 
 /// The first descriptor of a root: after the standard ones, and the socket and the lock of a cell.
 const ROOTS_FD: RawFd = 5;
@@ -55,6 +57,12 @@ enum Verb {
         fd: RawFd,
         #[command(flatten)]
         confined: Confined,
+    },
+    /// Run a program, and end all that it started with it or with the host
+    Supervise {
+        /// The program and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
     },
     /// Report how this process is confined
     Probe {
@@ -131,6 +139,10 @@ impl Cell {
                     |confinement| child::compile_stdin(inherited(fd)?, memory, cpu, confinement);
                 let done = confined.take(ROOTS_FD).and_then(run);
                 ("compile a component", done)
+            }
+            Verb::Supervise { command } => {
+                let done = supervisor::run(&command).map_err(|error| error.to_string());
+                ("supervise a program", done)
             }
             Verb::Probe { confined } => {
                 let done = confined.take(PROBE_ROOTS_FD).and_then(child::probe);

@@ -207,7 +207,8 @@ pub enum LeaseMessage {
         /// and it is not charged while the job has free losses.
         begun: bool,
     },
-    /// The worker's process has ended. The attempt is lost, and not charged while the job has free losses.
+    /// The worker's process has ended. The attempt is lost, and not charged while the job has free losses and
+    /// the worker had acknowledged its lease.
     Exited(Exit),
 }
 

@@ -33,7 +33,8 @@ pub enum Loss {
     Expired,
     /// The worker's connection ended.
     WorkerGone,
-    /// The worker's process ended without a report about the attempt.
+    /// The worker's process ended without a report about the attempt. If it had not even acknowledged its
+    /// lease, the attempt counts, and the next one waits.
     Exited(Exit),
     /// The connection of a worker with several jobs ended, and any of them may be the cause. No attempt
     /// counts, and the next one waits.
@@ -133,13 +134,15 @@ pub(super) fn apply(
 /// last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
+    let lease = job.lease.as_ref();
+    let is_unacknowledged = lease.is_some_and(|lease| lease.ack_by.is_some());
+    // Its process did nothing: it would do the same again.
+    let did_nothing = is_unacknowledged && matches!(loss, Loss::Exited(_));
     let begun = !matches!(loss, Loss::NotBegun | Loss::Unloaded);
     if begun {
         let mut failure = loss.failure();
         if loss == Loss::Expired {
-            let lease = job.lease.as_ref();
-            let unacknowledged = lease.is_some_and(|lease| lease.ack_by.is_some());
-            let (code, words) = if unacknowledged {
+            let (code, words) = if is_unacknowledged {
                 (ACK_TIMEOUT, "the lease was not acknowledged in time".into())
             } else {
                 (HEARTBEAT_TIMEOUT, loss.message())
@@ -161,7 +164,10 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let is_forgiven = !begun || loss == Loss::SharedWorkerGone;
     if is_forgiven {
         job.attempts_forgiven += 1;
-    } else if !job.policy.lost_lease_costs_attempt && job.attempts_uncharged < FREE_LOSSES_MAX {
+    } else if !did_nothing
+        && !job.policy.lost_lease_costs_attempt
+        && job.attempts_uncharged < FREE_LOSSES_MAX
+    {
         job.attempts_uncharged += 1;
     }
     if job.cancel.is_some() {
@@ -187,6 +193,7 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
                 job.policy.backoff.delay_ms(job.id, losses)
             }
             Loss::Unloaded => UNLOADED_PAUSE_MS,
+            _ if did_nothing => job.policy.backoff.delay_ms(job.id, job.attempts_charged()),
             _ => 0,
         };
         job.requeue(now, delay_ms);

@@ -137,6 +137,16 @@ pub(super) enum Origin {
     Claim(Offer),
 }
 
+impl Origin {
+    /// Returns whether the loop itself has made the command.
+    pub(super) const fn is_ours(&self) -> bool {
+        matches!(
+            self,
+            Self::Renewal(_) | Self::Finished | Self::Tick | Self::Claim(_)
+        )
+    }
+}
+
 /// Commands and their origins, in the same order.
 #[derive(Default)]
 pub(super) struct Batch {
@@ -146,11 +156,31 @@ pub(super) struct Batch {
     pub(super) newly_available_max: u64,
     /// The number of new jobs for each executor.
     pub(super) new_by_executor: BTreeMap<Name, u64>,
+    /// Whether it was cut out of a batch that failed.
+    pub(super) is_part: bool,
 }
 
 impl Batch {
     pub(super) fn is_empty(&self) -> bool {
         self.commands.is_empty()
+    }
+
+    /// Divides the batch, and the ended attempts that it includes, into halves.
+    pub(super) fn halve(mut self, mut finished: Vec<Finished>) -> ([Self; 2], [Vec<Finished>; 2]) {
+        let half = self.commands.len() / 2;
+        let is_finished = |origin: &&Origin| matches!(origin, Origin::Finished);
+        let first_finished = self.origins.iter().take(half).filter(is_finished).count();
+        let second = Self {
+            commands: self.commands.split_off(half),
+            origins: self.origins.split_off(half),
+            // An upper bound of both is one of each.
+            newly_available_max: self.newly_available_max,
+            new_by_executor: BTreeMap::new(),
+            is_part: true,
+        };
+        self.is_part = true;
+        let second_finished = finished.split_off(first_finished);
+        ([self, second], [finished, second_finished])
     }
 
     /// Stores renewals. They come first: nothing else in the batch may take such a lease for over.

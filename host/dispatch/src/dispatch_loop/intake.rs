@@ -26,6 +26,11 @@ const TURN_EVENTS_MAX: usize = 4_096;
 /// The size that a small command is counted with, in bytes.
 const COMMAND_BYTES: usize = 256;
 
+/// The sizes that a new job and one of its prerequisites are counted with, in bytes: as much as is written in the
+/// time that they take.
+const JOB_BYTES: usize = 2_048;
+const DEPENDENCY_BYTES: usize = 1_024;
+
 /// The input of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
@@ -120,7 +125,7 @@ impl Intake {
     }
 }
 
-/// Estimates how much a command writes, in bytes.
+/// Estimates how much work a command is, in bytes to write.
 fn weight(command: &Command) -> usize {
     let payload = match command {
         Command::Enqueue(jobs) => jobs
@@ -129,11 +134,41 @@ fn weight(command: &Command) -> usize {
                 let pairs = job.payload.attributes.iter();
                 let pairs = pairs.chain(&job.payload.trace_context);
                 let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
-                COMMAND_BYTES + job.payload.params.as_str().len() + pairs
+                let dependencies = DEPENDENCY_BYTES * job.depends_on.len();
+                JOB_BYTES + dependencies + job.payload.params.as_str().len() + pairs
             })
             .sum(),
         Command::Deploy { bytes, .. } => bytes.len(),
         _ => 0,
     };
     COMMAND_BYTES + payload
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::bench::job;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_batch_ends_with_the_request_that_has_too_many_dependencies() {
+        let (sender, mut requests) = mpsc::channel(16);
+        let enqueue = |dependencies: usize| {
+            let mut new = job("noop");
+            new.depends_on = vec![new.id; dependencies];
+            let (reply, _) = tokio::sync::oneshot::channel();
+            let command = Command::Enqueue(vec![new]);
+            Request { command, reply }
+        };
+        for dependencies in [1, 5_000, 5_000, 1] {
+            sender.send(enqueue(dependencies)).await.unwrap();
+        }
+        let (_sender, mut events) = mpsc::channel(1);
+        let mut taken = Vec::new();
+        while !requests.is_empty() {
+            let mut intake = Intake::default();
+            intake.fill(&mut requests, &mut events);
+            taken.push(intake.requests.len());
+        }
+        assert_eq!(taken, [3, 1]);
+    }
 }

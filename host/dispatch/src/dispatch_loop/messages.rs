@@ -177,7 +177,7 @@ impl From<SubmitError> for LeaseError {
         match error {
             SubmitError::Rejected(rejection) => Self::Rejected(rejection),
             SubmitError::StoreFull => Self::StoreFull,
-            SubmitError::Busy | SubmitError::StoreMoved => Self::Busy,
+            SubmitError::Busy | SubmitError::StoreMoved | SubmitError::Failed(_) => Self::Busy,
             SubmitError::Stopping => Self::Stopping,
         }
     }

@@ -17,7 +17,7 @@ use host_core::json::JsonText;
 use host_core::rejection::Rejection;
 
 use self::bench::{Bench, PARAMS_BYTES_MAX, job};
-use self::failing::Disk;
+use self::failing::{Disk, POISON};
 use crate::SubmitError;
 use crate::events::Happened;
 use crate::logged::Logged;
@@ -311,6 +311,33 @@ async fn a_store_that_was_moved_is_noticed_without_a_request() {
         tokio::task::yield_now().await;
     }
     bench.dispatch.submit(enqueue()).await.unwrap();
+    bench.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_stored_is_refused_and_its_neighbours_are_not() {
+    let bench = Bench::start_on(Disk::default()).await;
+    let enqueue = |handler: &str| {
+        let enqueue = Command::Enqueue(vec![job(handler)]);
+        bench.dispatch.submit(enqueue)
+    };
+    let (before, refused, after) = tokio::join!(enqueue("noop"), enqueue(POISON), enqueue("noop"));
+    let message = "cannot commit a batch: a job is poison; this had no effect".to_owned();
+    assert_eq!(refused, Err(SubmitError::Failed(message)));
+    for accepted in [before, after] {
+        let Ok(Reply::Enqueued(jobs)) = accepted else {
+            panic!("{accepted:?}");
+        };
+        assert_eq!(
+            bench.ended(jobs[0].id).await.lifecycle.state,
+            State::Completed
+        );
+    }
+    let failed = "store_batches_failed_total ";
+    let metrics = bench.metrics();
+    let failed = metrics.lines().find_map(|line| line.strip_prefix(failed));
+    let failed: u32 = failed.unwrap().parse().unwrap();
+    assert!(failed >= TRIES_ALONE_MAX, "{failed}");
     bench.stop().await;
 }
 

@@ -109,6 +109,7 @@ impl From<SubmitError> for ApiError {
             SubmitError::StoreFull => &kinds::STORE_FULL,
             SubmitError::StoreMoved => &kinds::STORE_MOVED,
             SubmitError::Busy => &kinds::BUSY,
+            SubmitError::Failed(_) => &kinds::STORE_FAILED,
             SubmitError::Stopping => &kinds::STOPPING,
         };
         Self::new(kind, error.to_string())
@@ -120,6 +121,7 @@ impl From<StoreError> for ApiError {
         let kind = match &error {
             StoreError::Full => &kinds::STORE_FULL,
             StoreError::Moved { .. } => &kinds::STORE_MOVED,
+            StoreError::Failing { .. } => &kinds::STORE_FAILED,
             StoreError::Broken { .. } | StoreError::Newer { .. } | StoreError::Fenced => {
                 &kinds::STORE_BROKEN
             }

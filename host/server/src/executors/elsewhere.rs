@@ -70,6 +70,10 @@ impl Elsewhere {
         self.offer(name, |offer| offer.policy.clone())
     }
 
+    pub(super) fn timeout_ms_max(&self, name: &Name) -> Option<u64> {
+        self.offer(name, |offer| offer.timeout_ms_max).flatten()
+    }
+
     /// Returns an executor for a job with these attributes. The error is for users.
     pub(super) fn place(
         &self,
@@ -129,6 +133,7 @@ mod tests {
                 max_attempts: 7,
                 ..Policy::default()
             },
+            timeout_ms_max: Some(9_000),
         }
     }
 
@@ -154,6 +159,7 @@ mod tests {
             assert_eq!(elsewhere.has(&name(executor)), is_there, "{executor}");
         }
         assert_eq!(elsewhere.policy(&name("far-1")).unwrap().max_attempts, 7);
+        assert_eq!(elsewhere.timeout_ms_max(&name("far-1")), Some(9_000));
         let with = |key: &str| vec![(key.to_owned(), "gpu".to_owned())];
         let python = name("python");
         assert_eq!(elsewhere.place(&python, &with("other")), Ok(python.clone()));

@@ -1,7 +1,7 @@
 //! Accepts jobs: either all jobs of a command or none.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::command::{DEPENDENTS_MAX, Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
@@ -154,12 +154,8 @@ fn check_cycles(jobs: &[NewJob], stands_for: &BTreeMap<JobId, JobId>) -> Result<
 /// Returns the jobs that a new job waits for. Each appears once, even if several keys name it, and
 /// the job itself never does.
 fn prerequisites(new: &NewJob, stands_for: &BTreeMap<JobId, JobId>) -> Vec<JobId> {
-    let mut found = Vec::with_capacity(new.depends_on.len());
-    for named in &new.depends_on {
-        let id = *stands_for.get(named).unwrap_or(named);
-        if id != new.id && !found.contains(&id) {
-            found.push(id);
-        }
-    }
-    found
+    let mut seen = BTreeSet::from([new.id]);
+    let named = new.depends_on.iter();
+    let ids = named.map(|named| *stands_for.get(named).unwrap_or(named));
+    ids.filter(|id| seen.insert(*id)).collect()
 }

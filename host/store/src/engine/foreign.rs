@@ -13,7 +13,7 @@ const CANCELLED: &str = "cancelled";
 
 impl<R: Rows> Batch<'_, R> {
     /// Takes an ended job through all its states, each at the time at which it happened.
-    pub(super) fn record(&mut self, foreign: Foreign) -> Result<Reply, Stop> {
+    pub(super) fn record(&mut self, foreign: &Foreign) -> Result<Reply, Stop> {
         let Foreign {
             job: new,
             lease,
@@ -23,24 +23,24 @@ impl<R: Rows> Batch<'_, R> {
         } = foreign;
         self.check_queues([&new.queue])?;
         let now = self.now;
-        self.now = started_at;
-        let job = Lifecycle::accept(started_at, &new, 0);
-        self.rows.insert(&job, &new)?;
+        self.now = *started_at;
+        let job = Lifecycle::accept(*started_at, new, 0);
+        self.rows.insert(&job, new)?;
         self.record_change(None, Some(&job));
         // The job ends below, in the same batch, so its lease is never visible.
         let claim = Input::Claim {
             node: NodeId::NIL,
-            lease,
+            lease: *lease,
             worker: &report.executor,
             hold: Hold::Connection,
         };
         let running = self.apply(&job, &claim);
-        self.now = finished_at;
+        self.now = *finished_at;
         let ended = running.and_then(|running| {
             if report.outcome.as_str() == CANCELLED {
                 self.asked_to_stop(&running)?;
             }
-            self.complete(new.id, &Fence::Lease(lease), report)
+            self.complete(new.id, &Fence::Lease(*lease), report.clone())
         });
         self.now = now;
         ended

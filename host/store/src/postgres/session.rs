@@ -96,7 +96,7 @@ impl Session {
             match self.try_to_connect().await {
                 Ok(landed) => return Ok(landed),
                 Err(Trouble::Fatal(error)) => return Err(error),
-                Err(Trouble::Lost(message)) => latest = message,
+                Err(Trouble::Lost(message) | Trouble::Refused(message)) => latest = message,
                 Err(Trouble::Conflict) => {}
             }
             tokio::time::sleep(CONNECT_PAUSE).await;

@@ -5,6 +5,9 @@ use tokio_postgres::error::SqlState;
 use super::target::Target;
 use crate::error::StoreError;
 
+/// What a conflict is called in messages.
+pub(super) const CONFLICT: &str = "it conflicted with other hosts";
+
 /// A failure of the database.
 #[derive(Debug)]
 pub(super) enum Trouble {
@@ -12,6 +15,8 @@ pub(super) enum Trouble {
     Conflict,
     /// The connection is gone, or the server is read-only. Reconnect.
     Lost(String),
+    /// The server did not carry out a statement, because of its values or its size. Others may succeed.
+    Refused(String),
     /// Permanent.
     Fatal(StoreError),
 }
@@ -28,6 +33,7 @@ impl Trouble {
             | SqlState::LOCK_NOT_AVAILABLE => Self::Conflict,
             SqlState::DISK_FULL => Self::Fatal(StoreError::Full),
             _ if is_passing(code) => Self::Lost(explain(error)),
+            _ if concerns_values(code) => Self::Refused(explain(error)),
             SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => {
                 Self::Fatal(StoreError::Damaged {
                     what: format!("the database (while trying to {operation})"),
@@ -44,10 +50,11 @@ impl Trouble {
     pub(super) fn into_error(self, operation: &'static str) -> StoreError {
         match self {
             Self::Fatal(error) => error,
-            Self::Conflict => StoreError::Broken {
+            Self::Conflict => StoreError::Failing {
                 operation,
-                message: "each attempt conflicted with other hosts".to_owned(),
+                message: CONFLICT.to_owned(),
             },
+            Self::Refused(message) => StoreError::Failing { operation, message },
             Self::Lost(message) => StoreError::Away { operation, message },
         }
     }
@@ -66,6 +73,14 @@ fn is_passing(code: &SqlState) -> bool {
             SqlState::IO_ERROR,
         ]
         .contains(code)
+}
+
+/// Returns whether a statement failed because of its values, its size or its time.
+fn concerns_values(code: &SqlState) -> bool {
+    ["22", "54"]
+        .iter()
+        .any(|class| code.code().starts_with(class))
+        || [SqlState::OUT_OF_MEMORY, SqlState::QUERY_CANCELED].contains(code)
 }
 
 /// Returns an error as users see it: without the values that a server may quote.

@@ -92,11 +92,11 @@ fn a_full_disk_refuses_new_jobs_and_lets_accepted_ones_end() {
             .pragma_update(None, "max_page_count", pages);
         set.unwrap();
     };
-    store.commit(Time(1), vec![enqueue(1), claim()]).unwrap();
+    store.commit(Time(1), &[enqueue(1), claim()]).unwrap();
     limit(&store, 1);
     let mut accepted = 1;
     let full = loop {
-        match store.commit(Time(2), vec![enqueue(accepted + 1)]) {
+        match store.commit(Time(2), &[enqueue(accepted + 1)]) {
             Ok(_) => accepted += 1,
             Err(error) => break error,
         }
@@ -105,14 +105,39 @@ fn a_full_disk_refuses_new_jobs_and_lets_accepted_ones_end() {
     assert!(matches!(full, StoreError::Full), "{full}");
     assert!(!reserve.exists(), "the reserve is given up");
     limit(&store, 1_000);
-    let ended = store.commit(Time(3), vec![complete(1)]).unwrap();
+    let ended = store.commit(Time(3), &[complete(1)]).unwrap();
     assert!(
         matches!(ended.replies[..], [Ok(Reply::Moved(_))]),
         "{ended:?}"
     );
-    let again = store.commit(Time(4), vec![enqueue(accepted + 1)]).unwrap();
+    let again = store.commit(Time(4), &[enqueue(accepted + 1)]).unwrap();
     assert_eq!(again.available, u64::try_from(accepted).unwrap());
     assert!(reserve.exists(), "it is set aside again first");
+    drop(store);
+    assert_eq!(check::check(&path), []);
+}
+
+#[test]
+fn a_batch_that_fails_has_no_effect_and_others_go_on() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    let batch = [enqueue(1), claim()];
+    let interrupt = |store: &mut SqliteStore, at_once: bool| {
+        let set = store
+            .connection
+            .progress_handler(1, at_once.then_some(|| true));
+        set.unwrap();
+    };
+    interrupt(&mut store, true);
+    let failing = store.commit(Time(1), &batch);
+    assert!(
+        matches!(failing, Err(StoreError::Failing { .. })),
+        "{failing:?}"
+    );
+    interrupt(&mut store, false);
+    let committed = store.commit(Time(2), &batch).unwrap();
+    assert_eq!((committed.first_change, committed.available), (1, 0));
     drop(store);
     assert_eq!(check::check(&path), []);
 }
@@ -125,19 +150,19 @@ fn a_store_that_is_not_where_it_was_refuses_new_jobs_and_lets_accepted_ones_end(
     let path = data.join("host.db");
     let mut store = SqliteStore::open(&path).unwrap();
     let is_moved = |result: Result<Committed, StoreError>| matches!(&result, Err(StoreError::Moved { path }) if path.ends_with("data/host.db"));
-    store.commit(Time(1), vec![enqueue(1), claim()]).unwrap();
+    store.commit(Time(1), &[enqueue(1), claim()]).unwrap();
     fs::rename(&data, &away).unwrap();
-    assert!(is_moved(store.commit(Time(2), vec![enqueue(2)])));
+    assert!(is_moved(store.commit(Time(2), &[enqueue(2)])));
     assert!(store.room().is_err());
-    store.commit(Time(3), vec![complete(1)]).unwrap();
+    store.commit(Time(3), &[complete(1)]).unwrap();
     // Another store in its place.
     fs::create_dir(&data).unwrap();
     drop(SqliteStore::open(&path).unwrap());
-    assert!(is_moved(store.commit(Time(4), vec![enqueue(2)])));
+    assert!(is_moved(store.commit(Time(4), &[enqueue(2)])));
     fs::remove_dir_all(&data).unwrap();
     fs::rename(&away, &data).unwrap();
     assert!(store.room().is_ok());
-    store.commit(Time(5), vec![enqueue(2)]).unwrap();
+    store.commit(Time(5), &[enqueue(2)]).unwrap();
     fs::remove_file(&path).unwrap();
-    assert!(is_moved(store.commit(Time(6), vec![enqueue(3)])));
+    assert!(is_moved(store.commit(Time(6), &[enqueue(3)])));
 }

@@ -242,17 +242,17 @@ fn what_our_cells_may_claim_is_counted_without_the_jobs_of_runners_and_paused_qu
         elsewhere.queue = "other".parse().unwrap();
         let jobs = vec![job(1), job_for(2, "python"), elsewhere, job_for(4, "ruby")];
         let enqueue = Command::Enqueue(jobs);
-        let committed = store.commit(NOW, vec![enqueue]).unwrap();
+        let committed = store.commit(NOW, &[enqueue]).unwrap();
         assert_eq!(committed.available, 2);
         for (paused, available) in [(true, 1), (true, 1), (false, 2), (true, 1)] {
-            let committed = store.commit(NOW, vec![pause(paused)]).unwrap();
+            let committed = store.commit(NOW, &[pause(paused)]).unwrap();
             assert_eq!(committed.available, available, "{paused}");
         }
-        let committed = store.commit(NOW, vec![claim([1, 2], false)]).unwrap();
+        let committed = store.commit(NOW, &[claim([1, 2], false)]).unwrap();
         assert_eq!(committed.available, 0);
         let python = claimed(store, NOW, claim_in(&runner("python"), [3, 4]));
         assert_eq!(python.len(), 1);
-        let committed = store.commit(NOW, vec![pause(false)]).unwrap();
+        let committed = store.commit(NOW, &[pause(false)]).unwrap();
         assert_eq!(committed.available, 1);
     });
 }
@@ -432,7 +432,7 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
                 State::Cancelled,
             ),
         ] {
-            let committed = store.commit(NOW, vec![foreign(n, outcome)]).unwrap();
+            let committed = store.commit(NOW, &[foreign(n, outcome)]).unwrap();
             assert_eq!(committed.available, 0);
             assert!(committed.effects.is_empty());
             assert_eq!(state(store, n), expected);
@@ -448,7 +448,7 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
         let committed = store
             .commit(
                 NOW,
-                vec![
+                &[
                     Command::Retry {
                         job: id(2),
                         force: false,
@@ -461,9 +461,7 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
         assert_eq!(committed.replies[1], Ok(Reply::Claimed(Vec::new())));
         let kept_ms = Policy::default().retention.ms;
         let later = NOW.plus_ms(kept_ms);
-        store
-            .commit(later, vec![Command::Tick { limit: 10 }])
-            .unwrap();
+        store.commit(later, &[Command::Tick { limit: 10 }]).unwrap();
         assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
     });
 }
@@ -522,7 +520,7 @@ fn the_latest_attempts_in_cells_are_found_whatever_came_of_them() {
             ask(store, at, complete(n, n, outcome)).unwrap();
         }
         store
-            .commit(NOW, vec![foreign(4, Outcome::Completed { result: None })])
+            .commit(NOW, &[foreign(4, Outcome::Completed { result: None })])
             .unwrap();
         let ended = |since, limit| {
             let reader = store.reader().unwrap();

@@ -244,7 +244,7 @@ proptest! {
             let answered = commands.into_iter().zip(committed.replies);
             let (commands, replies): (Vec<_>, Vec<_>) =
                 answered.filter(|(_, reply)| !found_nothing(reply)).unzip();
-            let expected = model.commit(NOW, commands.clone()).unwrap();
+            let expected = model.commit(NOW, &commands).unwrap();
             prop_assert_eq!(timeless(replies), timeless(expected.replies), "{:?}", commands);
             prop_assert_eq!(&committed.changes, &expected.changes, "{:?}", commands);
         }

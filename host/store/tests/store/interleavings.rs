@@ -335,8 +335,8 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
             .iter()
             .map(|step| history.command(step, now))
             .collect();
-        let expected = model.commit(now, commands.clone()).unwrap();
-        let committed = store.commit(now, commands).unwrap();
+        let expected = model.commit(now, &commands).unwrap();
+        let committed = store.commit(now, &commands).unwrap();
         prop_assert_eq!(&committed, &expected, "{:?}", steps);
         for reply in &committed.replies {
             let Ok(host_core::command::Reply::Claimed(jobs)) = reply else {

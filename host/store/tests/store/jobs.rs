@@ -15,6 +15,7 @@ use host_core::policy::Policy;
 use host_core::query::{JobDetail, JobFilter, QueueStatus, RemoteLease};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
+use host_store::StoreError;
 use host_store::store::{Reader, Store};
 use uuid::Uuid;
 
@@ -162,9 +163,22 @@ pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Comman
     }
 }
 
-/// Commits one batch that must not fail.
+/// How often a batch is tried that meets others or a broken connection.
+const TRIES_MAX: u32 = 20;
+
+/// Commits one batch that must not fail for good.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers write the batch in the call"
+)]
 pub(crate) fn commit(store: &mut dyn Store, now: Time, batch: Vec<Command>) -> Committed {
-    store.commit(now, batch).unwrap()
+    for _ in 1..TRIES_MAX {
+        match store.commit(now, &batch) {
+            Err(StoreError::Failing { .. }) => {}
+            committed => return committed.unwrap(),
+        }
+    }
+    store.commit(now, &batch).unwrap()
 }
 
 /// Commits one command and returns its answer.

@@ -78,7 +78,7 @@ fn a_dead_node_is_fenced_and_what_it_had_is_taken_once() {
     let reader = second.reader().unwrap();
     assert_eq!(reader.state(id(1)).unwrap(), Some(State::Available));
 
-    let refused = first.commit(NOW, vec![claim([2], false)]).unwrap_err();
+    let refused = first.commit(NOW, &[claim([2], false)]).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
     let refused = beat(&mut its_beats).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
@@ -119,6 +119,7 @@ fn of_a_node_that_was_taken_the_name_and_its_runners_are_kept() {
             is_family: false,
             placed_by: Vec::new(),
             policy: Policy::default(),
+            timeout_ms_max: None,
         }],
         ..NodeInfo::default()
     };
@@ -240,7 +241,7 @@ fn nodes_that_have_gone_are_forgotten_and_what_they_counted_is_not() {
     beat(&mut beats).unwrap();
     assert_eq!((listed(), jobs()), (1, 3));
     // Its old process, if it wakes up, does nothing, and a new one works as usual.
-    let refused = first.commit(NOW, vec![claim([1], false)]).unwrap_err();
+    let refused = first.commit(NOW, &[claim([1], false)]).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");
     let refused = beat(&mut its_beats).unwrap_err();
     assert!(matches!(refused, StoreError::Fenced), "{refused}");

@@ -4,6 +4,7 @@
 use host_core::command::{Command, NewJob};
 use host_core::id::NodeId;
 use host_core::job::{Lifecycle, State, UniqueScope};
+use host_store::StoreError;
 use host_store::postgres::admin;
 use host_store::postgres::target::Target;
 use host_store::postgres::{Options, PostgresStore};
@@ -133,6 +134,40 @@ fn a_batch_whose_connection_breaks_lands_once() {
     }
 }
 
+/// A batch that the server refuses, or that costs its connection, leaves the store in order.
+#[test]
+fn a_batch_that_fails_has_no_effect_and_others_go_on() {
+    for what in [
+        "RAISE 'no luck' USING ERRCODE = '57014'",
+        "PERFORM pg_terminate_backend(pg_backend_pid())",
+    ] {
+        let schema = Schema::new();
+        let mut store = open(&schema);
+        schema.run(&format!(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF NEW.handler = 'poison' THEN {what}; END IF; RETURN NEW; END $$; \
+             CREATE TRIGGER refuse BEFORE INSERT ON host_live FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ));
+        let mut poison = job(2);
+        poison.handler = "poison".parse().unwrap();
+        let batch = [
+            Command::Enqueue(vec![job(1)]),
+            Command::Enqueue(vec![poison]),
+        ];
+        for _ in 0..2 {
+            let failing = store.commit(NOW, &batch);
+            assert!(
+                matches!(failing, Err(StoreError::Failing { .. })),
+                "{failing:?}"
+            );
+        }
+        let [first, second] = batch;
+        assert_eq!(commit(&mut store, NOW, vec![first]).first_change, 1);
+        assert!(store.commit(NOW, &[second]).is_err());
+        assert_eq!(read(&*store.reader().unwrap()).jobs.len(), 1);
+    }
+}
+
 /// Batches find jobs by an index, even with a plan from when the table was empty.
 #[test]
 fn no_batch_reads_all_live_jobs() {
@@ -200,7 +235,7 @@ fn an_earlier_process_of_a_host_writes_no_more() {
     let open = || PostgresStore::open(&target(&schema), NODE, TESTED).unwrap();
     let (mut earlier, mut later) = (open(), open());
     enqueue(&mut later, vec![job(1)]);
-    let error = earlier.commit(NOW, vec![claim([1], false)]).unwrap_err();
+    let error = earlier.commit(NOW, &[claim([1], false)]).unwrap_err();
     assert!(error.to_string().contains("a later process"), "{error}");
     assert_eq!(claimed(&mut later, NOW, claim([1], false)).len(), 1);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use host_core::port::lease::Leases;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::WIRE;
 use super::connect::work;
@@ -79,8 +80,8 @@ impl Listening {
         })
     }
 
-    /// Serves workers until the host stops. Then sends them SHUTDOWN, waits, closes all connections and
-    /// removes the socket.
+    /// Serves workers until the host stops. Then sends them SHUTDOWN, waits until they have gone, closes the
+    /// other connections and removes the socket.
     async fn serve(self, leases: Arc<dyn Leases>, ports: Ports) {
         let moment = Moment {
             now: ports.clock.now(),
@@ -95,8 +96,13 @@ impl Listening {
         let path = self.bound.path().to_owned();
         let socket = self.bound.listen(counters);
         let serving = async {
-            let mut open = accept(&hub, socket, &ports.stopping).await;
-            stop(&hub).await;
+            let have_gone = CancellationToken::new();
+            let ending = async {
+                ports.stopping.cancelled().await;
+                stop(&hub).await;
+                have_gone.cancel();
+            };
+            let (mut open, ()) = tokio::join!(accept(&hub, socket, &have_gone), ending);
             let flushed = async { while open.join_next().await.is_some() {} };
             let _flushed = timeout(FLUSH_TIME, flushed).await;
         };

@@ -7,8 +7,9 @@ mod ending;
 mod tests;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -30,7 +31,7 @@ use crate::kit::process::Launcher;
 use crate::kit::session::{Link, Moment, Session as _};
 use crate::kit::stream::serve_connection;
 use crate::kit::trouble::Trouble;
-use crate::wire::{OpenError, Ports};
+use crate::wire::{OpenError, Ports, STOP_TIME_MAX};
 
 /// The pauses before reconnecting. After the last one the worker gives up.
 const PAUSES: [Duration; 3] = [
@@ -53,10 +54,17 @@ const END_TIME: Duration = Duration::from_millis(GRACE_MS + 500);
 /// and the call that reopens the issue.
 const TASK_END_TIME: Duration = END_TIME.saturating_add(CALL_TIME.saturating_mul(2));
 
+/// How long the program may take to set an issue back when `host serve` ends.
+const SERVE_CALL_TIME: Duration = STOP_TIME_MAX.saturating_sub(END_TIME.saturating_mul(2));
+
 /// The way to the host's cells.
 pub(super) struct Guests {
     execute: Arc<dyn Execute>,
     calls: Option<Calls>,
+    /// Where the orchestrator listens.
+    socket: PathBuf,
+    /// Whether a worker of this role has said that it tries frames.
+    has_warned: Arc<AtomicBool>,
 }
 
 /// The session of one worker.
@@ -75,6 +83,15 @@ impl EffectHandler<Worker> for Guests {
                 if asked != Some(true) {
                     let why = "the program cannot be called".to_owned();
                     hub.report(Event::Called(Err(why)));
+                }
+            }
+            Effect::WarnOfFrames => {
+                if !self.has_warned.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        socket = %self.socket.display(),
+                        "the orchestrator closed the connection and did not answer our JSON line; trying \
+                         frames. Begin with them by --framed (protocol.beads.worker.framed = true)"
+                    );
                 }
             }
         }
@@ -100,6 +117,8 @@ enum End {
     Told,
     /// Nobody listens at the path.
     Unreachable(String),
+    /// The host stops, and the program did not set this issue back in time.
+    Unfinished(String),
 }
 
 /// Runs all workers of a role. In `host serve` they reconnect; otherwise they end with SHUTDOWN, or with an
@@ -118,9 +137,10 @@ pub(super) async fn work(
     let (ended, mut ends) = mpsc::channel(1);
     let mut tasks = TaskGroup::default();
     let endings = Endings::default();
+    let has_warned = Arc::new(AtomicBool::new(false));
     for setup in config.setups() {
         let (ports, path, program) = (ports.clone(), config.socket.clone(), program.clone());
-        let endings = endings.clone();
+        let (endings, has_warned) = (endings.clone(), Arc::clone(&has_warned));
         let (stopping, ended) = (stopping.clone(), ended.clone());
         tasks.spawn(async move {
             let moment = Moment {
@@ -131,6 +151,8 @@ pub(super) async fn work(
             let guests = Guests {
                 execute: (ports.execute)(),
                 calls: program.is_some().then_some(calls),
+                socket: path.clone(),
+                has_warned,
             };
             let hub = Hub::new(
                 Worker::new(setup, moment),
@@ -153,9 +175,17 @@ pub(super) async fn work(
     drop(ended);
     let mut result = Ok(());
     while let Some(end) = ends.recv().await {
-        if let End::Unreachable(why) = end {
-            stopping.cancel();
-            result = Err(OpenError::failed(why));
+        match end {
+            End::Told => {}
+            End::Unreachable(why) => {
+                stopping.cancel();
+                result = Err(OpenError::failed(why));
+            }
+            End::Unfinished(issue_id) => {
+                result = Err(OpenError::failed(format!(
+                    "--bd did not end in time: the issue {issue_id:?} may still be in progress; set it to open"
+                )));
+            }
         }
     }
     tasks.join().await;
@@ -189,7 +219,12 @@ async fn live(
         match connected {
             Ok(stream) => {
                 trouble.is_over();
-                serve(hub, Link(link), stream, endings, stopping).await;
+                let call_time = if comes_back {
+                    SERVE_CALL_TIME
+                } else {
+                    CALL_TIME
+                };
+                serve(hub, Link(link), stream, endings, stopping, call_time).await;
             }
             Err(why) if comes_back => {
                 if trouble.is_news(&why) {
@@ -199,6 +234,10 @@ async fn live(
             Err(why) => return End::Unreachable(why),
         }
         let was_shut_down = hub.inspect(Worker::was_shut_down);
+        let unfinished = hub.inspect(|worker| worker.unfinished().map(str::to_owned));
+        if let Some(issue_id) = unfinished.filter(|_| stopping.is_cancelled()) {
+            return End::Unfinished(issue_id);
+        }
         if stopping.is_cancelled() || (was_shut_down && !comes_back) {
             return End::Told;
         }
@@ -220,13 +259,15 @@ async fn live(
     End::Told
 }
 
-/// Serves one connection until it has ended and nothing runs.
+/// Serves one connection until it has ended and nothing runs. When the host stops, the program has `call_time`
+/// to set the issue back.
 async fn serve(
     hub: &Arc<WorkerHub>,
     link: Link,
     stream: UnixStream,
     endings: &Endings,
     stopping: &CancellationToken,
+    call_time: Duration,
 ) {
     let mut serving = std::pin::pin!(serve_connection(Arc::clone(hub), link, stream));
     tokio::select! {
@@ -241,7 +282,10 @@ async fn serve(
         _late = timeout(TASK_END_TIME, hub.until(Worker::is_idle)) => {}
         () = stopping.cancelled() => {
             // A guest that does not stop in time dies with its cell.
-            let _late = timeout(END_TIME, hub.until(Worker::is_idle)).await;
+            let has_stopped = timeout(END_TIME, hub.until(|worker| !worker.runs_guest()));
+            if has_stopped.await.is_ok() {
+                let _late = timeout(call_time, hub.until(Worker::is_idle)).await;
+            }
         }
     }
 }

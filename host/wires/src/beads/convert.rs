@@ -16,6 +16,10 @@ pub(super) fn error_text(outcome: Option<&Outcome>) -> Option<String> {
         None => "no room: this worker's host is busy".to_owned(),
         Some(Outcome::Retry { reason, .. }) => format!("retry: {reason}"),
         Some(Outcome::Cancelled { .. }) => "cancelled".to_owned(),
+        // The public orchestrator closes the connection of a worker whose error is empty.
+        Some(Outcome::Failed(failure)) if failure.message.is_empty() => {
+            format!("{}: no message", failure.kind.as_str())
+        }
         // The handler's own errors need no kind as prefix.
         Some(Outcome::Failed(failure)) if failure.kind == FailureKind::UserError => {
             failure.message.clone()

@@ -118,7 +118,7 @@ pub(super) fn task(job: JobId, lease: LeaseId, assignment: Assignment) -> Grante
     let params: Option<Params> = serde_json::from_str(assignment.params.as_str()).ok();
     let title = params.and_then(|params| params.title);
     let title = match title {
-        Some(serde_json::Value::String(title)) => title,
+        Some(serde_json::Value::String(title)) if !title.is_empty() => title,
         _ => assignment.handler,
     };
     Granted {

@@ -20,6 +20,8 @@ pub(super) struct Out {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OutMessage {
     Ready,
+    /// Only in the framed dialect.
+    Heartbeat,
     Done {
         issue_id: String,
         duration_ms: u64,
@@ -72,6 +74,10 @@ struct EnvelopeOut<T> {
     payload: T,
 }
 
+/// The longest `duration_ms` in the framed dialect: the public orchestrator closes the connection of a worker
+/// that reports more.
+const FRAMED_DURATION_MS_MAX: u64 = 3_600_000;
+
 /// The version of the framed dialect.
 const VERSION: u32 = 1;
 
@@ -99,6 +105,13 @@ impl Out {
         }
     }
 
+    fn duration_ms(&self, ms: u64) -> u64 {
+        match self.dialect {
+            Dialect::Lines => ms,
+            Dialect::Framed => ms.min(FRAMED_DURATION_MS_MAX),
+        }
+    }
+
     fn message(&self) -> MessageOut<'_> {
         #[expect(clippy::cast_precision_loss, reason = "exact for 285,000 years")]
         let timestamp = self.at.0 as f64 / 1_000.0;
@@ -119,13 +132,17 @@ impl Out {
                 kind: "READY",
                 ..blank
             },
+            OutMessage::Heartbeat => MessageOut {
+                kind: "HEARTBEAT",
+                ..blank
+            },
             OutMessage::Done {
                 issue_id,
                 duration_ms,
             } => MessageOut {
                 kind: "DONE",
                 issue_id: Some(issue_id),
-                duration_ms: Some(*duration_ms),
+                duration_ms: Some(self.duration_ms(*duration_ms)),
                 ..blank
             },
             OutMessage::Failed {
@@ -136,7 +153,7 @@ impl Out {
                 kind: "FAILED",
                 issue_id: Some(issue_id),
                 error: Some(error),
-                duration_ms: Some(*duration_ms),
+                duration_ms: Some(self.duration_ms(*duration_ms)),
                 ..blank
             },
             OutMessage::Task {

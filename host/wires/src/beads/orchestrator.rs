@@ -34,6 +34,10 @@ use crate::wire::executors::WorkerHealth;
 
 pub(super) use self::worker::worker_name;
 
+/// The reasons of SHUTDOWN. A worker is never sent home because it is idle.
+const HOST_STOPS: &str = "user_requested";
+const WORKER_FAILS: &str = "error";
+
 /// One request for a lease. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ask(pub(super) u64);
@@ -160,8 +164,13 @@ impl Orchestrator {
         self.send(now, link, OutMessage::Wait { seconds }, actions);
     }
 
-    fn shut_down(&self, now: Time, link: Link, actions: &mut OrchestratorActions) {
-        let reason = "user_requested";
+    fn shut_down(
+        &self,
+        now: Time,
+        link: Link,
+        reason: &'static str,
+        actions: &mut OrchestratorActions,
+    ) {
         self.send(now, link, OutMessage::Shutdown { reason }, actions);
     }
 
@@ -220,6 +229,13 @@ impl Orchestrator {
         };
         if !worker.call(message.worker_id) {
             actions.count(Code::FieldRange.as_str());
+            if worker.is_first_bad_name() {
+                let name = worker_name(worker.number);
+                actions.effect(Effect::Note(
+                    name,
+                    "sends a worker_id that has not 1 to 64 characters; it is shown by its number",
+                ));
+            }
         }
         match message.kind {
             Kind::Alive => {}
@@ -257,7 +273,7 @@ impl Orchestrator {
             self.give_back(&task, true, actions);
         }
         if self.is_stopping {
-            return self.shut_down(now, link, actions);
+            return self.shut_down(now, link, HOST_STOPS, actions);
         }
         if self.ends.is_stuck() {
             return self.wait(now, link, actions);
@@ -331,6 +347,7 @@ impl Orchestrator {
                 name,
                 "has sent 100 bad messages within 10 s; its connection is closed",
             ));
+            self.shut_down(now, link, WORKER_FAILS, actions);
             actions.close(link);
         }
     }
@@ -444,7 +461,7 @@ impl Orchestrator {
             if self.workers.get(&link).is_some_and(is_asking) {
                 self.withdraw(link, actions);
             }
-            self.shut_down(now, link, actions);
+            self.shut_down(now, link, HOST_STOPS, actions);
         }
     }
 }

@@ -1,11 +1,16 @@
 //! The rules of the worker role on successive connections: asks for a task, has it executed, and reports how
 //! it ended. Pure.
 //!
-//! At most one task at a time. Whatever stops the worker first stops the guest; the next connection, or the
-//! end, comes afterwards.
+//! At most one task runs at a time. Whatever stops the worker first stops the guest; the next connection, or
+//! the end, comes afterwards.
+//!
+//! A framed orchestrator answers not only READY but also DONE and FAILED, each with a task or a wait. So READY
+//! follows them only if that answer does not come, and a second task waits for the first.
 
 #[cfg(test)]
 pub(super) mod tests;
+
+use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use host_core::json::JsonText;
@@ -33,12 +38,21 @@ const ISSUE_ID_BYTES_MAX: usize = 256;
 /// How long to wait before asking again if the answer cannot be read, in milliseconds.
 const PAUSE_MS: u64 = 30_000;
 
+/// How long a framed orchestrator may take to answer DONE or FAILED, in milliseconds.
+pub(super) const ANSWER_MS: u64 = 250;
+
+/// How often a framed worker sends HEARTBEAT, in milliseconds.
+pub(super) const HEARTBEAT_MS: u64 = 30_000;
+
+/// The most tasks that wait for the one that runs.
+const QUEUED_MAX: usize = 64;
+
 /// The settings of the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WorkerSetup {
     pub(super) worker_id: String,
     pub(super) handler: Name,
-    /// The dialect to begin with.
+    /// The dialect to begin with. Frames are kept; lines are only a first try.
     pub(super) dialect: Dialect,
     /// Whether a program is called for issues.
     pub(super) has_program: bool,
@@ -75,6 +89,8 @@ pub(super) enum Effect {
     Stop(Tag, Stop),
     /// Call the program for an issue. The answer is [`Event::Called`].
     Call(Call, String),
+    /// Say that the next connection begins with frames, because lines had no answer.
+    WarnOfFrames,
 }
 
 /// The state of the current task.
@@ -97,17 +113,62 @@ struct Work {
     is_stopped: bool,
 }
 
+/// The dialect that the worker speaks, and what is known of the orchestrator's.
+#[derive(Debug)]
+struct DialectChoice {
+    dialect: Dialect,
+    /// It was configured, or an answer has come in it.
+    is_settled: bool,
+    /// Whether anything has come on this connection.
+    is_answered: bool,
+}
+
+impl DialectChoice {
+    const fn new(dialect: Dialect) -> Self {
+        Self {
+            is_settled: matches!(dialect, Dialect::Framed),
+            dialect,
+            is_answered: false,
+        }
+    }
+
+    const fn answered_in(&mut self, dialect: Dialect) {
+        *self = Self {
+            dialect,
+            is_settled: true,
+            is_answered: true,
+        };
+    }
+
+    /// Handles the end of a connection: the next one tries the other dialect if nothing has come. Returns
+    /// whether it tries frames.
+    fn closed(&mut self) -> bool {
+        if std::mem::take(&mut self.is_answered) || self.is_settled {
+            return false;
+        }
+        self.dialect = match self.dialect {
+            Dialect::Lines => Dialect::Framed,
+            Dialect::Framed => Dialect::Lines,
+        };
+        self.dialect == Dialect::Framed
+    }
+}
+
 /// One worker.
 #[derive(Debug)]
 pub(super) struct Worker {
     setup: WorkerSetup,
     /// Our name, or the one that the orchestrator gave us.
     name: String,
-    dialect: Dialect,
+    choice: DialectChoice,
     link: Option<Link>,
     work: Option<Work>,
+    /// The tasks that came while another one ran.
+    queued: VecDeque<Task>,
     /// When to send READY.
     ready_at: Option<Time>,
+    /// When to send HEARTBEAT. Only a framed orchestrator gets any.
+    beat_at: Option<Time>,
     /// SHUTDOWN has come, or the host stops.
     is_over: bool,
     /// Whether the orchestrator asked for the end.
@@ -122,11 +183,13 @@ impl Worker {
     pub(super) fn new(setup: WorkerSetup, at: Moment) -> Self {
         Self {
             name: setup.worker_id.clone(),
-            dialect: setup.dialect,
+            choice: DialectChoice::new(setup.dialect),
             setup,
             link: None,
             work: None,
+            queued: VecDeque::new(),
             ready_at: None,
+            beat_at: None,
             is_over: false,
             was_shut_down: false,
             tags_made: 0,
@@ -139,6 +202,18 @@ impl Worker {
         self.was_shut_down
     }
 
+    /// Returns the issue that the program has not closed or set back yet.
+    pub(super) fn unfinished(&self) -> Option<&str> {
+        let work = self.work.as_ref().filter(|_| self.setup.has_program)?;
+        Some(&work.task.issue_id)
+    }
+
+    /// Returns whether a guest runs.
+    pub(super) fn runs_guest(&self) -> bool {
+        let phase = self.work.as_ref().map(|work| &work.phase);
+        matches!(phase, Some(Phase::Running(_)))
+    }
+
     fn at(&mut self, at: Moment) -> Time {
         self.wall_ahead_ms = at.wall.0.saturating_sub(at.now.0);
         at.now
@@ -147,7 +222,7 @@ impl Worker {
     fn send(&self, now: Time, message: OutMessage, actions: &mut WorkerActions) {
         if let Some(link) = self.link {
             let out = Out {
-                dialect: self.dialect,
+                dialect: self.choice.dialect,
                 at: Time(now.0.saturating_add(self.wall_ahead_ms)),
                 worker_id: self.name.clone(),
                 message,
@@ -159,6 +234,18 @@ impl Worker {
     fn ready(&mut self, now: Time, actions: &mut WorkerActions) {
         self.ready_at = None;
         self.send(now, OutMessage::Ready, actions);
+    }
+
+    /// Begins the next task that waits, or asks for one. A framed orchestrator first has a moment to answer
+    /// the message before.
+    fn next(&mut self, now: Time, actions: &mut WorkerActions) {
+        if let Some(task) = self.queued.pop_front() {
+            return self.begin(now, task, actions);
+        }
+        match self.choice.dialect {
+            Dialect::Lines => self.ready(now, actions),
+            Dialect::Framed => self.ready_at = Some(now.plus_ms(ANSWER_MS)),
+        }
     }
 
     fn failed(
@@ -195,13 +282,16 @@ impl Worker {
             return;
         }
         if self.work.is_some() {
+            if self.choice.dialect == Dialect::Framed && self.queued.len() < QUEUED_MAX {
+                return self.queued.push_back(task);
+            }
             actions.count(Code::Busy.as_str());
             return self.failed(now, task.issue_id, "busy".to_owned(), 0, actions);
         }
         if let Some(why) = unusable(&task.issue_id) {
             actions.count(Code::FieldRange.as_str());
             self.failed(now, task.issue_id, why.to_owned(), 0, actions);
-            return self.ready(now, actions);
+            return self.next(now, actions);
         }
         self.ready_at = None;
         let issue_id = task.issue_id.clone();
@@ -305,11 +395,13 @@ impl Worker {
             };
             self.send(now, done, actions);
         }
-        self.ready(now, actions);
+        self.next(now, actions);
     }
 
     /// Stops the guest, for this reason.
     fn stop(&mut self, why: Stop, actions: &mut WorkerActions) {
+        // The orchestrator gives them to others.
+        self.queued.clear();
         if let Some(work) = &mut self.work {
             work.is_stopped = true;
             if let Phase::Running(tag) = work.phase {
@@ -321,7 +413,7 @@ impl Worker {
     /// Ends the worker once nothing runs.
     fn end(&mut self, actions: &mut WorkerActions) {
         self.is_over = true;
-        self.ready_at = None;
+        (self.ready_at, self.beat_at) = (None, None);
         self.stop(Stop::ShuttingDown, actions);
         self.leave(actions);
     }
@@ -369,12 +461,13 @@ impl Session for Worker {
     fn on_open(&mut self, now: Time, link: Link, actions: &mut ActionsOf<Self>) {
         self.link = Some(link);
         self.name.clone_from(&self.setup.worker_id);
-        self.dialect = self.setup.dialect;
         if self.is_over {
-            actions.close(link);
-        } else {
-            self.ready(now, actions);
+            return actions.close(link);
         }
+        if self.choice.dialect == Dialect::Framed {
+            self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
+        }
+        self.ready(now, actions);
     }
 
     fn on_message(
@@ -386,12 +479,15 @@ impl Session for Worker {
     ) {
         let now = self.at(at);
         if let Some(dialect) = said.dialect {
-            self.dialect = dialect;
+            self.choice.answered_in(dialect);
+            if dialect == Dialect::Framed && self.beat_at.is_none() && !self.is_over {
+                self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
+            }
         }
         match said.message {
             Ok(said) => {
                 // In the framed dialect, the orchestrator names the programs.
-                if let (Dialect::Framed, Some(name)) = (self.dialect, said.worker_id) {
+                if let (Dialect::Framed, Some(name)) = (self.choice.dialect, said.worker_id) {
                     self.name = name;
                 }
                 self.obey(now, said.order, actions);
@@ -418,15 +514,22 @@ impl Session for Worker {
 
     fn on_closed(&mut self, _now: Time, _link: Link, actions: &mut ActionsOf<Self>) {
         self.link = None;
-        self.ready_at = None;
+        (self.ready_at, self.beat_at) = (None, None);
         self.stop(Stop::Disconnected, actions);
+        if !self.is_over && self.choice.closed() {
+            actions.effect(Effect::WarnOfFrames);
+        }
     }
 
     fn wakeup(&self) -> Option<Time> {
-        self.ready_at
+        self.ready_at.into_iter().chain(self.beat_at).min()
     }
 
     fn on_wakeup(&mut self, now: Time, actions: &mut ActionsOf<Self>) {
+        if self.beat_at.take_if(|at| *at <= now).is_some() {
+            self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
+            self.send(now, OutMessage::Heartbeat, actions);
+        }
         if self.ready_at.is_some_and(|at| at <= now) {
             self.ready(now, actions);
         }

@@ -31,6 +31,8 @@ settings! {
         "How long a Delta runner has to acknowledge a lease, in whole seconds";
     CANCEL_DEADLINE = "protocol.delta.cancel_deadline_seconds", Number("SECONDS", 1, SECONDS_MAX), "30",
         "How long a Delta runner has to stop a cancelled job, in whole seconds; then the job is cancelled without it";
+    MAX_RUNTIME = "protocol.delta.max_runtime_seconds", Number("SECONDS", 1, SECONDS_MAX), "3600",
+        "The time limit of a job for a Delta pool whose sender sets none, in whole seconds";
     ALLOW_PLAINTEXT = "protocol.delta.allow_plaintext", Switch, "false",
         "Whether `http://` URLs of orchestrators may lead to other machines, so that anybody between can read tokens, jobs and logs; else they must be `https://`";
     ORCHESTRATOR = "protocol.delta.worker.orchestrator", Text("URL"), "none",

@@ -37,8 +37,8 @@ use crate::kit::secret::Secret;
 use crate::kit::trouble::Trouble;
 use crate::wire::{OpenError, Ports};
 
-/// The largest lease file, in bytes.
-const LEASE_BYTES_MAX: u64 = 1 << 20;
+/// The largest lease file, in bytes: as much as an answer over the network.
+const LEASE_BYTES_MAX: u64 = 9 << 20;
 
 /// How long a request for a lease waits for a job, in seconds, and for its answer beyond that.
 const WAIT_SECONDS: u64 = 30;

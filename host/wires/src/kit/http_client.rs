@@ -39,8 +39,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The most idle connections for one origin.
 const IDLE_MAX: usize = 64;
 
-/// The largest answer that is read, in bytes.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// The largest answer that is read, in bytes: a lease holds the params of a job, of which a host accepts 8 MiB.
+const ANSWER_BYTES_MAX: usize = 9 << 20;
 
 /// A client for any number of servers. Cloning shares its connections.
 #[derive(Clone, Debug)]

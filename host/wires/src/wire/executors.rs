@@ -24,6 +24,8 @@ pub struct ExecutorRules {
     pub placed_by: &'static [&'static str],
     /// The rules of jobs whose sender names no others.
     pub policy: Policy,
+    /// The longest time limit that a job may have, in milliseconds; `None` if the wire can give any.
+    pub timeout_ms_max: Option<u64>,
 }
 
 /// The executors of one wire. No call waits.

@@ -7,7 +7,7 @@ use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
 use crate::rejection::Rejection;
-use crate::transition::{Effect, FREE_LOSSES_MAX, Input, LONE_DEATHS_MAX, Loss};
+use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, LONE_DEATHS_MAX, Loss};
 
 const FENCE: Fence = Fence::Lease(LEASE);
 const RETURNED: Outcome = Outcome::Completed { result: None };
@@ -100,6 +100,36 @@ fn what_did_not_begin_uses_up_no_free_loss() {
     }
     claim(&mut job, NOW, Hold::Connection);
     lose(&mut job, Loss::WorkerGone);
+    assert_eq!(job.state, State::Discarded);
+}
+
+/// Its worker would do nothing again, at once and five times for free.
+#[test]
+fn a_worker_that_exits_before_it_acknowledges_costs_an_attempt_and_the_next_one_waits() {
+    let backoff = Backoff {
+        base_ms: 1_000,
+        max_ms: 8_000,
+    };
+    let mut job = available(Policy {
+        max_attempts: 2,
+        backoff,
+        ack_window_ms: Some(30_000),
+        ..Policy::default()
+    });
+    let exited = Loss::Exited(Exit::Status(1));
+    claim(&mut job, NOW, Hold::Connection);
+    job.apply(NOW, &Input::Lose(&FENCE, exited)).unwrap();
+    assert_eq!((job.state, job.attempts_charged()), (State::Retryable, 1));
+    let due = NOW.plus_ms(backoff.delay_ms(job.id, 1));
+    assert_eq!(job.wakeup(), Some(due));
+    job.apply(due, &Input::Tick).unwrap();
+    // One that had acknowledged its lease is a loss like others.
+    claim(&mut job, due, Hold::Connection);
+    job.apply(due, &Input::Ack(&FENCE)).unwrap();
+    job.apply(due, &Input::Lose(&FENCE, exited)).unwrap();
+    assert_eq!((job.state, job.attempts_charged()), (State::Available, 1));
+    claim(&mut job, due, Hold::Connection);
+    job.apply(due, &Input::Lose(&FENCE, exited)).unwrap();
     assert_eq!(job.state, State::Discarded);
 }
 

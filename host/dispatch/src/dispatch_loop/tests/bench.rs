@@ -309,6 +309,6 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
         params_bytes_max: usize::MAX,
     };
     let batch = vec![Command::Enqueue(vec![new]), claim];
-    store.commit(Time(0), batch).unwrap();
+    store.commit(Time(0), &batch).unwrap();
     (store, id)
 }

@@ -10,6 +10,9 @@ use host_core::time::Time;
 use host_store::{Reader, Store, StoreError};
 use tokio::sync::Semaphore;
 
+/// The handler of jobs that cannot be stored.
+pub(crate) const POISON: &str = "poison";
+
 const SOUND: u8 = 0;
 const FULL: u8 = 1;
 const BROKEN: u8 = 2;
@@ -70,8 +73,8 @@ pub(crate) struct FailingStore {
 }
 
 impl Store for FailingStore {
-    fn commit(&mut self, now: Time, batch: Vec<Command>) -> Result<Committed, StoreError> {
-        if let [Command::Claim { .. }] = batch[..] {
+    fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
+        if let [Command::Claim { .. }] = batch {
             self.disk.lone_claims.fetch_add(1, Ordering::SeqCst);
         }
         match self.disk.condition.load(Ordering::SeqCst) {
@@ -83,6 +86,10 @@ impl Store for FailingStore {
             BROKEN => Err(StoreError::Broken {
                 operation: "write",
                 message: "it is broken".to_owned(),
+            }),
+            _ if batch.iter().any(is_poison) => Err(StoreError::Failing {
+                operation: "commit a batch",
+                message: "a job is poison".to_owned(),
             }),
             _ => self.below.commit(now, batch),
         }
@@ -102,6 +109,14 @@ impl Store for FailingStore {
             MOVED => Err(moved()),
             _ => Ok(()),
         }
+    }
+}
+
+/// Returns whether a command makes the batches fail that have it.
+fn is_poison(command: &Command) -> bool {
+    match command {
+        Command::Enqueue(jobs) => jobs.iter().any(|job| job.handler.as_str() == POISON),
+        _ => false,
     }
 }
 

@@ -270,7 +270,7 @@ async fn a_runner_that_is_gone_discards_its_jobs() {
     let waiting = job_for("gone", "noop");
     let ids = [waiting.id, later.id];
     let enqueue = Command::Enqueue(vec![waiting, later]);
-    store.commit(Clock::start().now(), vec![enqueue]).unwrap();
+    store.commit(Clock::start().now(), &[enqueue]).unwrap();
     let bench = Bench::start_with(Box::new(store)).await;
     for id in ids {
         let detail = bench.ended(id).await;

@@ -4,7 +4,7 @@ use std::vec::IntoIter;
 
 use host_api::new_job::NewJobBody;
 use host_cells::compile::schema::Budget;
-use host_core::command::NewJob;
+use host_core::command::{DEPENDENCIES_MAX, NewJob};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::rejection::Rejection;
@@ -51,6 +51,14 @@ impl Entries {
         if bodies.is_empty() {
             let detail = "the array has no jobs";
             return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+        }
+        let dependencies: usize = bodies.iter().map(|body| body.depends_on.len()).sum();
+        if dependencies > DEPENDENCIES_MAX {
+            let detail = format!(
+                "depends_on: all jobs of a request may name at most {DEPENDENCIES_MAX} jobs together, \
+                 got {dependencies}"
+            );
+            return Err(ApiError::new(&kinds::TOO_MANY_DEPENDENCIES, detail));
         }
         let references =
             |(n, body)| references(body, bodies.len()).map_err(|error| at(is_array, n, error));

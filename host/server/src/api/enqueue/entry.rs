@@ -72,7 +72,7 @@ pub(super) fn into_job(
         JsonText(Box::<str>::from(text).into_string())
     });
     let priority = body.priority.map(priority).transpose()?;
-    let mut policy = policy_of(&body, route.policy)?;
+    let mut policy = policy_of(&body, route.policy, route.timeout_ms_max)?;
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
     Ok(NewJob {
         id,
@@ -117,7 +117,11 @@ fn end(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {
 }
 
 /// Makes the policy of the job: that of its executor, with the changes of the entry.
-fn policy_of(body: &NewJobBody, mut policy: Policy) -> Result<Policy, ApiError> {
+fn policy_of(
+    body: &NewJobBody,
+    mut policy: Policy,
+    timeout_ms_max: Option<u64>,
+) -> Result<Policy, ApiError> {
     if let Some(attempts) = body.max_attempts {
         let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
         policy.max_attempts = read.ok_or_else(|| {
@@ -126,9 +130,11 @@ fn policy_of(body: &NewJobBody, mut policy: Policy) -> Result<Policy, ApiError> 
         })?;
     }
     if let Some(timeout) = body.timeout_seconds {
-        if timeout.ms == 0 {
+        let most = timeout_ms_max.map_or(SECONDS_MAX, |ms| f64::from(Seconds { ms }));
+        let timeout_seconds = f64::from(timeout);
+        if timeout.ms == 0 || timeout_seconds > most {
             return Err(invalid(format!(
-                "timeout_seconds: must be 0.001–{SECONDS_MAX}, got 0"
+                "timeout_seconds: must be 0.001–{most}, got {timeout_seconds}"
             )));
         }
         policy.timeout_ms = Some(timeout.ms);

@@ -20,6 +20,8 @@ pub(super) struct Route {
     pub(super) handler: Name,
     /// How jobs that are executed there are retried and bounded, if they say nothing else.
     pub(super) policy: Policy,
+    /// The longest time limit that is possible there, in milliseconds; `None` if any is.
+    pub(super) timeout_ms_max: Option<u64>,
     /// How long they are kept, if they do not say so.
     pub(super) retention: RetentionChoice,
 }
@@ -46,6 +48,7 @@ pub(super) fn find(
             runner: None,
             handler,
             policy: Policy::default(),
+            timeout_ms_max: None,
         };
         return Ok((route, Some(deployed)));
     }
@@ -79,6 +82,7 @@ fn to_runner(api: &Api, queue: Name, runner: Name, handler: Name) -> Route {
         queue,
         handler,
         policy: api.executors.policy(&runner),
+        timeout_ms_max: api.executors.timeout_ms_max(&runner),
         runner: Some(runner),
     }
 }

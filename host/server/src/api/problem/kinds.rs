@@ -27,6 +27,9 @@ host_http::kinds! {
     TOO_MANY_DEPENDENTS 422 "too_many_dependents", "Too many jobs wait for one",
         "At most 10000 jobs may depend on the same job.",
         "Put a job between them that the others depend on.";
+    TOO_MANY_DEPENDENCIES 413 "too_many_dependencies", "Too many dependencies in one request",
+        "The jobs of a request may name at most 10000 jobs in depends_on, all together.",
+        "Split the array, or put a job between those that wait for the same jobs and these.";
     TOO_MANY_JOBS 413 "too_many_jobs", "Too many jobs in one request",
         "An array may have at most 1000 jobs.",
         "Split the array.";
@@ -133,6 +136,9 @@ host_http::kinds! {
         "The database that keeps the jobs does not answer. The host tries again for a minute and then ends.",
         "Check that the server of `store.url` runs and is reachable; then repeat the request."
         retry 1;
+    STORE_FAILED 500 "store_failed", "Not stored",
+        "The store failed to carry out this request three times, alone. Nothing of it was kept, and other requests go on.",
+        "The detail has the store's reason. Ask for less at once, or repeat the request later.";
     STORE_BROKEN 500 "store_broken", "Store broken",
         "The store cannot read or write.",
         "Read the host's log; check the disk and restart the host.";

@@ -402,6 +402,15 @@ async fn sizes_and_depth_are_bounded() {
     let with = |field: &str, value: String| format!(r#"{{"handler":"noop","{field}":{value}}}"#);
     let array = |jobs: usize| format!("[{}]", vec![r#"{"handler":"noop"}"#; jobs].join(","));
     let long = |chars: usize| format!("\"{}\"", "x".repeat(chars));
+    // Each but the first waits for the first, named several times.
+    let waiting = |jobs: usize, times: usize| {
+        let first = with("queue", long(1));
+        let next = with(
+            "depends_on",
+            format!("[{}]", vec!["\"#0\""; times].join(",")),
+        );
+        format!("[{first},{}]", vec![next; jobs - 1].join(","))
+    };
     let pairs = |count: usize, chars: usize| {
         let pairs: Vec<_> = (0..count)
             .map(|n| format!("\"{n:03}\":{}", long(chars)))
@@ -422,6 +431,8 @@ async fn sizes_and_depth_are_bounded() {
         (megabytes(8), 413, "body_too_large"),
         (array(1000), 201, ""),
         (array(1001), 413, "too_many_jobs"),
+        (waiting(1000, 10), 201, ""),
+        (waiting(1000, 11), 413, "too_many_dependencies"),
         (with("unique_key", long(256)), 201, ""),
         (with("unique_key", long(257)), 422, "invalid_request"),
         (with("queue", long(128)), 201, ""),

@@ -205,7 +205,7 @@ async fn run(
 ) {
     while let Some(request) = requests.recv().await {
         let now = clock.now();
-        let mut committed = store.commit(now, vec![request.command]).unwrap();
+        let mut committed = store.commit(now, &[request.command]).unwrap();
         let ended = committed
             .changes
             .iter()

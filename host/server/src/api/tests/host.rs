@@ -200,6 +200,12 @@ async fn a_host_that_cannot_says_why() {
         (SubmitError::StoreFull, 507, "store_full", false),
         (SubmitError::StoreMoved, 503, "store_moved", false),
         (SubmitError::Busy, 503, "busy", true),
+        (
+            SubmitError::Failed("no".to_owned()),
+            500,
+            "store_failed",
+            false,
+        ),
         (SubmitError::Stopping, 503, "stopping", true),
     ] {
         let (sender, requests) = mpsc::channel(1);

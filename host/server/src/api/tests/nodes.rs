@@ -105,6 +105,7 @@ fn offering(mut node: NodeRecord, runner: &str) -> NodeRecord {
         is_family: false,
         placed_by: Vec::new(),
         policy: Policy::default(),
+        timeout_ms_max: None,
     };
     node.info.as_mut().unwrap().offers.push(offer);
     node

@@ -95,6 +95,20 @@ async fn jobs_of_runners_have_the_rules_of_their_wire_and_their_own_come_first()
 }
 
 #[tokio::test]
+async fn a_time_limit_that_the_wire_of_a_runner_cannot_give_is_refused() {
+    let host = Host::start().await;
+    host.enqueue(r#"{"handler":"python#noop","timeout_seconds":7200}"#)
+        .await;
+    let refused = host
+        .post(JOBS, r#"{"handler":"python#noop","timeout_seconds":10800}"#)
+        .await;
+    let message = refused.refused(422, "invalid_request");
+    assert_eq!(message, "timeout_seconds: must be 0.001–7200, got 10800");
+    host.enqueue(r#"{"handler":"noop","timeout_seconds":10800}"#)
+        .await;
+}
+
+#[tokio::test]
 async fn pools_are_listed_shown_and_restarted() {
     let host = alone().await;
     let python = json!({

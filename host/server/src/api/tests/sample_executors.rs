@@ -93,6 +93,7 @@ impl Executors for Sample {
     fn rules(&self) -> ExecutorRules {
         ExecutorRules {
             policy: policy(),
+            timeout_ms_max: Some(7_200_000),
             ..ExecutorRules::default()
         }
     }

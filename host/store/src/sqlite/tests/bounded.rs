@@ -47,7 +47,7 @@ impl Measured {
     }
 
     /// Commits a batch, all of whose commands must succeed. Returns its steps.
-    fn steps(&mut self, batch: Vec<Command>) -> u64 {
+    fn steps(&mut self, batch: &[Command]) -> u64 {
         let before = self.steps.load(Ordering::Relaxed);
         let committed = self.store.commit(Time(10), batch).unwrap();
         assert!(committed.replies.iter().all(Result::is_ok), "{committed:?}");
@@ -82,8 +82,8 @@ fn a_purge_visits_no_other_unique_key() {
             }),
             ..job(n)
         });
-        store.steps(vec![Command::Enqueue(keyed.collect())]);
-        store.steps(vec![Command::Enqueue(vec![job(jobs + 1)])]);
+        store.steps(&[Command::Enqueue(keyed.collect())]);
+        store.steps(&[Command::Enqueue(vec![job(jobs + 1)])]);
         let (with_key, without) = (
             JobId(Uuid::from_u128(jobs)),
             JobId(Uuid::from_u128(jobs + 1)),
@@ -93,8 +93,8 @@ fn a_purge_visits_no_other_unique_key() {
             reason: None,
             grace_ms: None,
         };
-        store.steps(vec![cancel(with_key), cancel(without)]);
-        let purges = [with_key, without].map(|job| store.steps(vec![Command::Purge { job }]));
+        store.steps(&[cancel(with_key), cancel(without)]);
+        let purges = [with_key, without].map(|job| store.steps(&[Command::Purge { job }]));
         let kept = "SELECT COUNT(*) FROM unique_keys";
         let kept: u128 = store
             .store
@@ -118,12 +118,12 @@ fn a_claim_visits_few_queues_however_many_have_jobs() {
             queue: format!("queue-{n}").parse().unwrap(),
             ..job(n)
         });
-        store.steps(vec![Command::Enqueue(jobs.collect())]);
-        let first = store.steps(vec![claim()]);
-        let next = store.steps(vec![complete(1), claim()]);
+        store.steps(&[Command::Enqueue(jobs.collect())]);
+        let first = store.steps(&[claim()]);
+        let next = store.steps(&[complete(1), claim()]);
         // The next host knows the queues at once.
         let mut store = store.again();
-        let restarted = store.steps(vec![complete(2), claim()]);
+        let restarted = store.steps(&[complete(2), claim()]);
         [first, next, restarted]
     };
     for (small, large) in claims(10).into_iter().zip(claims(1_000)) {

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::wire::executors::WorkerState;
@@ -156,6 +155,12 @@ async fn a_worker_is_served_and_told_to_end() {
         served.executors.health()[0].workers[0].state,
         WorkerState::Ending
     );
+    assert!(
+        served.path.exists(),
+        "the socket stays until the workers have gone"
+    );
+    let mut late = Peer::connect(&served.path).await;
+    assert_eq!(late.next().await, None);
     drop(peer);
     served.host.until_count(State::Running, 0).await;
     served.stop().await;
@@ -243,6 +248,7 @@ async fn a_connection_goes_on_after_bad_lines_and_no_other_notices() {
         .write_all("nonsense\n".repeat(200).as_bytes())
         .await
         .unwrap();
+    assert_eq!(bad.next_type().await, "SHUTDOWN");
     assert_eq!(bad.next().await, None);
     good.ready().await;
     assert_eq!(good.next_type().await, "WAIT");

@@ -1,23 +1,25 @@
 //! Our worker against our orchestrator over real sockets, in both dialects, while connections are
 //! lost at every byte.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Counters;
-use host_runtime::clock::Clock;
-use host_testing::{FakeExecutor, Run};
+use host_testing::{FakeExecutor, Run, TokioClock};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
 
 use super::*;
 use crate::beads::active::tests::Served;
 use crate::beads::frame::Dialect;
+use crate::beads::program::ProgramCommand;
 use crate::histories::histories;
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -45,7 +47,7 @@ impl Counters for Truncations {
 fn ports(cells: &Arc<FakeExecutor>) -> Ports {
     let cells = Arc::clone(cells);
     Ports {
-        clock: Arc::new(Clock::start()),
+        clock: Arc::new(TokioClock::start()),
         counters: Arc::new(Truncations),
         execute: Arc::new(move || Arc::<FakeExecutor>::clone(&cells)),
         leases: None,
@@ -216,6 +218,44 @@ async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
     served.stop().await;
 }
 
+/// The program takes longer than a guest may take to stop.
+#[tokio::test]
+async fn an_issue_is_set_back_although_the_host_stops() {
+    let served = Served::start(10_000, 8);
+    served.add([1]);
+    let folder = TempDir::new().unwrap();
+    let (bd, log) = (folder.path().join("bd"), folder.path().join("log"));
+    let script = "#!/bin/sh\ncase $3 in *open) sleep 3 ;; esac\necho $3 >>\"$LOG\"\n";
+    std::fs::write(&bd, script).unwrap();
+    std::fs::set_permissions(&bd, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let cells = FakeExecutor::new(|_, _| Run::Hangs);
+    let ports = ports(&cells);
+    let stopping = ports.stopping.clone();
+    let env = [
+        ("LOG", log.display().to_string()),
+        ("PATH", "/usr/bin:/bin".to_owned()),
+    ];
+    let program = ProgramCommand {
+        path: bd.display().to_string(),
+        env: env.map(|(name, value)| (name.to_owned(), value)).into(),
+    };
+    let config = WorkerConfig {
+        program: Some(program),
+        ..config(&served.path, 1, Dialect::Lines)
+    };
+    let working = work(config, ports, false);
+    let playing = async {
+        cells.until_running(1).await;
+        stopping.cancel();
+    };
+    let both = async { tokio::join!(working, playing) };
+    let (worked, ()) = timeout(BOUND, both).await.unwrap();
+    worked.unwrap();
+    let states = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(states, "--status=in_progress\n--status=open\n");
+    served.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_orchestrator_that_is_not_there_is_tried_four_times() {
     let folder = TempDir::new().unwrap();
@@ -255,6 +295,99 @@ async fn an_orchestrator_that_hangs_up_at_once_is_called_ever_less_often() {
     let least = [1, 2, 4, 8, 16, 30];
     let is_least = pauses.zip(least).all(|(pause, least)| pause >= least);
     assert!(is_least, "called after {seconds:?} s");
+}
+
+/// The public orchestrator: speaks frames alone, and answers READY, DONE and FAILED alike. Returns the first 30
+/// ends.
+async fn public_orchestrator(listener: UnixListener) -> Vec<String> {
+    let tasks = Arc::new(AtomicUsize::new(0));
+    let ends = Arc::new(watch::Sender::new(Vec::<String>::new()));
+    let mut open = TaskGroup::default();
+    let serving = async {
+        for number in 1.. {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (tasks, ends) = (Arc::clone(&tasks), Arc::clone(&ends));
+            open.spawn(async move { public_connection(stream, number, &tasks, &ends).await });
+        }
+    };
+    let mut written = ends.subscribe();
+    let have_ended = written.wait_for(|ends| ends.len() >= 30);
+    tokio::select! {
+        () = serving => {}
+        ended = have_ended => drop(ended.unwrap()),
+    }
+    drop(open);
+    ends.borrow().clone()
+}
+
+async fn public_connection(
+    mut stream: UnixStream,
+    number: usize,
+    tasks: &AtomicUsize,
+    ends: &watch::Sender<Vec<String>>,
+) {
+    while let Ok(bytes) = stream.read_u32().await {
+        if bytes > 1 << 20 {
+            return;
+        }
+        let mut frame = vec![0; usize::try_from(bytes).unwrap()];
+        stream.read_exact(&mut frame).await.unwrap();
+        let message: Value = serde_json::from_slice(&frame).unwrap();
+        let message = &message["payload"];
+        match message["type"].as_str().unwrap() {
+            "READY" => {}
+            end => {
+                let end = format!("{end} {}", message["issue_id"].as_str().unwrap());
+                ends.send_modify(|ends| ends.push(end));
+            }
+        }
+        let mut answer = json!({"worker_id": format!("W{number}"), "timestamp": 1.0});
+        let task = tasks.fetch_add(1, Ordering::SeqCst);
+        if task < 30 {
+            answer["type"] = json!("TASK");
+            answer["issue_id"] = json!(format!("b-{task}"));
+            answer["priority"] = json!(1);
+            answer["title"] = json!("t");
+        } else {
+            answer["type"] = json!("WAIT");
+            answer["wait_seconds"] = json!(30);
+        }
+        let text = json!({"version": 1, "payload": answer}).to_string();
+        stream
+            .write_u32(u32::try_from(text.len()).unwrap())
+            .await
+            .unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+    }
+}
+
+/// Workers that begin with lines, at an orchestrator that speaks frames.
+async fn thirty_tasks_of_the_public_orchestrator(workers: usize) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("public.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let ports = ports(&cells());
+    let stopping = ports.stopping.clone();
+    let working = work(config(&path, workers, Dialect::Lines), ports, true);
+    let playing = async {
+        let ends = public_orchestrator(listener).await;
+        stopping.cancel();
+        ends
+    };
+    let both = async { tokio::join!(working, playing) };
+    let (worked, mut ends) = timeout(BOUND, both).await.unwrap();
+    worked.unwrap();
+    ends.sort();
+    let mut expected: Vec<_> = (0..30).map(|task| format!("DONE b-{task}")).collect();
+    expected.sort();
+    assert_eq!(ends, expected, "{workers} workers");
+}
+
+#[tokio::test]
+async fn the_public_orchestrator_is_found_out_and_its_tasks_are_done() {
+    for workers in [1, 4] {
+        thirty_tasks_of_the_public_orchestrator(workers).await;
+    }
 }
 
 #[test]

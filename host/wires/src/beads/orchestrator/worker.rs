@@ -66,6 +66,7 @@ pub(super) struct Worker {
     pub(super) ready_at: Time,
     /// The name that it gives itself.
     called: Option<String>,
+    has_bad_name: bool,
     bad: Bad,
 }
 
@@ -108,6 +109,7 @@ impl Worker {
             dialect: None,
             ready_at: now,
             called: None,
+            has_bad_name: false,
             bad: Bad {
                 since: now,
                 recent: 0,
@@ -131,6 +133,11 @@ impl Worker {
         let is_name = is_worker_id(&name);
         self.called = is_name.then_some(name);
         is_name
+    }
+
+    /// Records an invalid name. Returns whether it is the first.
+    pub(super) const fn is_first_bad_name(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_bad_name, true)
     }
 
     /// Returns its name on the wire: its own, or our number if it has none. Programs with the framed dialect

@@ -40,7 +40,7 @@ fn the_table_or_a_socket_turns_it_on() {
         socket: SOCKET_DEFAULT.to_owned(),
         workers_max: 256,
         wait_seconds: 30,
-        hold_ms: 0,
+        hold_ms: 20_000,
     };
     assert_eq!(config, expected);
     assert_eq!(

@@ -2,5 +2,6 @@
 
 mod captured;
 mod fixture;
+mod framed;
 mod rules;
 mod transcripts;

@@ -11,6 +11,7 @@ const TIMES: Times = Times {
     heartbeat_interval: 20,
     ack: 30,
     cancel_deadline: 30,
+    max_runtime: 30,
 };
 
 fn grant(params: &str, timeout_ms: u64) -> LeaseGranted {

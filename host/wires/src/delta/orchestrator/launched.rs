@@ -71,7 +71,7 @@ pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
         Some(listen) = pools.listening() => listen,
         () = stopping.cancelled() => return,
     };
-    let launcher = match Launcher::start() {
+    let launcher = match Launcher::start_for_trees() {
         Ok(launcher) => launcher,
         Err(error) => {
             tracing::error!(%error, "cannot start runners: cannot create a thread");

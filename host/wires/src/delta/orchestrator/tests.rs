@@ -88,6 +88,7 @@ impl Bench {
                 heartbeat_interval: 20,
                 ack: 30,
                 cancel_deadline: 30,
+                max_runtime: 30,
             },
             pools: vec![pool],
             tokens: Tokens::default(),

@@ -10,7 +10,9 @@ use host_core::policy::{OnGraceExpired, Policy};
 
 use super::tokens::{self, Tokens};
 use crate::delta::refusals::{Code, Refused};
-use crate::delta::settings::{ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, RUNNERS};
+use crate::delta::settings::{
+    ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, MAX_RUNTIME, RUNNERS,
+};
 use crate::delta::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
 use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused};
 
@@ -27,6 +29,8 @@ pub(in crate::delta) struct Times {
     pub(in crate::delta) heartbeat_interval: u64,
     pub(in crate::delta) ack: u64,
     pub(in crate::delta) cancel_deadline: u64,
+    /// The time limit of a job whose sender sets none.
+    pub(in crate::delta) max_runtime: u64,
 }
 
 /// One pool of foreign runners.
@@ -76,6 +80,7 @@ impl Times {
             cancel_grace_ms: Some(self.cancel_deadline * 1_000),
             on_grace_expired: OnGraceExpired::Cancelled,
             ack_window_ms: Some(self.ack * 1_000),
+            timeout_ms: Some(self.max_runtime * 1_000),
             ..Policy::default()
         }
     }
@@ -142,6 +147,7 @@ fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
         heartbeat_interval: section.number(&HEARTBEAT_INTERVAL)?,
         ack: section.number(&ACK)?,
         cancel_deadline: section.number(&CANCEL_DEADLINE)?,
+        max_runtime: section.number(&MAX_RUNTIME)?,
     };
     if times.lease_ttl < 2 * times.heartbeat_interval {
         let setting = match section.find(&LEASE_TTL) {

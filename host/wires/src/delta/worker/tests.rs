@@ -87,7 +87,7 @@ fn a_lease_file_without_an_end_is_refused() {
         log: None,
     };
     let refused = endless.open().unwrap_err().to_string();
-    assert!(refused.contains("more than 1048576 bytes"), "{refused}");
+    assert!(refused.contains("more than 9437184 bytes"), "{refused}");
 }
 
 #[tokio::test]
@@ -124,6 +124,45 @@ async fn a_lease_over_the_network_is_executed_to_its_end() {
     let jobs = executor.jobs.borrow();
     let handlers = jobs.iter().map(|job| job.handler.as_str());
     assert_eq!(handlers.collect::<Vec<_>>(), ["a", "b"]);
+}
+
+/// Its orchestrator would give it to one runner after the other.
+#[tokio::test]
+async fn a_lease_that_cannot_be_executed_is_acknowledged_and_failed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stopping = CancellationToken::new();
+    let executor = FakeExecutor::new(|_, _| panic!("nothing is executed"));
+    let (peer, ports) = (peer(&listener), ports(&executor, &stopping));
+    let large = "x".repeat(7 << 20);
+    let lease = format!(
+        r#"{{"job_id":"j","lease_id":"l","job_spec":{{"steps":["wasm:a"],"env":{{"PORT":8080}},"x":"{large}"}}}}"#
+    );
+    let length = lease.len();
+    let granted =
+        format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{lease}");
+    let accepted = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let playing = async {
+        for (path, answered) in [
+            ("lease", granted.as_str()),
+            ("ack-lease", accepted),
+            ("heartbeat", accepted),
+            ("complete", accepted),
+        ] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let request = answer(&mut stream, answered.as_bytes()).await;
+            let line = format!("POST /api/v1/internal/{path} HTTP/1.1\r\n");
+            assert!(request.starts_with(&line), "{path}: {request}");
+            if path == "complete" {
+                let fault = r#""summary":"env.PORT: expected a string, found a number""#;
+                assert!(
+                    request.contains("\"FAILED\"") && request.contains(fault),
+                    "{request}"
+                );
+            }
+        }
+        stopping.cancel();
+    };
+    tokio::join!(peer.work(&ports), playing);
 }
 
 #[tokio::test]

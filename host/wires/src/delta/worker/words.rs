@@ -90,8 +90,7 @@ struct Complete<'a> {
     timings: Option<Timings<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    artifacts: Option<&'a [Artifact]>,
+    artifacts: &'a [Artifact],
     summary: &'a str,
 }
 
@@ -108,8 +107,7 @@ struct CancelAck<'a> {
     runner_id: &'a str,
     final_status: &'static str,
     ts: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    artifacts: Option<&'a [Artifact]>,
+    artifacts: &'a [Artifact],
     summary: &'a str,
 }
 
@@ -161,7 +159,7 @@ impl Speaker {
     /// Returns the message that ends the lease.
     pub(super) fn end(&self, dialect: Dialect, end: &End) -> (Kind, String) {
         if end.status == Status::Canceled {
-            return (Kind::CancelAck, self.cancel_ack(dialect, end));
+            return (Kind::CancelAck, self.cancel_ack(end));
         }
         (Kind::Complete, self.complete(dialect, end))
     }
@@ -184,19 +182,19 @@ impl Speaker {
                 finished_at: &end.finished_at,
             }),
             finished_at: (!is_documented).then_some(&end.finished_at),
-            artifacts: is_documented.then_some(&end.artifacts),
+            artifacts: &end.artifacts,
             summary: &end.summary,
         })
     }
 
-    fn cancel_ack(&self, dialect: Dialect, end: &End) -> String {
+    fn cancel_ack(&self, end: &End) -> String {
         text(&CancelAck {
             r#type: "CancelAck",
             lease_id: &self.lease.0,
             runner_id: &self.runner,
             final_status: Status::Canceled.as_str(),
             ts: &end.finished_at,
-            artifacts: (dialect == Dialect::Documented).then_some(&end.artifacts),
+            artifacts: &end.artifacts,
             summary: &end.summary,
         })
     }

@@ -12,6 +12,9 @@ use tokio::sync::oneshot;
 /// How many processes may wait to be started.
 const WAITING_MAX: usize = 64;
 
+/// This program as the supervisor of another one.
+const SUPERVISOR: &[&str] = &["/proc/self/exe", "cell", "supervise", "--"];
+
 struct Job {
     command: Command,
     reply: oneshot::Sender<io::Result<Child>>,
@@ -21,6 +24,9 @@ struct Job {
 #[derive(Clone, Debug)]
 pub struct Launcher {
     jobs: SyncSender<Job>,
+    /// The program that ends whole trees, and its arguments before those of a process; empty if processes are
+    /// started without it.
+    pub(super) supervisor: &'static [&'static str],
 }
 
 impl Launcher {
@@ -31,7 +37,18 @@ impl Launcher {
         std::thread::Builder::new()
             .name("launcher".to_owned())
             .spawn(move || work(&waiting, &runtime))?;
-        Ok(Self { jobs })
+        let supervisor = &[];
+        Ok(Self { jobs, supervisor })
+    }
+
+    /// The same, for processes whose whole tree ends with them and with this host. Each has a supervisor: this
+    /// program again, as `host cell supervise`. The tests of this crate are another program, and have none.
+    pub fn start_for_trees() -> io::Result<Self> {
+        let supervisor: &[&str] = if cfg!(test) { &[] } else { SUPERVISOR };
+        Ok(Self {
+            supervisor,
+            ..Self::start()?
+        })
     }
 
     /// Starts a process.
@@ -62,7 +79,8 @@ fn work(waiting: &Receiver<Job>, runtime: &Handle) {
     }
 }
 
-fn die_with(host: Pid) -> io::Result<()> {
+/// Has the kernel kill this process with its parent, the process `host`.
+pub(super) fn die_with(host: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // The host may have ended before the death signal was set.
     if getppid() == Some(host) {

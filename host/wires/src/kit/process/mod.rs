@@ -1,12 +1,13 @@
 //! Child processes of wires: starts them so that the kernel kills them with this host, reads their
-//! output line by line, and ends them with their whole process group. Knows no wire: reports to
-//! [`ProcessEvents`].
+//! output line by line, and ends them with their whole process group, or with their whole tree if a supervisor
+//! starts them. Knows no wire: reports to [`ProcessEvents`].
 
 mod launcher;
 mod lines;
 mod output;
 mod reason;
 mod supervise;
+pub mod supervisor;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Runs one process: starts it, reads its output, and ends it with its whole process group.
+//! Runs one process: starts it, reads its output, and ends it with its whole process group or tree.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::Output;
 use super::launcher::Launcher;
 use super::output::Pipes;
+use super::supervisor::{self, Orders};
 
 /// How long to wait for the last lines after the process has ended.
 const LAST_LINES_TIME: Duration = Duration::from_millis(200);
@@ -76,8 +77,8 @@ impl Stop {
     }
 }
 
-/// Starts `program`, waits until it has ended, and kills what is left of its process group. Returns
-/// how the process ended. If dropped, kills the group.
+/// Starts `program`, waits until it has ended, and kills what is left of its process group or tree. Returns
+/// how the process ended. If dropped, kills all of it.
 pub async fn supervise(
     launcher: &Launcher,
     program: &Program,
@@ -88,16 +89,36 @@ pub async fn supervise(
         program: program.command.first().cloned().unwrap_or_default(),
         source,
     };
-    let command = command(program).map_err(not_started)?;
+    let mut command = command(launcher, program).map_err(not_started)?;
+    let orders = if launcher.supervisor.is_empty() {
+        None
+    } else {
+        let (ours, theirs) = Orders::pair().map_err(not_started)?;
+        // The supervisor ends by itself when it has ended the tree.
+        command.stdin(theirs).kill_on_drop(false);
+        Some(ours)
+    };
     let mut child = launcher.launch(command).await.map_err(not_started)?;
     let pipes = Arc::new(Pipes::take(&mut child).map_err(not_started)?);
-    stay(child, pipes, events, &mut stops).await
+    let pid = match &orders {
+        Some(orders) => Some(orders.started().await.map_err(not_started)?),
+        None => child.id(),
+    };
+    let tree = match orders {
+        Some(orders) => Tree::Supervised(orders),
+        None => Tree::Group(pid.and_then(|pid| Pid::from_raw(pid.cast_signed()))),
+    };
+    events.started(pid, Arc::clone(&pipes));
+    stay(child, tree, pipes, events, &mut stops).await
 }
 
-fn command(program: &Program) -> io::Result<Command> {
-    let Some((name, arguments)) = program.command.split_first() else {
+fn command(launcher: &Launcher, program: &Program) -> io::Result<Command> {
+    if program.command.is_empty() {
         return Err(io::Error::other("the command is empty"));
-    };
+    }
+    let supervisor = launcher.supervisor.iter().copied();
+    let mut arguments = supervisor.chain(program.command.iter().map(String::as_str));
+    let name = arguments.next().unwrap_or_default();
     let mut command = Command::new(name);
     command
         .args(arguments)
@@ -114,33 +135,48 @@ fn command(program: &Program) -> io::Result<Command> {
     Ok(command)
 }
 
-/// Kills the rest of a process group, even if the task is dropped.
-struct Group(Option<Pid>);
+/// What is left of a process and those that it started. Dropped, it is killed.
+enum Tree {
+    Group(Option<Pid>),
+    Supervised(Orders),
+}
 
-impl Group {
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.0 {
-            // The group may be gone already.
-            let _gone = kill_process_group(pid, signal);
+impl Tree {
+    fn terminate(&self) {
+        match self {
+            Self::Group(pid) => signal(*pid, Signal::TERM),
+            Self::Supervised(orders) => orders.give(supervisor::TERMINATE),
+        }
+    }
+
+    fn kill(&self) {
+        match self {
+            Self::Group(pid) => signal(*pid, Signal::KILL),
+            Self::Supervised(orders) => orders.give(supervisor::KILL),
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for Tree {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.kill();
+    }
+}
+
+fn signal(group: Option<Pid>, signal: Signal) {
+    if let Some(pid) = group {
+        // The group may be gone already.
+        let _gone = kill_process_group(pid, signal);
     }
 }
 
 async fn stay(
     mut child: Child,
+    tree: Tree,
     pipes: Arc<Pipes>,
     events: &impl ProcessEvents,
     stops: &mut StopRequests,
 ) -> Result<ExitStatus, ProcessError> {
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-    let group = Group(pid.and_then(Pid::from_raw));
-    events.started(child.id(), Arc::clone(&pipes));
     let mut output = Box::pin(pipes.read_to_end(|output, line| events.wrote(output, line)));
     let mut is_read = false;
     let mut kill_at: Option<Instant> = None;
@@ -149,19 +185,19 @@ async fn stay(
         tokio::select! {
             status = child.wait() => break status,
             Some(grace) = stops.0.recv() => {
-                group.signal(Signal::TERM);
+                tree.terminate();
                 let at = Instant::now() + grace;
                 kill_at = Some(kill_at.map_or(at, |earlier| earlier.min(at)));
             }
             () = sleep_until(due), if kill_at.is_some() => {
-                group.signal(Signal::KILL);
+                tree.kill();
                 break child.wait().await;
             }
             () = &mut output, if !is_read => is_read = true,
         }
     };
     // Processes that it left behind may hold what the next process needs, such as a port.
-    drop(group);
+    drop(tree);
     if !is_read {
         let _cut = timeout(LAST_LINES_TIME, output).await;
     }

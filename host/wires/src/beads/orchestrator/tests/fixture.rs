@@ -63,6 +63,8 @@ pub(in crate::beads) struct Bench {
     sent: BTreeMap<Link, Vec<Value>>,
     pub(in crate::beads) closed: Vec<Link>,
     pub(in crate::beads) counted: Vec<&'static str>,
+    /// How many notes about workers were logged.
+    pub(in crate::beads) notes: usize,
     /// The number of a job, and how its lease ended.
     pub(in crate::beads) told: Vec<(u64, LeaseMessage)>,
     /// Whether the host accepts reports.
@@ -84,6 +86,7 @@ impl Bench {
             sent: BTreeMap::new(),
             closed: Vec::new(),
             counted: Vec::new(),
+            notes: 0,
             told: Vec::new(),
             is_taking: true,
         }
@@ -219,7 +222,8 @@ impl Bench {
                 };
                 self.say(event);
             }
-            Action::Effect(Effect::Warn(..) | Effect::Note(..)) => {}
+            Action::Effect(Effect::Note(..)) => self.notes += 1,
+            Action::Effect(Effect::Warn(..)) => {}
         }
     }
 

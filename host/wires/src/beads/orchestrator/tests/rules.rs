@@ -333,6 +333,11 @@ fn a_hundred_bad_messages_within_ten_seconds_end_a_connection() {
         199
     );
     assert_eq!(bench.counted.last(), Some(&"E_ABUSE"));
+    let shutdown = bench.sent(1).remove(0);
+    assert_eq!(
+        (&shutdown["type"], &shutdown["reason"]),
+        (&json!("SHUTDOWN"), &json!("error"))
+    );
 }
 
 #[test]
@@ -354,6 +359,12 @@ fn workers_are_called_as_they_call_themselves_within_limits() {
         bench.answer();
         assert_eq!(bench.sent(1)[0]["worker_id"], answered);
         assert_eq!(bench.counted, vec!["E_FIELD_RANGE"; refused]);
+        bench.hear(
+            1,
+            &json!({"type": "HEARTBEAT", "worker_id": called}).to_string(),
+        );
+        assert_eq!(bench.counted, vec!["E_FIELD_RANGE"; 2 * refused]);
+        assert_eq!(bench.notes, refused, "it is said once");
     }
 }
 

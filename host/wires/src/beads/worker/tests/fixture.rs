@@ -46,6 +46,8 @@ pub(super) struct Bench {
     pub(super) calls: Vec<(Call, String)>,
     pub(super) counted: Vec<&'static str>,
     pub(super) closed: usize,
+    /// How often it said that it tries frames.
+    pub(super) tries: usize,
     links: u64,
 }
 
@@ -69,6 +71,7 @@ impl Bench {
             calls: Vec::new(),
             counted: Vec::new(),
             closed: 0,
+            tries: 0,
             links: 0,
         };
         bench.open();
@@ -95,6 +98,14 @@ impl Bench {
 
     pub(super) fn hear(&mut self, message: &Value) {
         self.hear_frame(Bytes::from(message.to_string()));
+    }
+
+    /// Handles a message in a frame.
+    pub(super) fn hear_framed(&mut self, payload: &Value) {
+        let text = json!({"version": 1, "payload": payload}).to_string();
+        let mut frame = u32::try_from(text.len()).unwrap().to_be_bytes().to_vec();
+        frame.extend(text.bytes());
+        self.hear_frame(frame.into());
     }
 
     pub(super) fn task(&mut self, issue_id: &str) {
@@ -158,6 +169,7 @@ impl Bench {
                 Action::Effect(Effect::Start(tag, job)) => self.started.push((tag, *job)),
                 Action::Effect(Effect::Stop(tag, why)) => self.stopped.push((tag, why)),
                 Action::Effect(Effect::Call(call, issue)) => self.calls.push((call, issue)),
+                Action::Effect(Effect::WarnOfFrames) => self.tries += 1,
             }
         }
     }

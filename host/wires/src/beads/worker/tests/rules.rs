@@ -47,6 +47,9 @@ fn a_task_is_executed_and_its_end_is_followed_by_ready() {
             .unwrap()
             .contains("no room")
     );
+    bench.task("b-4");
+    bench.end(failed(""));
+    assert_eq!(bench.sent()[0]["error"], "user_error: no message");
     assert!(bench.session.is_idle() && bench.calls.is_empty());
 }
 
@@ -254,12 +257,9 @@ fn an_answer_that_cannot_be_read_counts_as_wait() {
 #[test]
 fn it_answers_in_the_dialect_of_its_orchestrator() {
     let mut bench = Bench::new(setup(false, Dialect::Framed));
-    let payload =
-        json!({"type": "TASK", "worker_id": "W9", "issue_id": "b-1", "priority": 1, "title": "t"});
-    let text = json!({"version": 1, "payload": payload}).to_string();
-    let mut frame = u32::try_from(text.len()).unwrap().to_be_bytes().to_vec();
-    frame.extend(text.bytes());
-    bench.hear_frame(frame.into());
+    bench.hear_framed(
+        &json!({"type": "TASK", "worker_id": "W9", "issue_id": "b-1", "priority": 1, "title": "t"}),
+    );
     bench.end(done());
     assert_eq!(
         bench.sent()[0]["worker_id"],

@@ -95,6 +95,7 @@ fn show(action: Action<Out, Effect>) -> String {
         }
         Action::Effect(Effect::Stop(tag, why)) => format!("host< stop {}: {why:?}", tag.0),
         Action::Effect(Effect::Call(call, issue_id)) => format!("host< {call:?} {issue_id}"),
+        Action::Effect(Effect::WarnOfFrames) => "host< warns that it tries frames".to_owned(),
     }
 }
 

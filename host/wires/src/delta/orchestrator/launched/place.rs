@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::LogSource;
+use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
+use host_core::outcome::{Meter, Outcome};
 use host_core::port::lease::{Granted, LeaseMessage};
 use host_core::transition::Exit;
 use host_runtime::mailbox::respond;
@@ -31,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a place waits for a job before it asks again, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
-/// The wait after a process that did not even acknowledge its lease: it doubles up to the longest.
+/// The wait after a process that could not be started: it doubles up to the longest.
 const BACKOFF: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
@@ -41,6 +43,9 @@ const EXIT_TIME: Duration = Duration::from_secs(10);
 /// How long a process that was asked to end may take: if its lease is lost, and if the host stops.
 const KILL_GRACE: Duration = Duration::from_secs(5);
 const STOP_GRACE: Duration = Duration::from_secs(1);
+
+/// How much longer than the time limit of its job a process may take, so that it can report that itself.
+const LIMIT_SPARE: Duration = Duration::from_secs(1);
 
 /// What becomes of a job whose process did not start.
 const NOT_BEGUN: LeaseMessage = LeaseMessage::GiveBack { begun: false };
@@ -109,7 +114,6 @@ impl Place {
                 Err(refused) => Err(refused.message),
             };
             let Err(why) = was_useful else {
-                self.change(|slot| slot.failures = 0);
                 backoff = BACKOFF;
                 continue;
             };
@@ -124,7 +128,7 @@ impl Place {
         }
     }
 
-    /// Executes one job. The error says why nothing came of the process, for people.
+    /// Executes one job. The error says why no process was started, for people.
     async fn execute(&self, granted: &Granted) -> Result<(), String> {
         let (job, lease) = (granted.job, granted.lease);
         let pools = &self.pool.pools;
@@ -149,12 +153,17 @@ impl Place {
         let (clock, logs) = (Arc::clone(&self.pool.clock), pools.logs());
         let log = JobLog::new(attempt, folder, clock, logs);
         let (stop, stops) = Stop::channel();
-        let ended = self.live(&named, (&files, &log), &stop, stops);
-        let ended = ended.await;
+        let limit = limit(granted.assignment.timeout_ms);
+        let (ended, is_late) = self.live(&named, (&files, &log), limit, &stop, stops).await;
         log.follow(true);
         drop(files);
         self.change(|slot| slot.pid = None);
+        let is_unacked = self.is_unacked(job, lease).await;
         let (how, why) = match ended {
+            Ok(status) if is_late && !is_unacked => {
+                let how = format!("the runner was stopped at the job's time limit: {status}");
+                (how, timed_out(limit))
+            }
             Ok(status) => {
                 let exit = match (status.code(), status.signal()) {
                     (Some(status), _) => Exit::Status(status),
@@ -165,19 +174,38 @@ impl Place {
             }
             Err(ProcessError::Start { source, .. }) => {
                 let how = format!("cannot start the runner: {source}; check its cmd");
-                (how, NOT_BEGUN)
+                give_back(pools, named, NOT_BEGUN).await;
+                return Err(how);
             }
             Err(error) => (error.to_string(), LeaseMessage::GiveBack { begun: true }),
         };
-        let is_unacked = self.is_unacked(job, lease).await;
-        if !give_back(pools, named, why).await {
-            return Ok(());
+        let was_held = give_back(pools, named, why).await;
+        if was_held {
+            log.wrote(
+                LogSource::Host,
+                &format!("{how}; it reported no outcome of the job"),
+            );
         }
-        log.wrote(
-            LogSource::Host,
-            &format!("{how}; it reported no outcome of the job"),
-        );
-        if is_unacked { Err(how) } else { Ok(()) }
+        if was_held && is_unacked {
+            self.did_nothing(job, &how);
+        } else {
+            self.change(|slot| slot.failures = 0);
+        }
+        Ok(())
+    }
+
+    /// Records that a process did not even acknowledge its lease. That is the job's failure: the next job need
+    /// not wait. The more follow each other, the fewer are logged.
+    fn did_nothing(&self, job: JobId, how: &str) {
+        let mut failures = 0;
+        self.change(|slot| {
+            slot.failures += 1;
+            failures = slot.failures;
+        });
+        if failures.is_power_of_two() {
+            let runner = worker(&self.pool.config.name, &self.number.to_string());
+            tracing::warn!(runner, %job, failures, "{how}; it had not acknowledged its lease");
+        }
     }
 
     /// Returns whether a runner holds its lease and has not acknowledged it.
@@ -196,15 +224,16 @@ impl Place {
         self.pool.files.make(granted.job, attempt, &text)
     }
 
-    /// Starts the process and waits until it has ended. It is asked to end when its lease is over or the
-    /// host stops.
+    /// Starts the process and waits until it has ended. It is asked to end when its lease is over, at its time
+    /// limit, or when the host stops. Returns whether it was the time limit.
     async fn live(
         &self,
         named: &Named,
         (files, log): (&AttemptFiles, &JobLog),
+        limit: Duration,
         stop: &Stop,
         stops: StopRequests,
-    ) -> Result<ExitStatus, ProcessError> {
+    ) -> (Result<ExitStatus, ProcessError>, bool) {
         let (program, pool) = (self.program(files), &self.pool);
         let events = Life { place: self, log };
         let mut living = pin!(supervise(&pool.launcher, &program, &events, stops));
@@ -215,10 +244,15 @@ impl Place {
             }
         });
         let mut follow = interval(FOLLOW_TIME);
-        let (mut is_over, mut is_stopping) = (false, false);
+        let mut late = pin!(sleep(limit + LIMIT_SPARE));
+        let (mut is_over, mut is_late, mut is_stopping) = (false, false, false);
         loop {
             tokio::select! {
-                ended = &mut living => return ended,
+                ended = &mut living => return (ended, is_late && !is_over),
+                () = &mut late, if !is_late => {
+                    is_late = true;
+                    stop.stop(KILL_GRACE);
+                }
                 () = &mut over, if !is_over => {
                     is_over = true;
                     stop.stop(KILL_GRACE);
@@ -251,5 +285,19 @@ impl Place {
             env: launch.env.clone(),
             cwd: None,
         }
+    }
+}
+
+/// Returns the time limit of a process, as its lease tells it: in whole seconds.
+const fn limit(timeout_ms: u64) -> Duration {
+    Duration::from_secs(timeout_ms.div_ceil(1_000))
+}
+
+/// Ends an attempt whose process did not stop at its time limit.
+fn timed_out(limit: Duration) -> LeaseMessage {
+    let message = format!("the runner did not end within {} s", limit.as_secs());
+    LeaseMessage::Complete {
+        outcome: Outcome::Failed(Failure::new(FailureKind::TimedOut, message)),
+        meter: Meter::default(),
     }
 }

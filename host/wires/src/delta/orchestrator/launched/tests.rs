@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use host_core::failure::FailureKind;
 use host_core::id::JobId;
 use host_core::job::State;
 use host_core::outcome::Attempt;
@@ -26,6 +27,7 @@ const TIMES: Times = Times {
     heartbeat_interval: 20,
     ack: 30,
     cancel_deadline: 30,
+    max_runtime: 30,
 };
 
 /// A shell's own arguments: the lease is `$6`, the folder to work in `$8`, the log `${10}`.
@@ -201,10 +203,55 @@ async fn a_runner_that_ends_without_an_end_of_its_job_loses_the_lease_at_once() 
         );
         let failure = attempt.failure.as_ref().unwrap();
         assert!(failure.message.contains(why), "{failure:?}");
-        assert_eq!(kept.job.lifecycle.state, State::Available);
+        // It had not acknowledged its lease, so that the attempt counts.
+        let job = &kept.job.lifecycle;
+        assert_eq!((job.state, job.attempts_charged()), (State::Retryable, 1));
         let lines = bench.lines().join("\n");
         assert!(lines.contains(how), "{lines}");
     }
+}
+
+#[tokio::test]
+async fn jobs_whose_runners_exit_at_once_hold_up_no_other() {
+    let script = r#"case $(cat "$6") in *'"name":"good"'*) echo good ;; *) exit 1 ;; esac"#;
+    let bench = Bench::shell(script);
+    let enqueue = |handler: &str| {
+        let steps = r#"{"steps":["make"]}"#;
+        bench
+            .model
+            .enqueue(("ci", handler), steps, TIMES.policy(), &[])
+    };
+    let bad: Vec<JobId> = (0..20).map(|_| enqueue("bad")).collect();
+    enqueue("good");
+    bench.run(bench.until_logged("good")).await;
+    for job in bad {
+        assert_eq!(bench.model.attempts(job), "1 ci/1 lost");
+    }
+}
+
+#[tokio::test]
+async fn a_runner_that_does_not_end_is_stopped_at_the_time_limit_of_its_job() {
+    let bench = Bench::shell(STUBBORN);
+    let mut policy = TIMES.policy();
+    policy.timeout_ms = Some(1_000);
+    let job = ("ci", "unit-tests");
+    let job = bench
+        .model
+        .enqueue(job, r#"{"steps":["make"]}"#, policy, &[]);
+    let kept = bench
+        .run(async {
+            bench.until_logged("up").await;
+            bench.say(job, "ack").await;
+            bench
+                .model
+                .until(job, |kept| !kept.attempts.is_empty())
+                .await
+        })
+        .await;
+    assert!(bench.lines().contains(&"told".to_owned()));
+    let failure = kept.attempts[0].failure.as_ref().unwrap();
+    assert_eq!(failure.kind, FailureKind::TimedOut);
+    assert_eq!(failure.message, "the runner did not end within 1 s");
 }
 
 #[tokio::test]

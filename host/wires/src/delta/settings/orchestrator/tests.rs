@@ -55,11 +55,13 @@ fn defaults_are_those_of_the_document() {
         heartbeat_interval: 20,
         ack: 30,
         cancel_deadline: 30,
+        max_runtime: 3_600,
     };
     assert_eq!((config.times, config.pools.len()), (times, 0));
     let policy = times.policy();
     assert_eq!(policy.ack_window_ms, Some(30_000));
     assert_eq!(policy.cancel_grace_ms, Some(30_000));
+    assert_eq!(policy.timeout_ms, Some(3_600_000));
     assert_eq!(policy.on_grace_expired, OnGraceExpired::Cancelled);
 }
 
@@ -71,6 +73,7 @@ fn every_key_counts() {
         heartbeat_interval_seconds = 3
         ack_seconds = 2
         cancel_deadline_seconds = 1
+        max_runtime_seconds = 5
         [runners.ci]
         token_file = "ci.token"
         capabilities = ["os:linux", "gpu"]
@@ -84,6 +87,7 @@ fn every_key_counts() {
         heartbeat_interval: 3,
         ack: 2,
         cancel_deadline: 1,
+        max_runtime: 5,
     };
     assert_eq!(config.times, times);
     let names: Vec<&str> = config.pools.iter().map(|pool| pool.name.as_str()).collect();

@@ -90,7 +90,7 @@ fn times_have_defaults_and_bounds() {
 }
 
 #[test]
-fn a_bad_lease_names_the_field_and_no_secret() {
+fn a_lease_without_its_ids_cannot_be_answered() {
     for (text, expected) in [
         ("", "at byte 0"),
         ("[]", "the body is an array"),
@@ -103,28 +103,8 @@ fn a_bad_lease_names_the_field_and_no_secret() {
             "lease_id: expected a string",
         ),
         (
-            r#"{"job_id":"j","lease_id":"secret"}"#,
-            "job_spec: expected an object, found nothing",
-        ),
-        (
-            r#"{"job_id":"j","lease_id":"secret","job_spec":7}"#,
-            "job_spec",
-        ),
-        (
-            r#"{"job_id":"j","lease_id":"secret","job_spec":{"steps":{}}}"#,
-            "steps: expected an array",
-        ),
-        (
-            r#"{"job_id":"j","lease_id":"secret","job_spec":{"env":{"A":1}}}"#,
-            "env",
-        ),
-        (
             r#"{"job_id":"j","lease_id":["secret"],"job_spec":{}}"#,
             "lease_id",
-        ),
-        (
-            r#"{"job_id":"j","lease_id":"secret","lease_ttl_seconds":"x","job_spec":{}}"#,
-            "lease_ttl_seconds",
         ),
     ] {
         let error = read(text.as_bytes()).unwrap_err();
@@ -132,5 +112,64 @@ fn a_bad_lease_names_the_field_and_no_secret() {
             error.contains(expected) && !error.contains("secret"),
             "{text}: {error}"
         );
+    }
+}
+
+#[test]
+fn any_other_fault_is_kept_for_the_answer_and_shows_no_value() {
+    for (rest, expected) in [
+        ("", "job_spec: expected an object, found nothing"),
+        (
+            r#","job_spec":7"#,
+            "job_spec: expected an object, found a number",
+        ),
+        (
+            r#","job_spec_ref":"s3://secret""#,
+            "job_spec: expected an object, found job_spec_ref alone",
+        ),
+        (
+            r#","job_spec":{"steps":"wasm:secret"}"#,
+            "steps: expected an array, found a string of 11 bytes",
+        ),
+        (
+            r#","job_spec":{"env":{"A":"b","PORT":8080}}"#,
+            "env.PORT: expected a string, found a number",
+        ),
+        (
+            r#","job_spec":{"env":["secret"]}"#,
+            "env: expected an object, found an array",
+        ),
+        (
+            r#","job_spec":{},"lease_ttl_seconds":"secret""#,
+            "lease_ttl_seconds: expected a whole number",
+        ),
+        (
+            r#","job_spec":{},"run_id":7"#,
+            "run_id: expected a string, found a number",
+        ),
+        (r#","job_spec":{"a":1e999}"#, "at byte"),
+        (r#","job_spec":{"a":1,"a":2}"#, "at byte"),
+    ] {
+        let text = format!(r#"{{"job_id":"j","lease_id":"secret"{rest}}}"#);
+        let lease = read(text.as_bytes()).unwrap();
+        let fault = lease.fault.expect(rest);
+        assert!(
+            fault.contains(expected) && !fault.contains("secret"),
+            "{rest}: {fault}"
+        );
+        assert_eq!((lease.job_id.as_str(), lease.ttl_ms), ("j", 120_000));
+    }
+    assert_eq!(read(GO).unwrap().fault, None);
+}
+
+#[test]
+fn a_step_without_params_has_those_of_the_job() {
+    let spec = r#"{"params":{"x":1},"steps":["wasm:a",{"run":"wasm:a","with":{"y":2}}]}"#;
+    let text = format!(r#"{{"job_id":"j","lease_id":"l","job_spec":{spec}}}"#);
+    let steps = read(text.as_bytes()).unwrap().steps;
+    for (step, own) in [(0, r#""x":1"#), (1, r#""y":2"#)] {
+        let (_, params) = steps[step].run.clone().unwrap();
+        let expected = format!(r#"{{"spec":{spec},"step":{step},{own}}}"#);
+        assert_eq!(params.0, expected);
     }
 }

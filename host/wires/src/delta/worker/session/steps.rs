@@ -13,6 +13,10 @@ impl LeaseSession {
     /// Starts the next step, or ends the job.
     pub(super) fn next_step(&mut self, now: Time, todo: &mut Todo) {
         let at = self.results.len();
+        if let Some(fault) = &self.lease.fault {
+            let fault = fault.clone();
+            return self.finish(now, Status::Failed, &fault, todo);
+        }
         let Some(step) = self.lease.steps.get(at) else {
             if at == 0 {
                 return self.finish(now, Status::Failed, "the job has no steps", todo);

@@ -458,7 +458,7 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
         end,
         json!({
             "type": "Complete", "lease_id": "l", "runner_id": "w1", "status": "FAILED", "exit_code": 1,
-            "finished_at": WALL_20, "summary": "wasm:echo: no luck",
+            "finished_at": WALL_20, "artifacts": [], "summary": "wasm:echo: no luck",
         })
     );
     // One that refuses an end first.

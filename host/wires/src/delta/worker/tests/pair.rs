@@ -51,6 +51,7 @@ const TIMES: Times = Times {
     heartbeat_interval: 5,
     ack: 10,
     cancel_deadline: 8,
+    max_runtime: 30,
 };
 
 /// How many lines each guest writes.

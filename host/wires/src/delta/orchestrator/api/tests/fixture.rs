@@ -37,6 +37,7 @@ pub(super) const TIMES: Times = Times {
     heartbeat_interval: 20,
     ack: 30,
     cancel_deadline: 30,
+    max_runtime: 30,
 };
 
 /// A host with the pools `ci` (os:linux) and `gpu`.
