@@ -186,6 +186,7 @@ impl Command {
             Self::Complete { .. } => "complete",
             Self::Lose { .. } => "lose",
             Self::Cancel { .. } => "cancel",
+            Self::CancelHeard { .. } => "cancel_heard",
             Self::CancelAck { .. } => "cancel_ack",
             Self::Retry { .. } => "retry",
             Self::SetPriority { .. } => "set_priority",

@@ -231,7 +231,7 @@ impl<R: Rows> Batch<'_, R> {
                 job,
                 fence,
                 grace_ms,
-            } => self.moved(job, &Input::CancelHeard(&fence, grace_ms)),
+            } => self.moved(*job, &Input::CancelHeard(fence, *grace_ms)),
             Command::CancelAck {
                 job,
                 fence,

@@ -78,6 +78,7 @@ impl Bench {
             ),
             events: received,
             logs: None,
+            homeless_logs: None,
             history: None,
             numbers: Numbers::default(),
             spans: Some(Arc::<Collected>::clone(&spans)),

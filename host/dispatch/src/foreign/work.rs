@@ -94,6 +94,8 @@ struct Running {
     ids: Ids,
     key: Key,
     wants_log: bool,
+    /// What its job is called, and the number of the attempt, if its log has no other place.
+    homeless: Option<(String, u32)>,
     /// Kept for the history, if there is one.
     job: Option<Box<ForeignJob>>,
     reply: Reply,
@@ -290,7 +292,9 @@ impl<P: CellPort> Work<P> {
         }
         self.by_key.insert(key, ids.lease);
         self.by_job.insert(ids.job, ids.lease);
+        let is_homeless = self.wiring.homeless_logs.is_some() && !job.wants_log;
         let running = Running {
+            homeless: is_homeless.then(|| (job.external_id.clone(), job.attempt)),
             span: span::open(ids, &job),
             traced,
             ids,

@@ -40,7 +40,7 @@ pub(super) async fn open(
 ) -> Result<OpenWire, OpenError> {
     let has_workers = !config.orchestrator.workers.is_empty();
     let (keys, folder) = match mode {
-        Mode::Serve { data } => {
+        Mode::Serve { data, .. } => {
             let configured = config.orchestrator.keys.clone();
             let keys = match configured {
                 None if has_workers => Some(kept_key(data)?),
@@ -55,7 +55,15 @@ pub(super) async fn open(
         Mode::Worker { .. } => (None, None),
     };
     let worker = match &config.worker {
-        Some(worker) => Some(bind(worker, folder, mode).await?),
+        Some(worker) => {
+            let (Mode::Serve { hosts, .. } | Mode::Worker { hosts, .. }) = mode;
+            let hosts = hosts.iter().cloned().chain(config.orchestrator.host());
+            let worker = WorkerConfig {
+                hosts: hosts.collect(),
+                ..worker.clone()
+            };
+            Some(bind(&worker, folder, mode).await?)
+        }
         None => None,
     };
     let ready = worker

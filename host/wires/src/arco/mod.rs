@@ -79,6 +79,10 @@ impl Configured for ConfiguredArco {
         names.any(|worker| worker.as_str() == name)
     }
 
+    fn hosts(&self) -> Vec<String> {
+        self.config.orchestrator.host().into_iter().collect()
+    }
+
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
         self.orchestrator.routes(ports)
     }

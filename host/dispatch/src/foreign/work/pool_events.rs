@@ -45,6 +45,12 @@ impl<P: CellPort> Work<P> {
                 if let Some(running) = self.of_job(job).filter(|running| running.wants_log) {
                     running.reply.logged(started_at, lines.clone());
                 }
+                let homeless = self
+                    .of_job(job)
+                    .and_then(|running| running.homeless.as_ref());
+                if let (Some(logs), Some((name, number))) = (&self.wiring.homeless_logs, homeless) {
+                    logs(name, *number, started_at, lines.clone());
+                }
                 if let Some(logs) = &self.wiring.logs {
                     logs.send(Logged::Lines {
                         job,

@@ -60,7 +60,7 @@ pub(super) async fn serve(
 
 fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
     let serving = Serving {
-        hosts: AllowedHosts::loopback_and(address),
+        hosts: AllowedHosts::loopback_and(address).and_proxies(&shared.config.hosts),
         answers: ByteBudget::default(),
         metrics: Arc::new(Uncounted),
         tasks: own.clone(),
