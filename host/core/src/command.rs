@@ -18,9 +18,6 @@ use crate::transition::{Effect, Loss};
 
 pub use crate::job::NewJob;
 
-/// The most jobs that may depend on one job.
-pub const DEPENDENTS_MAX: u32 = 10_000;
-
 /// The most jobs that all jobs of one request may name as prerequisites, together.
 pub const DEPENDENCIES_MAX: usize = 10_000;
 

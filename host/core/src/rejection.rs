@@ -43,13 +43,9 @@ pub enum Rejection {
     /// A job cannot wait again for a job that is no longer kept.
     #[error("the job {0} that it waits for is no longer kept")]
     PrerequisiteGone(JobId),
-    /// Too many jobs depend on one job.
-    #[error("more than {limit} jobs depend on {job}")]
-    TooManyDependents {
-        /// The job that they depend on.
-        job: JobId,
-        limit: u32,
-    },
+    /// Jobs that wait for this one, which has ended, are still to be settled.
+    #[error("the jobs that wait for {0} are still being settled")]
+    CascadeUnfinished(JobId),
     /// A new job would need a new queue.
     #[error("there are {limit} queues already, and none is named {queue}")]
     TooManyQueues { queue: Name, limit: u64 },

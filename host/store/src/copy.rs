@@ -15,7 +15,7 @@ use crate::sqlite::copy::{Reader, Writer};
 const JOBS: [usize; 2] = [1, 2];
 
 /// The part that has a row for each component.
-const COMPONENTS: usize = 8;
+const COMPONENTS: usize = 9;
 
 /// How many rows pass between two reports of progress.
 const TOLD_ROWS: u64 = 1_000;

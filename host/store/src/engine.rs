@@ -2,6 +2,7 @@
 //! in how they keep rows. It contains no SQL.
 
 mod capacity;
+mod cascade;
 mod enqueue;
 mod foreign;
 mod moves;
@@ -9,7 +10,7 @@ mod params;
 mod registry;
 mod retry;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use host_core::capacity::Capacity;
@@ -18,7 +19,7 @@ use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::{JobId, NodeId};
 use host_core::invariants;
-use host_core::job::{Lane, Lifecycle, Payload, State};
+use host_core::job::{Lane, Lifecycle, Payload};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold, Lease};
 use host_core::name::Name;
@@ -26,12 +27,17 @@ use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress, Report};
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
+use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
 
+use self::cascade::{Open, SETTLED_MAX};
 use crate::error::StoreError;
 
-/// How long a tick takes at most, in milliseconds, besides its last job. What is still due waits for the next.
+pub use self::cascade::Cascade;
+
+/// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
+/// jobs that wait for others. What is still due waits for the next tick.
 const TICK_MS_MAX: u64 = 10;
 
 /// What bounds a batch.
@@ -90,7 +96,7 @@ pub struct Counts {
 pub trait Rows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
-    /// Appends a job to the order.
+    /// Appends a job to the order. Its dependencies follow.
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError>;
     /// Writes the new version of a job. Its place in the order does not change.
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError>;
@@ -107,9 +113,28 @@ pub trait Rows {
     fn set_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), StoreError>;
     /// Returns the latest job that was given a unique key, if it is still kept.
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError>;
-    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError>;
-    /// Returns the jobs that wait for a job, in the order in which they were enqueued.
-    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError>;
+    /// Makes a job wait for others, and no longer for those that it waited for before.
+    fn set_dependencies(
+        &mut self,
+        job: &Lifecycle,
+        prerequisites: &[JobId],
+    ) -> Result<(), StoreError>;
+    /// Returns the first dependencies on the jobs of `on`, at most `limit`: each prerequisite with a job that
+    /// waits for it, in the order of `on`, and then in that in which the waiting jobs were enqueued.
+    fn dependencies(
+        &mut self,
+        on: &[JobId],
+        limit: usize,
+    ) -> Result<Vec<(JobId, JobId)>, StoreError>;
+    /// Removes dependencies, each a prerequisite with a job that waited for it.
+    fn remove_dependencies(&mut self, settled: &[(JobId, JobId)]) -> Result<(), StoreError>;
+    /// Appends cascades to those that ticks go on with. Those of the same job stay where they are.
+    fn keep_cascades(&mut self, cascades: &[Cascade]) -> Result<(), StoreError>;
+    /// Returns the first cascades, at most `limit`, without those that another host goes on with now.
+    fn cascades(&mut self, limit: usize) -> Result<Vec<Cascade>, StoreError>;
+    fn end_cascade(&mut self, prerequisite: JobId) -> Result<(), StoreError>;
+    /// Returns whether dependents of an ended job are still to be settled.
+    fn is_cascading(&mut self, prerequisite: JobId) -> Result<bool, StoreError>;
 
     /// Returns at most `limit` available jobs of a lane in queues that are not paused, ordered by
     /// priority and then by age. None has a handler in `except`.
@@ -122,6 +147,7 @@ pub trait Rows {
     /// Returns jobs whose wakeup is at or before `now`, earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
+    /// Returns when the next job is due: at once, at the time 0, while there are cascades to go on with.
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
     /// Returns the next wakeup after the batch. `None` if the store finds it when it commits.
     fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
@@ -166,6 +192,11 @@ pub(crate) struct Batch<'a, R> {
     limits: &'a Limits,
     rows: &'a mut R,
     committed: Committed,
+    /// The jobs whose dependents a command settles.
+    open: VecDeque<Open>,
+    /// How many dependencies the commands may still settle, and until when.
+    settled_left: usize,
+    settle_until: Option<Time>,
 }
 
 /// Applies a batch to the rows of an open transaction. If it fails, the caller rolls back.
@@ -180,6 +211,9 @@ pub fn run<R: Rows>(
         limits,
         rows,
         committed: Committed::default(),
+        open: VecDeque::new(),
+        settled_left: SETTLED_MAX,
+        settle_until: None,
     };
     for command in commands {
         match batch.command(command) {
@@ -266,7 +300,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(self.rows.job(id)?.ok_or(Rejection::UnknownJob(id))?)
     }
 
-    /// Leases claimable jobs of each lane, at most one for each of its slots.
+    /// Leases claimable jobs of each lane, at most one for each of its slots; suspects in the order in which they
+    /// fit into groups.
     fn claim(
         &mut self,
         node: NodeId,
@@ -283,22 +318,29 @@ impl<R: Rows> Batch<'_, R> {
         for (lane, slots) in lanes {
             let nothing = BTreeSet::new();
             let except = match lane {
-                Lane::Shared | Lane::Alone => except,
+                Lane::Shared | Lane::Apart => except,
                 Lane::Runner(_) => &nothing,
             };
             let jobs = self.rows.claimable(lane, except, slots.len())?;
-            for (id, slot) in jobs.into_iter().zip(slots) {
+            let mut groups = Groups::new(slots.len().div_ceil(GROUP_JOBS_MAX));
+            let mut slots = slots.into_iter();
+            for id in jobs {
+                let job = self.get(id)?;
+                // A job past its deadline is not leased. Its tick is due and ends it.
+                if job.is_overdue(self.now)
+                    || (*lane == Lane::Apart && groups.add(job.suspicion).is_none())
+                {
+                    continue;
+                }
+                let Some(slot) = slots.next() else {
+                    break;
+                };
                 let input = Input::Claim {
                     node,
                     lease: slot.lease,
                     worker: &slot.worker,
                     hold: slot.hold,
                 };
-                let job = self.get(id)?;
-                // A job past its deadline is not leased. Its tick is due and ends it.
-                if job.is_overdue(self.now) {
-                    continue;
-                }
                 let lifecycle = self.apply(&job, &input)?;
                 let payload = self.rows.payload(id)?;
                 bytes += payload.params.as_str().len();
@@ -314,7 +356,9 @@ impl<R: Rows> Batch<'_, R> {
     fn tick(&mut self, limit: u32) -> Result<Reply, Stop> {
         let clock = self.limits.clock.as_deref();
         let end = clock.map(|clock| (clock, clock.now().plus_ms(TICK_MS_MAX)));
-        let mut jobs = 0;
+        let settled = self.go_on(limit as usize, end)?;
+        let mut jobs = u32::try_from(settled).unwrap_or(u32::MAX);
+        let limit = limit.saturating_sub(jobs);
         for id in self.rows.due(self.now, limit)? {
             // An earlier job in this tick may have settled this one.
             if let Some(job) = self.rows.job(id)? {
@@ -423,26 +467,8 @@ impl<R: Rows> Batch<'_, R> {
     fn apply(&mut self, before: &Lifecycle, input: &Input<'_>) -> Result<Lifecycle, Stop> {
         let had_ended = before.state.is_terminal();
         let after = self.step(before, input)?;
-        let mut ended = Vec::new();
         if after.state.is_terminal() && !had_ended {
-            ended.push((after.id, after.state));
-        }
-        while let Some((prerequisite, state)) = ended.pop() {
-            for id in self.rows.dependents(prerequisite)? {
-                let dependent = self.get(id)?;
-                if dependent.state != State::Pending {
-                    continue;
-                }
-                let input = if state == State::Completed {
-                    Input::PrerequisiteCompleted
-                } else {
-                    Input::PrerequisiteFailed(prerequisite)
-                };
-                let dependent = self.step(&dependent, &input)?;
-                if dependent.state.is_terminal() {
-                    ended.push((dependent.id, dependent.state));
-                }
-            }
+            self.cascade(&after)?;
         }
         Ok(after)
     }

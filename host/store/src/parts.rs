@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [&str; 13] = [
+pub(crate) const PARTS: [&str; 14] = [
     "queues",
     "jobs that have not ended",
     "jobs that have ended",
@@ -12,6 +12,7 @@ pub(crate) const PARTS: [&str; 13] = [
     "failures",
     "unique keys",
     "dependencies",
+    "cascades",
     "components",
     "revisions",
     "component files",

@@ -8,6 +8,7 @@ mod claim;
 mod client;
 pub(crate) mod copy;
 mod counts;
+mod dependencies;
 mod fetch;
 mod flush;
 mod list;
@@ -70,6 +71,9 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 /// How long claims that find enough jobs may miss jobs that other hosts have enqueued, in milliseconds.
 const COUNTS_AGE_MS: u64 = 100;
 
+/// When to look again for cascades that other hosts go on with now, in milliseconds.
+const CASCADE_PAUSE_MS: u64 = 50;
+
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -86,6 +90,8 @@ pub struct PostgresStore {
     /// Whether the counts have to be read again.
     stale: bool,
     counted_at: Time,
+    /// Whether there were cascades to go on with when the last batch was committed.
+    has_cascades: bool,
     /// How many batches have met conflicts since the last that was committed.
     conflicts: u32,
     broken: Option<String>,
@@ -119,6 +125,7 @@ impl PostgresStore {
             counts: Counts::default(),
             stale: true,
             counted_at: Time(0),
+            has_cascades: false,
             conflicts: 0,
             broken: None,
             limits: Limits::default(),
@@ -248,6 +255,7 @@ impl PostgresStore {
             counts: &mut self.counts,
             overlay: begun.overlay,
             seqs: begun.seqs,
+            has_cascades: self.has_cascades,
             trouble: None,
         };
         let mut committed = match engine::run(&mut transaction, now, &self.limits, batch) {
@@ -265,6 +273,7 @@ impl PostgresStore {
             count,
             rows: ChangesRow::of_batch(&committed.changes).map_err(Trouble::Fatal)?,
         };
+        let is_elsewhere = self.has_cascades && !transaction.has_cascades;
         let mut overlay = transaction.overlay;
         let commit = flush::commit(client, &mut overlay, &mut self.counts, record);
         let landing = match self.driver.wait(commit) {
@@ -276,6 +285,10 @@ impl PostgresStore {
         };
         let first = landing.first_change.unwrap_or(begun.next_change);
         committed.next_wakeup = landing.next_wakeup;
+        self.has_cascades = landing.next_wakeup == Some(Time(0));
+        if self.has_cascades && is_elsewhere {
+            committed.next_wakeup = Some(now.plus_ms(CASCADE_PAUSE_MS));
+        }
         if first == self.counts.next_change {
             self.counts.next_change = first + count;
         }

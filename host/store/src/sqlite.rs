@@ -8,6 +8,7 @@ pub mod check;
 mod checkpoint;
 pub(crate) mod copy;
 mod counters;
+mod dependencies;
 mod hot;
 mod jobs;
 mod list;
@@ -29,10 +30,10 @@ use std::time::Duration;
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
-use host_core::id::NodeId;
+use host_core::id::{JobId, NodeId};
 use host_core::port::Clock;
 use host_core::time::Time;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 use uuid::Uuid;
 
 use self::checkpoint::Checkpointer;
@@ -248,6 +249,26 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
         .busy_timeout(BUSY_TIMEOUT)
         .map_err(doing("set up the store's connection"))?;
     Ok(connection)
+}
+
+/// Reads a job id from the first column.
+fn job_id(row: &Row<'_>) -> rusqlite::Result<JobId> {
+    let bytes: [u8; 16] = row.get(0)?;
+    Ok(JobId(Uuid::from_bytes(bytes)))
+}
+
+/// Runs a statement that is used again and again.
+fn execute(
+    connection: &Connection,
+    operation: &'static str,
+    sql: &str,
+    params: impl Params,
+) -> Result<(), StoreError> {
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.execute(params))
+        .map(drop)
+        .map_err(doing(operation))
 }
 
 /// Converts an error of SQLite into a [`StoreError`] that says what was being done.

@@ -1,6 +1,9 @@
 //! A store in memory that is simple enough to be obviously correct. Tests compare every other
 //! backend with it. Its data is lost when it is dropped.
 
+mod reader;
+mod waits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,19 +12,19 @@ use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
-use host_core::job::{Lane, Lifecycle, Payload, STATES, State};
+use host_core::job::{Lane, Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
-use host_core::query::{
-    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Order,
-    PAGE_ITEMS_MAX, Page, QueueStatus, RemoteLease,
-};
+use host_core::query::NumberedChange;
 use host_core::time::Time;
-use host_store::engine::{self, Counts, Ended, Limits, Rows, Terms};
+use host_store::engine::{self, Cascade, Counts, Ended, Limits, Rows, Terms};
 use host_store::{Reader, Store, StoreError};
 use parking_lot::Mutex;
+
+use self::reader::MemoryReader;
+use self::waits::Waits;
 
 /// A store that keeps everything in memory.
 #[derive(Default)]
@@ -36,6 +39,7 @@ struct Model {
     order: BTreeMap<u64, JobId>,
     jobs: BTreeMap<JobId, Entry>,
     unique_keys: BTreeMap<(Name, String), JobId>,
+    waits: Waits,
     changes: Vec<NumberedChange>,
     paused: BTreeMap<Name, bool>,
     revisions: BTreeMap<Name, Vec<Revision>>,
@@ -144,6 +148,7 @@ impl Rows for Model {
         let seq = self.entry(job.id)?.seq;
         self.order.remove(&seq);
         self.jobs.remove(&job.id);
+        self.waits.clear(seq);
         self.unique_keys.retain(|_, holder| *holder != job.id);
         Ok(())
     }
@@ -187,17 +192,50 @@ impl Rows for Model {
         Ok(self.unique_keys.get(&key).copied())
     }
 
-    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {
-        let dependents = self.dependents(prerequisite)?.len();
-        Ok(u32::try_from(dependents).unwrap_or(u32::MAX))
+    fn set_dependencies(
+        &mut self,
+        job: &Lifecycle,
+        prerequisites: &[JobId],
+    ) -> Result<(), StoreError> {
+        let seq = self.entry(job.id)?.seq;
+        self.waits.clear(seq);
+        self.waits.add(seq, job.id, prerequisites);
+        Ok(())
     }
 
-    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError> {
-        Ok(self
-            .entries()
-            .filter(|entry| entry.depends_on.contains(&prerequisite))
-            .map(|entry| entry.lifecycle.id)
-            .collect())
+    fn dependencies(
+        &mut self,
+        on: &[JobId],
+        limit: usize,
+    ) -> Result<Vec<(JobId, JobId)>, StoreError> {
+        Ok(self.waits.on(on).take(limit).collect())
+    }
+
+    fn remove_dependencies(&mut self, settled: &[(JobId, JobId)]) -> Result<(), StoreError> {
+        for settled in settled {
+            self.waits.remove(*settled);
+        }
+        Ok(())
+    }
+
+    fn keep_cascades(&mut self, cascades: &[Cascade]) -> Result<(), StoreError> {
+        for cascade in cascades {
+            self.waits.keep_cascade(*cascade);
+        }
+        Ok(())
+    }
+
+    fn cascades(&mut self, limit: usize) -> Result<Vec<Cascade>, StoreError> {
+        Ok(self.waits.cascades.iter().take(limit).copied().collect())
+    }
+
+    fn end_cascade(&mut self, prerequisite: JobId) -> Result<(), StoreError> {
+        self.waits.end_cascade(prerequisite);
+        Ok(())
+    }
+
+    fn is_cascading(&mut self, prerequisite: JobId) -> Result<bool, StoreError> {
+        Ok(self.waits.is_cascading(prerequisite))
     }
 
     fn claimable(
@@ -243,6 +281,9 @@ impl Rows for Model {
     }
 
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
+        if !self.waits.cascades.is_empty() {
+            return Ok(Some(Time(0)));
+        }
         Ok(self
             .entries()
             .filter_map(|entry| entry.lifecycle.wakeup())
@@ -364,221 +405,4 @@ fn current_revisions(model: &Model) -> Vec<Revision> {
             revisions.iter().find(|r| r.revision == *number).cloned()
         })
         .collect()
-}
-
-struct MemoryReader {
-    state: Arc<Mutex<Model>>,
-}
-
-impl Reader for MemoryReader {
-    fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
-        Ok(self.state.lock().jobs.get(&id).map(|entry| JobDetail {
-            lifecycle: entry.lifecycle.clone(),
-            ran_ms: entry.ran_ms(),
-            payload: entry.payload.clone(),
-            unique_key: entry.unique_key.clone(),
-            depends_on: entry.depends_on.clone(),
-            result: entry.ending.result.clone(),
-            failure: entry.ending.failure.clone(),
-            progress: entry.ending.progress.clone(),
-        }))
-    }
-
-    fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {
-        let model = self.state.lock();
-        let ids = model
-            .jobs
-            .keys()
-            .filter(|id| id.to_string().starts_with(prefix));
-        Ok(ids.take(limit as usize).copied().collect())
-    }
-
-    fn state(&self, id: JobId) -> Result<Option<State>, StoreError> {
-        Ok(self
-            .state
-            .lock()
-            .jobs
-            .get(&id)
-            .map(|entry| entry.lifecycle.state))
-    }
-
-    fn jobs(
-        &self,
-        filter: &JobFilter,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<JobSummary>, StoreError> {
-        let limit = limit.min(PAGE_ITEMS_MAX) as usize;
-        let model = self.state.lock();
-        let (found, next) = page(&model, filter, after, limit);
-        let items = found.iter().take(limit).map(|entry| {
-            let wire = entry.payload.wire.clone();
-            JobSummary::new(entry.lifecycle.clone(), &entry.attempts, wire)
-        });
-        Ok(Page {
-            items: items.collect(),
-            next,
-        })
-    }
-
-    fn matching(
-        &self,
-        filter: &JobFilter,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Page<JobId>, StoreError> {
-        let limit = limit.min(PAGE_ITEMS_MAX) as usize;
-        let model = self.state.lock();
-        let (found, next) = page(&model, filter, after, limit);
-        let items = found.iter().take(limit).map(|entry| entry.lifecycle.id);
-        Ok(Page {
-            items: items.collect(),
-            next,
-        })
-    }
-
-    /// This store always examines all jobs.
-    fn count(
-        &self,
-        filter: &JobFilter,
-        _after: Option<Cursor>,
-        _examined_max: u64,
-    ) -> Result<JobCount, StoreError> {
-        let model = self.state.lock();
-        let mut count = JobCount {
-            complete: true,
-            ..JobCount::default()
-        };
-        for entry in model.entries().filter(|entry| matches(filter, entry)) {
-            count.add(&entry.lifecycle);
-        }
-        Ok(count)
-    }
-
-    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
-        let model = self.state.lock();
-        Ok(model
-            .jobs
-            .get(&id)
-            .map(|entry| entry.attempts.clone())
-            .unwrap_or_default())
-    }
-
-    fn attempts_since(
-        &self,
-        since: Time,
-        limit: u32,
-    ) -> Result<Vec<(String, Attempt)>, StoreError> {
-        let model = self.state.lock();
-        let jobs = model
-            .order
-            .values()
-            .rev()
-            .filter_map(|id| model.jobs.get(id));
-        let all = jobs.flat_map(|entry| {
-            let attempts = entry.attempts.iter().rev();
-            attempts.map(|attempt| (entry.lifecycle.handler.to_string(), attempt.clone()))
-        });
-        let newest = all.take(limit as usize);
-        let is_ours =
-            |attempt: &Attempt| attempt.revision.is_some() && attempt.finished_at >= since;
-        Ok(newest.filter(|(_, attempt)| is_ours(attempt)).collect())
-    }
-
-    /// This store forgets no changes.
-    fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
-        let model = self.state.lock();
-        let later = model.changes.iter().filter(|change| change.number > after);
-        Ok(Changes {
-            items: later.take(limit as usize).cloned().collect(),
-            oldest: 1,
-            next: 1 + model.changes.len() as u64,
-        })
-    }
-
-    fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {
-        let model = self.state.lock();
-        let mut queues: BTreeMap<Name, QueueStatus> = BTreeMap::new();
-        let status = |name: &Name, paused| QueueStatus {
-            name: name.clone(),
-            paused,
-            counts: [0; STATES.len()],
-        };
-        for (name, paused) in &model.paused {
-            queues.insert(name.clone(), status(name, *paused));
-        }
-        for entry in model.entries() {
-            let job = &entry.lifecycle;
-            let queue = queues
-                .entry(job.queue.clone())
-                .or_insert_with(|| status(&job.queue, false));
-            queue.counts[job.state as usize] += 1;
-        }
-        Ok(queues.into_values().collect())
-    }
-
-    fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {
-        let paused = self.state.lock().paused.get(queue).copied();
-        Ok(paused.unwrap_or(false))
-    }
-
-    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
-        let model = self.state.lock();
-        let available = model.entries().map(|entry| &entry.lifecycle);
-        let awaited = available
-            .filter(|job| job.state == State::Available)
-            .filter_map(|job| job.runner.clone());
-        let awaited: BTreeSet<Name> = awaited.collect();
-        Ok(awaited.into_iter().collect())
-    }
-
-    fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError> {
-        let model = self.state.lock();
-        let jobs = model.entries().map(|entry| &entry.lifecycle);
-        Ok(jobs.filter_map(RemoteLease::of).collect())
-    }
-
-    fn components(&self) -> Result<Vec<Revision>, StoreError> {
-        Ok(current_revisions(&self.state.lock()))
-    }
-
-    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
-        let model = self.state.lock();
-        let mut revisions = model.revisions.get(component).cloned().unwrap_or_default();
-        revisions.reverse();
-        let current = model.current.get(component).copied().unwrap_or_default();
-        Ok((revisions, current))
-    }
-
-    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.state.lock().blobs.get(&digest).cloned())
-    }
-}
-
-/// Returns one more job than `limit` that match, and where the next page starts.
-fn page<'a>(
-    model: &'a Model,
-    filter: &JobFilter,
-    after: Option<Cursor>,
-    limit: usize,
-) -> (Vec<&'a Entry>, Option<Cursor>) {
-    let places: Box<dyn Iterator<Item = (&u64, &JobId)>> = match (filter.order, after) {
-        (Order::Newest, None) => Box::new(model.order.iter().rev()),
-        (Order::Newest, Some(Cursor(last))) => Box::new(model.order.range(..last).rev()),
-        (Order::Oldest, None) => Box::new(model.order.iter()),
-        (Order::Oldest, Some(Cursor(last))) => Box::new(model.order.range(last + 1..)),
-    };
-    let found: Vec<&Entry> = places
-        .filter_map(|(_, id)| model.jobs.get(id))
-        .filter(|entry| matches(filter, entry))
-        .take(limit + 1)
-        .collect();
-    let next = (found.len() > limit).then(|| Cursor(found[limit - 1].seq));
-    (found, next)
-}
-
-fn matches(filter: &JobFilter, entry: &Entry) -> bool {
-    filter.has(&entry.lifecycle)
-        && filter.has_payload(&entry.payload, entry.unique_key.as_deref())
-        && filter.has_attempts(&entry.lifecycle, &entry.attempts)
 }

@@ -1,9 +1,8 @@
 //! Accepts jobs: either all jobs of a command or none.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::command::{DEPENDENTS_MAX, Enqueued, NewJob, Reply};
+use host_core::command::{Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State, UniqueKey};
@@ -16,7 +15,7 @@ impl<R: Rows> Batch<'_, R> {
     /// Accepts the jobs so that prerequisites come first. The reply has the order of the command.
     pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
         let stands_for = self.existing(jobs)?;
-        self.check_prerequisites(jobs, &stands_for)?;
+        let ended = self.ended_prerequisites(jobs, &stands_for)?;
         check_cycles(jobs, &stands_for)?;
         let is_new = |new: &&NewJob| stands_for[&new.id] == new.id;
         self.check_live(jobs.iter().filter(is_new).count())?;
@@ -28,10 +27,12 @@ impl<R: Rows> Batch<'_, R> {
                 let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
                 let job = Lifecycle::accept(self.now, &accepted, open);
                 self.rows.insert(&job, &accepted)?;
+                accepted.depends_on.retain(|id| !ended.contains_key(id));
+                self.rows.set_dependencies(&job, &accepted.depends_on)?;
                 self.record_change(None, Some(&job));
             }
         }
-        self.settle_new(jobs, &stands_for)?;
+        self.settle_new(jobs, &stands_for, &ended)?;
         let mut replies = Vec::with_capacity(jobs.len());
         for new in jobs {
             let id = stands_for[&new.id];
@@ -70,49 +71,43 @@ impl<R: Rows> Batch<'_, R> {
         Ok(stands_for)
     }
 
-    fn check_prerequisites(
+    /// Returns the prerequisites that have ended. Refuses those that do not exist.
+    fn ended_prerequisites(
         &mut self,
         jobs: &[NewJob],
         stands_for: &BTreeMap<JobId, JobId>,
-    ) -> Result<(), Stop> {
-        // Each prerequisite counts once, however many of these jobs wait for it.
-        let mut dependents: BTreeMap<JobId, u32> = BTreeMap::new();
+    ) -> Result<BTreeMap<JobId, State>, Stop> {
+        let (mut seen, mut ended) = (BTreeSet::new(), BTreeMap::new());
         for new in jobs {
             for id in prerequisites(new, stands_for) {
-                let is_new = stands_for.get(&id) == Some(&id);
-                if !is_new && self.rows.job(id)?.is_none() {
-                    return Err(Rejection::UnknownPrerequisite(id).into());
+                if stands_for.get(&id) == Some(&id) || !seen.insert(id) {
+                    continue;
                 }
-                let count = match dependents.entry(id) {
-                    Entry::Occupied(counted) => counted.into_mut(),
-                    Entry::Vacant(uncounted) => uncounted.insert(if is_new {
-                        0
-                    } else {
-                        self.rows.count_dependents(id)?
-                    }),
-                };
-                *count += 1;
-                if *count > DEPENDENTS_MAX {
-                    let limit = DEPENDENTS_MAX;
-                    return Err(Rejection::TooManyDependents { job: id, limit }.into());
+                let job = self
+                    .rows
+                    .job(id)?
+                    .ok_or(Rejection::UnknownPrerequisite(id))?;
+                if job.state.is_terminal() {
+                    ended.insert(id, job.state);
                 }
             }
         }
-        Ok(())
+        Ok(ended)
     }
 
-    /// Settles the prerequisites of a new job that have already ended.
+    /// Settles the prerequisites of new jobs that have already ended.
     fn settle_new(
         &mut self,
         jobs: &[NewJob],
         stands_for: &BTreeMap<JobId, JobId>,
+        ended: &BTreeMap<JobId, State>,
     ) -> Result<(), Stop> {
         for new in jobs.iter().filter(|new| stands_for[&new.id] == new.id) {
             for id in prerequisites(new, stands_for) {
-                let input = match self.get(id)?.state {
-                    State::Completed => Input::PrerequisiteCompleted,
-                    State::Cancelled | State::Discarded => Input::PrerequisiteFailed(id),
-                    _ => continue,
+                let input = match ended.get(&id) {
+                    Some(State::Completed) => Input::PrerequisiteCompleted,
+                    Some(_) => Input::PrerequisiteFailed(id),
+                    None => continue,
                 };
                 let job = self.get(new.id)?;
                 if job.state == State::Pending {

@@ -14,13 +14,17 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn retry(&mut self, id: JobId, force: bool) -> Result<Reply, Stop> {
         let job = self.get(id)?;
         let mut prerequisites_open = if force { 0 } else { job.prerequisites_open };
-        if job.state.is_terminal() {
+        let had_ended = job.state.is_terminal();
+        let mut waits_for = Vec::new();
+        if had_ended {
             let terms = self.rows.terms(id)?;
             if terms.is_foreign {
                 return Err(Rejection::Foreign.into());
             }
+            self.check_cascade(id)?;
             if prerequisites_open > 0 {
-                prerequisites_open = self.open_prerequisites(&terms.depends_on)?;
+                waits_for = self.open_prerequisites(&terms.depends_on)?;
+                prerequisites_open = u32::try_from(waits_for.len()).unwrap_or(u32::MAX);
             }
             // The rules refuse to run a completed job again.
             if let Some(key) = terms.unique_key.filter(|_| job.state != State::Completed) {
@@ -28,20 +32,40 @@ impl<R: Rows> Batch<'_, R> {
             }
         }
         let job = self.apply(&job, &Input::Retry { prerequisites_open })?;
+        if had_ended {
+            self.rows.set_dependencies(&job, &waits_for)?;
+        }
         Ok(Reply::Moved(Box::new(job)))
     }
 
-    /// Counts the jobs that have not completed. A prerequisite that ended after its dependent had ended was
+    /// Returns the jobs that have not completed. A prerequisite that ended after its dependent had ended was
     /// not counted then.
-    fn open_prerequisites(&mut self, prerequisites: &[JobId]) -> Result<u32, Stop> {
-        let mut open = 0;
+    fn open_prerequisites(&mut self, prerequisites: &[JobId]) -> Result<Vec<JobId>, Stop> {
+        let mut open = Vec::new();
         for id in prerequisites {
-            match self.rows.job(*id)? {
-                None => return Err(Rejection::PrerequisiteGone(*id).into()),
-                Some(job) => open += u32::from(job.state != State::Completed),
+            let Some(job) = self.rows.job(*id)? else {
+                return Err(Rejection::PrerequisiteGone(*id).into());
+            };
+            if job.state == State::Completed {
+                continue;
             }
+            if job.state.is_terminal() {
+                self.check_cascade(*id)?;
+            }
+            open.push(*id);
         }
         Ok(open)
+    }
+
+    /// Refuses to change what a cascade still has to settle: it would discard jobs that are to wait anew.
+    fn check_cascade(&mut self, prerequisite: JobId) -> Result<(), Stop> {
+        if !self.rows.is_cascading(prerequisite)? {
+            return Ok(());
+        }
+        if self.rows.dependencies(&[prerequisite], 1)?.is_empty() {
+            return Ok(self.rows.end_cascade(prerequisite)?);
+        }
+        Err(Rejection::CascadeUnfinished(prerequisite).into())
     }
 
     /// Gives a job its unique key back, unless another job that has not ended holds the key.
@@ -61,12 +85,6 @@ impl<R: Rows> Batch<'_, R> {
         if removed.state == State::Completed {
             return Ok(());
         }
-        for id in self.rows.dependents(removed.id)? {
-            let dependent = self.get(id)?;
-            if dependent.state == State::Pending {
-                self.apply(&dependent, &Input::PrerequisiteFailed(removed.id))?;
-            }
-        }
-        Ok(())
+        self.cascade(removed)
     }
 }

@@ -22,7 +22,7 @@ use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding, and names what
 /// it concerns.
-const ORPHANS: [(&str, &str); 8] = [
+const ORPHANS: [(&str, &str); 9] = [
     (
         "SELECT 'job ' || id FROM both_jobs WHERE NOT EXISTS (SELECT FROM host_payloads WHERE job = id)",
         "its params are missing",
@@ -48,9 +48,14 @@ const ORPHANS: [(&str, &str); 8] = [
     ),
     (
         "SELECT 'job ' || id FROM host_live WHERE state = 0 AND NOT EXISTS \
-         (SELECT FROM host_dependencies JOIN both_jobs AS other ON other.id = prerequisite \
-          WHERE dependent = host_live.id AND other.state <> 5)",
-        "it waits for jobs that have all completed",
+         (SELECT FROM host_dependencies WHERE dependent = host_live.id)",
+        "it waits for no job",
+    ),
+    (
+        "SELECT 'job ' || dependent FROM host_dependencies AS waits WHERE NOT EXISTS \
+         (SELECT FROM both_jobs WHERE id = prerequisite AND state <> 5) AND NOT EXISTS \
+         (SELECT FROM host_cascades WHERE host_cascades.prerequisite = waits.prerequisite)",
+        "it waits for a job that is gone or has completed",
     ),
     (
         "SELECT 'component ' || name FROM host_components WHERE current > 0 AND NOT EXISTS \
@@ -181,7 +186,7 @@ fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
         ("state", row.get::<_, i16>(1) == job.state as i16),
         ("queue", row.get::<_, &str>(2) == job.queue.as_str()),
         ("priority", row.get::<_, i16>(3) == i16::from(job.priority)),
-        ("suspect", row.get::<_, bool>(4) == job.suspect),
+        ("suspect", row.get::<_, bool>(4) == job.suspicion.is_apart()),
         ("handler", row.get::<_, &str>(5) == job.handler.as_str()),
         (
             "runner",

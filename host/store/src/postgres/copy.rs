@@ -76,9 +76,14 @@ const SQL: [Part; PARTS.len()] = [
     },
     Part {
         read: "SELECT prerequisite, dependent, seq FROM host_dependencies \
-               ORDER BY prerequisite, dependent",
+               ORDER BY prerequisite, seq",
         table: "host_dependencies",
         columns: "prerequisite, dependent, seq",
+    },
+    Part {
+        read: "SELECT n, prerequisite, completed FROM host_cascades ORDER BY n",
+        table: "host_cascades",
+        columns: "n, prerequisite, completed",
     },
     Part {
         read: "SELECT name, current FROM host_components ORDER BY name",

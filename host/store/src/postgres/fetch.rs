@@ -1,7 +1,7 @@
 //! Reads and locks, in one round trip, the rows that the commands of a batch name: keys first, then
 //! jobs, each in one order, so that hosts rarely wait for each other in a circle.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use host_core::command::Command;
 use host_core::id::JobId;
@@ -10,6 +10,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::client::Client;
+use super::dependencies::Pair;
+use super::flush;
 use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
@@ -150,7 +152,7 @@ pub(super) async fn begin(
         pauses,
     };
     for id in &named.new {
-        begun.overlay.dependents.insert(*id, Vec::new());
+        begun.overlay.dependencies.know(*id, BTreeMap::new());
     }
     let mut others = BTreeSet::new();
     let rest = answers.split_off(first_keys);
@@ -185,14 +187,13 @@ impl Begun {
             for row in answers.next().unwrap_or_default() {
                 load(&mut self.overlay, &row).map_err(Trouble::Fatal)?;
             }
-            for id in &named.jobs {
-                if self.overlay.get(*id).is_some() {
-                    self.overlay.dependents.insert(*id, Vec::new());
-                }
-                others.insert(*id);
-            }
+            others.extend(&named.jobs);
+            // Dependents of a job that is not locked are read again when they are needed.
+            let overlay = &self.overlay;
+            let locked = named.jobs.iter().filter(|id| overlay.get(**id).is_some());
+            let locked: Vec<JobId> = locked.copied().collect();
             let rows = answers.next().unwrap_or_default();
-            others.extend(take_dependents(&mut self.overlay, &rows));
+            others.extend(know_all(&mut self.overlay, &locked, &rows));
         }
         Ok(())
     }
@@ -233,8 +234,9 @@ async fn add_jobs(pipeline: &mut Pipeline<'_>, jobs: &BTreeSet<JobId>) -> Result
     pipeline
         .add("lock jobs", LOCK_LIVE, values![ids.clone()])
         .await?;
+    let limit = i64::try_from(DEPENDENTS_AHEAD).unwrap_or(i64::MAX);
     pipeline
-        .add("read dependents", DEPENDENTS, values![ids])
+        .add("read dependents", DEPENDENTS, values![ids, limit])
         .await
 }
 
@@ -284,51 +286,105 @@ pub(super) async fn lock(
     Err(Trouble::Conflict)
 }
 
-const DEPENDENTS: &str = "SELECT prerequisite, dependent, seq FROM host_dependencies \
-                          WHERE prerequisite = ANY($1) ORDER BY seq";
+/// How many dependents are read before they are needed.
+const DEPENDENTS_AHEAD: usize = 256;
 
-/// Stores rows of dependencies, and returns the jobs that wait.
-fn take_dependents(overlay: &mut Overlay, rows: &[Row]) -> Vec<JobId> {
+/// The first dependents of jobs, `$2` at most.
+const DEPENDENTS: &str = "SELECT wanted.id, found.dependent, found.seq \
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, n) CROSS JOIN LATERAL \
+    (SELECT dependent, seq FROM host_dependencies WHERE prerequisite = wanted.id \
+     ORDER BY seq LIMIT $2) AS found ORDER BY wanted.n, found.seq LIMIT $2";
+
+/// Records the dependents of jobs if these rows have all of them. Returns them.
+fn know_all(overlay: &mut Overlay, jobs: &[JobId], rows: &[Row]) -> Vec<JobId> {
+    if rows.len() >= DEPENDENTS_AHEAD {
+        return Vec::new();
+    }
+    let mut waiting: HashMap<JobId, BTreeMap<i64, JobId>> =
+        jobs.iter().map(|id| (*id, BTreeMap::new())).collect();
     let mut found = Vec::new();
     for row in rows {
-        let dependent = JobId(row.get(1));
-        // A job that the batch has removed keeps its rows until the batch is written.
-        if overlay.is_absent(dependent) {
-            continue;
+        if let Some(waiting) = waiting.get_mut(&JobId(row.get(0))) {
+            waiting.insert(row.get(2), JobId(row.get(1)));
+            found.push(JobId(row.get(1)));
         }
-        // Dependents of a job that is not locked are read again when it is locked.
-        if let Some(waiting) = overlay.dependents.get_mut(&JobId(row.get(0))) {
-            waiting.push((row.get(2), dependent));
-            found.push(dependent);
-        }
+    }
+    for (id, waiting) in waiting {
+        overlay.dependencies.know(id, waiting);
     }
     found
 }
 
-/// Reads the dependents of locked jobs, and locks them too.
-pub(super) async fn dependents(
+/// Reads the dependents of locked jobs, and locks them too, if they are few.
+pub(super) async fn know_dependents(
     client: &Client,
     overlay: &mut Overlay,
     jobs: &[JobId],
 ) -> Result<(), Trouble> {
     let unknown = jobs
         .iter()
-        .filter(|id| !overlay.dependents.contains_key(id));
+        .filter(|id| overlay.dependencies.on(**id).is_none());
     let unknown: Vec<JobId> = unknown.copied().collect();
     if unknown.is_empty() {
         return Ok(());
     }
-    let ids: Vec<Uuid> = unknown.iter().map(|id| id.0).collect();
-    let mut pipeline = Pipeline::new(client);
-    pipeline
-        .add("read dependents", DEPENDENTS, values![ids])
-        .await?;
-    let rows = pipeline.run().await?.pop().unwrap_or_default();
-    for id in unknown {
-        overlay.dependents.insert(id, Vec::new());
-    }
-    let waiting = take_dependents(overlay, &rows);
+    let rows = read_dependents(client, overlay, &unknown, DEPENDENTS_AHEAD).await?;
+    let waiting = know_all(overlay, &unknown, &rows);
     lock(client, overlay, &waiting).await
+}
+
+/// Reads the first dependents of jobs, after it has written what has changed of dependencies.
+async fn read_dependents(
+    client: &Client,
+    overlay: &mut Overlay,
+    jobs: &[JobId],
+    limit: usize,
+) -> Result<Vec<Row>, Trouble> {
+    let mut pipeline = Pipeline::new(client);
+    flush::dependencies(&mut pipeline, overlay).await?;
+    let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    pipeline
+        .add("read dependents", DEPENDENTS, values![ids, limit])
+        .await?;
+    Ok(pipeline.run().await?.pop().unwrap_or_default())
+}
+
+/// Returns the first dependencies on jobs, and locks the jobs that wait.
+pub(super) async fn dependencies(
+    client: &Client,
+    overlay: &mut Overlay,
+    on: &[JobId],
+    limit: usize,
+) -> Result<Vec<Pair>, Trouble> {
+    let unknown = on
+        .iter()
+        .filter(|id| overlay.dependencies.on(**id).is_none());
+    let unknown: Vec<JobId> = unknown.copied().collect();
+    let mut read: HashMap<JobId, Vec<JobId>> = HashMap::new();
+    if !unknown.is_empty() {
+        let rows = read_dependents(client, overlay, &unknown, limit).await?;
+        for row in &rows {
+            let waiting = read.entry(JobId(row.get(0))).or_default();
+            waiting.push(JobId(row.get(1)));
+        }
+    }
+    let mut found: Vec<Pair> = Vec::new();
+    for id in on {
+        if let Some(waiting) = overlay.dependencies.on(*id) {
+            found.extend(waiting.map(|job| (*id, job)));
+        } else {
+            let waiting = read.remove(id).unwrap_or_default().into_iter();
+            found.extend(waiting.map(|job| (*id, job)));
+        }
+        if found.len() >= limit {
+            found.truncate(limit);
+            break;
+        }
+    }
+    let waiting: Vec<JobId> = found.iter().map(|(_, job)| *job).collect();
+    lock(client, overlay, &waiting).await?;
+    Ok(found)
 }
 
 /// Reads the number, id and body of a job.

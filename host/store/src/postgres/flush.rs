@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::client::Client;
 use super::counts::Counts;
+use super::dependencies::Changes;
 use super::overlay::{Entry, Overlay, Table, Write};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
@@ -40,7 +41,7 @@ impl Columns {
         self.state.push(job.state as i16);
         self.queue.push(job.queue.to_string());
         self.priority.push(job.priority.into());
-        self.suspect.push(job.suspect);
+        self.suspect.push(job.suspicion.is_apart());
         self.handler.push(job.handler.to_string());
         self.runner.push(job.runner.as_ref().map(Name::to_string));
         self.wakeup_at.push(job.wakeup().map(|at| at.0));
@@ -106,13 +107,12 @@ const DELETE_REST: &[&str] = &[
     "DELETE FROM host_attempts WHERE job = ANY($1)",
     "DELETE FROM host_failures WHERE job = ANY($1)",
     "DELETE FROM host_unique_keys WHERE job = ANY($1)",
-    "DELETE FROM host_dependencies WHERE dependent = ANY($1)",
-    "DELETE FROM host_dependencies WHERE prerequisite = ANY($1)",
 ];
 
-/// When the next job is due.
+/// When the next job is due: at the time 0 while there are cascades to go on with.
 pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
-                                      (SELECT min(wakeup_at) FROM host_ended))";
+                                      (SELECT min(wakeup_at) FROM host_ended), \
+                                      (SELECT 0 FROM host_cascades LIMIT 1))";
 
 /// Adds the statements that write all changed rows, which then count as written.
 pub(super) async fn add(
@@ -249,18 +249,43 @@ async fn keys(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), 
     Ok(())
 }
 
-async fn dependencies(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
-    let rows = std::mem::take(&mut overlay.dependencies);
-    if rows.is_empty() {
-        return Ok(());
+/// Writes what has changed of dependencies and cascades.
+pub(super) async fn dependencies(
+    pipeline: &mut Pipeline<'_>,
+    overlay: &mut Overlay,
+) -> Result<(), Trouble> {
+    let Changes {
+        cleared,
+        removed,
+        added,
+        ended,
+    } = overlay.dependencies.take_changes();
+    if !cleared.is_empty() {
+        let sql = "DELETE FROM host_dependencies WHERE dependent = ANY($1)";
+        let operation = "remove the dependencies of jobs";
+        pipeline.add(operation, sql, values![cleared]).await?;
     }
-    let prerequisites: Vec<Uuid> = rows.iter().map(|row| row.1.0).collect();
-    let dependents: Vec<Uuid> = rows.iter().map(|row| row.0.0).collect();
-    let seqs: Vec<i64> = rows.iter().map(|row| row.2).collect();
-    let sql = "INSERT INTO host_dependencies (prerequisite, dependent, seq) \
-               SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[]) ON CONFLICT DO NOTHING";
-    let values = values![prerequisites, dependents, seqs];
-    pipeline.add("insert dependencies", sql, values).await
+    if !removed.is_empty() {
+        let (prerequisites, seqs): (Vec<Uuid>, Vec<i64>) = removed.into_iter().unzip();
+        let sql = "DELETE FROM host_dependencies WHERE (prerequisite, seq) IN \
+                   (SELECT * FROM unnest($1::uuid[], $2::bigint[]))";
+        let values = values![prerequisites, seqs];
+        pipeline.add("remove dependencies", sql, values).await?;
+    }
+    if !added.is_empty() {
+        let prerequisites: Vec<Uuid> = added.iter().map(|row| row.0).collect();
+        let dependents: Vec<Uuid> = added.iter().map(|row| row.1).collect();
+        let seqs: Vec<i64> = added.iter().map(|row| row.2).collect();
+        let sql = "INSERT INTO host_dependencies (prerequisite, dependent, seq) \
+                   SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bigint[])";
+        let values = values![prerequisites, dependents, seqs];
+        pipeline.add("insert dependencies", sql, values).await?;
+    }
+    if !ended.is_empty() {
+        let sql = "DELETE FROM host_cascades WHERE prerequisite = ANY($1)";
+        pipeline.add("end cascades", sql, values![ended]).await?;
+    }
+    Ok(())
 }
 
 async fn mail(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {

@@ -8,6 +8,8 @@ use host_core::job::{Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 
+use super::dependencies::Dependencies;
+
 /// The table of a job's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
@@ -72,8 +74,7 @@ pub(super) struct Overlay {
     /// Payloads that came with a claim.
     pub(super) claimed: HashMap<JobId, Payload>,
     pub(super) keys: BTreeMap<Key, Held>,
-    /// The jobs that wait for a job, in their order.
-    pub(super) dependents: HashMap<JobId, Vec<(i64, JobId)>>,
+    pub(super) dependencies: Dependencies,
     // Write-only rows.
     /// The new jobs whose payloads have no row.
     pub(super) payloads: Vec<JobId>,
@@ -81,8 +82,6 @@ pub(super) struct Overlay {
     pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
     /// Effects for other nodes.
     pub(super) mail: Vec<Mail>,
-    /// New dependencies.
-    pub(super) dependencies: Vec<(JobId, JobId, i64)>,
     /// Jobs to remove with all of their data.
     pub(super) deleted: Vec<(JobId, Table)>,
 }
@@ -137,7 +136,6 @@ impl Overlay {
         self.dirty.push(id);
         self.payloads.push(id);
         self.new.insert(id, new);
-        self.dependents.entry(id).or_default();
         let entry = Entry {
             seq,
             stored: None,
@@ -173,12 +171,7 @@ impl Overlay {
         self.payloads.retain(|job| *job != id);
         self.attempts.retain(|row| row.job != id);
         self.failures.remove(&id);
-        self.dependencies
-            .retain(|(dependent, prerequisite, _)| *dependent != id && *prerequisite != id);
-        self.dependents.remove(&id);
-        for waiting in self.dependents.values_mut() {
-            waiting.retain(|(_, job)| *job != id);
-        }
+        self.dependencies.clear(id, entry.seq);
         for held in self.keys.values_mut() {
             if held.job == Some(id) {
                 *held = Held {

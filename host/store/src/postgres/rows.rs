@@ -16,6 +16,7 @@ use host_core::node::Dead;
 use host_core::time::Time;
 use host_core::transition::Effect;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::client::Client;
 use super::counts::Counts;
@@ -25,7 +26,7 @@ use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
 use super::wait::Driver;
 use super::{claim, fetch, flush, nodes, registry};
-use crate::engine::{Ended, Rows, Terms};
+use crate::engine::{Cascade, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::ready::{Place, runner_of};
 use crate::record::{Extra, encode};
@@ -42,6 +43,8 @@ pub(super) struct Transaction<'a> {
     pub(super) counts: &'a mut Counts,
     pub(super) overlay: Overlay,
     pub(super) seqs: VecDeque<i64>,
+    /// Whether there may be cascades that this host can go on with.
+    pub(super) has_cascades: bool,
     /// Why the batch failed, if the database is the reason.
     pub(super) trouble: Option<Trouble>,
 }
@@ -199,13 +202,6 @@ impl Rows for Transaction<'_> {
         if let Some(key) = key {
             self.set_unique_key(job, &key)?;
         }
-        for prerequisite in &new.depends_on {
-            // Its dependents must be known before this job is added to them.
-            self.dependents(*prerequisite)?;
-            let waiting = self.overlay.dependents.entry(*prerequisite).or_default();
-            waiting.push((seq, job.id));
-            self.overlay.dependencies.push((job.id, *prerequisite, seq));
-        }
         self.counts.count(seq, None, Some(job));
         Ok(())
     }
@@ -281,21 +277,80 @@ impl Rows for Transaction<'_> {
         Ok(self.overlay.keys.get(&key).and_then(|held| held.job))
     }
 
-    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {
-        let dependents = self.dependents(prerequisite)?.len();
-        Ok(u32::try_from(dependents).unwrap_or(u32::MAX))
+    fn set_dependencies(
+        &mut self,
+        job: &Lifecycle,
+        prerequisites: &[JobId],
+    ) -> Result<(), StoreError> {
+        let seq = self.place(job.id);
+        if self
+            .overlay
+            .get(job.id)
+            .is_some_and(|it| it.stored.is_some())
+        {
+            self.overlay.dependencies.clear(job.id, seq);
+        }
+        self.overlay.dependencies.add(job.id, seq, prerequisites);
+        Ok(())
     }
 
-    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError> {
-        if !self.overlay.dependents.contains_key(&prerequisite) {
-            self.wait(async |client, overlay| {
-                fetch::dependents(client, overlay, &[prerequisite]).await
-            })?;
+    fn dependencies(
+        &mut self,
+        on: &[JobId],
+        limit: usize,
+    ) -> Result<Vec<(JobId, JobId)>, StoreError> {
+        self.wait(async |client, overlay| fetch::dependencies(client, overlay, on, limit).await)
+    }
+
+    fn remove_dependencies(&mut self, settled: &[(JobId, JobId)]) -> Result<(), StoreError> {
+        for pair in settled {
+            let seq = self.place(pair.1);
+            self.overlay.dependencies.remove(*pair, seq);
         }
-        let waiting = self.overlay.dependents.get(&prerequisite);
-        let mut waiting = waiting.cloned().unwrap_or_default();
-        waiting.sort_unstable();
-        Ok(waiting.into_iter().map(|(_, job)| job).collect())
+        Ok(())
+    }
+
+    fn keep_cascades(&mut self, cascades: &[Cascade]) -> Result<(), StoreError> {
+        let ids: Vec<Uuid> = cascades.iter().map(|it| it.prerequisite.0).collect();
+        let completed: Vec<bool> = cascades.iter().map(|it| it.completed).collect();
+        let sql = "INSERT INTO host_cascades (prerequisite, completed) \
+                   SELECT * FROM unnest($1::uuid[], $2::boolean[]) ON CONFLICT DO NOTHING";
+        self.query("keep cascades", sql, values![ids, completed])?;
+        Ok(())
+    }
+
+    fn cascades(&mut self, limit: usize) -> Result<Vec<Cascade>, StoreError> {
+        if !self.has_cascades {
+            return Ok(Vec::new());
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let sql = "SELECT prerequisite, completed FROM host_cascades ORDER BY n LIMIT $1 \
+                   FOR UPDATE SKIP LOCKED";
+        let rows = self.query("read cascades", sql, values![limit])?;
+        self.has_cascades = !rows.is_empty();
+        let cascade = |row: &Row| Cascade {
+            prerequisite: JobId(row.get(0)),
+            completed: row.get(1),
+        };
+        Ok(rows.iter().map(cascade).collect())
+    }
+
+    fn end_cascade(&mut self, prerequisite: JobId) -> Result<(), StoreError> {
+        self.overlay.dependencies.end_cascade(prerequisite);
+        Ok(())
+    }
+
+    fn is_cascading(&mut self, prerequisite: JobId) -> Result<bool, StoreError> {
+        let sql = "SELECT FROM host_cascades WHERE prerequisite = $1";
+        let rows = self.wait(async |client, overlay| {
+            let mut pipeline = Pipeline::new(client);
+            flush::dependencies(&mut pipeline, overlay).await?;
+            pipeline
+                .add("look up a cascade", sql, values![prerequisite.0])
+                .await?;
+            Ok(pipeline.run().await?.pop().unwrap_or_default())
+        })?;
+        Ok(!rows.is_empty())
     }
 
     fn claimable(
@@ -318,7 +373,7 @@ impl Rows for Transaction<'_> {
             *in_hand_by_queue.entry(entry.job.queue.clone()).or_default() += 1;
         }
         found.sort_unstable();
-        if *lane == Lane::Alone {
+        if *lane == Lane::Apart {
             // Usually everything claimable was enqueued in this batch.
             if self.counts.available() > found.len() as u64 {
                 self.claimable_in(&[], lane, except, limit, &mut found)?;

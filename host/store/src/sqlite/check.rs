@@ -17,7 +17,7 @@ use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding. The first
 /// column names what it concerns.
-const ORPHANS: [(&str, &str); 6] = [
+const ORPHANS: [(&str, &str); 7] = [
     (
         "SELECT 'job ' || seq FROM jobs WHERE seq NOT IN (SELECT seq FROM payloads)",
         "its params are missing",
@@ -37,9 +37,14 @@ const ORPHANS: [(&str, &str); 6] = [
     ),
     (
         "SELECT 'job ' || seq FROM jobs WHERE state = 0 AND NOT EXISTS \
-         (SELECT 1 FROM dependencies JOIN jobs AS other ON other.id = prerequisite \
-          WHERE dependent = jobs.seq AND other.state <> 5)",
-        "it waits for jobs that have all completed",
+         (SELECT 1 FROM dependencies WHERE dependent = jobs.seq)",
+        "it waits for no job",
+    ),
+    (
+        "SELECT 'job ' || dependent FROM dependencies AS waits WHERE NOT EXISTS \
+         (SELECT 1 FROM jobs WHERE id = prerequisite AND state <> 5) AND NOT EXISTS \
+         (SELECT 1 FROM cascades WHERE cascades.prerequisite = waits.prerequisite)",
+        "it waits for a job that is gone or has completed",
     ),
     (
         "SELECT 'component ' || name FROM components WHERE current > 0 AND NOT EXISTS \
@@ -261,7 +266,10 @@ fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static
             row.get::<_, Option<String>>(4)?.as_deref() == Some(job.queue.as_str()),
         ),
         ("priority", row.get::<_, u8>(5)? == job.priority),
-        ("suspect", row.get::<_, bool>(6)? == job.suspect),
+        (
+            "suspect",
+            row.get::<_, bool>(6)? == job.suspicion.is_apart(),
+        ),
         ("handler", row.get::<_, String>(7)? == job.handler.as_str()),
         (
             "runner",

@@ -76,8 +76,12 @@ const SQL: [Part; LOGS] = [
                 ((SELECT id FROM queues WHERE name = ?1), CAST(?2 AS TEXT), ?3)",
     },
     Part {
-        read: "SELECT prerequisite, job, dependent FROM dependencies ORDER BY prerequisite, job",
+        read: "SELECT prerequisite, job, dependent FROM dependencies ORDER BY prerequisite, dependent",
         write: "INSERT INTO dependencies (prerequisite, job, dependent) VALUES (?1, ?2, ?3)",
+    },
+    Part {
+        read: "SELECT n, prerequisite, completed FROM cascades ORDER BY n",
+        write: "INSERT INTO cascades (n, prerequisite, completed) VALUES (?1, ?2, ?3)",
     },
     Part {
         read: "SELECT name, current FROM components ORDER BY name",

@@ -53,11 +53,18 @@ pub(super) struct Counters {
     has_purged: bool,
     /// Whether any job may be waiting for another.
     has_dependencies: bool,
+    /// Whether there may be cascades to go on with.
+    has_cascades: bool,
 }
 
 impl Counters {
     pub(super) fn load(connection: &Connection) -> Result<Self, StoreError> {
         let load = doing("read the queues");
+        let has_rows = |sql| {
+            connection
+                .query_row(sql, [], |row| row.get(0))
+                .map_err(&load)
+        };
         let mut counters = Self {
             queues: BTreeMap::new(),
             dirty: Vec::new(),
@@ -70,11 +77,8 @@ impl Counters {
             next_seq: next_seq(connection).map_err(&load)?,
             next_change: changes::next(connection)?,
             has_purged: false,
-            has_dependencies: connection
-                .query_row("SELECT EXISTS (SELECT 1 FROM dependencies)", [], |row| {
-                    row.get(0)
-                })
-                .map_err(&load)?,
+            has_dependencies: has_rows("SELECT EXISTS (SELECT 1 FROM dependencies)")?,
+            has_cascades: has_rows("SELECT EXISTS (SELECT 1 FROM cascades)")?,
         };
         let mut names = BTreeMap::new();
         let mut statement = connection
@@ -215,6 +219,14 @@ impl Counters {
 
     pub(super) fn has_dependencies(&self) -> bool {
         self.has_dependencies
+    }
+
+    pub(super) fn note_cascades(&mut self, has_cascades: bool) {
+        self.has_cascades = has_cascades;
+    }
+
+    pub(super) fn has_cascades(&self) -> bool {
+        self.has_cascades
     }
 
     /// Returns the id of a queue if it exists.

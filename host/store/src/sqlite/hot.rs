@@ -85,6 +85,11 @@ impl Hot {
         self.jobs.get_mut(&id)?.payload.take()
     }
 
+    /// Returns whether a job has a row.
+    pub(super) fn is_stored(&self, id: JobId) -> bool {
+        self.jobs.get(&id).is_none_or(|entry| entry.stored)
+    }
+
     /// Returns whether a job has changes that are not in its row.
     pub(super) fn is_dirty(&self, id: JobId) -> bool {
         self.jobs.get(&id).is_some_and(|entry| entry.dirty)

@@ -12,12 +12,11 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
-use serde::Serialize;
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::{available, changes, damaged, doing, registry};
-use crate::engine::{Counts, Ended, Rows, Terms};
+use super::{available, changes, dependencies, doing, execute, job_id, registry};
+use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::ready::{Place, runner_of};
 use crate::record::{Extra, decode, encode};
@@ -66,7 +65,7 @@ impl<'a> Transaction<'a> {
                     update.execute(params![
                         seq,
                         state,
-                        job.suspect,
+                        job.suspicion.is_apart(),
                         wakeup_at,
                         body,
                         job.priority
@@ -75,7 +74,7 @@ impl<'a> Transaction<'a> {
                     insert.execute(params![
                         seq,
                         state,
-                        job.suspect,
+                        job.suspicion.is_apart(),
                         wakeup_at,
                         body,
                         job.id.0.as_bytes(),
@@ -96,11 +95,7 @@ impl<'a> Transaction<'a> {
         sql: &str,
         params: impl Params,
     ) -> Result<(), StoreError> {
-        self.connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(params))
-            .map(drop)
-            .map_err(doing(operation))
+        execute(self.connection, operation, sql, params)
     }
 
     fn ids(
@@ -140,12 +135,6 @@ pub(super) fn seq_of(connection: &Connection, id: JobId) -> Result<Option<i64>, 
         .map_err(doing("find a job"))
 }
 
-/// Reads a job id from the first column.
-pub(super) fn job_id(row: &Row<'_>) -> rusqlite::Result<JobId> {
-    let bytes: [u8; 16] = row.get(0)?;
-    Ok(JobId(uuid::Uuid::from_bytes(bytes)))
-}
-
 /// Reads a job's payload and the data kept with it.
 pub(super) fn payload_of(
     connection: &Connection,
@@ -169,10 +158,6 @@ pub(super) fn payload_of(
         attributes: extra.attributes,
     };
     Ok((payload, unique_key, extra.depends_on))
-}
-
-fn json(value: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(damaged("a value to write"))
 }
 
 impl Rows for Transaction<'_> {
@@ -220,15 +205,6 @@ impl Rows for Transaction<'_> {
         if let Some(key) = key {
             self.set_unique_key(job, key)?;
         }
-        for prerequisite in &new.depends_on {
-            self.execute(
-                "insert a dependency",
-                "INSERT OR IGNORE INTO dependencies (prerequisite, dependent, job) \
-                 VALUES (?1, ?2, ?3)",
-                params![prerequisite.0.as_bytes(), seq, job.id.0.as_bytes()],
-            )?;
-            self.counters.note_dependency();
-        }
         self.counters.count(seq, None, Some(job));
         Ok(())
     }
@@ -265,11 +241,7 @@ impl Rows for Transaction<'_> {
         ] {
             self.execute("purge a job", sql, [seq])?;
         }
-        self.execute(
-            "purge a job's dependents",
-            "DELETE FROM dependencies WHERE prerequisite = ?1",
-            [job.id.0.as_bytes()],
-        )
+        Ok(())
     }
 
     fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
@@ -332,24 +304,61 @@ impl Rows for Transaction<'_> {
             .map_err(doing("look up a unique key"))
     }
 
-    fn count_dependents(&mut self, prerequisite: JobId) -> Result<u32, StoreError> {
-        self.connection
-            .prepare_cached("SELECT COUNT(*) FROM dependencies WHERE prerequisite = ?1")
-            .and_then(|mut statement| {
-                statement.query_row([prerequisite.0.as_bytes()], |row| row.get(0))
-            })
-            .map_err(doing("count dependents"))
+    fn set_dependencies(
+        &mut self,
+        job: &Lifecycle,
+        prerequisites: &[JobId],
+    ) -> Result<(), StoreError> {
+        let seq = self.seq(job.id)?;
+        if self.counters.has_dependencies() && self.hot.is_stored(job.id) {
+            dependencies::clear(self.connection, seq)?;
+        }
+        if !prerequisites.is_empty() {
+            self.counters.note_dependency();
+        }
+        dependencies::add(self.connection, (seq, job.id), prerequisites)
     }
 
-    fn dependents(&mut self, prerequisite: JobId) -> Result<Vec<JobId>, StoreError> {
+    fn dependencies(
+        &mut self,
+        on: &[JobId],
+        limit: usize,
+    ) -> Result<Vec<(JobId, JobId)>, StoreError> {
         if !self.counters.has_dependencies() {
             return Ok(Vec::new());
         }
-        self.ids(
-            "read dependents",
-            "SELECT job FROM dependencies WHERE prerequisite = ?1 ORDER BY dependent",
-            [prerequisite.0.as_bytes()],
-        )
+        dependencies::on(self.connection, on, limit)
+    }
+
+    fn remove_dependencies(&mut self, settled: &[(JobId, JobId)]) -> Result<(), StoreError> {
+        for (prerequisite, dependent) in settled {
+            let seq = self.seq(*dependent)?;
+            dependencies::remove(self.connection, *prerequisite, seq)?;
+        }
+        Ok(())
+    }
+
+    fn keep_cascades(&mut self, cascades: &[Cascade]) -> Result<(), StoreError> {
+        self.counters.note_cascades(true);
+        dependencies::keep_cascades(self.connection, cascades)
+    }
+
+    fn cascades(&mut self, limit: usize) -> Result<Vec<Cascade>, StoreError> {
+        if !self.counters.has_cascades() {
+            return Ok(Vec::new());
+        }
+        let found = dependencies::cascades(self.connection, limit)?;
+        self.counters.note_cascades(!found.is_empty());
+        Ok(found)
+    }
+
+    fn end_cascade(&mut self, prerequisite: JobId) -> Result<(), StoreError> {
+        dependencies::end_cascade(self.connection, prerequisite)
+    }
+
+    fn is_cascading(&mut self, prerequisite: JobId) -> Result<bool, StoreError> {
+        Ok(self.counters.has_cascades()
+            && dependencies::is_cascading(self.connection, prerequisite)?)
     }
 
     fn claimable(
@@ -367,7 +376,7 @@ impl Rows for Transaction<'_> {
         let mut found: Vec<(u8, i64, JobId)> = in_hand
             .map(|entry| (entry.job.priority, entry.seq, entry.job.id))
             .collect();
-        if *lane == Lane::Alone {
+        if *lane == Lane::Apart {
             let stored = self.stored_suspects(except, limit);
             found.extend(stored.map_err(doing("find suspects to claim"))?);
         } else {
@@ -397,6 +406,9 @@ impl Rows for Transaction<'_> {
     }
 
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
+        if !self.cascades(1)?.is_empty() {
+            return Ok(Some(Time(0)));
+        }
         self.flush()?;
         self.connection
             .prepare_cached(
@@ -448,52 +460,19 @@ impl Rows for Transaction<'_> {
     }
 
     fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
-        self.execute(
-            "store a component",
-            "INSERT OR IGNORE INTO blobs (digest, bytes) VALUES (?1, ?2)",
-            params![revision.digest.0, bytes],
-        )?;
-        self.execute(
-            "add a revision",
-            "INSERT INTO revisions (component, revision, digest, body) VALUES (?1, ?2, ?3, ?4)",
-            params![
-                revision.component.as_str(),
-                revision.revision,
-                revision.digest.0,
-                json(revision)?
-            ],
-        )
+        registry::add(self.connection, revision, bytes)
     }
 
     fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
-        self.execute(
-            "delete old revisions",
-            "DELETE FROM revisions WHERE component = ?1 AND revision < ?2",
-            params![component.as_str(), number],
-        )?;
-        self.forget_blobs()
+        registry::forget(self.connection, component, number)
     }
 
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
-        self.execute(
-            "make a revision current",
-            "INSERT OR REPLACE INTO components (name, current) VALUES (?1, ?2)",
-            params![component.as_str(), revision],
-        )
+        registry::set_current(self.connection, component, revision)
     }
 
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
-        let name = component.as_str();
-        for sql in [
-            // Revision numbers continue if the component returns, because attempts and users refer
-            // to them.
-            "UPDATE components SET current = \
-             -(SELECT MAX(revision) FROM revisions WHERE component = ?1) WHERE name = ?1",
-            "DELETE FROM revisions WHERE component = ?1",
-        ] {
-            self.execute("remove a component", sql, [name])?;
-        }
-        self.forget_blobs()
+        registry::remove(self.connection, component)
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
@@ -508,15 +487,6 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
-    /// Removes bytes that no revision uses.
-    fn forget_blobs(&mut self) -> Result<(), StoreError> {
-        self.execute(
-            "remove a component's bytes",
-            "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)",
-            [],
-        )
-    }
-
     /// Returns the first available jobs of a lane whose rows are up to date, in their order. Each step reads
     /// the queue whose next job is the first of all, up to the next job of any other.
     fn stored_available(

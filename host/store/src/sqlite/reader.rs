@@ -16,8 +16,8 @@ use host_core::query::{
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
-use super::jobs::{job_id, payload_of, seq_of};
-use super::{changes, doing, list, registry};
+use super::jobs::{payload_of, seq_of};
+use super::{changes, doing, job_id, list, registry};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;

@@ -2,9 +2,9 @@
 
 use host_core::handler::{Digest, Revision};
 use host_core::name::Name;
-use rusqlite::{Connection, OptionalExtension, Params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::{damaged, doing};
+use super::{damaged, doing, execute};
 use crate::error::StoreError;
 
 /// Returns all revisions of a component, oldest first.
@@ -83,4 +83,71 @@ fn read(
         .iter()
         .map(|body| serde_json::from_str(body).map_err(damaged("a revision")))
         .collect()
+}
+
+pub(super) fn add(
+    connection: &Connection,
+    revision: &Revision,
+    bytes: &[u8],
+) -> Result<(), StoreError> {
+    let body = serde_json::to_string(revision).map_err(damaged("a value to write"))?;
+    execute(
+        connection,
+        "store a component",
+        "INSERT OR IGNORE INTO blobs (digest, bytes) VALUES (?1, ?2)",
+        params![revision.digest.0, bytes],
+    )?;
+    execute(
+        connection,
+        "add a revision",
+        "INSERT INTO revisions (component, revision, digest, body) VALUES (?1, ?2, ?3, ?4)",
+        params![
+            revision.component.as_str(),
+            revision.revision,
+            revision.digest.0,
+            body
+        ],
+    )
+}
+
+/// Removes the revisions of a component below `number`, and bytes that no other revision uses.
+pub(super) fn forget(
+    connection: &Connection,
+    component: &Name,
+    number: u32,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM revisions WHERE component = ?1 AND revision < ?2";
+    let params = params![component.as_str(), number];
+    execute(connection, "delete old revisions", sql, params)?;
+    forget_blobs(connection)
+}
+
+pub(super) fn set_current(
+    connection: &Connection,
+    component: &Name,
+    revision: u32,
+) -> Result<(), StoreError> {
+    let sql = "INSERT OR REPLACE INTO components (name, current) VALUES (?1, ?2)";
+    let params = params![component.as_str(), revision];
+    execute(connection, "make a revision current", sql, params)
+}
+
+/// Removes a component with all its revisions.
+pub(super) fn remove(connection: &Connection, component: &Name) -> Result<(), StoreError> {
+    for sql in [
+        // Revision numbers continue if the component returns, because attempts and users refer
+        // to them.
+        "UPDATE components SET current = \
+         -(SELECT MAX(revision) FROM revisions WHERE component = ?1) WHERE name = ?1",
+        "DELETE FROM revisions WHERE component = ?1",
+    ] {
+        execute(connection, "remove a component", sql, [component.as_str()])?;
+    }
+    forget_blobs(connection)
+}
+
+/// Removes bytes that no revision uses.
+fn forget_blobs(connection: &Connection) -> Result<(), StoreError> {
+    let sql = "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)";
+    execute(connection, "remove a component's bytes", sql, [])
 }

@@ -102,7 +102,7 @@ fn each_damage_is_named() {
             "unique key k",
             "refers to no job",
         ),
-        ("DELETE FROM dependencies", "job 5", "have all completed"),
+        ("DELETE FROM dependencies", "job 5", "it waits for no job"),
         (
             "UPDATE attempts SET number = 9 WHERE seq = 1",
             "attempt 9 of job 1",

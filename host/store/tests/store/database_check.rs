@@ -128,7 +128,7 @@ fn each_damage_of_a_database_is_named() {
         (
             "DELETE FROM host_dependencies",
             named(5),
-            "have all completed",
+            "it waits for no job",
         ),
         (
             "UPDATE host_attempts SET number = 9 WHERE number = 1",

@@ -23,7 +23,7 @@ const STORE: &str = "HOST_STORE_TEST_KILL";
     clippy::disallowed_methods,
     reason = "how the parent configures the child"
 )]
-fn named_by_the_parent() -> Option<SqliteStore> {
+pub(crate) fn named_by_the_parent() -> Option<SqliteStore> {
     let path = std::env::var_os(STORE)?;
     Some(SqliteStore::open(path.as_ref()).unwrap())
 }
@@ -61,7 +61,7 @@ fn child_that_is_killed() {
 }
 
 /// Starts this program again as the child of this name.
-fn start(child: &str, store: &Path) -> Child {
+pub(crate) fn start(child: &str, store: &Path) -> Child {
     Process::new(std::env::current_exe().unwrap())
         .args([child, "--exact", "--nocapture"])
         .env(STORE, store)

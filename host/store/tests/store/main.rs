@@ -4,6 +4,7 @@
 
 mod again;
 mod backup;
+mod cascades;
 mod cases;
 mod check;
 mod claims;

@@ -24,9 +24,10 @@ host_http::kinds! {
     PREREQUISITE_GONE 409 "prerequisite_gone", "A prerequisite is gone",
         "A job that the job waits for was removed after its retention, and its outcome is unknown.",
         "`host job retry ID --force` runs the job without it; over HTTP, retry with {\"force\": true}.";
-    TOO_MANY_DEPENDENTS 422 "too_many_dependents", "Too many jobs wait for one",
-        "At most 10000 jobs may depend on the same job.",
-        "Put a job between them that the others depend on.";
+    CASCADE_UNFINISHED 409 "cascade_unfinished", "Dependents not settled yet",
+        "The job, or one that it waits for, has ended with many dependents, which are still being settled.",
+        "Retry it in a moment; over HTTP, {\"force\": true} runs a dependent at once."
+        retry 1;
     TOO_MANY_DEPENDENCIES 413 "too_many_dependencies", "Too many dependencies in one request",
         "The jobs of a request may name at most 10000 jobs in depends_on, all together.",
         "Split the array, or put a job between those that wait for the same jobs and these.";

@@ -72,6 +72,7 @@ CREATE TABLE unique_keys (
   PRIMARY KEY (queue, key)
 ) STRICT, WITHOUT ROWID;
 
+-- The dependencies that are not settled: `job`, at the place `dependent`, still waits for `prerequisite`.
 CREATE TABLE dependencies (
   prerequisite BLOB NOT NULL,
   dependent INTEGER NOT NULL,
@@ -79,6 +80,13 @@ CREATE TABLE dependencies (
   PRIMARY KEY (prerequisite, dependent)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX dependencies_dependent ON dependencies (dependent);
+
+-- Ended jobs whose dependents ticks go on to settle, in the order of `n`.
+CREATE TABLE cascades (
+  n INTEGER PRIMARY KEY,
+  prerequisite BLOB NOT NULL UNIQUE,
+  completed INTEGER NOT NULL
+) STRICT;
 
 -- `current` of a removed component is its last revision as a negative number.
 CREATE TABLE components (

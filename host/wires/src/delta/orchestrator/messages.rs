@@ -300,7 +300,7 @@ impl Orchestrator {
             | Rejection::PrerequisiteGone(_)
             | Rejection::UnknownPrerequisite(_)
             | Rejection::DependencyCycle(_)
-            | Rejection::TooManyDependents { .. }
+            | Rejection::CascadeUnfinished(_)
             | Rejection::TooManyQueues { .. }
             | Rejection::TooManyWaiting { .. }
             | Rejection::TooManyComponents { .. }

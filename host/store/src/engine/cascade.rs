@@ -1,0 +1,157 @@
+//! Settles the jobs that wait for one that has ended, and those that wait for them: a few in the same batch, the
+//! rest in ticks. What is left is in the store, so it survives the host.
+
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, State};
+use host_core::port::Clock;
+use host_core::time::Time;
+use host_core::transition::Input;
+
+use super::{Batch, Rows, Stop, TICK_MS_MAX};
+use crate::error::StoreError;
+
+/// How many dependencies the commands of a batch settle at most, beside those of a tick.
+pub(super) const SETTLED_MAX: usize = 256;
+
+/// How many dependencies are read at once.
+const SLICE: usize = 256;
+
+/// A job that has ended and for which others wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cascade {
+    pub prerequisite: JobId,
+    /// Whether it has completed: then those that wait for it may start. Otherwise they are discarded.
+    pub completed: bool,
+}
+
+impl Cascade {
+    fn of(ended: &Lifecycle) -> Self {
+        Self {
+            prerequisite: ended.id,
+            completed: ended.state == State::Completed,
+        }
+    }
+}
+
+/// A cascade in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    cascade: Cascade,
+    /// Whether the store has it.
+    is_kept: bool,
+}
+
+impl<R: Rows> Batch<'_, R> {
+    /// Settles the jobs that wait for one that has ended or is removed, as far as the batch goes.
+    pub(super) fn cascade(&mut self, ended: &Lifecycle) -> Result<(), Stop> {
+        self.open.push_back(Open {
+            cascade: Cascade::of(ended),
+            is_kept: false,
+        });
+        let clock = self.limits.clock.as_deref();
+        let until = *self
+            .settle_until
+            .get_or_insert_with(|| clock.map_or(Time(0), |clock| clock.now().plus_ms(TICK_MS_MAX)));
+        let end = clock.map(|clock| (clock, until));
+        let limit = self.settled_left;
+        self.settled_left -= self.settle(limit, end, false)?;
+        Ok(self.keep_rest()?)
+    }
+
+    /// Goes on with the cascades that the store has, until `end`. Returns how many dependencies it has settled, at
+    /// most `limit`.
+    pub(super) fn go_on(
+        &mut self,
+        limit: usize,
+        end: Option<(&dyn Clock, Time)>,
+    ) -> Result<usize, Stop> {
+        let kept = self.rows.cascades(limit)?;
+        // Those that follow in the store come before what follows from these.
+        let only_kept = kept.len() == limit;
+        self.open.extend(kept.into_iter().map(|cascade| Open {
+            cascade,
+            is_kept: true,
+        }));
+        let settled = self.settle(limit, end, only_kept)?;
+        self.keep_rest()?;
+        Ok(settled)
+    }
+
+    /// Settles the first dependencies of the open cascades, breadth first. Returns how many.
+    fn settle(
+        &mut self,
+        limit: usize,
+        end: Option<(&dyn Clock, Time)>,
+        only_kept: bool,
+    ) -> Result<usize, Stop> {
+        let mut settled = 0;
+        while settled < limit {
+            let slice = SLICE.min(limit - settled);
+            let first = self.open.iter().take(slice);
+            let first = first.take_while(|open| open.is_kept || !only_kept);
+            let of: Vec<JobId> = first.map(|open| open.cascade.prerequisite).collect();
+            if of.is_empty() {
+                break;
+            }
+            let found = self.rows.dependencies(&of, slice)?;
+            // The last may have more.
+            let partial = found.last().filter(|_| found.len() == slice);
+            let partial = partial.map(|(prerequisite, _)| *prerequisite);
+            let mut next = found.iter().peekable();
+            for prerequisite in of {
+                let Some(open) = self.open.front().copied() else {
+                    break;
+                };
+                while let Some((_, dependent)) = next.next_if(|(of, _)| *of == prerequisite) {
+                    self.settle_one(open.cascade, *dependent)?;
+                }
+                if partial == Some(prerequisite) {
+                    break;
+                }
+                self.open.pop_front();
+                if open.is_kept {
+                    self.rows.end_cascade(prerequisite)?;
+                }
+            }
+            self.rows.remove_dependencies(&found)?;
+            settled += found.len();
+            if end.is_some_and(|(clock, end)| clock.now() >= end) {
+                break;
+            }
+        }
+        Ok(settled)
+    }
+
+    fn settle_one(&mut self, cascade: Cascade, dependent: JobId) -> Result<(), Stop> {
+        let Some(job) = self.rows.job(dependent)? else {
+            return Ok(());
+        };
+        if job.state != State::Pending {
+            return Ok(());
+        }
+        let input = if cascade.completed {
+            Input::PrerequisiteCompleted
+        } else {
+            Input::PrerequisiteFailed(cascade.prerequisite)
+        };
+        let job = self.step(&job, &input)?;
+        if job.state.is_terminal() {
+            self.open.push_back(Open {
+                cascade: Cascade::of(&job),
+                is_kept: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// Leaves what the batch has not settled to ticks.
+    fn keep_rest(&mut self) -> Result<(), StoreError> {
+        let rest = std::mem::take(&mut self.open);
+        let new = rest.into_iter().filter(|open| !open.is_kept);
+        let new: Vec<Cascade> = new.map(|open| open.cascade).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.rows.keep_cascades(&new)
+    }
+}
