@@ -31,6 +31,12 @@ struct Ended {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ForeignEnded {
+    wire: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Entered {
     queue: String,
     handler: String,
@@ -48,6 +54,7 @@ pub struct Numbers {
     handlers: Labels,
     attempts: Family<Ended, Counter>,
     attempt_seconds: Histogram,
+    foreign: Family<ForeignEnded, Counter>,
     commands: Counter,
     commit_seconds: Histogram,
     commit_longest: Longest,
@@ -67,6 +74,7 @@ impl Default for Numbers {
             handlers: Labels::default(),
             attempts: Family::default(),
             attempt_seconds: Histogram::new(SECONDS),
+            foreign: Family::default(),
             commands: Counter::default(),
             commit_seconds: Histogram::new(SECONDS),
             commit_longest: Longest::default(),
@@ -91,6 +99,8 @@ impl Numbers {
         registry.register("attempts", attempts, self.attempts.clone());
         let seconds = "Time of an attempt in its cell or at its foreign runner";
         registry.register("attempt_seconds", seconds, self.attempt_seconds.clone());
+        let foreign = "Attempts that ended in a cell for another orchestrator, by wire and outcome";
+        registry.register("foreign_attempts", foreign, self.foreign.clone());
         let commands = "Commands that were committed to the store";
         registry.register("store_commands", commands, self.commands.clone());
         let commits = "Time of a commit of a batch of commands";
@@ -152,6 +162,14 @@ impl Numbers {
         self.attempt(outcome.as_str());
         let ran = Duration::from_millis(ran_ms);
         self.attempt_seconds.observe(ran.as_secs_f64());
+    }
+
+    /// Counts an attempt for another orchestrator.
+    pub(crate) fn foreign_ended(&self, wire: &'static str, outcome: &Outcome) {
+        let outcome = outcome.as_str();
+        self.foreign
+            .get_or_create(&ForeignEnded { wire, outcome })
+            .inc();
     }
 
     pub fn lost(&self) {

@@ -93,6 +93,7 @@ struct Waiting {
 struct Running {
     ids: Ids,
     key: Key,
+    wire: &'static str,
     wants_log: bool,
     /// What its job is called, and the number of the attempt, if its log has no other place.
     homeless: Option<(String, u32)>,
@@ -206,7 +207,7 @@ impl<P: CellPort> Work<P> {
                     self.wiring
                         .cells
                         .pool
-                        .stop(now, *lease, Some(grace_ms), why);
+                        .stop_within(now, *lease, grace_ms, why);
                 } else if let Some(waiting) = self.take(key) {
                     self.waiting_bytes -= bytes_of(&waiting.job);
                     let failure = Failure::new(FailureKind::Cancelled, why.as_str());
@@ -299,6 +300,7 @@ impl<P: CellPort> Work<P> {
             traced,
             ids,
             key,
+            wire: job.wire,
             wants_log: job.wants_log,
             job: self.wiring.history.is_some().then_some(job),
             reply,

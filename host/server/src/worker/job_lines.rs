@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -17,6 +17,9 @@ use serde::Serialize;
 
 /// How many messages of guests may wait to be written.
 const WAITING_MAX: usize = 4_096;
+
+/// The most memory of these messages, in bytes.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// How long the end of a worker waits for its reader.
 const END_TIMEOUT: Duration = Duration::from_millis(100);
@@ -39,8 +42,16 @@ pub(super) struct JobLines {
     clock: Clock,
     /// `None` ends the thread.
     texts: SyncSender<Option<String>>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     ended: Receiver<()>,
+}
+
+/// What waits, and what was dropped.
+#[derive(Default)]
+struct Counts {
+    waiting_bytes: AtomicUsize,
+    /// How many messages were dropped since the last note about that.
+    dropped: AtomicU64,
 }
 
 /// Renders lines of an attempt that began at `started_at`. `wall_ahead_ms` is the wall clock minus host time.
@@ -75,9 +86,12 @@ fn render(
     text
 }
 
-fn write(texts: &Receiver<Option<String>>, dropped: &AtomicU64, mut out: impl Write) {
+fn write(texts: &Receiver<Option<String>>, counts: &Counts, mut out: impl Write) {
     while let Ok(Some(text)) = texts.recv() {
-        let missing = dropped.swap(0, Ordering::Relaxed);
+        counts
+            .waiting_bytes
+            .fetch_sub(text.len(), Ordering::Relaxed);
+        let missing = counts.dropped.swap(0, Ordering::Relaxed);
         let note = match missing {
             0 => String::new(),
             _ => format!(
@@ -102,8 +116,8 @@ impl JobLines {
     fn start_on(clock: Clock, out: impl Write + Send + 'static) -> io::Result<Self> {
         let (texts, waiting) = sync_channel(WAITING_MAX);
         let (end, ended) = sync_channel(1);
-        let dropped = Arc::<AtomicU64>::default();
-        let counted = Arc::clone(&dropped);
+        let counts = Arc::<Counts>::default();
+        let counted = Arc::clone(&counts);
         thread::Builder::new()
             .name("job-lines".to_owned())
             .spawn(move || {
@@ -114,7 +128,7 @@ impl JobLines {
         Ok(Self {
             clock,
             texts,
-            dropped,
+            counts,
             ended,
         })
     }
@@ -122,12 +136,17 @@ impl JobLines {
     /// Returns what takes the lines.
     pub(super) fn sink(&self) -> HomelessLogs {
         let (clock, texts) = (self.clock, self.texts.clone());
-        let dropped = Arc::clone(&self.dropped);
+        let counts = Arc::clone(&self.counts);
         Box::new(move |job, attempt, started_at, lines| {
             let ahead_ms = clock.wall().0.saturating_sub(clock.now().0);
             let text = render((job, attempt), started_at, ahead_ms, lines);
-            if texts.try_send(Some(text)).is_err() {
-                dropped.fetch_add(1, Ordering::Relaxed);
+            let bytes = text.len();
+            let waiting = counts.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let is_taken =
+                waiting + bytes <= WAITING_BYTES_MAX && texts.try_send(Some(text)).is_ok();
+            if !is_taken {
+                counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                counts.dropped.fetch_add(1, Ordering::Relaxed);
             }
         })
     }
@@ -206,7 +225,7 @@ mod tests {
         for _ in 0..WAITING_MAX + 2 {
             sink("j", 1, Time(0), vec![line("x")]);
         }
-        let dropped = lines.dropped.load(Ordering::Relaxed);
+        let dropped = lines.counts.dropped.load(Ordering::Relaxed);
         assert!((1..=2).contains(&dropped), "{dropped}");
         for _ in 0..WAITING_MAX + 2 {
             go.send(()).unwrap();

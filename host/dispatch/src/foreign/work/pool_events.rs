@@ -73,6 +73,7 @@ impl<P: CellPort> Work<P> {
         };
         self.by_key.remove(&running.key);
         self.by_job.remove(&running.ids.job);
+        self.wiring.numbers.foreign_ended(running.wire, &outcome);
         span::close(&running.span, &outcome, now.since_ms(running.started_at));
         if let Some((open, spans)) = running.traced.zip(self.wiring.spans.as_ref()) {
             spans.ended(open.end_as(now, Ended::from(&outcome)));

@@ -56,10 +56,21 @@ fn spare_seconds(times: &Times) -> u64 {
     TOKEN_MARGIN_SECONDS + cancel_ms(times).div_ceil(1_000)
 }
 
-/// Returns how long an attempt may take, in milliseconds: its token must outlive it and its cancel.
+/// Returns how long an attempt may take at most, in milliseconds: its token must outlive it and its cancel.
+pub(super) fn timeout_ms_max(times: &Times) -> u64 {
+    TTL_SECONDS_MAX.saturating_sub(spare_seconds(times)).max(1) * 1_000
+}
+
+/// Returns how long an attempt may take whose job sets no limit, in milliseconds: the life of a token less a
+/// minute.
+pub(super) fn timeout_ms_default(times: &Times) -> u64 {
+    let seconds = times.token_ttl_seconds.saturating_sub(TOKEN_MARGIN_SECONDS);
+    timeout_ms(times, seconds.max(1) * 1_000)
+}
+
+/// Returns how long an attempt may take, in milliseconds.
 pub(super) fn timeout_ms(times: &Times, asked_ms: u64) -> u64 {
-    let most_seconds = TTL_SECONDS_MAX.saturating_sub(spare_seconds(times)).max(1);
-    asked_ms.min(most_seconds * 1_000)
+    asked_ms.min(timeout_ms_max(times))
 }
 
 /// Returns when the time of an attempt is over that is being executed.

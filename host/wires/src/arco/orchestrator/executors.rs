@@ -26,8 +26,10 @@ impl Executors for Remote {
                 cancel_grace_ms: Some(envelope::cancel_ms(times)),
                 on_grace_expired: OnGraceExpired::Discarded,
                 ack_window_ms: Some(times.heartbeat_timeout_ms),
+                timeout_ms: Some(envelope::timeout_ms_default(times)),
                 ..Policy::default()
             },
+            timeout_ms_max: Some(envelope::timeout_ms_max(times)),
             ..ExecutorRules::default()
         }
     }

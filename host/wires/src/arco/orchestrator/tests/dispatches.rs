@@ -18,6 +18,17 @@ fn health(plane: &Plane) -> WorkerHealth {
 }
 
 #[tokio::test]
+async fn a_token_limits_the_time_of_a_job() {
+    let model = LeaseHost::new();
+    let plane = Plane::start(&Setup::nowhere(), &model);
+    let rules = Remote(Arc::clone(&plane.role)).rules();
+    assert_eq!(rules.policy.timeout_ms, Some(3_540_000));
+    // Two hours, less a minute and the time of a cancel.
+    assert_eq!(rules.timeout_ms_max, Some((7_200 - 60 - 52) * 1_000));
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_dispatch_is_repeated_until_the_worker_accepts_it() {
     let world = World::start().await;
     let id = world.plane.enqueue();

@@ -245,9 +245,12 @@ impl Plane {
         hub.pass_time();
     }
 
-    /// The rules of a job for `spark` that sets none.
+    /// The rules of a job for `spark` that sets a time limit of 30 s.
     pub(in crate::arco) fn policy(&self) -> Policy {
-        Remote(Arc::clone(&self.role)).rules().policy
+        Policy {
+            timeout_ms: Some(30_000),
+            ..Remote(Arc::clone(&self.role)).rules().policy
+        }
     }
 
     pub(in crate::arco) fn enqueue(&self) -> JobId {
