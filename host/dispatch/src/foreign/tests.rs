@@ -212,9 +212,9 @@ fn a_guest_has_the_shorter_grace_of_its_manifest_and_its_orchestrator() {
         assert!(matches!(bench.answer(), (_, Answer::Progressed(_))));
         session.stop(Tag(tag), asked_ms, Stop::Cancelled);
         assert!(matches!(bench.answer(), (_, Answer::Ended(..))));
-        let sent = bench.record.all().into_iter();
-        let stops = sent.filter(|sent| matches!(sent, Sent::Stop(_)));
-        assert_eq!(stops.last(), Some(Sent::Stop(expected_ms)));
+        let sent = bench.record.all();
+        let stop = sent.iter().rfind(|sent| matches!(sent, Sent::Stop(_)));
+        assert_eq!(stop, Some(&Sent::Stop(expected_ms)));
     }
 }
 
