@@ -41,8 +41,13 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
         )));
     }
     if is_here && !presence.is_drain_requested() {
-        let trouble = job.runner.as_ref().and_then(|it| api.executors.trouble(it));
-        return Ok(trouble);
+        let executors = &api.executors;
+        let why = |runner| {
+            executors
+                .waits_because(runner)
+                .or_else(|| executors.trouble(runner))
+        };
+        return Ok(job.runner.as_ref().and_then(why));
     }
     let (gone, nodes): (Vec<NodeRecord>, Vec<NodeRecord>) = api
         .nodes
