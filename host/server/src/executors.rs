@@ -13,7 +13,7 @@ use host_core::node::{NodeRecord, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_http::json::nearest;
-use host_wires::wire::executors::{self, ExecutorHealth, RestartError, WorkerState};
+use host_wires::wire::executors::{self, ExecutorHealth, RestartError};
 
 use self::elsewhere::Elsewhere;
 use self::numbers::Numbers;
@@ -112,22 +112,6 @@ impl Executors {
             None => format!("no runner is named {shown:?}"),
         };
         format!("{missing}{}", near.unwrap_or_default())
-    }
-
-    /// Returns why no worker of an executor takes work, if all of them say so.
-    pub fn trouble(&self, name: &Name) -> Option<String> {
-        let health = self.wire_of(name)?.health();
-        let of_it = health.into_iter().find(|health| health.name == *name)?;
-        if of_it
-            .workers
-            .iter()
-            .any(|worker| worker.state != WorkerState::Down)
-        {
-            return None;
-        }
-        let mut workers = of_it.workers.into_iter();
-        let (name, reason) = workers.find_map(|worker| Some((worker.name, worker.reason?)))?;
-        Some(format!("the worker {name} takes no jobs: {reason}"))
     }
 
     /// Returns whether this host has an executor.

@@ -41,13 +41,8 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
         )));
     }
     if is_here && !presence.is_drain_requested() {
-        let executors = &api.executors;
-        let why = |runner| {
-            executors
-                .waits_because(runner)
-                .or_else(|| executors.trouble(runner))
-        };
-        return Ok(job.runner.as_ref().and_then(why));
+        let runner = job.runner.as_ref();
+        return Ok(runner.and_then(|runner| api.executors.waits_because(runner)));
     }
     let (gone, nodes): (Vec<NodeRecord>, Vec<NodeRecord>) = api
         .nodes

@@ -34,6 +34,13 @@ impl Executors for Remote {
         }
     }
 
+    fn waits_because(&self, executor: &Name) -> Option<String> {
+        let hub = self.0.hub.get()?;
+        let (answers, _) = hub.inspect(|session| session.worker(executor))?;
+        let reason = answers.reason.clone().filter(|_| answers.is_down())?;
+        Some(format!("the worker {executor}/1 takes no jobs: {reason}"))
+    }
+
     fn health(&self) -> Vec<ExecutorHealth> {
         let workers = self.0.config.workers.iter();
         let health = workers.map(|(name, worker)| {
