@@ -308,6 +308,7 @@ impl Orchestrator {
             | Rejection::UnknownComponent(_)
             | Rejection::UnknownRevision { .. }
             | Rejection::HandlerOwned { .. }
+            | Rejection::HandlerRemoved(_)
             | Rejection::ComponentInUse { .. } => Refused::stale(self.stale(named, todo)),
         }
     }
