@@ -142,7 +142,8 @@ impl Traces {
             | LeaseMessage::Ack
             | LeaseMessage::Heartbeat { .. }
             | LeaseMessage::Log { .. }
-            | LeaseMessage::CancelAck { .. } => return,
+            | LeaseMessage::CancelAck { .. }
+            | LeaseMessage::CancelHeard { .. } => return,
         };
         if let Some(attempt) = self.attempts.get_mut(&job) {
             attempt.ended = Some(ended);

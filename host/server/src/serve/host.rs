@@ -285,7 +285,7 @@ impl Host {
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             numbers: self.shared.numbers.clone(),
-            hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.allowed_hosts),
+            hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.hosts()),
             protection: Arc::clone(&self.protection),
             isolation: config.isolation,
             draining: self.wires.stopping().clone(),
@@ -318,6 +318,9 @@ impl Host {
     pub(super) fn enter(&self, phase: Phase) {
         if phase > Phase::Running {
             self.wires.stop();
+            if let Some(node) = &self.node {
+                node.stop();
+            }
         }
         self.phase.send_replace(phase);
     }
@@ -556,6 +559,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
         ),
         events,
         logs: Some(base.logs.clone()),
+        homeless_logs: None,
         history: None,
         numbers: base.numbers.clone(),
         spans: None,

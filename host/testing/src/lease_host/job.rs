@@ -42,6 +42,7 @@ impl Job {
             }
             LeaseMessage::Ack
             | LeaseMessage::Log { .. }
+            | LeaseMessage::CancelHeard { .. }
             | LeaseMessage::GiveBack { .. }
             | LeaseMessage::Exited(_) => return,
         };
