@@ -26,6 +26,12 @@ use crate::time::Time;
 
 pub use lose::{ACK_TIMEOUT, Exit, FREE_LOSSES_MAX, HEARTBEAT_TIMEOUT, LONE_DEATHS_MAX, Loss};
 
+/// How many attempts may follow each other at once, as far as the handler and its backoff want it.
+pub const RESTLESS_ATTEMPTS: u32 = 10;
+
+/// The least pause before each further attempt, in milliseconds.
+pub const REST_MS: u64 = 1_000;
+
 /// An input to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
@@ -101,6 +107,15 @@ impl Lifecycle {
     /// Applies `input` at `now`. Changes the job and returns what must be done, or refuses the
     /// input and leaves the job unchanged.
     pub fn apply(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
+        let granted_at = self.lease.as_ref().map(|lease| lease.granted_at);
+        let effects = self.apply_input(now, input)?;
+        if let Some(granted_at) = granted_at.filter(|_| self.lease.is_none()) {
+            self.ran_ms = self.ran_ms.saturating_add(now.since_ms(granted_at));
+        }
+        Ok(effects)
+    }
+
+    fn apply_input(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
         match input {
             Input::Claim {
                 node,
@@ -163,8 +178,14 @@ impl Lifecycle {
         self.finished_at = Some(now);
     }
 
-    /// Makes the job available, at once or after `delay_ms`.
+    /// Makes the job available, at once or after `delay_ms`. After many attempts it rests at least a while.
     fn requeue(&mut self, now: Time, delay_ms: u64) {
+        let rest_ms = if self.attempt < RESTLESS_ATTEMPTS {
+            0
+        } else {
+            REST_MS
+        };
+        let delay_ms = delay_ms.max(rest_ms);
         self.lease = None;
         if delay_ms == 0 {
             self.state = State::Available;

@@ -103,6 +103,7 @@ allow_weak = true
 queues = 2
 waiting_jobs = 3
 components = 4
+attempts = 6
 cache_mib = 5
 [grants]
 read_roots = [\"/srv/a\", \"/srv/b\"]
@@ -132,6 +133,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
         queues_max: 2,
         jobs_max: 3,
         components_max: 4,
+        attempts_max: 6,
     };
     assert_eq!(config.capacity, capacity);
     assert_eq!(config.cache_bytes_max, 5 << 20);
