@@ -41,6 +41,7 @@ mod scripts;
 mod secrets;
 mod serve;
 mod store_copy;
+mod suspects;
 mod telemetry;
 mod tour;
 mod weak;

@@ -170,6 +170,24 @@ fn jobs_of_a_killed_runner_run_again_without_counting_an_attempt() {
 }
 
 #[test]
+fn the_jobs_of_a_killed_runner_run_again_at_once_beside_each_other() {
+    let host = Pool::of_workers(2, 16);
+    let client = host.client();
+    let first = host.loaded();
+    let sleep = json!({
+        "handler": "own#sleep", "params": {"ms": 3_600_000}, "timeout_seconds": 3600,
+    });
+    let ids: Vec<String> = (0..32).map(|_| client.enqueue(&sleep)).collect();
+    host.until_running(&ids);
+    signal(first[0], Signal::KILL);
+    eventually("the loss to be noticed", WAIT_MAX, || {
+        let is_lost = |id: &String| client.job(id)["attempt"] == 2;
+        ids.iter().any(is_lost).then_some(())
+    });
+    host.until_running(&ids);
+}
+
+#[test]
 fn a_runner_that_hangs_is_replaced_and_its_job_ends_in_time() {
     let host = Pool::of_workers(1, 2);
     let client = host.client();

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use host_core::cell::{ComponentKey, RunId, ToCell};
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
+use host_core::suspicion::GROUP_JOBS_MAX;
 use host_core::time::Time;
 
 use self::cell::{Cell, Kind};
@@ -37,7 +38,7 @@ const START_TIMEOUT_MS: u64 = 15_000;
 pub struct Shape {
     /// The prefix of the cells' names. A number follows it.
     pub name: &'static str,
-    /// How many shared cells there are. Suspects get additional cells, at most as many again.
+    /// How many shared cells there are. Groups of suspects get additional cells, at most as many again.
     pub cells: usize,
     /// How many runs one cell executes at once.
     pub slots: u32,
@@ -81,8 +82,8 @@ pub enum Placement {
     Shared(CellId),
     /// In a cell that executes its component only.
     OfComponent,
-    /// In a new cell of its own.
-    Alone,
+    /// In the cell of this group of suspects, which starts with the group's first run.
+    Apart(CellId),
 }
 
 pub struct Pool<P> {
@@ -94,8 +95,8 @@ pub struct Pool<P> {
     by_lease: HashMap<LeaseId, RunId>,
     cells_made: u64,
     runs_made: u64,
-    alone_made: u64,
-    alone_not_before: Time,
+    apart_made: u64,
+    apart_not_before: Time,
     /// How many components are deployed.
     components: usize,
     /// Whether the last cell for one component failed to start.
@@ -117,8 +118,8 @@ impl<P: CellPort> Pool<P> {
             by_lease: HashMap::new(),
             cells_made: 0,
             runs_made: 0,
-            alone_made: 0,
-            alone_not_before: Time(i64::MIN),
+            apart_made: 0,
+            apart_not_before: Time(i64::MIN),
             components: 0,
             hindered: false,
             closing: false,
@@ -136,18 +137,24 @@ impl<P: CellPort> Pool<P> {
             .sum()
     }
 
-    /// Returns how many more suspects may start at `now`, each in a cell of its own.
-    pub fn free_alone(&self, now: Time) -> usize {
-        if self.closing || now < self.alone_not_before {
+    /// Returns how many more groups of suspects may start at `now`, each in a cell of its own.
+    pub fn free_apart(&self, now: Time) -> usize {
+        if self.closing || now < self.apart_not_before {
             return 0;
         }
-        let busy = self.cells.values().filter(|cell| cell.kind == Kind::Alone);
+        let busy = self.cells.values().filter(|cell| cell.kind == Kind::Apart);
         self.shape.cells.saturating_sub(busy.count())
     }
 
+    /// Returns the places of the groups of suspects that may start at `now`.
+    pub fn offer_apart(&mut self, now: Time) -> Vec<Placement> {
+        let groups = 0..self.free_apart(now);
+        groups.map(|_| Placement::Apart(self.new_id())).collect()
+    }
+
     /// Returns the time from which suspects may start.
-    pub fn alone_at(&self) -> Time {
-        self.alone_not_before
+    pub fn apart_at(&self) -> Time {
+        self.apart_not_before
     }
 
     /// Returns places for at most `wanted` runs.
@@ -166,7 +173,7 @@ impl<P: CellPort> Pool<P> {
         match place {
             Placement::Shared(cell) => self.cells.get(cell).map_or("cell-gone", |cell| &cell.name),
             Placement::OfComponent => self.shape.name,
-            Placement::Alone => "cell-alone",
+            Placement::Apart(_) => "cell-apart",
         }
     }
 
@@ -196,7 +203,7 @@ impl<P: CellPort> Pool<P> {
         let id = match place {
             Placement::Shared(id) => *id,
             Placement::OfComponent => self.cell_of(now, program.component),
-            Placement::Alone => self.open(now, Kind::Alone),
+            Placement::Apart(id) => self.cell_apart(now, *id, program.component),
         };
         let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) else {
             return Err(Box::new(order));
@@ -354,23 +361,47 @@ impl<P: CellPort> Pool<P> {
             .collect()
     }
 
-    fn open(&mut self, now: Time, kind: Kind) -> CellId {
-        let id = CellId(self.cells_made);
+    fn new_id(&mut self) -> CellId {
         self.cells_made += 1;
+        CellId(self.cells_made - 1)
+    }
+
+    fn open(&mut self, now: Time, kind: Kind) -> CellId {
+        let id = self.new_id();
+        self.open_as(now, kind, id);
+        id
+    }
+
+    /// Returns the cell for a run of a group of suspects: the group's own, unless that has another component and each
+    /// component has its own cells.
+    fn cell_apart(&mut self, now: Time, group: CellId, component: ComponentKey) -> CellId {
+        match self.cells.get(&group) {
+            None => self.open_as(now, Kind::Apart, group),
+            Some(cell) => {
+                let is_other = !cell.loaded.contains(&component);
+                if is_other && self.shape.isolation == Isolation::Component {
+                    return self.open(now, Kind::Apart);
+                }
+            }
+        }
+        group
+    }
+
+    fn open_as(&mut self, now: Time, kind: Kind, id: CellId) {
         let (name, slots) = match kind {
             Kind::Shared { index } if self.shape.isolation == Isolation::Shared => (
                 format!("{}-{}", self.shape.name, index + 1),
                 self.shape.slots,
             ),
             Kind::Shared { .. } | Kind::Bound { .. } => (self.unused_name(), self.shape.slots),
-            Kind::Alone => {
-                self.alone_made += 1;
-                (format!("{}-alone-{}", self.shape.name, self.alone_made), 1)
+            Kind::Apart => {
+                self.apart_made += 1;
+                let name = format!("{}-apart-{}", self.shape.name, self.apart_made);
+                (name, u32::try_from(GROUP_JOBS_MAX).unwrap_or(u32::MAX))
             }
         };
         self.port.start(id, &name, slots);
         self.cells.insert(id, Cell::new(now, kind, name, slots));
-        id
     }
 
     /// Returns the first name with a number that no cell has.

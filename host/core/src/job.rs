@@ -8,6 +8,7 @@ use crate::json::JsonText;
 use crate::lease::Lease;
 use crate::name::Name;
 use crate::policy::Policy;
+use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 /// The state of a job.
@@ -113,11 +114,8 @@ pub struct Lifecycle {
     pub lease: Option<Lease>,
     /// The request to stop the job, even after it was carried out.
     pub cancel: Option<Cancel>,
-    /// Whether the job was in a cell that died. A suspect must run alone.
-    pub suspect: bool,
-    /// Since the latest outcome: how many cells died while this job was alone in them, or how many
-    /// foreign workers were lost while they had it and others.
-    pub deaths: u8,
+    /// What lost workers say against the job since its latest outcome.
+    pub suspicion: Suspicion,
     /// When the job ended.
     pub finished_at: Option<Time>,
     /// Why it is discarded, or why its latest attempt did not complete.
@@ -129,8 +127,10 @@ pub struct Lifecycle {
 pub enum Lane {
     /// Cells that run several jobs at once.
     Shared,
-    /// A cell that runs nothing else, for a suspect.
-    Alone,
+    /// Cells that run one group of suspects each. Their slots come by the group:
+    /// [`GROUP_JOBS_MAX`](crate::suspicion::GROUP_JOBS_MAX) for each cell, of which a claim fills those that the
+    /// suspects may share.
+    Apart,
     /// The foreign runners of this pool.
     Runner(Name),
 }
@@ -139,8 +139,8 @@ impl Lane {
     /// Returns whether a job is in this lane. Each job is in exactly one lane.
     pub fn has(&self, job: &Lifecycle) -> bool {
         match self {
-            Self::Shared => job.runner.is_none() && !job.suspect,
-            Self::Alone => job.runner.is_none() && job.suspect,
+            Self::Shared => job.runner.is_none() && !job.suspicion.is_apart(),
+            Self::Apart => job.runner.is_none() && job.suspicion.is_apart(),
             Self::Runner(name) => job.runner.as_ref() == Some(name),
         }
     }

@@ -24,6 +24,7 @@ pub mod port;
 pub mod query;
 pub mod rejection;
 pub mod seconds;
+pub mod suspicion;
 pub mod time;
 pub mod trace;
 pub mod transition;

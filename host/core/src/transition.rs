@@ -24,7 +24,7 @@ use crate::outcome::Outcome;
 use crate::rejection::Rejection;
 use crate::time::Time;
 
-pub use lose::{ACK_TIMEOUT, Exit, FREE_LOSSES_MAX, HEARTBEAT_TIMEOUT, LONE_DEATHS_MAX, Loss};
+pub use lose::{ACK_TIMEOUT, Exit, FREE_LOSSES_MAX, HEARTBEAT_TIMEOUT, Loss};
 
 /// How many attempts may follow each other at once, as far as the handler and its backoff want it.
 pub const RESTLESS_ATTEMPTS: u32 = 10;

@@ -272,8 +272,8 @@ impl<P: CellPort> DispatchLoop<P> {
             let may_claim = self.claims() && self.may_claim();
             due.push((may_claim || !self.attempts.are_stored()).then_some(now));
             if self.demand.has_suspects() && self.claims() {
-                let alone_at = self.cells.pool.alone_at().max(now);
-                due.push((self.cells.pool.free_alone(alone_at) > 0).then_some(alone_at));
+                let apart_at = self.cells.pool.apart_at().max(now);
+                due.push((self.cells.pool.free_apart(apart_at) > 0).then_some(apart_at));
             }
         }
         due.into_iter().flatten().min()

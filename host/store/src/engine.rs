@@ -27,6 +27,7 @@ use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress, Report};
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
+use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
 
@@ -300,7 +301,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok(self.rows.job(id)?.ok_or(Rejection::UnknownJob(id))?)
     }
 
-    /// Leases claimable jobs of each lane, at most one for each of its slots.
+    /// Leases claimable jobs of each lane, at most one for each of its slots; suspects in the order in which they
+    /// fit into groups.
     fn claim(
         &mut self,
         node: NodeId,
@@ -317,22 +319,29 @@ impl<R: Rows> Batch<'_, R> {
         for (lane, slots) in lanes {
             let nothing = BTreeSet::new();
             let except = match lane {
-                Lane::Shared | Lane::Alone => except,
+                Lane::Shared | Lane::Apart => except,
                 Lane::Runner(_) => &nothing,
             };
             let jobs = self.rows.claimable(lane, except, slots.len())?;
-            for (id, slot) in jobs.into_iter().zip(slots) {
+            let mut groups = Groups::new(slots.len().div_ceil(GROUP_JOBS_MAX));
+            let mut slots = slots.into_iter();
+            for id in jobs {
+                let job = self.get(id)?;
+                // A job past its deadline is not leased. Its tick is due and ends it.
+                if job.is_overdue(self.now)
+                    || (*lane == Lane::Apart && groups.add(job.suspicion).is_none())
+                {
+                    continue;
+                }
+                let Some(slot) = slots.next() else {
+                    break;
+                };
                 let input = Input::Claim {
                     node,
                     lease: slot.lease,
                     worker: &slot.worker,
                     hold: slot.hold,
                 };
-                let job = self.get(id)?;
-                // A job past its deadline is not leased. Its tick is due and ends it.
-                if job.is_overdue(self.now) {
-                    continue;
-                }
                 let lifecycle = self.apply(&job, &input)?;
                 let payload = self.rows.payload(id)?;
                 bytes += payload.params.as_str().len();

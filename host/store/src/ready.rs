@@ -153,12 +153,13 @@ impl<Q: Ord + Clone> Ready<Q> {
 pub(crate) fn runner_of(lane: &Lane) -> Option<&Name> {
     match lane {
         Lane::Runner(name) => Some(name),
-        Lane::Shared | Lane::Alone => None,
+        Lane::Shared | Lane::Apart => None,
     }
 }
 
 /// Returns the place at which a job may be claimed. Suspects are claimed in an order of their own.
 fn place(seq: i64, job: &Lifecycle) -> Option<Place> {
-    let is_ready = job.state == State::Available && (job.runner.is_some() || !job.suspect);
+    let is_ready =
+        job.state == State::Available && (job.runner.is_some() || !job.suspicion.is_apart());
     is_ready.then_some((job.priority, seq))
 }

@@ -13,6 +13,7 @@ use host_core::port::lease::{
     Assignment, End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
     Leases, Respond, Resumed, Standing,
 };
+use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -50,7 +51,7 @@ pub fn assignment(number: u64, handler: &str, params: &str, timeout_ms: u64) -> 
         trace: Vec::new(),
         attributes: Vec::new(),
         worker_id: "host".to_owned(),
-        losses: 0,
+        suspicion: Suspicion::NONE,
     }
 }
 

@@ -16,8 +16,8 @@ pub(super) enum Kind {
     Shared { index: usize },
     /// Executes runs of this component only.
     Bound { component: ComponentKey },
-    /// Executes one suspect and then ends.
-    Alone,
+    /// Executes one group of suspects and then ends.
+    Apart,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Cell {
 
     /// Returns whether the cell accepts new runs.
     pub(super) fn takes_runs(&self) -> bool {
-        self.ready && !self.doomed && self.kind != Kind::Alone
+        self.ready && !self.doomed && self.kind != Kind::Apart
     }
 
     /// Returns the time by which the cell must be ready. `None` if it is ready or never will be.

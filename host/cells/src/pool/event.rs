@@ -18,9 +18,8 @@ use crate::run::chain::{Left, Next, Planned};
 /// How many bytes of log are accepted above a run's limit, for the lines that the host itself adds.
 const LOG_SLACK_BYTES: u64 = 64 << 10;
 
-/// How long to wait before the next suspect starts if a cell for a suspect did not start, in
-/// milliseconds.
-const ALONE_PAUSE_MS: u64 = 1_000;
+/// How long to wait before the next suspects start if a cell for suspects did not start, in milliseconds.
+const APART_PAUSE_MS: u64 = 1_000;
 
 /// What a message from a cell, or its death, means for a run.
 #[derive(Debug)]
@@ -159,10 +158,10 @@ impl<P: CellPort> Pool<P> {
         if let Kind::Shared { index } = cell.kind {
             self.respawns[index].died(now, now.since_ms(cell.started_at));
         } else if !cell.ready {
-            self.hindered = cell.kind != Kind::Alone;
-            self.alone_not_before = now.plus_ms(ALONE_PAUSE_MS);
+            self.hindered = cell.kind != Kind::Apart;
+            self.apart_not_before = now.plus_ms(APART_PAUSE_MS);
         }
-        // The pool ended this cell itself: its only run has ended, or the host stops.
+        // The pool ended this cell itself: its runs have ended, or the host stops.
         if self.closing && cell.runs.is_empty() {
             tracing::debug!(cell = cell.name, how, "a cell has ended");
         } else if matches!(cell.kind, Kind::Shared { .. }) || !cell.runs.is_empty() {
@@ -249,7 +248,7 @@ impl<P: CellPort> Pool<P> {
         let run = self.forget(id)?;
         if let Some(cell) = self.cells.get_mut(&run.cell) {
             cell.end(now, id);
-            if cell.kind == Kind::Alone {
+            if cell.kind == Kind::Apart && cell.runs.is_empty() {
                 cell.doomed = true;
                 self.port.kill(run.cell);
             }
@@ -331,8 +330,8 @@ impl<P: CellPort> Pool<P> {
         if same || self.shape.isolation == Isolation::Shared {
             return Some(here);
         }
-        if cell.kind == Kind::Alone {
-            return Some(self.open(now, Kind::Alone));
+        if cell.kind == Kind::Apart {
+            return Some(self.open(now, Kind::Apart));
         }
         self.has_cell_for(component)
             .then(|| self.cell_of(now, component))
@@ -344,7 +343,7 @@ impl<P: CellPort> Pool<P> {
             return;
         };
         cell.end(now, run);
-        if cell.kind == Kind::Alone && id != next {
+        if cell.kind == Kind::Apart && cell.runs.is_empty() && id != next {
             cell.doomed = true;
             self.port.kill(id);
         }

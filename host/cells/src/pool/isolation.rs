@@ -81,7 +81,7 @@ impl<P: CellPort> Pool<P> {
     pub(super) fn free_for_components(&self) -> usize {
         let spare = self.spare().and_then(|id| self.cells.get(&id));
         let has_spare = spare.is_some_and(|cell| cell.ready);
-        let takes_runs = |cell: &Cell| cell.ready && !cell.doomed && cell.kind != Kind::Alone;
+        let takes_runs = |cell: &Cell| cell.ready && !cell.doomed && cell.kind != Kind::Apart;
         if !self.cells.values().any(takes_runs) || (self.hindered && !has_spare) {
             return 0;
         }

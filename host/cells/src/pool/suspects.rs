@@ -31,7 +31,7 @@ pub enum Verdict {
 /// Decides about `run`, one of the `runs` runs that were in a cell when it died.
 pub fn verdict(death: Death<'_>, run: RunId, runs: usize) -> Verdict {
     match death {
-        Death::Crashed => Verdict::Lost(Loss::CellDied { alone: runs == 1 }),
+        Death::Crashed => Verdict::Lost(Loss::CellDied { jobs: runs }),
         Death::Unborn => Verdict::Lost(Loss::Innocent),
         Death::HostStops => Verdict::Lost(Loss::HostRestarted),
         Death::Killed(culprits) => culprits

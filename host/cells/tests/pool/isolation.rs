@@ -143,8 +143,12 @@ fn a_component_that_nobody_needs_leaves_its_cell() {
 /// The first handler is of component 7, the steps are of another.
 #[test]
 fn the_steps_of_a_chain_run_in_cells_of_their_components() {
-    for place in [Placement::OfComponent, Placement::Alone] {
+    for apart in [false, true] {
         let mut bench = bench();
+        let place = match bench.pool.offer_apart(Time(0)).pop() {
+            Some(place) if apart => place,
+            _ => Placement::OfComponent,
+        };
         let (start, chain) = chained(&["echo", "noop", "echo"]);
         bench.begin(0, &place, start, chain);
         let mut ended = Vec::new();
@@ -154,7 +158,7 @@ fn the_steps_of_a_chain_run_in_cells_of_their_components() {
         assert_eq!(short(&ended), texts(&[(1, "completed")]), "{place:?}");
         assert_eq!(bench.cells_of_components().len(), 2, "{place:?}");
         assert_eq!(bench.pool.runs(), 0);
-        assert_eq!(bench.pool.free_alone(Time(6)), SHAPE.cells, "none is left");
+        assert_eq!(bench.pool.free_apart(Time(6)), SHAPE.cells, "none is left");
     }
 }
 
@@ -177,7 +181,7 @@ fn a_chain_is_stopped_in_the_cell_of_its_step() {
 enum Deed {
     Run(u64, &'static str),
     Chain(&'static [&'static str]),
-    Alone(u64),
+    Group([u64; 2]),
     Pass(i64),
     Undeploy(u64),
 }
@@ -188,7 +192,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         8 => (0..30_u64, handlers).prop_map(|(component, name)| Deed::Run(component, name)),
         2 => prop::sample::select(steps).prop_map(Deed::Chain),
-        1 => (0..30_u64).prop_map(Deed::Alone),
+        1 => prop::array::uniform2(0..30_u64).prop_map(Deed::Group),
         2 => (1..90_000_i64).prop_map(Deed::Pass),
         1 => (0..30_u64).prop_map(Deed::Undeploy),
     ]
@@ -210,9 +214,14 @@ proptest! {
                     let (start, chain) = chained(steps);
                     bench.begin(now, &place, start, chain);
                 }
-                (Deed::Alone(component), _) if bench.pool.free_alone(Time(now)) > 0 => {
-                    let (start, component) = (start_of("noop"), ComponentKey(component));
-                    bench.begin_of(now, component, &Placement::Alone, start, None);
+                (Deed::Group(components), _) => {
+                    let Some(place) = bench.pool.offer_apart(Time(now)).pop() else {
+                        continue;
+                    };
+                    for component in components {
+                        let (start, component) = (start_of("noop"), ComponentKey(component));
+                        bench.begin_of(now, component, &place, start, None);
+                    }
                 }
                 (Deed::Pass(ms), _) => now += ms,
                 (Deed::Undeploy(component), _) => {
@@ -223,7 +232,7 @@ proptest! {
             bench.pool.tick(Time(now));
             bench.handle_events(now);
             // A pool also checks at each tick that a run is in one cell.
-            prop_assert!(bench.live() <= CELLS_MAX + 1 + 2 * SHAPE.cells);
+            prop_assert!(bench.live() <= CELLS_MAX + 1 + 3 * SHAPE.cells);
         }
         bench.cells_of_components();
         // Everything ends.

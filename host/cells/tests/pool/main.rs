@@ -257,13 +257,13 @@ fn a_run_over_its_time_limit_costs_its_cell() {
 }
 
 #[test]
-fn all_in_a_cell_that_crashes_are_suspects() {
+fn all_in_a_cell_that_crashes_are_lost_together() {
     let mut bench = Bench::new(true);
     let cell = bench.pool.offer(1)[0].clone();
     bench.start(0, &cell, "hang");
     bench.start(0, &cell, "crash");
     let events = bench.handle_events(1);
-    let died = "CellDied { alone: false }";
+    let died = "CellDied { jobs: 2 }";
     assert_eq!(short(&events), texts(&[(1, died), (2, died)]));
     bench.pool.tick(Time(1));
     bench.handle_events(1);
@@ -271,18 +271,23 @@ fn all_in_a_cell_that_crashes_are_suspects() {
 }
 
 #[test]
-fn a_suspect_gets_a_cell_of_its_own_that_ends_with_it() {
+fn a_group_of_suspects_gets_a_cell_of_its_own_that_ends_with_it() {
     let mut bench = Bench::new(true);
-    assert_eq!(bench.pool.free_alone(Time(0)), 2);
-    bench.start(0, &Placement::Alone, "noop");
-    assert_eq!(bench.pool.free_alone(Time(0)), 1);
+    let groups = bench.pool.offer_apart(Time(0));
+    assert_eq!(groups.len(), 2);
+    bench.start(0, &groups[0], "noop");
+    bench.start(0, &groups[0], "noop-later");
+    assert_eq!(bench.pool.free_apart(Time(0)), 1);
     assert_eq!(bench.pool.free(), 8, "others do not share it");
     assert_eq!(short(&bench.handle_events(1)), texts(&[(1, "completed")]));
-    assert_eq!(bench.count(&Sent::Killed("cell-alone-1".to_owned())), 1);
-    assert_eq!(bench.pool.free_alone(Time(1)), 2);
-    bench.start(1, &Placement::Alone, "crash");
+    let killed = Sent::Killed("cell-apart-1".to_owned());
+    assert_eq!(bench.count(&killed), 0, "the other goes on");
+    assert_eq!(bench.pool.free_apart(Time(1)), 1);
+    bench.start(1, &groups[1], "crash");
+    bench.start(1, &groups[1], "hang");
     let events = bench.handle_events(2);
-    assert_eq!(short(&events), texts(&[(2, "CellDied { alone: true }")]));
+    let died = "CellDied { jobs: 2 }";
+    assert_eq!(short(&events), texts(&[(3, died), (4, died)]));
 }
 
 #[test]
@@ -296,11 +301,11 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
     let table = [
         (CellId(0), message(0), "completed", 0),
         (CellId(1), message(0), "", 1),
-        (CellId(0), message(99), "CellDied { alone: true }", 1),
+        (CellId(0), message(99), "CellDied { jobs: 1 }", 1),
         (
             CellId(0),
             FromCell::Ready { slots: 4 },
-            "CellDied { alone: true }",
+            "CellDied { jobs: 1 }",
             1,
         ),
         (
@@ -309,7 +314,7 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
                 component: ComponentKey(8),
                 message: String::new(),
             },
-            "CellDied { alone: true }",
+            "CellDied { jobs: 1 }",
             1,
         ),
         (
@@ -318,7 +323,7 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
                 run: RunId(0),
                 result: Ok(Offer(Vec::new())),
             },
-            "CellDied { alone: true }",
+            "CellDied { jobs: 1 }",
             1,
         ),
     ];
@@ -508,7 +513,7 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
     begin(&mut bench, &["crash", "echo"]);
     assert_eq!(
         short(&bench.handle_events(3_002)),
-        texts(&[(4, "CellDied { alone: true }")])
+        texts(&[(4, "CellDied { jobs: 1 }")])
     );
     assert_eq!(bench.pool.runs(), 0);
 }

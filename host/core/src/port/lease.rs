@@ -15,6 +15,7 @@ use crate::name::Name;
 use crate::outcome::{Attempt, Meter, Outcome, Progress};
 use crate::query::JobDetail;
 use crate::rejection::Rejection;
+use crate::suspicion::Suspicion;
 use crate::time::Time;
 use crate::transition::Exit;
 
@@ -96,9 +97,9 @@ pub struct Assignment {
     pub attributes: Vec<(String, String)>,
     /// Identifies the host in the worker's logs.
     pub worker_id: String,
-    /// How many workers were lost while they had this job and others, since its latest outcome.
-    /// An executor whose workers run several attempts at once keeps such a job away from others.
-    pub losses: u8,
+    /// What lost workers say against the job. An executor whose workers run several attempts at once keeps suspects
+    /// apart, in groups.
+    pub suspicion: Suspicion,
 }
 
 /// How an attempt ended that a wire had sent to one of its workers.
@@ -109,7 +110,12 @@ pub enum End {
     /// The worker is gone, and its result is not known. The reason is for people.
     Lost(String),
     /// The same, and the worker had other attempts too, any of which may be the cause.
-    LostWithOthers(String),
+    LostWithOthers {
+        /// The reason, for people.
+        why: String,
+        /// How many attempts it had.
+        jobs: usize,
+    },
     /// The attempt was not sent, because no worker has room.
     NoRoom,
 }

@@ -1,6 +1,7 @@
 //! A new job is accepted.
 
 use crate::job::{Lifecycle, NewJob, State};
+use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 impl Lifecycle {
@@ -26,8 +27,7 @@ impl Lifecycle {
             lease_epoch: 0,
             lease: None,
             cancel: None,
-            suspect: false,
-            deaths: 0,
+            suspicion: Suspicion::NONE,
             finished_at: None,
             failure: None,
         };

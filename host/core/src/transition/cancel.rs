@@ -5,6 +5,7 @@ use crate::failure::FailureKind;
 use crate::job::{Cancel, Lifecycle, State};
 use crate::lease::{Fence, Hold};
 use crate::rejection::Rejection;
+use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 /// The grace for a lease by TTL if neither the request nor the policy sets one, in milliseconds.
@@ -60,8 +61,7 @@ pub(super) fn acknowledge(
     if job.cancel.is_none() {
         return Err(Rejection::CancelNotRequested);
     }
-    job.suspect = false;
-    job.deaths = 0;
+    job.suspicion = Suspicion::NONE;
     job.failure = Some(FailureKind::Cancelled);
     job.finish(now, State::Cancelled);
     Ok(Vec::new())

@@ -6,6 +6,7 @@ use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
 use crate::rejection::Rejection;
+use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 /// Records the outcome. A completed attempt counts even if a cancel was requested; any other
@@ -24,8 +25,7 @@ pub(super) fn apply(
     {
         return Err(Rejection::NotAcknowledged);
     }
-    job.suspect = false;
-    job.deaths = 0;
+    job.suspicion = Suspicion::NONE;
     match outcome {
         Outcome::Completed { .. } => {
             job.failure = None;

@@ -9,13 +9,11 @@ use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
 use crate::rejection::Rejection;
+use crate::suspicion::LONE_DEATHS_MAX;
 use crate::time::Time;
 
 /// How many losses do not count as attempts. Every later loss counts.
 pub const FREE_LOSSES_MAX: u32 = 5;
-
-/// A job is discarded after this many cells died while it was alone in them.
-pub const LONE_DEATHS_MAX: u8 = 3;
 
 /// The code of a loss because no heartbeat came in time.
 pub const HEARTBEAT_TIMEOUT: &str = "HEARTBEAT_TIMEOUT";
@@ -36,9 +34,12 @@ pub enum Loss {
     /// The worker's process ended without a report about the attempt. If it had not even acknowledged its
     /// lease, the attempt counts, and the next one waits.
     Exited(Exit),
-    /// The connection of a worker with several jobs ended, and any of them may be the cause. No attempt
-    /// counts, and the next one waits.
-    SharedWorkerGone,
+    /// The connection of a foreign worker with several jobs ended, and any of them may be the cause. No attempt
+    /// counts.
+    SharedWorkerGone {
+        /// How many jobs the worker had.
+        jobs: usize,
+    },
     /// The cell was stopped because of another job, so this one is not a suspect.
     Innocent,
     /// The worker gave the lease back before it began. No attempt counts and none is recorded.
@@ -48,10 +49,10 @@ pub enum Loss {
     /// compiled again meanwhile, or another node has just deployed it. No attempt counts and none is
     /// recorded, and the job waits a moment.
     Unloaded,
-    /// The cell that ran this job died.
+    /// The cell that ran this job died. No attempt counts unless the job was alone in it.
     CellDied {
-        /// Whether it was the only job in the cell.
-        alone: bool,
+        /// How many jobs were in the cell.
+        jobs: usize,
     },
     /// The host stopped.
     HostRestarted,
@@ -77,7 +78,7 @@ impl Loss {
             Self::Expired
             | Self::WorkerGone
             | Self::Exited(_)
-            | Self::SharedWorkerGone
+            | Self::SharedWorkerGone { .. }
             | Self::NotBegun => FailureKind::LeaseLost,
             Self::Innocent | Self::Unloaded | Self::CellDied { .. } | Self::HostRestarted => {
                 FailureKind::CellLost
@@ -101,14 +102,14 @@ impl Loss {
             }
             Self::Expired => "the lease ran out without a word from its worker",
             Self::WorkerGone => "the worker's connection ended",
-            Self::SharedWorkerGone => {
+            Self::SharedWorkerGone { .. } => {
                 "the worker's connection ended; the worker had other jobs too"
             }
             Self::Innocent => "the cell was ended because of another job",
             Self::NotBegun => "it did not start, because no worker had a free slot",
             Self::Unloaded => "its component was not ready on the node that claimed it",
-            Self::CellDied { alone: true } => "the cell died while this job was alone in it",
-            Self::CellDied { alone: false } => "the cell died with this job and others in it",
+            Self::CellDied { jobs: 0 | 1 } => "the cell died while this job was alone in it",
+            Self::CellDied { .. } => "the cell died with this job and others in it",
             Self::HostRestarted => "the host stopped while the job was running",
         };
         words.into()
@@ -129,7 +130,7 @@ pub(super) fn apply(
     }
 }
 
-/// Takes the lease away. The job becomes available again, at once or after a wait. It ends instead
+/// Takes the lease away. The job becomes available again, at once or after a moment. It ends instead
 /// if a cancel is pending, if too many cells died with it, or if the loss counts and this was the
 /// last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
@@ -153,16 +154,15 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
         job.failure = Some(failure.kind);
         effects.push(Effect::AttemptLost { failure });
     }
-    match loss {
-        Loss::CellDied { alone } => {
-            job.suspect = true;
-            job.deaths = job.deaths.saturating_add(u8::from(alone));
-        }
-        Loss::SharedWorkerGone => job.deaths = job.deaths.saturating_add(1),
-        _ => {}
+    let together = match loss {
+        Loss::CellDied { jobs } => jobs.max(1),
+        Loss::SharedWorkerGone { jobs } => jobs.max(2),
+        _ => 0,
+    };
+    if together > 0 {
+        job.suspicion = job.suspicion.after_loss(together);
     }
-    let is_forgiven = !begun || loss == Loss::SharedWorkerGone;
-    if is_forgiven {
+    if !begun || together > 1 {
         job.attempts_forgiven += 1;
     } else if !did_nothing
         && !job.policy.lost_lease_costs_attempt
@@ -173,7 +173,7 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     if job.cancel.is_some() {
         job.failure = Some(FailureKind::Cancelled);
         job.finish(now, State::Cancelled);
-    } else if matches!(loss, Loss::CellDied { .. }) && job.deaths >= LONE_DEATHS_MAX {
+    } else if job.suspicion.is_poison() {
         job.failure = Some(FailureKind::Poison);
         job.finish(now, State::Discarded);
         effects.push(Effect::Failed {
@@ -188,10 +188,6 @@ pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
         job.finish(now, State::Discarded);
     } else {
         let delay_ms = match loss {
-            Loss::SharedWorkerGone => {
-                let losses = u32::from(job.deaths);
-                job.policy.backoff.delay_ms(job.id, losses)
-            }
             Loss::Unloaded => UNLOADED_PAUSE_MS,
             _ if did_nothing => job.policy.backoff.delay_ms(job.id, job.attempts_charged()),
             _ => 0,

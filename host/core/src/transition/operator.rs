@@ -3,6 +3,7 @@
 use super::Effect;
 use crate::job::{Lifecycle, State};
 use crate::rejection::Rejection;
+use crate::suspicion::Suspicion;
 use crate::time::Time;
 
 /// Makes a cancelled or discarded job available again, or pending while prerequisites are open. Its
@@ -36,8 +37,7 @@ pub(super) fn retry(
     job.attempts_forgiven = job.attempt;
     job.attempts_uncharged = 0;
     job.cancel = None;
-    job.suspect = false;
-    job.deaths = 0;
+    job.suspicion = Suspicion::NONE;
     job.finished_at = None;
     job.failure = None;
     Ok(Vec::new())

@@ -9,6 +9,7 @@ use host_core::job::Lane;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::Report;
+use host_core::suspicion::{Groups, Suspicion};
 use host_core::transition::Loss;
 use host_runtime::ids;
 use tokio::sync::oneshot;
@@ -83,7 +84,8 @@ impl OfferedSlot {
 pub(super) struct Offer {
     pub(super) places: HashMap<LeaseId, (Target, String)>,
     pub(super) shared: usize,
-    pub(super) alone: usize,
+    /// The cells for groups of suspects. Each has a slot for each job that its group may have.
+    pub(super) apart: Vec<Placement>,
     pub(super) executors: BTreeMap<Name, usize>,
     /// The claim ends when its params reach this many bytes.
     pub(super) params_bytes_max: usize,
@@ -105,10 +107,7 @@ impl Offer {
                 self.shared += 1;
                 Lane::Shared
             }
-            Target::Cell(Placement::Alone) => {
-                self.alone += 1;
-                Lane::Alone
-            }
+            Target::Cell(Placement::Apart(_)) => Lane::Apart,
             Target::Request(_, name) | Target::Unconfigured(name) => {
                 *self.executors.entry(name.clone()).or_default() += 1;
                 Lane::Runner(name.clone())
@@ -120,6 +119,16 @@ impl Offer {
             worker,
             lane,
             hold,
+        }
+    }
+
+    /// Sends a claimed suspect to the cell of its group. The claim has put the same suspects into the same groups.
+    pub(super) fn regroup(&mut self, lease: LeaseId, suspicion: Suspicion, groups: &mut Groups) {
+        if let Some((Target::Cell(place @ Placement::Apart(_)), _)) = self.places.get_mut(&lease)
+            && let Some(group) = groups.add(suspicion)
+            && let Some(cell) = self.apart.get(group)
+        {
+            *place = cell.clone();
         }
     }
 }
@@ -221,10 +230,12 @@ impl Batch {
         &mut self,
         node: NodeId,
         slots: Vec<OfferedSlot>,
+        apart: Vec<Placement>,
         except: BTreeSet<Name>,
         params_bytes_max: usize,
     ) {
         let mut offer = Offer {
+            apart,
             params_bytes_max,
             ..Offer::default()
         };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use host_cells::pool::Placement;
 use host_cells::port::CellPort;
 use host_core::name::Name;
+use host_core::suspicion::GROUP_JOBS_MAX;
 use host_core::time::Time;
 
 use super::DispatchLoop;
@@ -35,16 +35,25 @@ impl<P: CellPort> DispatchLoop<P> {
             let name = self.cells.pool.name(&place).to_owned();
             slots.push(OfferedSlot::connected(Target::Cell(place), name));
         }
+        let mut apart = Vec::new();
         if self.demand.has_suspects() {
-            for _ in 0..self.cells.pool.free_alone(now) {
-                let name = self.cells.pool.name(&Placement::Alone).to_owned();
-                slots.push(OfferedSlot::connected(Target::Cell(Placement::Alone), name));
-            }
+            apart = self.cells.pool.offer_apart(now);
+        }
+        for place in &apart {
+            let name = self.cells.pool.name(place).to_owned();
+            let slot = OfferedSlot::connected(Target::Cell(place.clone()), name);
+            slots.extend(std::iter::repeat_n(slot, GROUP_JOBS_MAX));
         }
         self.offer_workers(&batch.new_by_executor, &mut slots);
         if !slots.is_empty() {
             let except = self.unrunnable.clone();
-            batch.claim(self.node, slots, except, self.attempts.params_bytes_left());
+            batch.claim(
+                self.node,
+                slots,
+                apart,
+                except,
+                self.attempts.params_bytes_left(),
+            );
         }
     }
 

@@ -85,7 +85,7 @@ impl Demand {
 
     /// Records a job after its attempt.
     pub(super) fn record_job(&mut self, job: &Lifecycle) {
-        self.has_suspects |= job.suspect && job.state == State::Available;
+        self.has_suspects |= job.suspicion.is_apart() && job.state == State::Available;
     }
 
     /// Records a commit that leaves `available` jobs for cells and has made `newly_available_max`
@@ -114,7 +114,7 @@ impl Demand {
         self.shared = 0;
     }
 
-    /// Records that a claim found fewer suspects than there was room for.
+    /// Records that a claim with room for suspects found none.
     pub(super) const fn exhaust_suspects(&mut self) {
         self.has_suspects = false;
     }

@@ -10,6 +10,7 @@ use host_core::job::{Lane, State};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
+use host_core::suspicion::Groups;
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 
@@ -124,10 +125,12 @@ impl<P: CellPort> DispatchLoop<P> {
             self.exhausted(&mut offer, &claimed);
         }
         let mut requests = BTreeMap::new();
+        let mut groups = Groups::new(offer.apart.len());
         for mut job in claimed {
             if let Some(lease) = job.lifecycle.lease.as_ref().map(|lease| lease.id) {
                 let worker = offer.places.get(&lease).map(|(_, worker)| worker.as_str());
                 self.attempts.begin(now, lease, &mut job, worker);
+                offer.regroup(lease, job.lifecycle.suspicion, &mut groups);
             }
             self.start(now, &mut offer, job, &mut requests);
         }
@@ -150,7 +153,7 @@ impl<P: CellPort> DispatchLoop<P> {
         if found(&Lane::Shared) < offer.shared {
             self.demand.exhaust_shared();
         }
-        if found(&Lane::Alone) < offer.alone {
+        if !offer.apart.is_empty() && found(&Lane::Apart) == 0 {
             self.demand.exhaust_suspects();
         }
         for (executor, offered) in std::mem::take(&mut offer.executors) {

@@ -15,6 +15,7 @@ use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::rejection::Rejection;
+use host_core::suspicion::Suspicion;
 
 use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::{Disk, POISON};
@@ -128,7 +129,7 @@ async fn a_guest_that_does_not_stop_is_killed_and_its_neighbours_go_on() {
     bench.began("hang", 2).await;
     for id in neighbours {
         let lifecycle = bench.read(id).await.lifecycle;
-        assert!(!lifecycle.suspect && lifecycle.attempts_charged() <= 1);
+        assert!(lifecycle.suspicion == Suspicion::NONE && lifecycle.attempts_charged() <= 1);
     }
     bench.stop().await;
 }
@@ -143,23 +144,23 @@ async fn a_job_that_kills_its_cells_runs_alone_and_is_poison_in_the_end() {
     let sent = bench.record.all();
     let alone = sent
         .iter()
-        .filter(|sent| matches!(sent, Sent::Start(cell, _) if cell.starts_with("cell-alone")));
+        .filter(|sent| matches!(sent, Sent::Start(cell, _) if cell.starts_with("cell-apart")));
     assert_eq!(alone.count(), 2, "the first time it was alone by chance");
     bench.stop().await;
 }
 
 #[tokio::test]
-async fn a_suspect_that_is_innocent_completes_in_a_cell_of_its_own() {
+async fn who_was_in_a_cell_that_died_runs_again_at_once_beside_others() {
     let bench = Bench::start().await;
-    let jobs: Vec<_> = ["noop-later", "noop-later", "crash"].map(job).into();
+    let jobs: Vec<_> = ["hang", "hang", "crash"].map(job).into();
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
     bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
     bench.ended(ids[2]).await;
-    // There are two cells: one of the two neighbors shared the cell that crashed.
+    // There are two cells: one of the two neighbours shared the cell that crashed.
     bench
-        .eventually("a neighbour alone in a cell", |sent| {
-            matches!(sent, Sent::Start(cell, began)
-                if cell.starts_with("cell-alone") && began.handler == "noop-later")
+        .eventually("a neighbour in a shared cell again", |sent| {
+            matches!(sent, Sent::Start(cell, began) if began.handler == "hang"
+                && began.attempt == 2 && !cell.starts_with("cell-apart"))
         })
         .await;
     bench.stop().await;

@@ -39,8 +39,8 @@ impl<P: CellPort> DispatchLoop<P> {
                 }))
             }
             port::End::Lost(why) => self.lost_by_worker(job, worker, &why, Loss::WorkerGone),
-            port::End::LostWithOthers(why) => {
-                self.lost_by_worker(job, worker, &why, Loss::SharedWorkerGone)
+            port::End::LostWithOthers { why, jobs } => {
+                self.lost_by_worker(job, worker, &why, Loss::SharedWorkerGone { jobs })
             }
             port::End::NoRoom => End::Lost {
                 loss: Loss::NotBegun,

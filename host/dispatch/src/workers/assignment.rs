@@ -39,6 +39,6 @@ pub(crate) fn make(now: Time, lease: LeaseId, claimed: Claimed) -> Assignment {
         trace: payload.trace_context,
         attributes: payload.attributes,
         worker_id: WORKER_ID.to_owned(),
-        losses: lifecycle.deaths,
+        suspicion: lifecycle.suspicion,
     }
 }

@@ -3,6 +3,7 @@
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Revocation};
 use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Resumed, Standing};
+use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use uuid::Uuid;
 
@@ -80,7 +81,7 @@ fn granted(n: u128) -> Granted {
             trace: Vec::new(),
             attributes: Vec::new(),
             worker_id: "host".to_owned(),
-            losses: 0,
+            suspicion: Suspicion::NONE,
         },
         expires_at: None,
         ack_by: None,

@@ -186,7 +186,7 @@ fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
         ("state", row.get::<_, i16>(1) == job.state as i16),
         ("queue", row.get::<_, &str>(2) == job.queue.as_str()),
         ("priority", row.get::<_, i16>(3) == i16::from(job.priority)),
-        ("suspect", row.get::<_, bool>(4) == job.suspect),
+        ("suspect", row.get::<_, bool>(4) == job.suspicion.is_apart()),
         ("handler", row.get::<_, &str>(5) == job.handler.as_str()),
         (
             "runner",

@@ -48,7 +48,7 @@ SELECT seq, id, found.body, wire, extra, CASE WHEN length(params) <= 8192 THEN p
 FROM found JOIN host_payloads ON job = id ORDER BY priority, seq";
 
 /// Suspects, which are few, without those of the handlers `$2`.
-const ALONE: &str = "WITH found AS MATERIALIZED (
+const APART: &str = "WITH found AS MATERIALIZED (
   SELECT seq, id, body, priority FROM host_live
   WHERE state = 2 AND suspect AND runner IS NULL
   AND handler <> ALL($2::text[])
@@ -84,7 +84,7 @@ pub(super) async fn claimable(
     let except: Vec<String> = except.iter().map(Name::to_string).collect();
     let (sql, values) = match lane {
         Lane::Shared => (SHARED, values![queues, rows, except]),
-        Lane::Alone => (ALONE, values![rows, except]),
+        Lane::Apart => (APART, values![rows, except]),
         Lane::Runner(name) => (RUNNER, values![queues, rows, name.to_string()]),
     };
     let mut found = Vec::new();

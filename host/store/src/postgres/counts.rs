@@ -326,7 +326,7 @@ impl Counts {
     ) -> Vec<(Place, Name)> {
         let has_others = |(_, name): &&(Place, Name)| {
             let jobs = self.queues.get(name).map_or(0, |queue| match lane {
-                Lane::Shared | Lane::Alone => queue.available - queue.for_runners,
+                Lane::Shared | Lane::Apart => queue.available - queue.for_runners,
                 Lane::Runner(_) => queue.for_runners,
             });
             jobs > in_hand.get(name).copied().unwrap_or(0)
@@ -349,7 +349,7 @@ impl Counts {
                 Command::Complete { .. } | Command::Lose { .. } => brought += 1,
                 Command::Claim { slots, .. } => {
                     let is_empty = |slot: &Slot| match &slot.lane {
-                        Lane::Shared | Lane::Alone => false,
+                        Lane::Shared | Lane::Apart => false,
                         Lane::Runner(runner) => {
                             let mut queues = self.ready.queues(Some(runner), None);
                             for_runners == 0 && queues.next().is_none()

@@ -41,7 +41,7 @@ impl Columns {
         self.state.push(job.state as i16);
         self.queue.push(job.queue.to_string());
         self.priority.push(job.priority.into());
-        self.suspect.push(job.suspect);
+        self.suspect.push(job.suspicion.is_apart());
         self.handler.push(job.handler.to_string());
         self.runner.push(job.runner.as_ref().map(Name::to_string));
         self.wakeup_at.push(job.wakeup().map(|at| at.0));

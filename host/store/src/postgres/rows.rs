@@ -378,7 +378,7 @@ impl Rows for Transaction<'_> {
             *in_hand_by_queue.entry(entry.job.queue.clone()).or_default() += 1;
         }
         found.sort_unstable();
-        if *lane == Lane::Alone {
+        if *lane == Lane::Apart {
             // Usually everything claimable was enqueued in this batch.
             if self.counts.available() > found.len() as u64 {
                 self.claimable_in(&[], lane, except, limit, &mut found)?;

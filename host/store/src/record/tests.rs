@@ -6,6 +6,7 @@ use host_core::job::{Cancel, Lifecycle, State};
 use host_core::lease::{Hold, Lease};
 use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
+use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use uuid::Uuid;
 
@@ -43,8 +44,7 @@ fn lifecycle() -> Lifecycle {
             reason: Some("r".to_owned()),
             grace_ends_at: None,
         }),
-        suspect: true,
-        deaths: 1,
+        suspicion: Suspicion::NONE.after_loss(1),
         finished_at: None,
         failure: Some(FailureKind::CellLost),
     }
@@ -83,7 +83,7 @@ fn hex(bytes: &[u8]) -> String {
 fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2\
                a0028088b2a002000000020001040003010009030110000000000000000000000000000000021000\
-               0000000000000000000000000000030177010706010800010a01017200010100010c";
+               0000000000000000000000000000030177010706010800010a010172000800010c";
     let ended = "01020165010163010204046c6f7374010d016d00000000000101010203";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);
     assert_eq!(hex(&encode(&attempt()).unwrap()), ended);

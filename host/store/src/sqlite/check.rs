@@ -266,7 +266,10 @@ fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static
             row.get::<_, Option<String>>(4)?.as_deref() == Some(job.queue.as_str()),
         ),
         ("priority", row.get::<_, u8>(5)? == job.priority),
-        ("suspect", row.get::<_, bool>(6)? == job.suspect),
+        (
+            "suspect",
+            row.get::<_, bool>(6)? == job.suspicion.is_apart(),
+        ),
         ("handler", row.get::<_, String>(7)? == job.handler.as_str()),
         (
             "runner",

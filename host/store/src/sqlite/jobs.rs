@@ -65,7 +65,7 @@ impl<'a> Transaction<'a> {
                     update.execute(params![
                         seq,
                         state,
-                        job.suspect,
+                        job.suspicion.is_apart(),
                         wakeup_at,
                         body,
                         job.priority
@@ -74,7 +74,7 @@ impl<'a> Transaction<'a> {
                     insert.execute(params![
                         seq,
                         state,
-                        job.suspect,
+                        job.suspicion.is_apart(),
                         wakeup_at,
                         body,
                         job.id.0.as_bytes(),
@@ -381,7 +381,7 @@ impl Rows for Transaction<'_> {
         let mut found: Vec<(u8, i64, JobId)> = in_hand
             .map(|entry| (entry.job.priority, entry.seq, entry.job.id))
             .collect();
-        if *lane == Lane::Alone {
+        if *lane == Lane::Apart {
             let stored = self.stored_suspects(except, limit);
             found.extend(stored.map_err(doing("find suspects to claim"))?);
         } else {

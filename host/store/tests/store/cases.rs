@@ -262,21 +262,34 @@ fn what_our_cells_may_claim_is_counted_without_the_jobs_of_runners_and_paused_qu
 }
 
 #[test]
-fn suspects_go_into_lone_slots_only() {
+fn suspects_are_claimed_in_groups_that_they_may_share() {
     check(|store| {
-        enqueue(store, vec![job(1), job(2)]);
-        claimed(store, NOW, claim([1], false));
-        let died = Command::Lose {
-            job: id(1),
-            fence: Fence::Lease(lease(1)),
-            loss: Loss::CellDied { alone: false },
-            executor: "cell-1".to_owned(),
+        // The first group of four is lost twice with eight jobs in its cell, the second with four.
+        enqueue(store, (1..=9).map(job).collect());
+        for round in 0..2 {
+            let leases = 10 * round + 1..10 * round + 9;
+            for one in claimed(store, NOW, claim(leases, false)) {
+                let is_first_half = one.lifecycle.id <= id(4);
+                let died = Command::Lose {
+                    job: one.lifecycle.id,
+                    fence: Fence::Lease(one.lifecycle.lease.unwrap().id),
+                    loss: Loss::CellDied {
+                        jobs: if is_first_half { 8 } else { 4 },
+                    },
+                    executor: "cell-1".to_owned(),
+                };
+                ask(store, NOW, died).unwrap();
+            }
+        }
+        let slots = |groups: u128, first: u128| claim(first..first + 32 * groups, true);
+        let ids = |claimed: Vec<Claimed>| -> Vec<JobId> {
+            claimed.iter().map(|one| one.lifecycle.id).collect()
         };
-        ask(store, NOW, died).unwrap();
-        let shared = claimed(store, NOW, claim([2, 3], false));
-        assert_eq!((shared.len(), shared[0].lifecycle.id), (1, id(2)));
-        let alone = claimed(store, NOW, claim([4, 5], true));
-        assert_eq!((alone.len(), alone[0].lifecycle.id), (1, id(1)));
+        let jobs = |n: std::ops::Range<u128>| n.map(id).collect::<Vec<_>>();
+        assert_eq!(ids(claimed(store, NOW, slots(1, 100))), jobs(1..5));
+        assert_eq!(ids(claimed(store, NOW, slots(3, 200))), jobs(5..9));
+        let shared = claimed(store, NOW, claim([300, 301], false));
+        assert_eq!(ids(shared), [id(9)], "that one is no suspect");
     });
 }
 

@@ -58,7 +58,7 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
             let lanes = [
                 (Lane::Shared, n),
                 (runner("python"), n + 3),
-                (Lane::Alone, n + 6),
+                (Lane::Apart, n + 6),
             ];
             lanes.map(|(lane, n)| except(claim_in(&lane, n..n + 3)))
         };

@@ -97,8 +97,8 @@ fn loss() -> impl Strategy<Value = Loss> {
         Just(Loss::NotBegun),
         Just(Loss::Unloaded),
         Just(Loss::WorkerGone),
-        Just(Loss::SharedWorkerGone),
-        any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
+        (2..65_usize).prop_map(|jobs| Loss::SharedWorkerGone { jobs }),
+        (1..65_usize).prop_map(|jobs| Loss::CellDied { jobs }),
     ]
 }
 
@@ -182,7 +182,7 @@ impl History {
                 let first = self.next_lease;
                 self.next_lease += u128::from(*slots);
                 let lane = match lane {
-                    0 => Lane::Alone,
+                    0 => Lane::Apart,
                     1 | 2 => runner("python"),
                     _ => Lane::Shared,
                 };

@@ -62,7 +62,7 @@ pub(crate) fn unique(key: &str, scope: UniqueScope) -> UniqueKey {
 }
 
 pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Command {
-    claim_in(if alone { &Lane::Alone } else { &Lane::Shared }, leases)
+    claim_in(if alone { &Lane::Apart } else { &Lane::Shared }, leases)
 }
 
 /// The lane of a pool of foreign runners.

@@ -109,8 +109,6 @@ enum Timer {
     Run(Tag),
     /// The deadline of a request that was not sent.
     Held(Tag),
-    /// A request that was not sent may find a place.
-    Place,
 }
 
 /// One named pool of foreign runners and its executions.
@@ -121,11 +119,13 @@ pub(super) struct Orchestrator {
     /// Whether the host starts the processes.
     managed: bool,
     in_flight_max: usize,
+    /// How many runners always run.
+    regular: usize,
     runners: Vec<Runner>,
     links: BTreeMap<Link, Purpose>,
     runs: BTreeMap<Tag, Run>,
     by_request: BTreeMap<String, Tag>,
-    /// Requests that wait until they can be kept apart from others.
+    /// Suspects that wait for a runner.
     held: VecDeque<Held>,
     due: BTreeSet<(Time, Timer)>,
     links_made: u64,
@@ -136,10 +136,10 @@ pub(super) struct Orchestrator {
 
 type PoolActions = Actions<Out, PoolEffect>;
 
-/// Returns how many runners a pool has at most: its regular ones, as many to take their places while
-/// they are stuck, and one for requests that must be alone.
+/// Returns how many runners a pool has at most: its regular ones, as many to take their places while they are stuck,
+/// and as many for groups of suspects.
 pub(super) fn slots(config: &PoolConfig) -> usize {
-    2 * config.runners() + 1
+    3 * config.runners()
 }
 
 impl StreamSession for Orchestrator {
@@ -241,7 +241,6 @@ impl Session for Orchestrator {
                 Timer::Runner(runner) => self.on_runner_due(now, runner, actions),
                 Timer::Run(tag) => self.on_run_due(now, tag, actions),
                 Timer::Held(tag) => self.on_held_due(now, tag, actions),
-                Timer::Place => {}
             }
         }
         self.settle(now, actions);
@@ -269,6 +268,7 @@ impl Orchestrator {
             dialect: config.dialect,
             managed: matches!(config.source, Source::Launched(_)),
             in_flight_max: config.in_flight_max.clamp(1, IN_FLIGHT_MAX),
+            regular: config.runners(),
             runners: runners.collect(),
             links: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -317,7 +317,8 @@ impl Orchestrator {
 
     /// Returns how many more executions the pool accepts now. Those that wait count as in flight.
     fn free(&self) -> usize {
-        if self.stopping {
+        // Somebody else's runner has to become idle for suspects.
+        if self.stopping || (!self.managed && !self.held.is_empty()) {
             return 0;
         }
         let free = |runner: &Runner| runner.free(self.in_flight_max);
@@ -353,7 +354,7 @@ impl Orchestrator {
         self.stopping = true;
         let tags: Vec<Tag> = self.runs.keys().copied().collect();
         for tag in tags {
-            self.lose(now, tag, "the host stops", false, actions);
+            self.lose(now, tag, "the host stops", 1, actions);
         }
         self.give_back_held(actions);
         for runner in 0..self.runners.len() {

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::{Assignment, End, Tag};
+use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use proptest::prelude::*;
 
@@ -308,7 +309,9 @@ impl World {
                 self.started.insert(tag);
                 let timeout_ms = 200 + self.below(3_000);
                 let mut assignment = Box::new(assignment(tag, timeout_ms));
-                assignment.losses = [0, 0, 0, 1, 2][usize::try_from(tag % 5).unwrap()];
+                let losses = [0, 0, 1, 2, 7][usize::try_from(tag % 5).unwrap()];
+                assignment.suspicion =
+                    (0..losses).fold(Suspicion::NONE, |suspicion, _| suspicion.after_loss(64));
                 self.say_pool(PoolEvent::Start(Tag(tag), assignment));
             }
             Event::Cancel(tag, grace_ms) => {
@@ -433,7 +436,7 @@ fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         attributes: Vec::new(),
         trace: Vec::new(),
         worker_id: "host".to_owned(),
-        losses: 0,
+        suspicion: Suspicion::NONE,
     }
 }
 

@@ -9,9 +9,9 @@ fn only_who_may_be_to_blame_is_blamed() {
     let lost = Verdict::Lost;
     #[rustfmt::skip]
     let table = [
-        (Death::Crashed,         RunId(1), 1,  lost(Loss::CellDied { alone: true })),
-        (Death::Crashed,         RunId(1), 2,  lost(Loss::CellDied { alone: false })),
-        (Death::Crashed,         RunId(1), 64, lost(Loss::CellDied { alone: false })),
+        (Death::Crashed,         RunId(1), 1,  lost(Loss::CellDied { jobs: 1 })),
+        (Death::Crashed,         RunId(1), 2,  lost(Loss::CellDied { jobs: 2 })),
+        (Death::Crashed,         RunId(1), 64, lost(Loss::CellDied { jobs: 64 })),
         (Death::Unborn,          RunId(1), 1,  lost(Loss::Innocent)),
         (Death::HostStops,       RunId(1), 3,  lost(Loss::HostRestarted)),
         (Death::Killed(&killed), RunId(1), 3,  Verdict::Overran(Unstopped)),

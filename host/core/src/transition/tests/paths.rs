@@ -51,11 +51,11 @@ fn loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::WorkerGone),
         any::<i32>().prop_map(|status| Loss::Exited(Exit::Status(status))),
-        Just(Loss::SharedWorkerGone),
+        (2..65_usize).prop_map(|jobs| Loss::SharedWorkerGone { jobs }),
         Just(Loss::Innocent),
         Just(Loss::NotBegun),
         Just(Loss::Unloaded),
-        any::<bool>().prop_map(|alone| Loss::CellDied { alone }),
+        (1..65_usize).prop_map(|jobs| Loss::CellDied { jobs }),
         Just(Loss::HostRestarted),
     ]
 }

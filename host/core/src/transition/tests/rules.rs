@@ -7,7 +7,8 @@ use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
 use crate::rejection::Rejection;
-use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, LONE_DEATHS_MAX, Loss};
+use crate::suspicion::{LONE_DEATHS_MAX, Suspicion};
+use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, Loss};
 
 const FENCE: Fence = Fence::Lease(LEASE);
 const RETURNED: Outcome = Outcome::Completed { result: None };
@@ -134,33 +135,27 @@ fn a_worker_that_exits_before_it_acknowledges_costs_an_attempt_and_the_next_one_
 }
 
 #[test]
-fn a_job_lost_beside_others_waits_longer_each_time_and_is_never_charged() {
-    let backoff = Backoff {
-        base_ms: 1_000,
-        max_ms: 8_000,
-    };
-    let mut job = available(Policy {
-        max_attempts: 1,
-        backoff,
-        ..Policy::default()
-    });
-    let mut now = NOW;
-    for losses in 1..=2 * FREE_LOSSES_MAX {
-        claim(&mut job, now, Hold::Connection);
-        let loss = Input::Lose(&FENCE, Loss::SharedWorkerGone);
-        job.apply(now, &loss).unwrap();
-        assert_eq!(job.state, State::Retryable);
-        assert_eq!((job.attempts_charged(), job.attempts_uncharged), (0, 0));
-        assert_eq!(u32::from(job.deaths), losses);
-        let due = now.plus_ms(backoff.delay_ms(job.id, losses));
-        assert_eq!(job.wakeup(), Some(due));
-        now = due;
-        job.apply(now, &Input::Tick).unwrap();
+fn a_job_lost_beside_others_runs_again_at_once_and_is_never_charged() {
+    for loss in [
+        Loss::SharedWorkerGone { jobs: 9 },
+        Loss::CellDied { jobs: 9 },
+    ] {
+        let mut job = available(Policy {
+            max_attempts: 1,
+            lost_lease_costs_attempt: true,
+            ..Policy::default()
+        });
+        for _ in 0..2 * FREE_LOSSES_MAX {
+            claim(&mut job, NOW, Hold::Connection);
+            lose(&mut job, loss);
+            assert_eq!((job.state, job.attempts_charged()), (State::Available, 0));
+        }
+        claim(&mut job, NOW, Hold::Connection);
+        job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
+            .unwrap();
+        let ended = (State::Discarded, Suspicion::NONE);
+        assert_eq!((job.state, job.suspicion), ended);
     }
-    claim(&mut job, now, Hold::Connection);
-    job.apply(now, &Input::Complete(&FENCE, &error(true)))
-        .unwrap();
-    assert_eq!((job.state, job.deaths), (State::Discarded, 0));
 }
 
 #[test]
@@ -182,12 +177,12 @@ fn pauses_grow_with_the_attempts_that_count() {
 fn a_job_alone_in_dead_cells_is_poison() {
     let mut job = available(Policy::default());
     claim(&mut job, NOW, Hold::Connection);
-    lose(&mut job, Loss::CellDied { alone: false });
-    assert!(job.suspect);
+    lose(&mut job, Loss::CellDied { jobs: 64 });
+    assert!(!job.suspicion.is_apart(), "one loss says little");
     for death in 1..=LONE_DEATHS_MAX {
         assert_eq!(job.state, State::Available, "before death {death}");
         claim(&mut job, NOW, Hold::Connection);
-        lose(&mut job, Loss::CellDied { alone: true });
+        lose(&mut job, Loss::CellDied { jobs: 1 });
     }
     assert_eq!(job.state, State::Discarded);
     assert_eq!(job.failure, Some(FailureKind::Poison));
@@ -196,12 +191,15 @@ fn a_job_alone_in_dead_cells_is_poison() {
 #[test]
 fn a_suspect_that_finishes_an_attempt_is_cleared() {
     let mut job = available(Policy::default());
-    claim(&mut job, NOW, Hold::Connection);
-    lose(&mut job, Loss::CellDied { alone: false });
+    for _ in 0..2 {
+        claim(&mut job, NOW, Hold::Connection);
+        lose(&mut job, Loss::CellDied { jobs: 64 });
+    }
+    assert!(job.suspicion.is_apart());
     claim(&mut job, NOW, Hold::Connection);
     job.apply(NOW, &Input::Complete(&FENCE, &error(true)))
         .unwrap();
-    assert!(!job.suspect);
+    assert_eq!(job.suspicion, Suspicion::NONE);
 }
 
 #[test]

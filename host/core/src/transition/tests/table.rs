@@ -104,12 +104,12 @@ fn ends<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
         (
             "lost: worker of several jobs gone",
             NOW,
-            lose(Loss::SharedWorkerGone),
+            lose(Loss::SharedWorkerGone { jobs: 2 }),
         ),
         (
             "lost: cell died, alone",
             NOW,
-            lose(Loss::CellDied { alone: true }),
+            lose(Loss::CellDied { jobs: 1 }),
         ),
         ("lost: host restarted", NOW, lose(Loss::HostRestarted)),
     ]

@@ -156,7 +156,7 @@ async fn what_a_runner_loses_or_has_no_room_for_runs_again_at_no_cost() {
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
     assert_eq!(detail.lifecycle.attempts_charged(), 1);
-    assert!(!detail.lifecycle.suspect);
+    assert!(!detail.lifecycle.suspicion.is_apart());
     let attempts = bench.attempts(id).await;
     let reported: Vec<_> = attempts
         .iter()

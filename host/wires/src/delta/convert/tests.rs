@@ -1,6 +1,7 @@
 //! The job spec, and what a heartbeat says.
 
 use host_core::id::{JobId, LeaseId};
+use host_core::suspicion::Suspicion;
 use uuid::Uuid;
 
 use super::*;
@@ -24,7 +25,7 @@ fn grant(params: &str, timeout_ms: u64) -> LeaseGranted {
         queue: "default".to_owned(),
         priority: 5,
         attempt: 1,
-        losses: 0,
+        suspicion: Suspicion::NONE,
         enqueued_at: Time(0),
         timeout_ms,
         deadline: None,

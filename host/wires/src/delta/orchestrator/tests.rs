@@ -8,6 +8,7 @@ use host_core::json::JsonText;
 use host_core::port::Assignment;
 use host_core::port::lease::Leases as PortLeases;
 use host_core::rejection::Rejection;
+use host_core::suspicion::Suspicion;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -203,7 +204,7 @@ impl Bench {
                 trace: Vec::new(),
                 attributes: Vec::new(),
                 worker_id: "host".to_owned(),
-                losses: 0,
+                suspicion: Suspicion::NONE,
             },
         };
         self.event(Event::Granted(asked, Some(Box::new(granted))));

@@ -8,6 +8,7 @@ mod storms;
 use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::suspicion::Suspicion;
 
 use super::looks::LOOK_MS;
 use super::*;
@@ -401,7 +402,7 @@ fn an_assignment_becomes_a_hash() {
         trace: Vec::new(),
         attributes: vec![("caller_id".to_owned(), "alice".to_owned())],
         worker_id: "host".to_owned(),
-        losses: 0,
+        suspicion: Suspicion::NONE,
     };
     let of = |handler, params| Execution::of(assignment(handler, params), "w1", id(1));
     let named = of("resize", "{\"w\":1}").unwrap();
@@ -471,7 +472,7 @@ fn the_attributes_of_a_job_reach_its_worker() {
             .to_vec(),
         priority: 5,
         worker_id: "host".to_owned(),
-        losses: 0,
+        suspicion: Suspicion::NONE,
     };
     let sent = Execution::of(assignment, "w1", id(1)).unwrap();
     let fields = sent.job.fields(Time(0));

@@ -1,39 +1,13 @@
-//! Requests of jobs that were lost together with others, and runners that are stuck: who is kept
-//! apart from whom, and which extra runners are started for it.
+//! Suspects and runners that are stuck: which runner a request goes to, and which extra runners are started.
 
 use host_core::port::{Assignment, End, Tag};
+use host_core::suspicion::{Group, Groups, Suspicion};
 use host_core::time::Time;
 
 use super::super::convert;
 use super::runner::{Duty, Runner, State};
 use super::{Orchestrator, PoolActions, PoolEffect, TERM_GRACE_MS, Timer};
 use crate::kit::session::Moment;
-
-/// How long a job that was lost once is kept apart from others that were, in milliseconds. What ends
-/// a runner mostly does so soon.
-pub(super) const APART_MS: u64 = 10_000;
-
-/// From how many losses on a job runs alone.
-const LOSSES_UNTIL_ALONE: u8 = 2;
-
-/// With whom a request may be at one runner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SharingRule {
-    Any,
-    /// With none that was lost before and began a short time ago.
-    NoSuspect,
-    Nobody,
-}
-
-impl SharingRule {
-    pub(super) const fn of(assignment: &Assignment) -> Self {
-        match assignment.losses {
-            0 => Self::Any,
-            LOSSES_UNTIL_ALONE.. => Self::Nobody,
-            _ => Self::NoSuspect,
-        }
-    }
-}
 
 /// A request that was not sent because it has to be kept apart.
 #[derive(Debug)]
@@ -45,36 +19,28 @@ pub(super) struct Held {
 }
 
 impl Orchestrator {
-    /// Returns the runner for a request: of those that may have it, the one with the most room.
-    pub(super) fn place(&self, now: Time, sharing: SharingRule) -> Option<usize> {
+    /// Returns the runner for a request: for a suspect one with a group that has room, or else an idle one; for
+    /// others the one with the most room.
+    pub(super) fn place(&self, suspicion: Suspicion) -> Option<usize> {
         if self.stopping {
             return None;
         }
-        let waits_alone = || self.held.iter().any(Held::is_alone);
-        let may_have = |runner: usize| {
-            let runner = &self.runners[runner];
-            match sharing {
-                // Somebody else's runner has to become idle for those that must be alone.
-                SharingRule::Any => self.managed || !waits_alone(),
-                SharingRule::NoSuspect => !runner.runs.iter().any(|tag| self.is_apart(now, *tag)),
-                SharingRule::Nobody => runner.is_open() && runner.runs.is_empty(),
-            }
-        };
-        let free = |runner: usize| match (sharing, self.runners[runner].duty) {
-            // A job that must be alone does not keep the others from their runner.
-            (SharingRule::Nobody, Duty::Regular) if self.managed => 0,
-            (SharingRule::Nobody, _) => 1,
-            _ => self.runners[runner].free(self.in_flight_max),
-        };
-        (0..self.runners.len())
-            .rev()
-            .filter(|runner| free(*runner) > 0 && may_have(*runner))
-            .max_by_key(|runner| free(*runner))
-    }
-
-    fn is_apart(&self, now: Time, tag: Tag) -> bool {
-        let run = self.runs.get(&tag);
-        run.is_some_and(|run| run.apart_until.is_some_and(|until| now < until))
+        if suspicion.is_apart() {
+            let has_room = |mut group: Group| group.add(suspicion);
+            let joins = |runner: &Runner| {
+                !runner.group.is_empty()
+                    && has_room(runner.group)
+                    && runner.runs.len() < self.in_flight_max
+            };
+            let find = |is_right: &dyn Fn(&Runner) -> bool| {
+                let mut runners = self.runners.iter();
+                runners.position(|it| it.takes_suspects(self.managed) && is_right(it))
+            };
+            return find(&joins).or_else(|| find(&|runner| runner.runs.is_empty()));
+        }
+        let free = |runner: &usize| self.runners[*runner].free(self.in_flight_max);
+        let all = (0..self.runners.len()).rev();
+        all.filter(|runner| free(runner) > 0).max_by_key(free)
     }
 
     /// Keeps a request until it can be sent.
@@ -93,8 +59,7 @@ impl Orchestrator {
     /// Sends the requests that can be sent now.
     pub(super) fn place_held(&mut self, now: Time, actions: &mut PoolActions) {
         for held in std::mem::take(&mut self.held) {
-            let sharing = SharingRule::of(&held.assignment);
-            let Some(runner) = self.place(now, sharing) else {
+            let Some(runner) = self.place(held.assignment.suspicion) else {
                 self.held.push_back(held);
                 continue;
             };
@@ -165,39 +130,46 @@ impl Orchestrator {
         }
     }
 
-    /// Returns whether a request waits for a runner of its own.
-    pub(super) fn wants_extra(&self) -> bool {
-        self.managed && !self.stopping && self.held.iter().any(Held::is_alone)
+    /// Returns for how many groups of suspects a runner would be started.
+    pub(super) fn groups_waiting(&self) -> usize {
+        if !self.managed || self.stopping {
+            return 0;
+        }
+        let mut groups = Groups::new(self.regular);
+        let held = self.held.iter();
+        let last = held
+            .filter_map(|held| groups.add(held.assignment.suspicion))
+            .max();
+        last.map_or(0, |last| last + 1)
     }
 
-    /// Starts an extra runner if a request must be alone, and ends it when none does.
+    /// Starts extra runners for groups of suspects, at most as many as there are regular runners, and ends those that
+    /// no group waits for.
     pub(super) fn use_extra(&mut self, now: Time, actions: &mut PoolActions) {
-        if self.wants_extra() {
-            let serves = |runner: &Runner| {
-                runner.duty == Duty::Extra && !runner.is_spare() && !runner.draining
-            };
-            let spare = self.runners.iter().position(Runner::is_spare);
-            if let Some(spare) = spare.filter(|_| !self.runners.iter().any(serves)) {
-                self.arm_runner(spare, now);
-            }
-            return;
-        }
+        let serves =
+            |runner: &Runner| runner.duty == Duty::Extra && !runner.is_spare() && !runner.draining;
+        let is_busy = |runner: &&Runner| serves(runner) && !runner.runs.is_empty();
+        let busy = self.runners.iter().filter(is_busy).count();
+        let mut wanted = self.groups_waiting().min(self.regular.saturating_sub(busy));
         for runner in 0..self.runners.len() {
             let extra = &self.runners[runner];
-            if extra.duty != Duty::Extra || !extra.runs.is_empty() {
+            if !serves(extra) || !extra.runs.is_empty() {
+                continue;
+            }
+            if wanted > 0 {
+                wanted -= 1;
                 continue;
             }
             match extra.state {
                 State::Down => self.disarm_runner(runner),
-                State::Up { .. } if !extra.draining => self.drain(now, runner, actions),
+                State::Up { .. } => self.drain(now, runner, actions),
                 _ => {}
             }
         }
-    }
-}
-
-impl Held {
-    fn is_alone(&self) -> bool {
-        SharingRule::of(&self.assignment) == SharingRule::Nobody
+        for _ in 0..wanted {
+            if let Some(spare) = self.runners.iter().position(Runner::is_spare) {
+                self.arm_runner(spare, now);
+            }
+        }
     }
 }

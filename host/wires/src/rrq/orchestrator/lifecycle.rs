@@ -213,7 +213,7 @@ impl Orchestrator {
         if !planned {
             ended.failures = ended.failures.saturating_add(1);
         }
-        let is_wanted = ended.duty == Duty::Regular || self.wants_extra();
+        let is_wanted = ended.duty == Duty::Regular || self.groups_waiting() > 0;
         self.fresh(runner);
         if self.stopping || !is_wanted {
             self.disarm_runner(runner);

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use host_core::port::Tag;
+use host_core::suspicion::Group;
 use host_core::time::Time;
 
 use crate::kit::backoff::Backoff;
@@ -38,8 +39,8 @@ pub(super) enum State {
 pub(super) enum Duty {
     /// It always runs and takes any request.
     Regular,
-    /// It runs only when there are requests that must be alone, and takes these. Or it has been
-    /// replaced and only ends what it has.
+    /// It runs only when there are suspects, and takes one group of them. Or it has been replaced and only ends what
+    /// it has.
     Extra,
 }
 
@@ -49,43 +50,50 @@ pub(super) struct Runner {
     pub(super) state: State,
     /// The requests in flight.
     pub(super) runs: BTreeSet<Tag>,
-    /// Whether the request in flight must be alone.
-    pub(super) is_alone: bool,
+    /// The group of suspects that the requests in flight are; empty if they are none.
+    pub(super) group: Group,
     /// Whether the runner gets no new requests and is restarted when its requests have ended.
     pub(super) draining: bool,
     /// Since when the runner is stuck. Another takes its place while its other requests end.
     pub(super) stuck_since: Option<Time>,
-    /// When a request was lost that was not alone.
-    pub(super) lost_at: Option<Time>,
+    /// When a request was lost that was not alone, and how many there were.
+    pub(super) lost: Option<(Time, usize)>,
     /// How many times in a row the runner ended without having answered a request.
     pub(super) failures: u32,
     pub(super) timer: Option<Time>,
 }
 
 impl Runner {
-    pub(super) const fn new(duty: Duty) -> Self {
+    pub(super) fn new(duty: Duty) -> Self {
         Self {
             duty,
             state: State::Down,
             runs: BTreeSet::new(),
-            is_alone: false,
+            group: Group::default(),
             draining: false,
             stuck_since: None,
-            lost_at: None,
+            lost: None,
             failures: 0,
             timer: None,
         }
     }
 
-    /// Returns whether the runner takes requests.
-    pub(super) const fn is_open(&self) -> bool {
-        matches!(self.state, State::Up { .. }) && !self.draining && !self.is_alone
+    const fn is_open(&self) -> bool {
+        matches!(self.state, State::Up { .. }) && !self.draining
+    }
+
+    /// Returns whether suspects may be sent to the runner: in a pool whose processes the host starts to extra runners
+    /// only, so that nothing else has to wait.
+    pub(super) fn takes_suspects(&self, managed: bool) -> bool {
+        self.is_open() && managed == (self.duty == Duty::Extra)
     }
 
     /// Returns how many more requests of any job the runner accepts.
     pub(super) fn free(&self, in_flight_max: usize) -> usize {
         match self.duty {
-            Duty::Regular if self.is_open() => in_flight_max.saturating_sub(self.runs.len()),
+            Duty::Regular if self.is_open() && self.group.is_empty() => {
+                in_flight_max.saturating_sub(self.runs.len())
+            }
             Duty::Regular | Duty::Extra => 0,
         }
     }

@@ -3,13 +3,13 @@
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
 use host_core::port::Tag;
+use host_core::suspicion::Group;
 use host_core::time::Time;
 
 use super::super::convert;
 use super::super::messages::{CancelOut, Out, VERSION};
 use super::super::read::{Response, Verdict};
 use super::super::refusals::{About, Code, Refusal};
-use super::apart::{APART_MS, SharingRule};
 use super::runner::State;
 use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
 use crate::kit::backoff::Backoff;
@@ -29,8 +29,6 @@ const CANCEL_AGAIN: Backoff = Backoff::new(100, u64::MAX);
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) runner: usize,
-    /// Until when it is kept apart from others that were lost.
-    pub(super) apart_until: Option<Time>,
     job_id: String,
     request_id: String,
     link: Link,
@@ -64,11 +62,10 @@ impl Orchestrator {
         if self.free() == 0 {
             return actions.effect(ended(End::NoRoom));
         }
-        let sharing = SharingRule::of(&assignment);
-        match self.place(at.now, sharing) {
+        match self.place(assignment.suspicion) {
             Some(runner) => self.send(at, runner, tag, assignment, actions),
-            None if sharing == SharingRule::Any => actions.effect(ended(End::NoRoom)),
-            None => self.hold(at, tag, assignment),
+            None if assignment.suspicion.is_apart() => self.hold(at, tag, assignment),
+            None => actions.effect(ended(End::NoRoom)),
         }
     }
 
@@ -81,7 +78,7 @@ impl Orchestrator {
         assignment: Assignment,
         actions: &mut PoolActions,
     ) {
-        let sharing = SharingRule::of(&assignment);
+        let suspicion = assignment.suspicion;
         let timer = at.now.plus_ms(assignment.timeout_ms);
         let request = match super::assign::request(assignment, at, self.dialect) {
             Ok(request) => request,
@@ -103,14 +100,15 @@ impl Orchestrator {
             link
         };
         self.by_request.insert(request_id.clone(), tag);
-        self.runners[runner].runs.insert(tag);
-        self.runners[runner].is_alone |= sharing == SharingRule::Nobody;
-        let apart_until = (sharing == SharingRule::NoSuspect).then(|| at.now.plus_ms(APART_MS));
-        self.due.extend(apart_until.map(|at| (at, Timer::Place)));
+        let at_runner = &mut self.runners[runner];
+        if at_runner.runs.is_empty() {
+            at_runner.lost = None;
+        }
+        at_runner.runs.insert(tag);
+        at_runner.group.add(suspicion);
         self.due.insert((timer, Timer::Run(tag)));
         let run = Run {
             runner,
-            apart_until,
             job_id,
             request_id,
             link,
@@ -262,13 +260,19 @@ impl Orchestrator {
         why: &str,
         actions: &mut PoolActions,
     ) {
-        let lost = &self.runners[runner];
-        let just_lost = |at: Time| now.since_ms(at) < TOGETHER_MS;
-        let tags: Vec<Tag> = lost.runs.iter().copied().collect();
-        let had_others = tags.len() > 1 || lost.lost_at.is_some_and(just_lost);
-        for tag in tags {
-            self.lose(now, tag, why, had_others, actions);
+        let jobs = self.lost_together(now, runner);
+        for tag in self.in_flight(runner) {
+            self.lose(now, tag, why, jobs, actions);
         }
+    }
+
+    /// Returns how many requests a runner had that is gone, with those that were lost a moment ago.
+    fn lost_together(&self, now: Time, runner: usize) -> usize {
+        let runner = &self.runners[runner];
+        let lost = runner
+            .lost
+            .filter(|(at, _)| now.since_ms(*at) < TOGETHER_MS);
+        lost.map_or(0, |(_, jobs)| jobs).max(runner.runs.len())
     }
 
     /// Ends an execution whose own connection is gone. The runner may be, with all that it had: their
@@ -277,14 +281,12 @@ impl Orchestrator {
         let Some(run) = self.runs.get(&tag) else {
             return;
         };
-        let runner = &mut self.runners[run.runner];
-        let just_lost = |at: Time| now.since_ms(at) < TOGETHER_MS;
-        let had_others = runner.runs.len() > 1 || runner.lost_at.is_some_and(just_lost);
-        if had_others {
-            runner.lost_at = Some(now);
-        }
         let runner = run.runner;
-        self.lose(now, tag, why, had_others, actions);
+        let jobs = self.lost_together(now, runner);
+        if jobs > 1 {
+            self.runners[runner].lost = Some((now, jobs));
+        }
+        self.lose(now, tag, why, jobs, actions);
         // If it is ending, it must not be given the next request.
         self.reconnect(now, runner, actions);
     }
@@ -302,14 +304,13 @@ impl Orchestrator {
         self.finish(now, tag, end, actions);
     }
 
-    /// Ends an execution whose runner is gone. `had_others` means that another execution of the
-    /// runner may be the cause.
+    /// Ends an execution whose runner is gone, which had `jobs` of them: any of these may be the cause.
     pub(super) fn lose(
         &mut self,
         now: Time,
         tag: Tag,
         why: &str,
-        had_others: bool,
+        jobs: usize,
         actions: &mut PoolActions,
     ) {
         let Some(run) = self.runs.get(&tag) else {
@@ -317,7 +318,7 @@ impl Orchestrator {
         };
         let lost = || format!("runner {}/{}: {why}", self.name, run.runner + 1);
         let end = match run.stopping {
-            None if had_others => End::LostWithOthers(lost()),
+            None if jobs > 1 => End::LostWithOthers { why: lost(), jobs },
             None => End::Lost(lost()),
             Some(Stopping::Timeout) => End::Outcome(convert::not_ended_in_time()),
             Some(Stopping::Cancel { .. }) => End::Outcome(Outcome::Cancelled { partial: None }),
@@ -333,7 +334,9 @@ impl Orchestrator {
         self.due.remove(&(run.timer, Timer::Run(tag)));
         let runner = &mut self.runners[run.runner];
         runner.runs.remove(&tag);
-        runner.is_alone &= !runner.runs.is_empty();
+        if runner.runs.is_empty() {
+            runner.group = Group::default();
+        }
         if let Some(Purpose::Request { .. }) = self.links.get(&run.link) {
             self.links.remove(&run.link);
             actions.close(run.link);

@@ -286,7 +286,7 @@ async fn a_process_that_dies_loses_its_work_and_is_replaced() {
     for tag in 0..2 {
         let (executor, end) = bench.host.end_of(tag).await;
         assert_eq!(executor, "own/1");
-        assert!(matches!(end, End::LostWithOthers(_)), "{end:?}");
+        assert!(matches!(end, End::LostWithOthers { .. }), "{end:?}");
     }
     bench.until_replaced(first).await;
     bench.give(2, "echo", 20_000).await;

@@ -9,6 +9,7 @@ use host_core::lease::Revocation;
 use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::port::{Assignment, Tag};
 use host_core::rejection::Rejection;
+use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use uuid::Uuid;
 
@@ -154,7 +155,7 @@ impl Table {
                 trace: Vec::new(),
                 attributes: Vec::new(),
                 worker_id: "host".to_owned(),
-                losses: 0,
+                suspicion: Suspicion::NONE,
             },
             expires_at: Some(self.now.plus_ms(TIMES.heartbeat_timeout_ms)),
             ack_by: Some(self.now.plus_ms(TIMES.heartbeat_timeout_ms)),

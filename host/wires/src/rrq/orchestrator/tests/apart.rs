@@ -3,11 +3,11 @@
 use host_core::failure::FailureKind;
 use host_core::outcome::Outcome;
 use host_core::port::{End, Tag};
+use host_core::suspicion::Suspicion;
 use serde_json::json;
 
 use super::super::PoolEvent;
-use super::super::apart::APART_MS;
-use super::fixture::{Bench, assignment, config};
+use super::fixture::{Bench, assignment, config, suspect};
 use crate::kit::session::Link;
 use crate::rrq::config::{Dialect, Source};
 
@@ -67,33 +67,20 @@ fn a_hung_request_is_cancelled_then_its_runner_restarted_when_its_neighbours_are
     assert_eq!(bench.free, 4);
     let shown = bench.pool.runners();
     let shown: Vec<bool> = shown.iter().map(|runner| runner.is_shown).collect();
-    assert_eq!(shown, [false, true, true, false, false]);
+    assert_eq!(shown, [false, true, true, false, false, false]);
     bench.check_quiet();
 }
 
 #[test]
-fn a_job_that_was_lost_with_others_is_kept_apart_from_such_jobs() {
+fn the_jobs_of_one_lost_runner_run_again_at_once_beside_others() {
     let mut bench = Bench::up(1, 4, Dialect::Current);
     let main = bench.links[0].1;
     bench.start(0, 60_000);
     for tag in 1..=3 {
-        bench.start_lost(tag, 1);
+        bench.start_suspect(tag, Suspicion::NONE.after_loss(64));
     }
-    assert_eq!(bench.free, 0, "those that wait count");
-    assert_eq!(
-        bench.written(main).len(),
-        2,
-        "one of them beside one that is none"
-    );
-    bench.hear_success(main, 1);
-    assert_eq!(bench.written(main).len(), 1, "then the next");
-    bench.pass_ms(APART_MS);
-    assert_eq!(
-        bench.written(main).len(),
-        1,
-        "it has shown that it is harmless"
-    );
-    for tag in [0, 2, 3] {
+    assert_eq!(bench.written(main).len(), 4);
+    for tag in 0..=3 {
         bench.hear_success(main, tag);
     }
     assert_eq!(bench.free, 4);
@@ -101,60 +88,80 @@ fn a_job_that_was_lost_with_others_is_kept_apart_from_such_jobs() {
 }
 
 #[test]
-fn a_job_that_was_lost_with_others_more_than_once_runs_alone_beside_the_pool() {
+fn suspects_run_in_groups_beside_the_pool_as_many_as_it_has_runners() {
     for dialect in [Dialect::Current, Dialect::Documented] {
-        let mut bench = Bench::up(1, 4, dialect);
+        let mut bench = Bench::up(2, 4, dialect);
         bench.start(0, 60_000);
         bench.log.clear();
-        bench.start_lost(1, 2);
-        bench.start_lost(2, 7);
+        for tag in 1..=5 {
+            bench.start_suspect(tag, suspect(2));
+        }
         bench.pass_ms(0);
-        assert_eq!(bench.log, ["launch 1"]);
-        bench.start(3, 60_000);
-        assert_eq!(bench.pool.runners[0].runs.len(), 2, "the others go on");
-        bench.say(PoolEvent::Launched { runner: 1 });
-        assert_eq!(bench.pool.runners[1].runs, [Tag(1)].into());
-        assert_eq!(bench.free, 1);
-        bench.say(PoolEvent::Exited { runner: 1 });
-        assert!(
-            matches!(&bench.ended[..], [(Tag(1), End::Lost(_))]),
-            "it harms nobody"
-        );
+        assert_eq!(bench.log, ["launch 2", "launch 3"]);
+        bench.start(6, 60_000);
+        let regular =
+            |bench: &Bench| bench.pool.runners[0].runs.len() + bench.pool.runners[1].runs.len();
+        assert_eq!(regular(&bench), 2, "the others go on");
+        for runner in [2, 3] {
+            bench.say(PoolEvent::Launched { runner });
+        }
+        let group = |bench: &Bench, runner: usize| bench.pool.in_flight(runner);
+        assert_eq!(group(&bench, 2), [Tag(1), Tag(2)]);
+        assert_eq!(group(&bench, 3), [Tag(3), Tag(4)]);
+        bench.say(PoolEvent::Exited { runner: 2 });
+        let is_pair = |end: &End| matches!(end, End::LostWithOthers { jobs: 2, .. });
+        assert!(bench.ended.iter().all(|(_, end)| is_pair(end)));
+        assert_eq!(bench.ended.len(), 2, "it harms nobody else");
         bench.pass_ms(100);
-        bench.say(PoolEvent::Launched { runner: 1 });
-        assert_eq!(bench.pool.runners[1].runs, [Tag(2)].into());
+        bench.say(PoolEvent::Launched { runner: 2 });
+        assert_eq!(group(&bench, 2), [Tag(5)]);
+        bench.start_suspect(1, suspect(1));
+        bench.say(PoolEvent::Exited { runner: 3 });
+        bench.pass_ms(100);
+        bench.say(PoolEvent::Launched { runner: 3 });
+        assert_eq!(group(&bench, 3), [Tag(1)], "it does not join the other");
+        bench.say(PoolEvent::Exited { runner: 3 });
+        assert!(matches!(bench.ended.last(), Some((Tag(1), End::Lost(_)))));
         bench.log.clear();
-        bench.hear_success(bench.last_link(), 2);
+        bench.say(PoolEvent::Exited { runner: 2 });
+        bench.pass_ms(60_000);
         assert!(
-            bench.log.contains(&"kill 1 after 5000".to_owned()),
+            !bench.log.iter().any(|line| line.starts_with("launch")),
             "{:?}",
             bench.log
         );
-        bench.say(PoolEvent::Exited { runner: 1 });
-        bench.pass_ms(60_000);
-        assert!(!bench.log.contains(&"launch 1".to_owned()));
-        assert_eq!(
-            bench.pool.runners().iter().filter(|it| it.is_shown).count(),
-            1
-        );
+        let shown = bench.pool.runners();
+        assert_eq!(shown.iter().filter(|it| it.is_shown).count(), 2);
     }
 }
 
 #[test]
-fn a_job_that_must_be_alone_has_an_external_runner_for_itself() {
+fn an_extra_runner_ends_when_its_group_has_ended() {
+    let mut bench = Bench::up(1, 4, Dialect::Current);
+    bench.start_suspect(1, suspect(1));
+    bench.pass_ms(0);
+    bench.say(PoolEvent::Launched { runner: 1 });
+    assert_eq!(bench.pool.in_flight(1), [Tag(1)]);
+    bench.log.clear();
+    bench.hear_success(bench.last_link(), 1);
+    assert_eq!(bench.log.last().unwrap(), "kill 1 after 5000");
+    bench.say(PoolEvent::Exited { runner: 1 });
+    bench.pass_ms(60_000);
+    assert!(!bench.log.contains(&"launch 1".to_owned()));
+}
+
+#[test]
+fn suspects_have_an_external_runner_for_themselves() {
     let mut external = config(1, 4, Dialect::Current);
     external.source = Source::External("127.0.0.1:9000".parse().unwrap());
     let mut bench = Bench::new(&external);
     bench.pass_ms(0);
     let main = bench.last_link();
     bench.start(0, 60_000);
-    bench.start_lost(1, 2);
+    bench.start_suspect(1, suspect(1));
+    assert_eq!(bench.free, 0, "it has to become idle");
     bench.start(2, 60_000);
-    assert_eq!(
-        bench.ended,
-        [(Tag(2), End::NoRoom)],
-        "it has to become idle"
-    );
+    assert_eq!(bench.ended, [(Tag(2), End::NoRoom)]);
     bench.hear_success(main, 0);
     assert_eq!(bench.written(main).len(), 2);
     assert_eq!(bench.free, 0);
@@ -164,14 +171,13 @@ fn a_job_that_must_be_alone_has_an_external_runner_for_itself() {
 }
 
 #[test]
-fn what_waits_to_be_kept_apart_can_be_cancelled_and_ends_at_its_deadline() {
+fn suspects_that_wait_can_be_cancelled_and_end_at_their_deadlines() {
     let mut bench = Bench::up(1, 8, Dialect::Current);
-    bench.start_lost(0, 1);
     for tag in 1..=4 {
-        bench.start_lost(tag, 1);
+        bench.start_suspect(tag, suspect(2));
     }
     let mut late = assignment(5, 60_000);
-    (late.losses, late.deadline) = (1, Some(bench.now.plus_ms(500)));
+    (late.suspicion, late.deadline) = (suspect(1), Some(bench.now.plus_ms(500)));
     bench.say(PoolEvent::Start(Tag(5), Box::new(late)));
     bench.cancel(2, 500);
     let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
@@ -182,8 +188,6 @@ fn what_waits_to_be_kept_apart_can_be_cancelled_and_ends_at_its_deadline() {
     bench.say(PoolEvent::Drain);
     let given_back: Vec<_> = bench.ended[2..].to_vec();
     assert_eq!(given_back, [1, 3, 4].map(|tag| (Tag(tag), End::NoRoom)));
-    bench.hear_success(bench.links[0].1, 0);
-    bench.check_quiet();
 }
 
 #[test]
@@ -251,7 +255,10 @@ fn connections_that_end_one_after_the_other_are_lost_together() {
     bench.say(PoolEvent::Exited { runner: 0 });
     assert_eq!(bench.ended.len(), 3);
     for (_, end) in &bench.ended {
-        assert!(matches!(end, End::LostWithOthers(_)), "{end:?}");
+        assert!(
+            matches!(end, End::LostWithOthers { jobs: 3, .. }),
+            "{end:?}"
+        );
     }
     // Much later, one that is alone is.
     bench.pass_ms(100);

@@ -5,6 +5,7 @@ use host_core::failure::FailureKind;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::{Assignment, End, Tag};
+use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use serde_json::Value;
 
@@ -71,7 +72,7 @@ fn the_real_orchestrators_requests_are_ours() {
             attributes: Vec::new(),
             trace: request.trace.clone(),
             worker_id: request.worker_id.clone().unwrap(),
-            losses: 0,
+            suspicion: Suspicion::NONE,
         };
         bench.say(PoolEvent::Start(tag, Box::new(assignment)));
         let ours = bench.written(main);

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 use host_core::json::JsonText;
 use host_core::port::{Assignment, End, Tag};
+use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use serde_json::{Value, json};
 
@@ -97,10 +98,10 @@ impl Bench {
         self.say(PoolEvent::Start(Tag(tag), assignment));
     }
 
-    /// Starts a job that was lost with others before.
-    pub(super) fn start_lost(&mut self, tag: u64, losses: u8) {
+    /// Starts a job against which this much is known.
+    pub(super) fn start_suspect(&mut self, tag: u64, suspicion: Suspicion) {
         let mut assignment = assignment(tag, 3_600_000);
-        assignment.losses = losses;
+        assignment.suspicion = suspicion;
         self.say(PoolEvent::Start(Tag(tag), Box::new(assignment)));
     }
 
@@ -236,7 +237,7 @@ pub(super) fn assignment(tag: u64, timeout_ms: u64) -> Assignment {
         attributes: Vec::new(),
         trace: Vec::new(),
         worker_id: "host".to_owned(),
-        losses: 0,
+        suspicion: Suspicion::NONE,
     }
 }
 
@@ -247,4 +248,11 @@ pub(super) fn response(tag: u64, body: &Value) -> Value {
         payload[key] = value.clone();
     }
     json!({"type": "response", "payload": payload})
+}
+
+/// What is known against a job that was in flight at two losses, of which the second leaves groups of this size.
+pub(super) fn suspect(group_max: usize) -> Suspicion {
+    let suspicion = Suspicion::NONE.after_loss(2).after_loss(2 * group_max);
+    assert_eq!(suspicion.group_max(), Some(group_max));
+    suspicion
 }

@@ -220,7 +220,7 @@ fn a_lost_connection_loses_what_is_in_flight_and_is_made_again() {
         bench
             .ended
             .iter()
-            .all(|(_, end)| matches!(end, End::LostWithOthers(_)))
+            .all(|(_, end)| matches!(end, End::LostWithOthers { .. }))
     );
     assert_eq!(bench.ended.len(), 2);
     bench.hear_success(main, 0);
@@ -242,7 +242,7 @@ fn the_end_of_a_process_loses_what_is_in_flight_at_once() {
         let lost: Vec<u64> = bench.ended.iter().map(|(tag, _)| tag.0).collect();
         assert_eq!(lost, [0, 2]);
         let (_, end) = &bench.ended[0];
-        assert!(matches!(end, End::LostWithOthers(why) if why.contains("python/1")));
+        assert!(matches!(end, End::LostWithOthers { why, jobs: 2 } if why.contains("python/1")));
         assert_eq!(bench.free, 1);
     }
 }

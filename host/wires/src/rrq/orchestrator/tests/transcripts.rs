@@ -122,7 +122,7 @@ fn shown(action: Action<Out, PoolEffect>) -> String {
         Action::Effect(PoolEffect::Ended { tag, end, .. }) => match end {
             End::Outcome(outcome) => format!("host< ended {}: {outcome:?}", tag.0),
             End::Lost(why) => format!("host< lost {}: {why}", tag.0),
-            End::LostWithOthers(why) => format!("host< lost {} with others: {why}", tag.0),
+            End::LostWithOthers { why, .. } => format!("host< lost {} with others: {why}", tag.0),
             End::NoRoom => format!("host< no room for {}", tag.0),
         },
     }

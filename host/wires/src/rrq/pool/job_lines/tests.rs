@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use host_core::json::JsonText;
+use host_core::suspicion::Suspicion;
 use host_testing::TestClock;
 
 use super::*;
@@ -68,7 +69,7 @@ fn bench(has_one_job: bool) -> Bench {
             attributes: Vec::new(),
             trace: Vec::new(),
             worker_id: "host".to_owned(),
-            losses: 0,
+            suspicion: Suspicion::NONE,
         };
         lines.begin(Tag(tag), &assignment);
     }
