@@ -26,12 +26,6 @@ use crate::time::Time;
 
 pub use lose::{ACK_TIMEOUT, Exit, FREE_LOSSES_MAX, HEARTBEAT_TIMEOUT, Loss};
 
-/// How many attempts may follow each other at once, as far as the handler and its backoff want it.
-pub const RESTLESS_ATTEMPTS: u32 = 10;
-
-/// The least pause before each further attempt, in milliseconds.
-pub const REST_MS: u64 = 1_000;
-
 /// An input to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
@@ -178,14 +172,8 @@ impl Lifecycle {
         self.finished_at = Some(now);
     }
 
-    /// Makes the job available, at once or after `delay_ms`. After many attempts it rests at least a while.
+    /// Makes the job available, at once or after `delay_ms`.
     fn requeue(&mut self, now: Time, delay_ms: u64) {
-        let rest_ms = if self.attempt < RESTLESS_ATTEMPTS {
-            0
-        } else {
-            REST_MS
-        };
-        let delay_ms = delay_ms.max(rest_ms);
         self.lease = None;
         if delay_ms == 0 {
             self.state = State::Available;
