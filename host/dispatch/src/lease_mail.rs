@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
@@ -60,8 +60,8 @@ pub struct LeaseService {
     table: LeaseTable,
     shared: Arc<Shared>,
     clock: Clock,
-    /// The secret of all nodes, if others may share the store.
-    secret: Option<Secret>,
+    /// This node, and the secret of all nodes, if others may share the store.
+    node: Option<(NodeId, Secret)>,
 }
 
 impl LeaseService {
@@ -74,15 +74,15 @@ impl LeaseService {
             table: LeaseTable::new(renewal_ms_max),
             shared,
             clock,
-            secret: None,
+            node: None,
         }
     }
 
     /// Makes it the service of a node that shares its store and this secret with others.
     #[must_use]
-    pub fn among_nodes(mut self, secret: Secret) -> Self {
+    pub fn among_nodes(mut self, node: NodeId, secret: Secret) -> Self {
         self.table = self.table.among_nodes();
-        self.secret = Some(secret);
+        self.node = Some((node, secret));
         self
     }
 
@@ -262,7 +262,11 @@ impl Leases for LeaseService {
         }
     }
 
+    fn node(&self) -> Option<NodeId> {
+        self.node.map(|(node, _)| node)
+    }
+
     fn shared_secret(&self) -> Option<Secret> {
-        self.secret
+        self.node.map(|(_, secret)| secret)
     }
 }

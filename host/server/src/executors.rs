@@ -182,6 +182,11 @@ impl Executors {
         }
     }
 
+    /// Explains why the jobs of an executor of this host wait, if that is known.
+    pub fn waits_because(&self, executor: &Name) -> Option<String> {
+        self.wire_of(executor)?.waits_because(executor)
+    }
+
     /// Returns the longest time limit of a job for an executor, in milliseconds; `None` if any is possible.
     pub fn timeout_ms_max(&self, executor: &Name) -> Option<u64> {
         match self.wire_of(executor) {

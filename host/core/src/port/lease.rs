@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::id::{JobId, LeaseId};
+use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Cancel, Lifecycle, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold, Revocation};
@@ -280,6 +280,11 @@ pub trait Leases: Send + Sync {
     /// Reads a job, to explain a refusal or to recognize a repeated message. The answer is `None` if
     /// there is no job with this id.
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
+
+    /// Returns this node, if others may share the store.
+    fn node(&self) -> Option<NodeId> {
+        None
+    }
 
     /// Returns the secret of the nodes that share the store, if there may be several: a worker may send its
     /// messages to any of them.

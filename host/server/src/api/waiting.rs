@@ -33,7 +33,8 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
         )));
     }
     if is_here && !presence.is_drain_requested() {
-        return Ok(None);
+        let runner = job.runner.as_ref();
+        return Ok(runner.and_then(|runner| api.executors.waits_because(runner)));
     }
     let (gone, nodes): (Vec<NodeRecord>, Vec<NodeRecord>) = api
         .nodes

@@ -158,8 +158,8 @@ impl Host {
 
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
-        let secret = node.as_ref().map(Node::secret);
-        let (shared, leases) = loop_doors(base.clock, secret, Arc::clone(&presence));
+        let among = node.as_ref().map(|node| (own, node.secret()));
+        let (shared, leases) = loop_doors(base.clock, among, Arc::clone(&presence));
         let (ports, workers_end) = executor_ports(&base, &leases, &foreign_logs, &tasks);
         let executors = executors(config, wires, &ports);
         executors.register(&base.metrics);

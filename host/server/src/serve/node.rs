@@ -26,19 +26,19 @@ use crate::nodes::{Sharing, compare};
 /// The dispatch loop's connection to other nodes.
 type LoopEnd = (mpsc::Receiver<RemoteChange>, CommitSignal);
 
-/// Makes the channels of the dispatch loop. `secret` is that of the nodes, if others may share the store.
+/// Makes the channels of the dispatch loop. If others may share the store, `node` is this one and the secret of all.
 pub(super) fn loop_doors(
     clock: Clock,
-    secret: Option<Secret>,
+    node: Option<(NodeId, Secret)>,
     presence: Arc<Presence>,
 ) -> (Arc<Shared>, LeaseService) {
-    let shared = Arc::new(match secret {
+    let shared = Arc::new(match node {
         Some(_) => Shared::among_nodes(presence),
         None => Shared::alone(presence),
     });
     let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-    match secret {
-        Some(secret) => (shared, leases.among_nodes(secret)),
+    match node {
+        Some((node, secret)) => (shared, leases.among_nodes(node, secret)),
         None => (shared, leases),
     }
 }

@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 
 use crate::delta::messages::fields::{Fields, cut};
 use crate::delta::messages::lease_id::LeaseText;
-use crate::delta::messages::read::{Artifact, EndIn, HeartbeatIn, Status};
-use crate::delta::messages::{HeartbeatAck, LeaseGranted};
+use crate::delta::messages::read::{Artifact, EndIn, HeartbeatIn, Status, WAIT_SECONDS_MAX};
+use crate::delta::messages::{Announced, HeartbeatAck, LeaseGranted};
 use crate::delta::settings::Times;
 
 /// The job's attribute with the id of the run that it belongs to.
@@ -38,6 +38,18 @@ pub(super) fn granted(granted: &Granted, times: Times) -> LeaseGranted {
         heartbeat_interval_seconds: times.heartbeat_interval,
         max_runtime_seconds: assignment.timeout_ms.div_ceil(1_000).max(1),
         job_spec: job_spec(assignment),
+        more: None,
+    }
+}
+
+/// Makes the message that grants a lease over the network: the runner may use what the document does not have.
+pub(super) fn granted_to_network(granted: &Granted, times: Times) -> LeaseGranted {
+    LeaseGranted {
+        more: Some(Announced {
+            heartbeat_wait_seconds: WAIT_SECONDS_MAX,
+            log_uri: format!("/api/v1/jobs/{}/logs", granted.assignment.job_id),
+        }),
+        ..self::granted(granted, times)
     }
 }
 

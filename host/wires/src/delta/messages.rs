@@ -4,6 +4,7 @@ pub(super) mod fields;
 pub(super) mod lease_id;
 pub(super) mod read;
 
+use hyper::header::HeaderName;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -11,6 +12,9 @@ use self::lease_id::LeaseText;
 
 /// The most of one attempt's log that is kept, in bytes: what its lines cost, empty ones too.
 pub(super) const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// Names the lease of a part of a log.
+pub(super) const LEASE_HEADER: HeaderName = HeaderName::from_static("x-delta-lease");
 
 /// Grants a lease (section 1 of the document).
 #[derive(Debug, Serialize)]
@@ -24,6 +28,18 @@ pub(super) struct LeaseGranted {
     pub(super) heartbeat_interval_seconds: u64,
     pub(super) max_runtime_seconds: u64,
     pub(super) job_spec: Box<RawValue>,
+    /// What this orchestrator takes beyond the document, if the lease is granted over the network.
+    #[serde(flatten)]
+    pub(super) more: Option<Announced>,
+}
+
+/// Tells a runner what it may use beyond the document.
+#[derive(Debug, Serialize)]
+pub(super) struct Announced {
+    /// A heartbeat may wait for a cancel, for so long.
+    pub(super) heartbeat_wait_seconds: u64,
+    /// The log may be uploaded, and people find it here.
+    pub(super) log_uri: String,
 }
 
 /// Answers a heartbeat (section 3).

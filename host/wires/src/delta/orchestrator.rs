@@ -141,6 +141,8 @@ pub(super) struct Orchestrator {
     lanes: Lanes,
     leases: Leases,
     waiting: BTreeMap<Link, Waiting>,
+    /// The pools and lanes for whose jobs a runner has asked.
+    asked_for: BTreeSet<Name>,
     tags_made: u64,
     /// The leases with an end under way, and later ends of the same leases.
     ending: HashMap<LeaseId, Vec<LaterEnd>>,
@@ -156,6 +158,7 @@ impl Orchestrator {
             lanes: Lanes::default(),
             leases: Leases::default(),
             waiting: BTreeMap::new(),
+            asked_for: BTreeSet::new(),
             tags_made: 0,
             ending: HashMap::new(),
             is_stopping: false,
@@ -177,6 +180,23 @@ impl Orchestrator {
             Some(is_new) => (Found::Here, is_new),
             None => (Found::Full(tags::LANES_MAX), false),
         }
+    }
+
+    /// Explains why the jobs of a pool or lane wait: no runner has asked for one.
+    fn waits_because(&self, executor: &Name) -> Option<String> {
+        if self.asked_for.contains(executor) {
+            return None;
+        }
+        let (pool, tags) = tags::parts(executor)?;
+        let tags: Vec<String> = tags.into_iter().collect();
+        let offering = if tags.is_empty() {
+            String::new()
+        } else {
+            format!(" that offers {}", tags.join(", "))
+        };
+        Some(format!(
+            "no runner of the pool {pool}{offering} has asked this node for a job since it started"
+        ))
     }
 
     /// Returns the worker to whom a lease was handed out in a file, also after its end.
@@ -232,6 +252,11 @@ impl Orchestrator {
         } else {
             Vec::new()
         };
+        for executor in &executors {
+            if !self.asked_for.contains(executor) {
+                self.asked_for.insert(executor.clone());
+            }
+        }
         todo.effect(Effect::Ask {
             asked: Asked {
                 link,

@@ -9,7 +9,7 @@ use crate::wire::settings::{Kind, Setting, WorkerFlag, WorkerRole};
 use crate::{settings, table_settings};
 
 use self::orchestrator::SECONDS_MAX;
-pub(super) use self::orchestrator::{DeltaConfig, Launch, PoolConfig, Times};
+pub(super) use self::orchestrator::{DeltaConfig, Launch, NODE_SEPARATOR, PoolConfig, Times};
 #[cfg(test)]
 pub(super) use self::tokens::Tokens;
 use self::worker::CONCURRENCY_MAX;
@@ -110,15 +110,40 @@ gives the job to another runner.",
         WorkerFlag::new("concurrency", CONCURRENCY).about("How many leases it holds at once"),
         WorkerFlag::new("lease", LEASE_FILE).about("Execute the lease in this file and exit"),
         WorkerFlag::new("workdir", WORKDIR),
+        WorkerFlag::new("s3-bucket", S3_BUCKET),
+        WorkerFlag::new("s3-prefix", S3_PREFIX),
+        WorkerFlag::new("s3-region", S3_REGION),
+        WorkerFlag::new("cache-dir", CACHE_DIR),
         WorkerFlag::new("log", LOG).about("With --lease: where the log is written, as it comes"),
     ],
 };
 
-/// Orchestrators pass this flag to the runners that they launch. It is no key of the configuration.
-const WORKDIR: Setting = Setting {
-    key: "workdir",
-    kind: Kind::Text("DIR"),
-    default: "none",
-    about: "Accepted and ignored: guests have no working directory",
-    flag: None,
-};
+/// Orchestrators pass these flags to the runners that they launch. They are no keys of the configuration.
+const WORKDIR: Setting = ignored(
+    "workdir",
+    "DIR",
+    "Accepted and ignored: guests have no working directory",
+);
+const S3_BUCKET: Setting = ignored("s3-bucket", "NAME", NO_UPLOAD);
+const S3_PREFIX: Setting = ignored("s3-prefix", "PREFIX", NO_UPLOAD);
+const S3_REGION: Setting = ignored("s3-region", "REGION", NO_UPLOAD);
+const CACHE_DIR: Setting = ignored(
+    "cache-dir",
+    "DIR",
+    "Accepted and ignored: guests have no caches",
+);
+
+const NO_UPLOAD: &str = "Accepted and ignored: this runner uploads nothing to a bucket";
+
+/// The flags that mean that something is not done, which is logged.
+pub(super) const IGNORED: [Setting; 4] = [S3_BUCKET, S3_PREFIX, S3_REGION, CACHE_DIR];
+
+const fn ignored(key: &'static str, value: &'static str, about: &'static str) -> Setting {
+    Setting {
+        key,
+        kind: Kind::Text(value),
+        default: "none",
+        about,
+        flag: None,
+    }
+}

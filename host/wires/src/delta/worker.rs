@@ -50,6 +50,10 @@ const FAILED_WAIT_MS_MAX: u64 = 30_000;
 /// The longest pause if an orchestrator without a job does not let the request wait.
 const EMPTY_WAIT_MS_MAX: u64 = 5_000;
 
+/// What is known of an end whose first answer was lost.
+const UNANSWERED: &str = "the end of a job had no answer, and then its lease was over; the orchestrator most \
+                          likely has the end";
+
 /// A foreign orchestrator whose jobs we execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Peer {
@@ -119,7 +123,6 @@ impl Peer {
             runner_id: self.runner_id.clone(),
             is_network,
             is_strict: AtomicBool::new(false),
-            takes_no_logs: AtomicBool::new(false),
         })
     }
 
@@ -132,6 +135,10 @@ impl Peer {
         match done {
             Done::Reported(status) => {
                 tracing::info!(job, status = status.as_str(), "the job has ended");
+                Ok(())
+            }
+            Done::Unanswered(status) => {
+                tracing::warn!(job, status = status.as_str(), "{UNANSWERED}");
                 Ok(())
             }
             Done::Lost(why) => Err(OpenError::failed(format!("job {job}: {why}"))),
@@ -211,6 +218,9 @@ fn report(orchestrator: &Orchestrator, job: &str, done: &Done) {
     match done {
         Done::Reported(status) => {
             tracing::debug!(%orchestrator, job, status = status.as_str(), "a job has ended");
+        }
+        Done::Unanswered(status) => {
+            tracing::warn!(%orchestrator, job, status = status.as_str(), "{UNANSWERED}");
         }
         Done::Lost(why) => tracing::warn!(%orchestrator, job, why, "lost a lease"),
         Done::Refused(why) => {

@@ -61,6 +61,12 @@ pub trait Executors: Send + Sync {
         Ok(executor.clone())
     }
 
+    /// Explains why the jobs of an executor wait, if that is known: nobody takes any.
+    fn waits_because(&self, executor: &Name) -> Option<String> {
+        let _ = executor;
+        None
+    }
+
     /// Gets ready for the jobs of an executor, which wait. Returns whether the wire has it. May be
     /// called for a job that was accepted before the host restarted.
     fn open(&self, executor: &Name) -> bool {

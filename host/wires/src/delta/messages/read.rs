@@ -18,7 +18,7 @@ use crate::delta::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
 const ID_BYTES_MAX: usize = 128;
 
 /// The longest wait for a job, in seconds, and the wait of a runner that names none.
-const WAIT_SECONDS_MAX: u64 = 60;
+pub(in crate::delta) const WAIT_SECONDS_MAX: u64 = 60;
 const WAIT_SECONDS: u64 = 30;
 
 /// The longest texts of a progress, in bytes.

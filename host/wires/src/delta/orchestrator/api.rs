@@ -10,6 +10,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use host_http::budget::RequestBody;
@@ -20,9 +21,9 @@ use utoipa::OpenApi as _;
 use self::access::Access;
 use self::answer::{answered, refused};
 use super::{Answer, Extension, Message, Named, Pools};
-use crate::delta::messages::LOG_BYTES_MAX;
 use crate::delta::messages::lease_id::{LEASE_ID_BYTES_MAX, LeaseText};
 use crate::delta::messages::read::{self, About};
+use crate::delta::messages::{LEASE_HEADER, LOG_BYTES_MAX};
 use crate::delta::orchestrator;
 use crate::delta::refusals::{Code, Refused};
 
@@ -38,7 +39,9 @@ const ACK_LEASE: &str = "/api/v1/internal/ack-lease";
 const HEARTBEAT: &str = "/api/v1/internal/heartbeat";
 const COMPLETE: &str = "/api/v1/internal/complete";
 const CANCEL_ACK: &str = "/api/v1/internal/cancel-ack";
-const LOGS: &str = "/api/v1/internal/logs/{lease_id}";
+const LOGS: &str = "/api/v1/internal/logs";
+/// The same for runners that have not learned of the header.
+const LOGS_OF_LEASE: &str = "/api/v1/internal/logs/{lease_id}";
 
 /// The state that all requests share.
 type Shared = Arc<Api>;
@@ -52,13 +55,15 @@ struct Api {
 pub(in crate::delta) fn routes(pools: Arc<Pools>, ports: RoutePorts) -> Group {
     pools.listens(ports.listen);
     let shared = Shared::new(Api { pools, ports });
-    let routes: [Route<Shared>; 6] = [
+    let log_types = &["text/plain", "application/octet-stream"];
+    let routes: [Route<Shared>; 7] = [
         Route::post(LEASE, lease).long_running().ends_with_client(),
         Route::post(ACK_LEASE, ack_lease),
         Route::post(HEARTBEAT, heartbeat).long_running(),
         Route::post(COMPLETE, complete),
         Route::post(CANCEL_ACK, cancel_ack),
-        Route::put(LOGS, logs).takes(&["text/plain", "application/octet-stream"]),
+        Route::put(LOGS, logs).takes(log_types),
+        Route::put(LOGS_OF_LEASE, logs_of_lease).takes(log_types),
     ];
     let routes = routes.map(|route| route.with_state(Arc::clone(&shared)));
     Group {
@@ -227,6 +232,30 @@ struct Chunk {
 
 /// Keeps a part of a runner's log.
 #[utoipa::path(
+    put, path = "/api/v1/internal/logs", tag = "delta",
+    params(
+        ("x-delta-lease" = String, Header, description = "The lease"),
+        ("runner_id" = String, Query, description = "The runner that holds it"),
+        ("offset" = u64, Query, description = "Where the chunk begins in the log, in bytes"),
+    ),
+    request_body(content = String, description = "At most 256 KiB of text", content_type = "application/octet-stream"),
+    responses(
+        (status = 200, body = serde_json::Value, description = "LogAck with `next_offset`"),
+        (status = "default", body = serde_json::Value, description = "Refused; 409 for a stale lease or a gap"),
+    )
+)]
+async fn logs(
+    State(api): State<Shared>,
+    query: Result<Query<Chunk>, QueryRejection>,
+    request: Request,
+) -> Response {
+    let lease_id = request.headers().get(LEASE_HEADER);
+    let lease_id = lease_id.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    keep_log(&api, LeaseText(lease_id.to_owned()), query, request).await
+}
+
+/// The same with the lease in the path, where logs of proxies show it.
+#[utoipa::path(
     put, path = "/api/v1/internal/logs/{lease_id}", tag = "delta",
     params(
         ("lease_id" = String, Path, description = "The lease"),
@@ -239,13 +268,21 @@ struct Chunk {
         (status = "default", body = serde_json::Value, description = "Refused; 409 for a stale lease or a gap"),
     )
 )]
-async fn logs(
+async fn logs_of_lease(
     State(api): State<Shared>,
     Path(lease_id): Path<String>,
-    query: Result<Query<Chunk>, axum::extract::rejection::QueryRejection>,
+    query: Result<Query<Chunk>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let lease_id = LeaseText(lease_id);
+    keep_log(&api, LeaseText(lease_id), query, request).await
+}
+
+async fn keep_log(
+    api: &Shared,
+    lease_id: LeaseText,
+    query: Result<Query<Chunk>, QueryRejection>,
+    request: Request,
+) -> Response {
     let kept = async {
         let (access, body) = api.receive(request, CHUNK_BYTES_MAX).await?;
         let pool = access.pool_of(&api.pools, Some(&lease_id))?;

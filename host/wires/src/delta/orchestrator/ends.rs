@@ -46,19 +46,18 @@ impl End {
         Answer::Completed(named.text.clone())
     }
 
-    /// Returns whether the latest attempt of the job was ended by this worker with such a message.
+    /// Returns whether this worker has ended an attempt of the job with such a message. The job may run again
+    /// since.
     pub(super) fn is_kept(&self, named: &Named, kept: &Kept) -> bool {
         let Kept { job, attempts } = kept;
-        let latest = attempts.last().filter(|it| it.executor == named.worker);
-        let details = latest.and_then(|it| it.failure.as_ref());
+        let mut own = attempts.iter().filter(|it| it.executor == named.worker);
         let kept = Some(convert::kept(&self.report));
-        latest.is_some_and(|it| it.number == job.lifecycle.attempt)
-            && match self.report.status {
-                Status::Succeeded => job.result == kept,
-                Status::Failed | Status::TimedOut | Status::Canceled => {
-                    job.result == kept || details.is_some_and(|it| it.details == kept)
-                }
-            }
+        own.any(|it| {
+            let is_latest = it.number == job.lifecycle.attempt;
+            let details = it.failure.as_ref().map(|failure| &failure.details);
+            let is_failure = self.report.status != Status::Succeeded;
+            (is_latest && job.result == kept) || (is_failure && details == Some(&kept))
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use host_core::name::Name;
 
-use super::Pools;
+use super::{Pools, worker};
 use crate::delta::NAME;
 use crate::delta::settings::PoolConfig;
 use crate::delta::tags::{self, REQUIRES};
@@ -46,6 +46,10 @@ impl Executors for Pools {
         }
     }
 
+    fn waits_because(&self, executor: &Name) -> Option<String> {
+        self.why_waiting(executor)
+    }
+
     fn health(&self) -> Vec<ExecutorHealth> {
         let health = |pool: &PoolConfig| ExecutorHealth {
             workers: self.worker_health(&pool.name),
@@ -62,7 +66,8 @@ impl Pools {
     fn worker_health(&self, pool: &Name) -> Vec<WorkerHealth> {
         let mut others = self.workers(pool);
         let mut all = self.slots.health(pool);
-        for own in &mut all {
+        for (number, own) in (1..).zip(&mut all) {
+            own.name = worker(pool, &self.runner_id(number));
             own.in_flight = others.remove(&own.name).unwrap_or_default();
         }
         all.extend(others.into_iter().map(|(name, in_flight)| WorkerHealth {

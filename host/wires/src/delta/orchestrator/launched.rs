@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::files::Files;
 use self::place::Place;
-use super::{Answer, Named, Pools, Request, worker};
+use super::{Answer, Named, Pools, Request};
 use crate::delta::settings::{Launch, PoolConfig};
 use crate::kit::process::Launcher;
 
@@ -55,6 +55,7 @@ pub(in crate::delta) struct LauncherDeps {
 
 /// Starts runners until the host stops, and then ends them.
 pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
+    pools.name_runners(deps.leases.node());
     take_over(pools, &deps.leases).await;
     if !pools.config.launches() {
         return;
@@ -109,7 +110,7 @@ pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
 }
 
 /// Takes over the leases that were granted before the host was restarted, for the heartbeats that wait. Gives
-/// back those of the runners that it had started, which have ended with it.
+/// back those of the runners that it had started, which have ended with it, or with another node that is dead.
 pub(super) async fn take_over(pools: &Pools, leases: &Arc<dyn Leases>) {
     for pool in &pools.config.pools {
         // The answer to the first request shows that the host has read its store: only then all lanes
@@ -118,17 +119,17 @@ pub(super) async fn take_over(pools: &Pools, leases: &Arc<dyn Leases>) {
         for lane in pools.own_lanes(pool) {
             resumed.extend(resume(pools, leases, lane).await);
         }
-        let Some(launch) = &pool.launch else {
+        if pool.launch.is_none() {
             continue;
-        };
+        }
         for Resumed {
             granted,
             worker: of,
             ..
         } in resumed
         {
-            let mut own = 1..=launch.pool_size;
-            if own.any(|number| of == worker(&pool.name, &number.to_string())) {
+            let (_, runner_id) = of.split_once('/').unwrap_or_default();
+            if pool.starts(runner_id) {
                 let named = Named::new(granted.job, granted.lease, of);
                 let back = LeaseMessage::GiveBack { begun: true };
                 give_back(pools, named, back).await;

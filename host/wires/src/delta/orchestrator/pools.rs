@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use host_core::id::NodeId;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseEvents, LeaseRequest, Leases};
@@ -16,11 +17,14 @@ use super::{Answer, Effect, Event, Orchestrator, Request};
 use crate::delta::NAME;
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::refusals::{Code, Refused};
-use crate::delta::settings::{DeltaConfig, PoolConfig};
+use crate::delta::settings::{DeltaConfig, NODE_SEPARATOR, PoolConfig};
 use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::leases::{LeaseRequests, lease_events};
 use crate::wire::JobLogs;
 use crate::wire::executors::Found;
+
+/// How many digits of a node's id stand in names.
+const NODE_DIGITS: usize = 8;
 
 type OrchestratorHub = Hub<Orchestrator, Host>;
 
@@ -30,6 +34,8 @@ pub(in crate::delta) struct Pools {
     hub: OnceLock<Arc<OrchestratorHub>>,
     /// The runners that this host starts.
     pub(super) slots: Slots,
+    /// The node that stands in the names of those runners, if several share the store.
+    node: OnceLock<String>,
     /// Where runners reach this host, once it listens.
     listen: watch::Sender<Option<SocketAddr>>,
 }
@@ -57,6 +63,7 @@ impl Pools {
             slots: Slots::new(&config.pools),
             config: Arc::new(config),
             hub: OnceLock::new(),
+            node: OnceLock::new(),
             listen: watch::Sender::default(),
         })
     }
@@ -106,6 +113,24 @@ impl Pools {
         let mut listen = self.listen.subscribe();
         let known = listen.wait_for(Option::is_some).await;
         known.map_or(None, |known| *known)
+    }
+
+    /// Puts the node into the names of the runners that this host starts.
+    pub(super) fn name_runners(&self, node: Option<NodeId>) {
+        if let Some(NodeId(node)) = node {
+            // The random end of the id.
+            let id = node.simple().to_string();
+            let short = id[id.len() - NODE_DIGITS..].to_owned();
+            let _named_before = self.node.set(short).is_err();
+        }
+    }
+
+    /// Returns the name of a runner that this host starts.
+    pub(super) fn runner_id(&self, number: usize) -> String {
+        match self.node.get() {
+            Some(node) => format!("{number}{NODE_SEPARATOR}{node}"),
+            None => number.to_string(),
+        }
     }
 
     /// Makes a request and waits for its answer. Cancel safe: a lease that nobody takes is given back.
@@ -174,6 +199,12 @@ impl Pools {
             hub.report(Event::LaneAdded(name.clone()));
         }
         found
+    }
+
+    /// Explains why the jobs of a pool or lane wait, if no runner has asked for one.
+    pub(super) fn why_waiting(&self, executor: &Name) -> Option<String> {
+        let hub = self.hub.get()?;
+        hub.inspect(|session| session.waits_because(executor))
     }
 
     /// Returns the executors of a pool whose jobs its own runners can execute.

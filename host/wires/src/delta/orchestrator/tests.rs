@@ -298,6 +298,27 @@ fn runners_that_wait_are_asked_for_again_when_a_lane_is_new() {
 }
 
 #[test]
+fn a_job_says_that_no_runner_offers_what_it_requires() {
+    let mut it = Bench::new();
+    let (pool, lane): (Name, Name) = ("ci".parse().unwrap(), "ci/gpu".parse().unwrap());
+    it.orchestrator.find_lane(&lane);
+    let said = it.orchestrator.waits_because(&pool).unwrap();
+    assert!(
+        said.starts_with("no runner of the pool ci has asked"),
+        "{said}"
+    );
+    it.ask(&[]);
+    assert_eq!(it.orchestrator.waits_because(&pool), None);
+    let said = it.orchestrator.waits_because(&lane).unwrap();
+    assert!(
+        said.starts_with("no runner of the pool ci that offers gpu has"),
+        "{said}"
+    );
+    it.ask(&["gpu"]);
+    assert_eq!(it.orchestrator.waits_because(&lane), None);
+}
+
+#[test]
 fn an_end_waits_for_an_earlier_one() {
     let mut it = Bench::leased();
     let links = ["FAILED", "FAILED", "SUCCEEDED"].map(|status| it.end(status));

@@ -19,6 +19,9 @@ use crate::wire::section::{ConfigError, NamedTable, SecretText, Section, refused
 /// The longest of the times, in seconds: a week.
 pub(super) const SECONDS_MAX: u64 = 7 * 24 * 3_600;
 
+/// Stands between the number of a runner that a host starts and the node.
+pub(in crate::delta) const NODE_SEPARATOR: char = '@';
+
 /// The most runners of a pool that this host starts.
 const POOL_SIZE_MAX: i64 = 64;
 
@@ -87,13 +90,27 @@ impl Times {
 }
 
 impl PoolConfig {
+    /// Returns whether a runner has the name of one that a host starts: a number, and the node if several share
+    /// the store.
+    pub(in crate::delta) fn starts(&self, runner_id: &str) -> bool {
+        let most = self.launch.as_ref().map_or(0, |launch| launch.pool_size);
+        let (number, most) = match runner_id.split_once(NODE_SEPARATOR) {
+            // Another node may start more.
+            Some((number, _)) if most > 0 => (number, usize::MAX),
+            _ => (runner_id, most),
+        };
+        number
+            .parse()
+            .is_ok_and(|number| (1..=most).contains(&number))
+    }
+
     /// Refuses the name of a runner that this host starts.
     pub(in crate::delta) fn check_own(&self, runner_id: &str) -> Result<(), Refused> {
-        let most = self.launch.as_ref().map_or(0, |launch| launch.pool_size);
-        let number = runner_id.parse::<usize>();
-        if number.is_ok_and(|number| (1..=most).contains(&number)) {
+        if self.starts(runner_id) {
+            let most = self.launch.as_ref().map_or(0, |launch| launch.pool_size);
             let message = format!(
-                "runner_id: 1–{most} are reserved for runners that the host starts; choose another name"
+                "runner_id: 1–{most}, alone or before `{NODE_SEPARATOR}`, are reserved for runners that the host \
+                 starts; choose another name"
             );
             return Err(Refused::new(Code::FieldValue, message));
         }

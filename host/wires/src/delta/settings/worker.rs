@@ -11,8 +11,8 @@ use super::orchestrator::{capabilities, needed, secret};
 use crate::delta::messages::read::check_runner_id;
 use crate::delta::settings::tokens;
 use crate::delta::settings::{
-    ALLOW_PLAINTEXT, CAPABILITIES, CONCURRENCY, LEASE_FILE, LOG, ORCHESTRATOR, ORCHESTRATORS,
-    RUNNER_ID, TOKEN_ENV,
+    ALLOW_PLAINTEXT, CAPABILITIES, CONCURRENCY, IGNORED, LEASE_FILE, LOG, ORCHESTRATOR,
+    ORCHESTRATORS, RUNNER_ID, TOKEN_ENV,
 };
 use crate::delta::tags::{self, TAGS_MAX};
 use crate::delta::worker::{FileJob, Peer};
@@ -36,6 +36,11 @@ pub(in crate::delta) struct WorkerSettings {
 impl WorkerSettings {
     /// Reads the keys and the files with tokens.
     pub(in crate::delta) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        for setting in &IGNORED {
+            if let Some((origin, value)) = section.find(setting) {
+                tracing::info!(value, "{origin} is ignored");
+            }
+        }
         let tables = section.tables(ORCHESTRATORS);
         let peers = tables.map(|(name, table)| of_table(section, name, table));
         let file = section.path(&LEASE_FILE).map(|lease| FileJob {

@@ -8,6 +8,7 @@ use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
 use super::exchange::{Kind, Reply, Response};
+use crate::delta::messages::LEASE_HEADER;
 use crate::delta::messages::fields::{self, Fields, cut};
 use crate::delta::messages::lease_id::LeaseText;
 use crate::kit::http_client::{BaseUrl, HttpClient, Post, RequestError};
@@ -38,10 +39,9 @@ pub(super) struct Part {
 
 impl Part {
     /// Returns the path of the part that begins at `offset`.
-    pub(super) fn path(&self, offset: u64) -> String {
-        let (lease, runner) = (encoded(&self.lease_id.0), encoded(&self.runner_id));
-        let path = Kind::Log.path();
-        format!("{path}/{lease}?runner_id={runner}&offset={offset}")
+    fn path(&self, offset: u64) -> String {
+        let runner = encoded(&self.runner_id);
+        format!("{}?runner_id={runner}&offset={offset}", Kind::Log.path())
     }
 }
 
@@ -98,10 +98,27 @@ impl Client {
         sort(kind, status, &body)
     }
 
-    /// Sends a part of a log to its path. Cancel safe: the orchestrator may have it.
-    pub(super) async fn upload(&self, path: &str, text: String, timeout_ms: u64) -> Response {
-        let put = self.http.put_text(self.request(path, text, timeout_ms));
-        match put.await {
+    /// Sends a part of a log. Cancel safe: the orchestrator may have it.
+    pub(super) async fn upload(
+        &self,
+        part: &Part,
+        offset: u64,
+        text: String,
+        timeout_ms: u64,
+    ) -> Response {
+        let Ok(mut lease) = HeaderValue::from_str(&part.lease_id.0) else {
+            return Response::Refused("the lease id does not fit in a header".to_owned());
+        };
+        // The lease is a secret, which a path would show in logs of proxies.
+        lease.set_sensitive(true);
+        let mut headers = self.headers.clone();
+        headers.push((LEASE_HEADER, lease));
+        let path = part.path(offset);
+        let put = Post {
+            headers: &headers,
+            ..self.request(&path, text, timeout_ms)
+        };
+        match self.http.put_text(put).await {
             Ok(answer) => sort(Kind::Log, answer.status, &answer.body),
             Err(error) => {
                 tracing::debug!(orchestrator = %self.base, %error, "a part of a log got no answer");
@@ -306,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_a_log_names_any_lease() {
+    fn the_path_of_a_log_does_not_show_its_lease() {
         let part = Part {
-            lease_id: LeaseText("a/b?é".to_owned()),
-            runner_id: "r&1".to_owned(),
+            lease_id: LeaseText("secret".to_owned()),
+            runner_id: "r&é".to_owned(),
         };
         assert_eq!(
             part.path(7),
-            "/api/v1/internal/logs/a%2Fb%3F%C3%A9?runner_id=r%261&offset=7"
+            "/api/v1/internal/logs?runner_id=r%26%C3%A9&offset=7"
         );
     }
 }

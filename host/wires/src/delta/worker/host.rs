@@ -31,13 +31,12 @@ pub(super) struct Orchestrator {
     pub(super) is_network: bool,
     /// Whether it has refused a field of the document.
     pub(super) is_strict: AtomicBool,
-    /// Whether it has refused a part of a log.
-    pub(super) takes_no_logs: AtomicBool,
 }
 
 /// The host as the session of a lease sees it.
 struct Host {
     orchestrator: Arc<Orchestrator>,
+    job: String,
     /// Whose log it is.
     part: Part,
     execute: Arc<dyn Execute>,
@@ -68,6 +67,7 @@ pub(super) async fn execute(
     let (log, path) = log.unzip();
     let host = Host {
         orchestrator: Arc::clone(orchestrator),
+        job: lease.job_id.clone(),
         part: Part {
             lease_id: lease.id.clone(),
             runner_id: orchestrator.runner_id.clone(),
@@ -108,23 +108,13 @@ impl Orchestrator {
                 Dialect::Documented
             },
             is_network: self.is_network,
-            takes_logs: !self.takes_no_logs.load(Ordering::Relaxed),
         }
     }
 
     /// Remembers for later leases what an answer shows.
     fn record(&self, kind: Kind, response: &Response) {
-        match (kind, response) {
-            (Kind::Heartbeat | Kind::Complete | Kind::CancelAck, Response::UnknownField) => {
-                self.is_strict.store(true, Ordering::Relaxed);
-            }
-            (Kind::Log, Response::Refused(_))
-                if !self.takes_no_logs.swap(true, Ordering::Relaxed) =>
-            {
-                let orchestrator = self.client.base();
-                tracing::info!(%orchestrator, "the orchestrator takes no logs; no more are sent");
-            }
-            _ => {}
+        if kind != Kind::Log && *response == Response::UnknownField {
+            self.is_strict.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -174,9 +164,9 @@ impl EffectHandler<LeaseSession> for Host {
                 text,
                 timeout_ms,
             } => {
-                let path = self.part.path(offset);
+                let part = self.part.clone();
                 self.send(hub, Kind::Log, async move {
-                    client.upload(&path, text, timeout_ms).await
+                    client.upload(&part, offset, text, timeout_ms).await
                 });
             }
             Effect::Start(tag, job) => {
@@ -188,6 +178,10 @@ impl EffectHandler<LeaseSession> for Host {
                 if let Some(bytes) = self.append(started_at, &lines) {
                     hub.report(Event::Logged(bytes));
                 }
+            }
+            Effect::WarnOfLog(why) => {
+                let orchestrator = self.orchestrator.client.base();
+                tracing::warn!(%orchestrator, job = self.job, why, "no more of the log is sent");
             }
             Effect::Keep(path, text) => {
                 if let Err(error) = log_file::write(&path, &text) {

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::delta::messages::fields::{self, Fields, found, text as text_of, wrong};
 use crate::delta::messages::lease_id::LeaseText;
+use crate::delta::messages::read::URI_BYTES_MAX;
 use crate::delta::refusals::Refused;
 
 /// The longest ids, in bytes. They are another program's.
@@ -49,6 +50,10 @@ pub(super) struct Lease {
     pub(super) steps: Vec<Step>,
     /// The variables that the job sets.
     pub(super) env: Vec<(String, String)>,
+    /// The longest wait of a heartbeat, if its answer may wait for a cancel.
+    pub(super) wait_seconds: Option<u64>,
+    /// Where people find the log, if that may be uploaded.
+    pub(super) log_uri: Option<String>,
     /// What is wrong with it, if that is something: then no step begins.
     pub(super) fault: Option<String>,
 }
@@ -96,6 +101,10 @@ pub(super) fn read(text: &[u8]) -> Result<Lease, String> {
         max_runtime_ms,
         steps,
         env,
+        wait_seconds: fields.lenient("heartbeat_wait_seconds"),
+        log_uri: fields
+            .lenient("log_uri")
+            .filter(|uri: &String| uri.len() <= URI_BYTES_MAX),
         fault: faults.0,
     })
 }

@@ -38,9 +38,6 @@ const CANCEL_MARGIN_MS: u64 = 1_000;
 /// The grace of a cancel that names none, as the document recommends it.
 const CANCEL_MS: u64 = 30_000;
 
-/// The longest time that a heartbeat's answer may wait for a cancel, in seconds.
-const WAIT_SECONDS_MAX: u64 = 60;
-
 /// What the host is to do.
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
@@ -59,6 +56,8 @@ pub(super) enum Effect {
         text: String,
         timeout_ms: u64,
     },
+    /// Say that no more of the log is sent, and why.
+    WarnOfLog(String),
     /// Write a result that is too large for the summary to this file.
     Keep(String, String),
     /// Nothing more happens.
@@ -83,6 +82,8 @@ pub(super) enum Event {
 pub(super) enum Done {
     /// The orchestrator has its end.
     Reported(Status),
+    /// The orchestrator may have its end: the first answer was lost, and then the lease was over.
+    Unanswered(Status),
     /// The orchestrator took the lease away, or it ran out; nothing more is sent.
     Lost(&'static str),
     /// The orchestrator refuses a message.
@@ -106,17 +107,17 @@ struct Pending {
     /// When it is sent again; `None` while its answer is awaited.
     again_at: Option<Time>,
     backoff: Backoff,
+    /// It had no answer once: the orchestrator may have it.
+    may_be_known: bool,
 }
 
 /// How a runner and its orchestrator deal with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) dialect: Dialect,
-    /// Whether the lease came over the network: then heartbeats may wait for a cancel, and the log is
-    /// sent.
+    /// Whether the lease came over the network: then heartbeats may wait for a cancel and the log is sent, if
+    /// the orchestrator takes that.
     pub(super) is_network: bool,
-    /// Whether the orchestrator takes logs, as far as is known.
-    pub(super) takes_logs: bool,
 }
 
 /// One lease.
@@ -164,7 +165,7 @@ impl LeaseSession {
                 job: lease.job_id.clone(),
             },
             mode,
-            upload: Upload::new(now, mode.is_network && mode.takes_logs),
+            upload: Upload::new(now, mode.is_network && lease.log_uri.is_some()),
             stage: Stage::default(),
             results,
             is_acked: false,
@@ -195,6 +196,7 @@ impl LeaseSession {
             body: body.clone(),
             again_at: None,
             backoff: Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX),
+            may_be_known: false,
         });
         let timeout_ms = ANSWER_MS;
         todo.effect(Effect::Send {
@@ -261,6 +263,7 @@ impl LeaseSession {
     fn later(&mut self, now: Time) {
         if let Some(main) = &mut self.main {
             main.again_at = Some(now.plus_ms(main.backoff.next_ms()));
+            main.may_be_known = true;
         }
     }
 

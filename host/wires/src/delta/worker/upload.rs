@@ -61,6 +61,11 @@ impl Upload {
         }
     }
 
+    /// Returns whether the orchestrator has some text, or is to have some.
+    pub(super) const fn has_text(&self) -> bool {
+        self.is_on && (self.received > 0 || !self.rest.is_empty())
+    }
+
     /// Returns whether there is something that the orchestrator should have and has not.
     pub(super) const fn is_behind(&self) -> bool {
         self.is_on && !self.rest.is_empty()
@@ -88,10 +93,10 @@ impl Upload {
         Some((self.received, self.rest[..end].to_owned()))
     }
 
-    /// Takes the answer to a part.
-    pub(super) fn on_response(&mut self, now: Time, response: &Response) {
+    /// Takes the answer to a part. The error says why no more is sent.
+    pub(super) fn on_response(&mut self, now: Time, response: &Response) -> Result<(), String> {
         if !self.is_under_way {
-            return;
+            return Ok(());
         }
         self.is_under_way = false;
         match response {
@@ -101,7 +106,10 @@ impl Upload {
                 // An orchestrator with another offset has restarted, or is wrong.
                 if *next < self.received || !self.rest.is_char_boundary(new.min(self.rest.len())) {
                     self.is_on = false;
-                    return;
+                    return Err(format!(
+                        "it has the log up to byte {next}, and this runner is at {}",
+                        self.received
+                    ));
                 }
                 self.rest.drain(..new.min(self.rest.len()));
                 self.received = *next;
@@ -111,13 +119,16 @@ impl Upload {
             Response::Again => {
                 self.next_at = now.plus_ms(self.backoff.next_ms());
             }
-            Response::Accepted(_)
-            | Response::Stale
-            | Response::UnknownField
-            | Response::Refused(_) => {
+            Response::Refused(why) => {
                 self.is_on = false;
+                return Err(why.clone());
+            }
+            Response::Accepted(_) | Response::Stale | Response::UnknownField => {
+                self.is_on = false;
+                return Err("its answer is not one to a log".to_owned());
             }
         }
+        Ok(())
     }
 
     /// Returns how much the orchestrator has, in bytes.
@@ -144,11 +155,11 @@ mod tests {
         assert_eq!(it.take(NOW), Some((0, "one\n".to_owned())));
         it.write("two\n");
         assert_eq!((it.due(), it.take(NOW)), (None, None), "one at a time");
-        it.on_response(NOW, &Response::Logged(4));
+        it.on_response(NOW, &Response::Logged(4)).unwrap();
         assert_eq!(it.due(), Some(NOW.plus_ms(PAUSE_MS)));
         it.hurry(NOW);
         assert_eq!(it.take(NOW), Some((4, "two\n".to_owned())));
-        it.on_response(NOW, &Response::Logged(8));
+        it.on_response(NOW, &Response::Logged(8)).unwrap();
         assert!(!it.is_behind());
     }
 
@@ -157,17 +168,17 @@ mod tests {
         let mut it = upload();
         it.write("one\ntwo\n");
         it.take(NOW);
-        it.on_response(NOW, &Response::Again);
+        it.on_response(NOW, &Response::Again).unwrap();
         it.hurry(NOW);
         assert_eq!(it.due(), Some(NOW.plus_ms(BACKOFF.nth_ms(0))));
         let later = NOW.plus_ms(BACKOFF.nth_ms(0));
         assert_eq!(it.take(later), Some((0, "one\ntwo\n".to_owned())));
-        it.on_response(later, &Response::Logged(4));
+        it.on_response(later, &Response::Logged(4)).unwrap();
         it.hurry(later);
         assert_eq!(it.take(later), Some((4, "two\n".to_owned())));
         // An answer that comes twice changes nothing.
-        it.on_response(later, &Response::Logged(8));
-        it.on_response(later, &Response::Logged(8));
+        it.on_response(later, &Response::Logged(8)).unwrap();
+        it.on_response(later, &Response::Logged(8)).unwrap();
         assert_eq!(it.received(), 8);
     }
 
@@ -181,9 +192,10 @@ mod tests {
             let mut it = upload();
             it.write("é\n");
             it.take(NOW);
-            it.on_response(NOW, &response);
+            let answered = it.on_response(NOW, &response);
             it.write("more");
             let is_kept = response == Response::Logged(2);
+            assert_eq!(answered.is_ok(), is_kept, "{response:?}");
             assert_eq!(
                 (it.is_on, it.is_behind()),
                 (is_kept, is_kept),
@@ -193,7 +205,8 @@ mod tests {
         let mut it = upload();
         it.write("é\n");
         it.take(NOW);
-        it.on_response(NOW, &Response::Logged(1));
+        let why = it.on_response(NOW, &Response::Logged(1)).unwrap_err();
+        assert!(why.contains("up to byte 1"), "{why}");
         assert!(!it.is_on, "no offset within a character is ours");
     }
 

@@ -19,6 +19,9 @@ struct ErrorOut<'a> {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_id: Option<&'a str>,
+    /// What the answer to a heartbeat says of a stale lease. Other messages have it too.
+    #[serde(flatten)]
+    heartbeat: Option<StaleBeat>,
     /// Why a lease is stale.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
@@ -32,6 +35,12 @@ struct ErrorOut<'a> {
 }
 
 #[derive(Serialize)]
+struct StaleBeat {
+    extend_lease: bool,
+    stale: bool,
+}
+
+#[derive(Serialize)]
 struct Cause<'a> {
     code: &'static str,
     message: &'a str,
@@ -40,7 +49,7 @@ struct Cause<'a> {
 /// Answers a request that was not refused.
 pub(super) fn answered(answer: Answer, times: Times) -> Response {
     match answer {
-        Answer::Granted(Some(granted)) => ok(&convert::granted(&granted, times)),
+        Answer::Granted(Some(granted)) => ok(&convert::granted_to_network(&granted, times)),
         Answer::Granted(None) => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -74,6 +83,7 @@ fn written(refusal: &Refused, lease_id: Option<&str>, status: StatusCode) -> Res
     let mut out = ErrorOut {
         r#type: "Error",
         lease_id: None,
+        heartbeat: None,
         reason: None,
         status: None,
         next_offset: None,
@@ -88,6 +98,10 @@ fn written(refusal: &Refused, lease_id: Option<&str>, status: StatusCode) -> Res
             out.r#type = "StaleLease";
             out.lease_id = lease_id;
             out.reason = Some(why.as_str());
+            out.heartbeat = Some(StaleBeat {
+                extend_lease: false,
+                stale: true,
+            });
             // The wire has no prefix here.
             out.error.code = "STALE_LEASE";
         }

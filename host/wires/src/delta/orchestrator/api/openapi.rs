@@ -11,5 +11,6 @@ use utoipa::OpenApi;
     super::complete,
     super::cancel_ack,
     super::logs,
+    super::logs_of_lease,
 ))]
 pub(super) struct Document;

@@ -86,6 +86,10 @@ impl Place {
         Self { pool, number }
     }
 
+    fn runner_id(&self) -> String {
+        self.pool.pools.runner_id(self.number)
+    }
+
     fn change(&self, change: impl FnOnce(&mut Slot)) {
         let Pool { pools, config, .. } = &*self.pool;
         pools.slots.change(&config.name, self.number, change);
@@ -95,7 +99,7 @@ impl Place {
     pub(super) async fn work(self) {
         let stopping = &self.pool.stopping;
         let ask = Ask {
-            runner_id: self.number.to_string(),
+            runner_id: self.runner_id(),
             capabilities: self.pool.config.capabilities.clone(),
             wait_seconds: WAIT_SECONDS,
         };
@@ -132,7 +136,7 @@ impl Place {
     async fn execute(&self, granted: &Granted) -> Result<(), String> {
         let (job, lease) = (granted.job, granted.lease);
         let pools = &self.pool.pools;
-        let worker = worker(&self.pool.config.name, &self.number.to_string());
+        let worker = worker(&self.pool.config.name, &self.runner_id());
         let named = Named::new(job, lease, worker);
         let attempt = Attempt {
             job,
@@ -203,7 +207,7 @@ impl Place {
             failures = slot.failures;
         });
         if failures.is_power_of_two() {
-            let runner = worker(&self.pool.config.name, &self.number.to_string());
+            let runner = worker(&self.pool.config.name, &self.runner_id());
             tracing::warn!(runner, %job, failures, "{how}; it had not acknowledged its lease");
         }
     }
@@ -272,7 +276,7 @@ impl Place {
         let path = |path: std::path::PathBuf| path.display().to_string();
         let arguments = [
             ("-orchestrator", format!("http://{}", self.pool.listen)),
-            ("-runner-id", self.number.to_string()),
+            ("-runner-id", self.runner_id()),
             ("-lease", path(files.lease())),
             ("-workdir", path(files.work())),
             ("-log", path(files.log())),

@@ -7,7 +7,7 @@ use super::super::exchange::{Kind, Response};
 use super::super::words::Dialect;
 use super::{
     ANSWER_MS, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Effect, LeaseSession, Todo,
-    WAIT_SECONDS_MAX, Why,
+    Why,
 };
 use crate::delta::messages::read::Status;
 use crate::kit::backoff::Backoff;
@@ -18,11 +18,15 @@ pub(super) fn backoff(interval_ms: u64) -> Backoff {
 }
 
 impl LeaseSession {
+    /// Returns how long a heartbeat may wait for a cancel.
+    fn wait_seconds(&self) -> Option<u64> {
+        let most = self.lease.wait_seconds.filter(|_| self.mode.is_network)?;
+        let wait = most.min(self.lease.interval_ms / 1_000);
+        (wait > 0 && self.stop.is_none()).then_some(wait)
+    }
+
     pub(super) fn send_beat(&mut self, now: Time, todo: &mut Todo) {
-        let wait = self.lease.interval_ms / 1_000;
-        let is_running = self.started_at.is_some() && self.stop.is_none();
-        let waits = self.mode.is_network && wait > 0 && is_running;
-        let wait = waits.then_some(wait.min(WAIT_SECONDS_MAX));
+        let wait = self.wait_seconds().filter(|_| self.started_at.is_some());
         let (dialect, wall) = (self.mode.dialect, self.wall(now));
         self.next_beat = now.plus_ms(self.lease.interval_ms);
         self.beat_sent_at = Some(now);
@@ -59,6 +63,10 @@ impl LeaseSession {
                         // Only now it is known how long the lease lives: an acknowledgement that is
                         // sent again need not extend it.
                         self.started_at = Some((now, self.wall(now)));
+                        // A cancel is heard from the first instant.
+                        if self.wait_seconds().is_some() {
+                            self.next_beat = now;
+                        }
                         self.next_step(now, todo);
                     }
                 }

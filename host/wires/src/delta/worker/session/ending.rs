@@ -5,7 +5,7 @@ use host_core::time::Time;
 use super::super::exchange::{Kind, Response};
 use super::super::words::{Dialect, End};
 use super::{Done, Effect, LeaseSession, Todo, reason};
-use crate::delta::messages::read::Status;
+use crate::delta::messages::read::{Artifact, Status};
 
 impl LeaseSession {
     pub(super) fn finish(&mut self, now: Time, status: Status, text: &str, todo: &mut Todo) {
@@ -13,7 +13,14 @@ impl LeaseSession {
             (Status::Succeeded, _) | (_, "") => text.to_owned(),
             (_, step) => format!("{step}: {text}"),
         };
-        let (summary, artifacts, files) = self.results.report(status == Status::Succeeded, &text);
+        let (summary, mut artifacts, files) =
+            self.results.report(status == Status::Succeeded, &text);
+        if let (true, Some(uri)) = (self.upload.has_text(), &self.lease.log_uri) {
+            artifacts.push(Artifact {
+                r#type: "log".to_owned(),
+                uri: uri.clone(),
+            });
+        }
         for (path, text) in files {
             todo.effect(Effect::Keep(path, text));
         }
@@ -55,6 +62,10 @@ impl LeaseSession {
             Response::UnknownField if self.mode.dialect == Dialect::Documented => {
                 self.mode.dialect = Dialect::Strict;
                 return self.send_end(todo);
+            }
+            // The answer to the first one was lost, and the lease has most likely ended with it.
+            Response::Stale if self.main.as_ref().is_some_and(|it| it.may_be_known) => {
+                Done::Unanswered(end.status)
             }
             Response::Stale => Done::Refused(format!("{kind:?} was refused: the lease is stale")),
             Response::UnknownField | Response::Refused(_) => {

@@ -1,5 +1,6 @@
 //! What a runner sends and when, step by step.
 
+mod network;
 mod transcripts;
 
 use host_core::failure::{Failure, FailureKind};
@@ -38,15 +39,18 @@ fn bench_with(steps: &Value, results: Results) -> Bench {
 
 /// The same for a lease over the network or not.
 fn bench_in(is_network: bool, steps: &Value, results: Results) -> Bench {
-    let lease = json!({
+    let mut lease = json!({
         "job_id": "j", "run_id": "r", "lease_id": "l", "lease_ttl_seconds": 120,
         "heartbeat_interval_seconds": 20, "max_runtime_seconds": 60, "job_spec": {"steps": steps},
     });
+    if is_network {
+        lease["heartbeat_wait_seconds"] = json!(60);
+        lease["log_uri"] = json!("/logs/j");
+    }
     let lease = lease::read(lease.to_string().as_bytes()).unwrap();
     let mode = Mode {
         dialect: Dialect::Documented,
         is_network,
-        takes_logs: true,
     };
     let session = LeaseSession::new(START, lease, "w1", mode, results);
     let now = START;
@@ -65,6 +69,7 @@ fn shown(acts: &[Effect]) -> Vec<String> {
         Effect::Stop(tag, grace_ms, why) => format!("stop {} {grace_ms} {why:?}", tag.0),
         Effect::Log(..) => "log".to_owned(),
         Effect::Upload { offset, text, .. } => format!("upload {offset} {text:?}"),
+        Effect::WarnOfLog(why) => format!("no more log: {why}"),
         Effect::Keep(path, text) => format!("keep {path} {}", text.len()),
         Effect::Done(done) => format!("{done:?}"),
     };
@@ -474,6 +479,21 @@ fn a_strict_orchestrator_gets_the_fields_that_it_knows() {
 }
 
 #[test]
+fn an_end_whose_first_answer_was_lost_may_be_stale_when_it_is_repeated() {
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    it.receives(Kind::Complete, Response::Again);
+    assert_eq!(shown(&it.wakes()), ["send Complete"]);
+    let done = it.receives(Kind::Complete, Response::Stale);
+    assert_eq!(done, [Effect::Done(Done::Unanswered(Status::Succeeded))]);
+    // The first answer is final.
+    let mut it = bench(&one()).runs();
+    it.guest(0, completed("1"));
+    let done = it.receives(Kind::Complete, Response::Stale);
+    assert!(matches!(done.as_slice(), [Effect::Done(Done::Refused(_))]));
+}
+
+#[test]
 fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
     let mut it = bench(&one()).runs();
     assert_eq!(shown(&it.event(Event::Stop)), ["stop 0 0 ShuttingDown"]);
@@ -487,112 +507,4 @@ fn a_runner_that_is_told_to_end_stops_its_guest_and_is_silent() {
     assert_eq!(it.event(Event::Stop), []);
     let acts = it.receives(Kind::Complete, ACCEPTED);
     assert_eq!(acts, [Effect::Done(Done::Reported(Status::Succeeded))]);
-}
-
-#[test]
-fn heartbeats_of_a_lease_from_the_network_may_wait_for_a_cancel() {
-    let mut it = bench(&one());
-    it.session.mode.is_network = true;
-    it.begin();
-    let acts = it.receives(Kind::Ack, ACCEPTED);
-    assert!(
-        message(&acts)["wait_seconds"].is_null(),
-        "the guest waits for its answer"
-    );
-    it.receives(Kind::Heartbeat, ACCEPTED);
-    let acts = it.wakes();
-    assert_eq!(message(&acts)["wait_seconds"], 20);
-    let Effect::Send { timeout_ms, .. } = &acts[0] else {
-        unreachable!()
-    };
-    assert_eq!(*timeout_ms, ANSWER_MS + 20_000);
-}
-
-/// A lease over the network, whose first step runs.
-fn network() -> Bench {
-    bench_in(true, &one(), Results::default()).runs()
-}
-
-fn logs(message: &str) -> Answer {
-    let line = LogLine {
-        at_ms: 0,
-        level: host_core::cell::Level::Info,
-        source: host_core::cell::LogSource::Stdout,
-        message: message.to_owned(),
-        fields: Vec::new(),
-    };
-    Answer::Logged {
-        started_at: Time(0),
-        lines: vec![line],
-    }
-}
-
-const LINE: &str = "1970-01-01T00:00:00.000Z info ";
-
-#[test]
-fn what_a_guest_writes_is_sent_as_it_comes_and_before_the_end() {
-    let mut it = network();
-    let acts = it.guest(0, logs("one"));
-    assert_eq!(
-        shown(&acts),
-        [format!("upload 0 {:?}", format!("{LINE}one\n"))]
-    );
-    assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0], "one at a time");
-    let first = LINE.len() as u64 + 4;
-    assert_eq!(
-        shown(&it.receives(Kind::Log, Response::Logged(first))),
-        [""; 0]
-    );
-    let acts = it.guest(0, completed("1"));
-    let rest = format!("upload {first} {:?}", format!("{LINE}two\n"));
-    assert_eq!(shown(&acts), [rest], "the end waits");
-    let acts = it.receives(Kind::Log, Response::Logged(2 * first));
-    assert_eq!(shown(&acts), ["send Complete"]);
-    assert_eq!(message(&acts)["status"], "SUCCEEDED");
-}
-
-#[test]
-fn an_end_does_not_wait_long_for_the_log() {
-    let mut it = network();
-    it.guest(0, logs("one"));
-    let ended_at = it.now;
-    assert_eq!(shown(&it.guest(0, completed("1"))), [""; 0]);
-    loop {
-        let acts = it.wakes();
-        if shown(&acts).contains(&"send Complete".to_owned()) {
-            break;
-        }
-        it.receives(Kind::Log, Response::Again);
-    }
-    assert_eq!(it.now.since_ms(ended_at), 5_000);
-    let late = it.receives(Kind::Log, Response::Logged(9));
-    assert_eq!(shown(&late), [""; 0], "no part follows the end");
-    let done = it.receives(Kind::Complete, ACCEPTED);
-    assert_eq!(done, [Effect::Done(Done::Reported(Status::Succeeded))]);
-}
-
-#[test]
-fn an_orchestrator_without_a_way_for_logs_gets_the_end_at_once() {
-    let mut it = network();
-    it.guest(0, logs("one"));
-    it.receives(Kind::Log, Response::Refused("404".to_owned()));
-    assert!(!it.session.upload.is_on);
-    assert_eq!(shown(&it.guest(0, logs("two"))), [""; 0]);
-    assert_eq!(shown(&it.guest(0, completed("1"))), ["send Complete"]);
-}
-
-#[test]
-fn a_stale_answer_to_the_log_ends_the_lease() {
-    let mut it = network();
-    it.guest(0, logs("one"));
-    let acts = it.receives(Kind::Log, Response::Stale);
-    assert_eq!(shown(&acts), ["stop 0 0 Disconnected"]);
-    let mut it = network();
-    it.guest(0, logs("one"));
-    it.guest(0, completed("1"));
-    let acts = it.receives(Kind::Log, Response::Stale);
-    assert!(
-        matches!(acts.as_slice(), [Effect::Done(Done::Lost(_))]),
-        "{acts:?}"
-    );
 }

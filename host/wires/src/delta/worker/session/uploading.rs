@@ -55,7 +55,11 @@ impl LeaseSession {
         if *response == Response::Stale && !has_sent_end {
             return self.lose("the orchestrator says that the lease is stale", todo);
         }
-        self.upload.on_response(now, response);
+        if let Err(why) = self.upload.on_response(now, response)
+            && !has_sent_end
+        {
+            todo.effect(Effect::WarnOfLog(why));
+        }
         self.stage.log_bytes = self.upload.received();
         if self.end_at.is_none() {
             return;

@@ -419,7 +419,9 @@ impl Sim {
         let request = Request::Ask(self.pool.name.clone(), ask.clone());
         let answer = self.node().1.request(request).now_or_never();
         match answer.expect("an answer") {
-            Ok(Answered::Granted(granted)) => granted.map(|it| convert::granted(&it, TIMES)),
+            Ok(Answered::Granted(granted)) => {
+                granted.map(|it| convert::granted_to_network(&it, TIMES))
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -432,7 +434,6 @@ impl Sim {
         let mode = Mode {
             dialect: Dialect::Documented,
             is_network: true,
-            takes_logs: true,
         };
         let session = LeaseSession::new(now, lease, &id, mode, results);
         let it = &mut self.runners[runner];
@@ -505,7 +506,7 @@ impl Sim {
                     let body = format!("{} {offset} {text}", lease.0);
                     self.send(runner, epoch, Kind::Log, body, timeout_ms);
                 }
-                Effect::Log(..) | Effect::Keep(..) => {}
+                Effect::Log(..) | Effect::Keep(..) | Effect::WarnOfLog(_) => {}
             }
         }
         let it = &self.runners[runner];

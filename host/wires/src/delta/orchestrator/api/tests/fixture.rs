@@ -264,6 +264,7 @@ impl Answer {
     pub(super) fn stale(&self, lease: &str, reason: &str) {
         let expected = json!({
             "type": "StaleLease", "lease_id": lease, "reason": reason,
+            "extend_lease": false, "stale": true,
             "error": {"code": "STALE_LEASE", "message": self.body["error"]["message"]},
         });
         assert_eq!((self.status, &self.body), (409, &expected), "{self:?}");

@@ -38,7 +38,8 @@ async fn a_job_is_leased_acknowledged_and_completed() {
     assert_eq!(
         granted,
         json!({
-            "type": "LeaseGranted", "job_id": job.to_string(), "run_id": "run_7", "lease_id": lease,
+            "type": "LeaseGranted", "heartbeat_wait_seconds": 60, "log_uri": format!("/api/v1/jobs/{job}/logs"),
+            "job_id": job.to_string(), "run_id": "run_7", "lease_id": lease,
             "lease_ttl_seconds": 120, "heartbeat_interval_seconds": 20, "max_runtime_seconds": 2,
             "job_spec": {
                 "name": "unit-tests", "steps": ["make"], "env": {"CI": "true"},

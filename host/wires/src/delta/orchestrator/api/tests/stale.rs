@@ -175,3 +175,22 @@ async fn an_end_is_recognized_after_a_restart() {
         assert_eq!(host.model.state(job), before);
     }
 }
+
+#[tokio::test]
+async fn an_end_is_recognized_although_the_job_runs_again() {
+    let host = Host::start();
+    let job = host.enqueue();
+    let lease = host.lease("w1").await;
+    host.ack(&lease, "w1").await.is(200);
+    host.complete(&lease, "w1", "FAILED").await.is(200);
+    host.model.advance(60_000);
+    let again = host.lease("w2").await;
+    host.ack(&again, "w2").await.is(200);
+    // As another node knows it.
+    let host = host.restart();
+    host.complete(&lease, "w1", "FAILED").await.is(200);
+    host.complete(&lease, "w1", "SUCCEEDED")
+        .await
+        .stale(&lease, "UNKNOWN_LEASE");
+    assert_eq!(host.model.state(job), State::Running);
+}

@@ -12,7 +12,8 @@ use super::super::super::lease;
 use super::super::super::results::Results;
 use super::super::super::words::Dialect;
 use super::super::{Effect, Event, LeaseSession, Mode, Todo};
-use super::{effects, logs};
+use super::effects;
+use super::network::logs;
 use crate::kit::session::{Moment, Session as _};
 use crate::transcript::{Stage, replay_all};
 
@@ -43,7 +44,6 @@ impl Stage for Table {
                 let mode = Mode {
                     dialect: Dialect::Documented,
                     is_network,
-                    takes_logs: true,
                 };
                 self.session = Some(LeaseSession::new(self.now, lease, "r1", mode, results));
                 Event::Begin
@@ -119,6 +119,7 @@ fn shown(effects: Vec<Effect>) -> Vec<String> {
     let shown = |effect: Effect| match effect {
         Effect::Send { kind, body, .. } => format!("peer< {kind:?} {body}"),
         Effect::Upload { offset, text, .. } => format!("peer< Log {offset} {text:?}"),
+        Effect::WarnOfLog(why) => format!("host< sends no more of the log: {why}"),
         Effect::Start(tag, job) => {
             format!("host< start {} {} {}", tag.0, job.handler, job.params.0)
         }
