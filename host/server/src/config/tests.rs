@@ -144,7 +144,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         OWN_SETTINGS.len() + store::SETTINGS.len(),
-        24,
+        25,
         "all of them but store.url_file are above"
     );
 }
