@@ -142,6 +142,8 @@ enum Part {
     IdleWorkers,
     /// On a database: several hosts on one database
     Nodes,
+    /// On a database: several hosts far from it
+    Distance,
     /// On a database: another queue
     Peers,
     /// On a database, only on request: dead rows and sizes after each round of a load
@@ -170,7 +172,9 @@ impl Part {
             Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
             Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
             Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
-            Self::Nodes | Self::Peers | Self::Growth => matches!(suite, Suite::Postgres),
+            Self::Nodes | Self::Distance | Self::Peers | Self::Growth => {
+                matches!(suite, Suite::Postgres)
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! another queue on it. The server has its default durability, with its data in the build folder.
 
 mod bare;
+mod distance;
 mod growth;
 mod seed;
 
@@ -71,6 +72,9 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     if args.wants(Part::Nodes) {
         nodes(args, &cluster, report).await?;
     }
+    if args.wants(Part::Distance) {
+        distance::measure(args, &cluster, report).await?;
+    }
     Ok(())
 }
 
@@ -85,8 +89,13 @@ impl Database {
             cluster.execute(&format!("CREATE SCHEMA {name}")),
             "cannot make {name}"
         );
-        let url = format!("{}?options=-csearch_path%3D{name}", cluster.url());
-        Ok(Self { url })
+        Ok(Self::at(&cluster.url(), name))
+    }
+
+    /// Returns a schema that exists, at an address of its server.
+    fn at(url: &str, name: &str) -> Self {
+        let url = format!("{url}?options=-csearch_path%3D{name}");
+        Self { url }
     }
 
     /// Starts a host on it.
@@ -273,7 +282,12 @@ async fn nodes(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()
         let mut before = None;
         for &nodes in &args.nodes {
             let in_flight = if is_shared { 256 / nodes } else { 256 };
-            let (rates, costs) = beside_each_other(args, cluster, nodes, in_flight).await?;
+            let schema = format!("nodes_{nodes}");
+            let database = Database::make(cluster, &schema)?;
+            let measured = beside_each_other(args, cluster, &database, nodes, in_flight).await?;
+            let sql = format!("DROP SCHEMA {schema} CASCADE");
+            ensure!(cluster.execute(&sql), "cannot drop {schema}");
+            let (rates, costs) = measured;
             let (name, cost) = (named(nodes), cost_of(nodes));
             report.add(name.as_str(), "jobs/s", rates, None);
             report.add(cost.as_str(), "µs/job", costs, None);
@@ -291,16 +305,15 @@ async fn nodes(args: &Args, cluster: &Cluster, report: &mut Report) -> Result<()
     Ok(())
 }
 
-/// Starts hosts on a new store. Returns their total jobs per second in each round, and the server's CPU time
+/// Starts hosts on a new store and ends them. Returns their total jobs per second in each round, and the server's CPU time
 /// per job, in microseconds.
 async fn beside_each_other(
     args: &Args,
     cluster: &Cluster,
+    database: &Database,
     nodes: usize,
     in_flight: usize,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
-    let name = format!("nodes_{nodes}");
-    let database = Database::make(cluster, &name)?;
     let stages = (0..nodes)
         .map(|_| database.stage())
         .collect::<Result<Vec<_>>>()?;
@@ -326,8 +339,6 @@ async fn beside_each_other(
     for stage in stages {
         stage.stop()?;
     }
-    let sql = format!("DROP SCHEMA {name} CASCADE");
-    ensure!(cluster.execute(&sql), "cannot drop {name}");
     Ok((rates, costs))
 }
 

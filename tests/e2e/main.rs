@@ -28,6 +28,7 @@ mod local;
 mod neighbours;
 mod node_components;
 mod node_drain;
+mod node_share;
 mod node_wires;
 mod nodes;
 mod postgres;

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use host_tests::processes::children;
 use host_tests::server::host;
-use host_tests::{Cluster, Options, Server, Supervisor, eventually, guests};
+use host_tests::{Client, Cluster, Options, Server, Supervisor, eventually, guests};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -259,7 +261,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
     );
 }
 
-/// A host waits for its database for a minute. Its supervisor must not consider it dead meanwhile.
+/// A host waits for its database as long as it takes. Its supervisor must not consider it dead meanwhile.
 #[test]
 fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     let mut cluster = Cluster::start(&folder(), &[]);
@@ -278,15 +280,64 @@ fn a_host_whose_database_is_away_says_so_and_stays_alive() {
         (answer.status == 503).then_some(answer.body)
     });
     assert_eq!(away["code"], "store_away");
+    refuses_jobs(&client);
     assert_eq!(client.get("/metrics").unwrap().status, 200);
     supervisor.forget();
     for _ in 0..3 {
         assert_eq!(supervisor.next(), "WATCHDOG=1");
     }
     cluster.serve();
-    assert_eq!(
-        client.run(&json!({"handler": "noop"}))["state"],
-        "completed"
-    );
+    takes_jobs(&client);
     assert_eq!(server.stop(), Some(0));
+}
+
+/// Connections stay open, and nothing comes from them.
+#[test]
+fn a_host_whose_database_hangs_refuses_jobs_and_goes_on_afterwards() {
+    let cluster = Cluster::start(&folder(), &[]);
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    options
+        .env
+        .push(("HOST_STORE_URL".to_owned(), cluster.url()));
+    let server = Server::start(&options);
+    let client = server.client();
+    deploy(&client, "basics");
+    takes_jobs(&client);
+    let signal = |signal| {
+        for pid in children(cluster.pid()).into_iter().chain([cluster.pid()]) {
+            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+            // It may just have ended.
+            let _ended = kill_process(pid, signal);
+        }
+    };
+    signal(Signal::STOP);
+    refuses_jobs(&client);
+    refuses_jobs(&client);
+    signal(Signal::CONT);
+    takes_jobs(&client);
+    let kept = client.items("/api/v1/jobs");
+    assert_eq!(kept.len(), 2, "what was refused is not kept: {kept:?}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+fn refuses_jobs(client: &Client) {
+    let answer = client.post("/api/v1/jobs", &json!({"handler": "noop"}));
+    let answer = answer.unwrap();
+    assert_eq!(
+        (answer.status, &answer.body["code"]),
+        (503, &json!("store_away")),
+        "{}",
+        answer.body
+    );
+}
+
+/// Waits until the host takes a job, and until that has ended.
+fn takes_jobs(client: &Client) {
+    let accepted = eventually("the host to take a job", Duration::from_mins(1), || {
+        let answer = client.post("/api/v1/jobs", &json!({"handler": "noop"}));
+        answer.ok().filter(|answer| answer.status == 201)
+    });
+    let job = client.wait(accepted.body["id"].as_str().unwrap());
+    assert_eq!(job["state"], "completed", "{job}");
 }

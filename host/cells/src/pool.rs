@@ -126,6 +126,13 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
+    /// Returns how many runs cells can begin at once, one for each processor that they may use, and how many they have
+    /// room for in all.
+    pub const fn size(&self) -> (usize, usize) {
+        let cells = self.shape.cells;
+        (cells, cells * self.shape.slots as usize)
+    }
+
     /// Returns how many more runs the shared cells can take now.
     pub fn free(&self) -> usize {
         if self.shape.isolation == Isolation::Component {

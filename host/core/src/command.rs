@@ -320,9 +320,9 @@ pub struct Committed {
     pub replies: Vec<Result<Reply, crate::rejection::Rejection>>,
     /// Every change of state, in order.
     pub changes: Vec<Change>,
-    /// The number of the first of these changes. Numbers grow by one with each change that the store
-    /// has ever made.
-    pub first_change: u64,
+    /// The number of the first of these changes. Numbers grow by one with each change that the store has ever made.
+    /// `None` if the store numbers changes later, because other nodes make some as well.
+    pub first_change: Option<u64>,
     /// The effects to carry out now, in order.
     pub effects: Vec<(JobId, Effect)>,
     /// When the next job is due, after this batch.

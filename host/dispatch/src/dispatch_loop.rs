@@ -14,6 +14,7 @@ mod pauses;
 mod remote;
 mod room;
 mod settle;
+mod share;
 mod signals;
 mod start;
 mod stops;
@@ -46,6 +47,7 @@ use self::demand::Demand;
 use self::intake::{Inputs, Intake};
 use self::pauses::Pauses;
 use self::room::Room;
+use self::share::Share;
 use self::signals::Signals;
 use self::stops::Stops;
 use self::unconfigured::Unconfigured;
@@ -149,6 +151,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         drain: wiring.shared.presence.drain_requests(),
         unrunnable: wiring.shared.presence.unrunnable(),
     };
+    let (cells, slots) = wiring.cells.pool.size();
     let mut dispatch_loop = DispatchLoop {
         store: wiring.store,
         clock: wiring.clock,
@@ -163,6 +166,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         lifeline: wiring.lifeline,
         attempts: Attempts::new(wiring.params_bytes_max, wiring.spans),
         demand: Demand::new(0),
+        share: Share::new(cells, slots, !wiring.living.is_empty()),
         next_wakeup: None,
         room: Room::default(),
         stops: Stops::new(wiring.stopping_ms, wiring.workers_end),
@@ -183,7 +187,10 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         dispatch_loop.drain(*inputs.drain.borrow_and_update());
         dispatch_loop.set_unrunnable(&inputs.unrunnable.borrow_and_update());
         let begun = dispatch_loop.clock.uptime();
+        let shared = Arc::clone(&dispatch_loop.signals.shared);
+        shared.away.turn_begins(begun);
         dispatch_loop.turn(intake)?;
+        shared.away.turn_is_over();
         let took = dispatch_loop.clock.uptime().saturating_sub(begun);
         let works = std::mem::take(&mut dispatch_loop.works);
         dispatch_loop.signals.numbers.turned(took, works.main());
@@ -215,6 +222,7 @@ struct DispatchLoop<P> {
     lifeline: Option<Arc<Lifeline>>,
     attempts: Attempts,
     demand: Demand,
+    share: Share,
     /// When the store has something due.
     next_wakeup: Option<Time>,
     room: Room,
@@ -252,6 +260,8 @@ impl<P: CellPort> DispatchLoop<P> {
         self.look_for_room(now);
         self.signals
             .publish(now, committed.first_change, &committed.changes);
+        let kept = reader.changes(u64::MAX, 0)?;
+        self.signals.shared.events.begin_at(kept.next);
         Ok(())
     }
 
@@ -268,6 +278,7 @@ impl<P: CellPort> DispatchLoop<P> {
             due.push(full);
         } else {
             due.push(self.next_wakeup);
+            due.push(self.signals.shared.away.is_away().then_some(now));
             due.push(self.workers.table.renewals_due());
             let may_claim = self.claims() && self.may_claim();
             due.push((may_claim || !self.attempts.are_stored()).then_some(now));
@@ -332,7 +343,9 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         let mut batch = Batch::default();
         let table = &self.workers.table;
-        batch.renew(if intake.was_paused {
+        // Meanwhile, heartbeats may have been answered from memory.
+        let is_away = self.signals.shared.away.is_away();
+        batch.renew(if intake.was_paused || is_away {
             table.renew_all(now)
         } else {
             table.take_renewals(now)
@@ -340,6 +353,9 @@ impl<P: CellPort> DispatchLoop<P> {
         let finished = self.plan(now, &mut batch);
         let asked = !intake.requests.is_empty();
         for mut request in intake.requests {
+            if !request.taken.take() {
+                continue;
+            }
             self.demand.record_request(&request.command);
             let enqueues = self.attempts.enqueues(now, &mut request.command);
             batch.request(request, enqueues);
@@ -367,7 +383,9 @@ impl<P: CellPort> DispatchLoop<P> {
         let finished = self.attempts.take_finished();
         self.demand.record_finished(&finished);
         batch.finish(&finished);
-        if self.next_wakeup.is_some_and(|wakeup| now >= wakeup) {
+        // If the database is away, this shows when it is back.
+        let is_due = self.next_wakeup.is_some_and(|wakeup| now >= wakeup);
+        if is_due || self.signals.shared.away.is_away() {
             batch.tick(TICK_JOBS_MAX);
         }
         finished
@@ -382,6 +400,18 @@ impl<P: CellPort> DispatchLoop<P> {
     fn record_room(&mut self, now: Time, refused: Option<&StoreError>) {
         self.room.record_look(now);
         self.signals.report_room(refused);
+    }
+
+    /// Publishes whether the database is away, and why.
+    fn record_away(&self, why: Option<&StoreError>) {
+        if !self.signals.shared.away.set(why.is_some()) {
+            return;
+        }
+        if let Some(error) = why {
+            tracing::error!(%error, "requests are refused until the database answers");
+        } else {
+            tracing::info!("the database answers again");
+        }
     }
 
     /// Commits a batch. If new jobs are refused, refuses its requests and commits the rest alone. If it fails
@@ -404,6 +434,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 for (command, reply) in batch.commands.iter().zip(&committed.replies) {
                     self.works.add(command, reply);
                 }
+                self.record_away(None);
                 self.settle(now, batch.origins, newly_available_max, committed);
                 self.signals.notify_commit();
                 Ok(())
@@ -428,6 +459,15 @@ impl<P: CellPort> DispatchLoop<P> {
                     let finished = self.plan(now, &mut rest);
                     return self.commit(now, rest, finished, false);
                 }
+                self.room.record_full(now);
+                Ok(())
+            }
+            Err(error @ StoreError::Away { .. }) => {
+                self.record_away(Some(&error));
+                for origin in batch.origins {
+                    refuse(origin, &SubmitError::StoreAway);
+                }
+                self.attempts.put_back(finished);
                 self.room.record_full(now);
                 Ok(())
             }

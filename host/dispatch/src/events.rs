@@ -1,17 +1,13 @@
 //! Publishes events to all listeners. A slow listener loses the oldest events and learns how many.
 
-mod sequence;
-
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::outcome::Progress;
 use host_core::time::Time;
-use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, broadcast};
-
-use self::sequence::{Run, Sequence};
+use tokio::sync::broadcast;
 
 /// How many batches a listener may be behind before it loses some.
 const BATCHES_BEHIND_MAX: usize = 1_024;
@@ -41,58 +37,33 @@ pub struct Event {
 #[derive(Clone)]
 pub struct Events {
     sender: broadcast::Sender<Arc<Vec<Event>>>,
-    /// Puts changes into order, if other nodes make some too.
-    order: Option<Arc<Order>>,
-}
-
-/// The changes of all nodes in their order.
-#[derive(Default)]
-struct Order {
-    sequence: Mutex<Sequence>,
-    /// Changes of other nodes are missing.
-    missing: Notify,
-}
-
-impl Order {
-    fn lock(&self) -> MutexGuard<'_, Sequence> {
-        self.sequence.lock()
-    }
+    /// The number after the last change that was published; 0 before the first.
+    next: Arc<AtomicU64>,
 }
 
 impl Default for Events {
     fn default() -> Self {
         Self {
             sender: broadcast::Sender::new(BATCHES_BEHIND_MAX),
-            order: None,
+            next: Arc::default(),
         }
     }
 }
 
 impl Events {
-    /// Makes events of a store that other nodes write to as well.
-    pub fn ordered() -> Self {
-        Self {
-            order: Some(Arc::default()),
-            ..Self::default()
-        }
-    }
-
     /// Returns whether anybody listens.
     pub(crate) fn has_listeners(&self) -> bool {
         self.sender.receiver_count() > 0
     }
 
-    /// Returns the number of the next change to publish, if changes are put into order.
-    pub(crate) fn next(&self) -> Option<u64> {
-        self.order.as_ref()?.lock().next()
+    /// Returns the number of the next change to publish.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
     }
 
-    /// Waits until changes of other nodes are missing before some of this one.
-    pub(crate) async fn missing(&self) {
-        match &self.order {
-            Some(order) => order.missing.notified().await,
-            None => std::future::pending().await,
-        }
+    /// Sets it: changes before are not published.
+    pub(crate) fn begin_at(&self, next: u64) {
+        self.next.store(next, Ordering::Relaxed);
     }
 
     /// Subscribes to all later events. Each message is one batch of events.
@@ -100,23 +71,9 @@ impl Events {
         self.sender.subscribe()
     }
 
-    /// Publishes the changes of a commit; `first` is the number of the first. If other nodes make changes
-    /// too, each waits for those before it.
+    /// Publishes changes in the order of their numbers; `first` is the number of the first.
     pub fn changed(&self, at: Time, first: u64, changes: &[Change]) {
-        let Some(order) = &self.order else {
-            return self.publish(at, first, changes);
-        };
-        // Held until they are published, so that nobody publishes later ones before.
-        let mut sequence = order.lock();
-        for Run { first, at, changes } in sequence.offer(first, at, changes) {
-            self.publish(at, first, &changes);
-        }
-        if sequence.is_waiting() {
-            order.missing.notify_one();
-        }
-    }
-
-    fn publish(&self, at: Time, first: u64, changes: &[Change]) {
+        self.begin_at(first + changes.len() as u64);
         let numbered = (first..).zip(changes);
         self.send(numbered.map(|(number, change)| Event {
             number: Some(number),

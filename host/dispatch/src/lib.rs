@@ -2,6 +2,7 @@
 //! publishes events (`dispatch_loop`); beside it the executor of foreign work (`foreign`), which needs no
 //! store. Knows no wire, no HTTP and no configuration. This file is the handle to the loop.
 
+mod away;
 pub mod costs;
 pub mod dispatch_loop;
 pub mod events;
@@ -19,6 +20,7 @@ mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
@@ -29,6 +31,7 @@ use host_store::{Reader, StoreError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
+use self::away::Away;
 use self::events::Events;
 use self::live::Live;
 use self::nodes::{DeploySync, Presence};
@@ -40,12 +43,28 @@ pub use self::workers::table::RENEWAL_MS_MAX;
 /// The most requests that may wait for the loop. Later ones get [`SubmitError::Busy`].
 pub const REQUESTS_MAX: usize = 16_384;
 
+/// How long the loop may take to say that it has given a batch up.
+const GIVEN_UP: Duration = Duration::from_millis(250);
+
 /// One command and where its answer goes.
 #[derive(Debug)]
 pub struct Request {
     pub command: Command,
     /// Gets the answer once it is on disk.
     pub reply: oneshot::Sender<Result<Reply, SubmitError>>,
+    /// Who has taken the request first: the loop into a batch, or its sender back.
+    pub taken: Taken,
+}
+
+/// Whether a request was taken.
+#[derive(Clone, Debug, Default)]
+pub struct Taken(Arc<AtomicBool>);
+
+impl Taken {
+    /// Takes the request. Returns false if somebody has done so before.
+    pub(crate) fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
+    }
 }
 
 /// Why a command was not carried out.
@@ -66,6 +85,18 @@ pub enum SubmitError {
          nothing of this request was kept; put it back, or stop the host"
     )]
     StoreMoved,
+    /// The database does not answer.
+    #[error(
+        "the database does not answer; nothing of this request was kept; the host goes on and tries again, so repeat it \
+         later"
+    )]
+    StoreAway,
+    /// The database went away while the command was being committed.
+    #[error(
+        "the database went away while this was being committed; whether it was done is not known until it is back: look \
+         then, before you repeat it"
+    )]
+    OutcomeUnknown,
     /// Too many requests are waiting.
     #[error("{REQUESTS_MAX} requests wait already; repeat this one later")]
     Busy,
@@ -101,6 +132,8 @@ pub struct Shared {
     pub store_moved: AtomicBool,
     /// What this host says of itself, and what it is asked to do.
     pub presence: Arc<Presence>,
+    /// Whether the database does not answer.
+    pub(crate) away: Away,
     /// Whether jobs run here.
     pub(crate) is_busy: AtomicBool,
     /// What may be deployed at other nodes alone.
@@ -119,7 +152,6 @@ impl Shared {
     /// Makes what the loop of a node publishes that shares its store with others.
     pub fn among_nodes(presence: Arc<Presence>) -> Self {
         Self {
-            events: Events::ordered(),
             live: Live::among_nodes(),
             ..Self::alone(presence)
         }
@@ -154,17 +186,41 @@ impl Dispatch {
         }
     }
 
-    /// Sends the loop a command and returns its answer once that is on disk. Cancel safe: if the
-    /// call is cancelled, a command that was sent is still carried out.
+    /// Sends the loop a command and returns its answer once that is on disk, or while the database is away. Cancel
+    /// safe: if the call is cancelled, a command that was sent is still carried out.
     pub async fn submit(&self, command: Command) -> Result<Reply, SubmitError> {
-        let (reply, answer) = oneshot::channel();
+        let away = &self.shared.away;
+        if away.is_away() {
+            return Err(SubmitError::StoreAway);
+        }
+        let (reply, mut answer) = oneshot::channel();
+        let taken = Taken::default();
+        let request = Request {
+            command,
+            reply,
+            taken: taken.clone(),
+        };
         self.requests
-            .try_send(Request { command, reply })
+            .try_send(request)
             .map_err(|error| match error {
                 mpsc::error::TrySendError::Full(_) => SubmitError::Busy,
                 mpsc::error::TrySendError::Closed(_) => SubmitError::Stopping,
             })?;
-        answer.await.unwrap_or(Err(SubmitError::Stopping))
+        let answered = tokio::select! {
+            biased;
+            answered = &mut answer => answered,
+            () = away.away() => {
+                if taken.take() {
+                    return Err(SubmitError::StoreAway);
+                }
+                // It is in a batch. If that was not sent, the loop says so now.
+                match tokio::time::timeout(GIVEN_UP, answer).await {
+                    Ok(answered) => answered,
+                    Err(_) => return Err(SubmitError::OutcomeUnknown),
+                }
+            }
+        };
+        answered.unwrap_or(Err(SubmitError::Stopping))
     }
 
     /// Looks something up in the store, on a thread that may block. Cancel safe: the query is interrupted.

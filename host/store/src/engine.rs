@@ -175,8 +175,8 @@ pub trait Rows {
     /// Counts what has a capacity limit.
     fn counts(&mut self) -> Counts;
 
-    /// Appends changes and forgets the oldest. Returns the number of the first.
-    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError>;
+    /// Appends changes and forgets the oldest. Returns the number of the first, if the batch decides it.
+    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<Option<u64>, StoreError>;
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
     fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;

@@ -37,7 +37,7 @@ pub enum StoreError {
         /// The error of the storage.
         message: String,
     },
-    /// The database does not answer.
+    /// The database does not answer. A batch had no effect.
     #[error("cannot {operation}: {message}")]
     Away {
         /// What was being done, and to what.

@@ -22,4 +22,4 @@ pub use finding::Finding;
 pub use sqlite::backup;
 pub use sqlite::check::check;
 pub use sqlite::logs::check as check_logs;
-pub use store::{Heartbeat, Interrupt, Others, Reader, Store};
+pub use store::{Followed, Heartbeat, Interrupt, Others, Reader, Store};

@@ -3,6 +3,7 @@
 //! PostgreSQL is in this module and its submodules.
 
 pub mod admin;
+mod changes;
 pub mod check;
 mod claim;
 mod client;
@@ -11,6 +12,7 @@ mod counts;
 mod dependencies;
 mod fetch;
 mod flush;
+mod gate;
 mod list;
 pub mod logs;
 pub mod nodes;
@@ -43,6 +45,7 @@ use self::client::{Connector, Readers};
 use self::counts::Counts;
 use self::fetch::Named;
 use self::flush::BatchRecord;
+use self::gate::{Gate, given_up};
 use self::nodes::Beats;
 use self::others::PostgresOthers;
 use self::reader::PostgresReader;
@@ -84,6 +87,7 @@ pub struct Options {
 /// A store in a database, with one of its writers.
 pub struct PostgresStore {
     driver: Arc<Driver>,
+    gate: Arc<Gate>,
     session: Session,
     pool: Readers,
     counts: Counts,
@@ -120,6 +124,7 @@ impl PostgresStore {
         let (session, pool) = driver.wait(Session::open(target, node, options))?;
         Ok(Self {
             driver,
+            gate: Arc::default(),
             session,
             pool,
             counts: Counts::default(),
@@ -163,6 +168,7 @@ impl PostgresStore {
             node: self.session.writer().node,
             hinted: Arc::default(),
             seen: tokio::sync::Mutex::default(),
+            gate: Arc::clone(&self.gate),
         };
         Ok((others, can_hint))
     }
@@ -179,8 +185,13 @@ impl PostgresStore {
         secret.ok_or_else(|| trouble::damaged("the table host_secret", "it has no secret"))
     }
 
-    /// Runs a batch, and finds out whether it was committed. If not, the connection is ready for the next one.
+    /// Runs a batch, and finds out whether it was committed. If not, the connection is ready for the next one, unless
+    /// the database is away.
     fn run(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
+        self.gate.open();
+        if self.session.is_lost() {
+            self.connect()?;
+        }
         self.session.next_batch();
         let named = Named::by(batch);
         let Failed { trouble, sent } = match self.transact(now, &named, batch) {
@@ -192,6 +203,10 @@ impl PostgresStore {
         };
         self.stale = true;
         let message = match trouble {
+            Trouble::Fatal(error @ StoreError::Away { .. }) => {
+                self.session.lose();
+                return Err(error);
+            }
             Trouble::Fatal(error) => {
                 self.driver.wait(self.session.roll_back());
                 return Err(error);
@@ -210,13 +225,15 @@ impl PostgresStore {
                 CONFLICT.to_owned()
             }
             Trouble::Lost(message) => {
-                let landed = self.driver.wait(self.session.connect_again(&message))?;
-                if let (Some(mut committed), Some(landed)) = (sent, landed) {
-                    if let Some(first) = landed.first_change {
-                        committed.first_change = first.unsigned_abs();
+                self.session.lose();
+                if let Some(mut committed) = sent {
+                    let landed = self.driver.wait(self.session.connect_again())?;
+                    if let Some(landed) = landed {
+                        committed.next_wakeup = landed.next_wakeup;
+                        return Ok(committed);
                     }
-                    committed.next_wakeup = landed.next_wakeup;
-                    return Ok(committed);
+                } else {
+                    self.connect()?;
                 }
                 message
             }
@@ -225,6 +242,15 @@ impl PostgresStore {
             operation: "commit a batch",
             message,
         })
+    }
+
+    /// Connects after a connection broke before a commit was sent.
+    fn connect(&mut self) -> Result<(), StoreError> {
+        let connecting = self.session.try_to_connect();
+        match self.driver.wait(self.gate.during(connecting)) {
+            Ok(_) => Ok(()),
+            Err(trouble) => Err(trouble.into_error("connect to the database again")),
+        }
     }
 
     /// Runs a batch once.
@@ -236,20 +262,24 @@ impl PostgresStore {
     ) -> Result<Committed, Failed> {
         let client = self.session.client();
         let writer = self.session.writer();
-        let begun = self.driver.wait(fetch::begin(client, writer, named))?;
-        // Other hosts have written. Their changes are counted soon enough.
-        let is_behind = begun.next_change != self.counts.next_change;
+        let counted = self.counts.next_change;
+        let begun = fetch::begin(client, writer, named, counted);
+        let begun = self.driver.wait(self.gate.during(begun))?;
         let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
         if self.stale || begun.pauses != self.counts.pauses {
-            self.counts = self.driver.wait(Counts::load(client))?;
+            self.counts = self.driver.wait(self.gate.during(Counts::load(client)))?;
             (self.stale, self.counted_at) = (false, now);
-        } else if is_behind && (is_old || self.counts.starve(batch)) {
+        } else if !begun.is_behind {
+            self.counts.next_change = begun.next_change;
+        } else if is_old || self.counts.starve(batch) {
+            // Until then, what other hosts have changed is counted soon enough.
             let catching_up = self.counts.catch_up(client, writer.node);
-            self.driver.wait(catching_up)?;
+            self.driver.wait(self.gate.during(catching_up))?;
             self.counted_at = now;
         }
         let mut transaction = Transaction {
             driver: &self.driver,
+            gate: &self.gate,
             client,
             node: self.session.node(),
             counts: &mut self.counts,
@@ -265,35 +295,32 @@ impl PostgresStore {
                 return Err(trouble.unwrap_or(Trouble::Fatal(error)).into());
             }
         };
-        let count = i64::try_from(committed.changes.len()).unwrap_or(i64::MAX);
         let record = BatchRecord {
             node: writer.node,
             batch: writer.batch,
             now,
-            count,
             rows: ChangesRow::of_batch(&committed.changes).map_err(Trouble::Fatal)?,
         };
         let is_elsewhere = self.has_cascades && !transaction.has_cascades;
         let mut overlay = transaction.overlay;
+        if !self.gate.pass() {
+            return Err(given_up().into());
+        }
         let commit = flush::commit(client, &mut overlay, &mut self.counts, record);
-        let landing = match self.driver.wait(commit) {
-            Ok(landing) => landing,
+        match self.driver.wait(commit) {
+            Ok(next_wakeup) => {
+                committed.next_wakeup = next_wakeup;
+                self.has_cascades = next_wakeup == Some(Time(0));
+                if self.has_cascades && is_elsewhere {
+                    committed.next_wakeup = Some(now.plus_ms(CASCADE_PAUSE_MS));
+                }
+                Ok(committed)
+            }
             Err(trouble) => {
                 let sent = Some(committed);
-                return Err(Failed { trouble, sent });
+                Err(Failed { trouble, sent })
             }
-        };
-        let first = landing.first_change.unwrap_or(begun.next_change);
-        committed.next_wakeup = landing.next_wakeup;
-        self.has_cascades = landing.next_wakeup == Some(Time(0));
-        if self.has_cascades && is_elsewhere {
-            committed.next_wakeup = Some(now.plus_ms(CASCADE_PAUSE_MS));
         }
-        if first == self.counts.next_change {
-            self.counts.next_change = first + count;
-        }
-        committed.first_change = first.unsigned_abs();
-        Ok(committed)
     }
 }
 
@@ -307,7 +334,10 @@ impl Store for PostgresStore {
         }
         let result = self.run(now, batch);
         if let Err(error) = &result
-            && !matches!(error, StoreError::Full | StoreError::Failing { .. })
+            && !matches!(
+                error,
+                StoreError::Full | StoreError::Failing { .. } | StoreError::Away { .. }
+            )
         {
             self.broken = Some(error.to_string());
         }

@@ -16,7 +16,8 @@ use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRec
 use host_core::outcome::Attempt;
 use host_core::port::Clock;
 use host_core::query::{
-    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
+    Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
+    RemoteLease,
 };
 use host_core::time::Time;
 use host_core::transition::Effect;
@@ -157,6 +158,15 @@ pub trait Heartbeat: Send {
     fn leave(&mut self) -> Result<(), StoreError>;
 }
 
+/// Changes of all nodes, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// The changes.
+    pub items: Vec<NumberedChange>,
+    /// For each, whether another node has made it.
+    pub by_others: Vec<bool>,
+}
+
 /// Changes by other nodes that a node must see soon.
 pub trait Others: Send + Sync {
     /// Listens for hints while it is polled.
@@ -170,6 +180,12 @@ pub trait Others: Send + Sync {
 
     /// Returns counters that show whether anything has changed.
     fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>>;
+
+    /// Returns at most `limit` changes after the one with the number `after`, oldest first.
+    fn changes(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<Followed, StoreError>>;
+
+    /// Gives up the batch that is being committed, unless its commit was sent: it has no effect.
+    fn give_up(&self);
 
     /// Takes the messages to this node about jobs that other nodes have changed.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;

@@ -316,7 +316,7 @@ impl Rows for Model {
         }
     }
 
-    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {
+    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<Option<u64>, StoreError> {
         let first = 1 + self.changes.len() as u64;
         let numbered = (first..).zip(changes);
         self.changes
@@ -325,7 +325,7 @@ impl Rows for Model {
                 at: now,
                 change: change.clone(),
             }));
-        Ok(first)
+        Ok(Some(first))
     }
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {

@@ -19,7 +19,7 @@ impl<P: CellPort> DispatchLoop<P> {
     /// Returns whether a claim may find jobs that have room, except for suspects.
     pub(super) fn may_claim(&self) -> bool {
         let may_have = |executor: &Name| self.demand.of(executor) > 0;
-        (self.demand.has_shared() && self.cells.pool.free() > 0)
+        (self.demand.has_shared() && self.share.left() > 0 && self.cells.pool.free() > 0)
             || self.workers.requests.may_claim(may_have)
             || self.unconfigured.may_claim(may_have)
     }
@@ -30,6 +30,7 @@ impl<P: CellPort> DispatchLoop<P> {
             return;
         }
         let wanted = self.demand.shared_slots(batch.newly_available_max);
+        let wanted = wanted.min(self.share.left());
         let mut slots = Vec::new();
         for place in self.cells.pool.offer(wanted) {
             let name = self.cells.pool.name(&place).to_owned();

@@ -143,8 +143,7 @@ impl Demand {
 }
 
 /// Returns how many jobs for cells these changes leave available. Too many make a claim that finds nothing;
-/// too few leave a job waiting. Changes of this node are among them: that it has claimed one job says
-/// nothing of another.
+/// too few leave a job waiting.
 fn left_available(changes: &[Change]) -> u64 {
     let mut available = BTreeSet::new();
     for change in changes.iter().filter(|change| change.runner.is_none()) {

@@ -157,7 +157,11 @@ mod tests {
             new.depends_on = vec![new.id; dependencies];
             let (reply, _) = tokio::sync::oneshot::channel();
             let command = Command::Enqueue(vec![new]);
-            Request { command, reply }
+            Request {
+                command,
+                reply,
+                taken: crate::Taken::default(),
+            }
         };
         for dependencies in [1, 5_000, 5_000, 1] {
             sender.send(enqueue(dependencies)).await.unwrap();

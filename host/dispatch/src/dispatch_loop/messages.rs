@@ -177,8 +177,11 @@ impl From<SubmitError> for LeaseError {
         match error {
             SubmitError::Rejected(rejection) => Self::Rejected(rejection),
             SubmitError::StoreFull => Self::StoreFull,
-            SubmitError::Busy | SubmitError::StoreMoved | SubmitError::Failed(_) => Self::Busy,
-            SubmitError::Stopping => Self::Stopping,
+            SubmitError::Busy
+            | SubmitError::StoreMoved
+            | SubmitError::StoreAway
+            | SubmitError::Failed(_) => Self::Busy,
+            SubmitError::OutcomeUnknown | SubmitError::Stopping => Self::Stopping,
         }
     }
 }

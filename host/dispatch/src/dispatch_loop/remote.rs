@@ -26,6 +26,10 @@ impl<P: CellPort> DispatchLoop<P> {
                 }
             }
             RemoteChange::Queues => self.demand.reset(),
+            RemoteChange::Beat { has_others } => {
+                let is_left = self.demand.has_shared();
+                self.share.record_beat(has_others, is_left);
+            }
         }
     }
 
@@ -64,6 +68,11 @@ impl<P: CellPort> DispatchLoop<P> {
             if change.to.is_none_or(State::is_terminal) {
                 self.signals.shared.waiters.ended(change.job);
             }
+        }
+        let is_claim =
+            |change: &Change| change.runner.is_none() && change.to == Some(State::Running);
+        if changes.iter().any(is_claim) {
+            self.share.record_chance();
         }
         self.demand.record_remote_changes(changes);
     }

@@ -70,6 +70,9 @@ impl<P: CellPort> DispatchLoop<P> {
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
             }
         }
+        if !self.demand.has_shared() {
+            self.share.record_chance();
+        }
         self.signals
             .publish(now, committed.first_change, &committed.changes);
     }
@@ -118,6 +121,9 @@ impl<P: CellPort> DispatchLoop<P> {
                 Vec::new()
             }
         };
+        let is_shared = |job: &&Claimed| Lane::Shared.has(&job.lifecycle);
+        let shared = claimed.iter().filter(is_shared).count();
+        self.share.record_claims(shared);
         let bytes = |job: &Claimed| job.payload.params.as_str().len();
         let all_bytes: usize = claimed.iter().map(bytes).sum();
         // A claim that reached its byte limit does not show how many jobs are left.

@@ -53,8 +53,11 @@ impl Signals {
     }
 
     /// Publishes changes and wakes waiting requests.
-    pub(super) fn publish(&self, now: Time, first: u64, changes: &[Change]) {
-        self.shared.events.changed(now, first, changes);
+    pub(super) fn publish(&self, now: Time, first: Option<u64>, changes: &[Change]) {
+        // Otherwise they are published in the order of all nodes, once they are numbered.
+        if let Some(first) = first {
+            self.shared.events.changed(now, first, changes);
+        }
         self.numbers.changed(changes);
         for change in changes {
             match change.to {

@@ -71,6 +71,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 outcome,
                 meter,
             } => {
+                self.share.record_end();
                 self.signals
                     .numbers
                     .ended_in_cell(now, &run, &outcome, meter);
@@ -89,6 +90,7 @@ impl<P: CellPort> DispatchLoop<P> {
             }
             PoolEvent::Damaged { component } => self.cells.is_damaged(component),
             PoolEvent::Lost { run, loss } => {
+                self.share.record_end();
                 self.signals.numbers.lost();
                 self.signals.shared.live.forget(run.job);
                 let is_cut = self.lifeline.as_ref().is_some_and(|line| line.is_cut());

@@ -1,5 +1,6 @@
-//! Follows what other nodes change: a hint, a heartbeat or a poll says that there is something, and it is
-//! then read for all who wait for it. Gives others hints when this node has changed something.
+//! Follows what nodes change: a hint, a heartbeat or a poll says that there is something, and it is then read for all
+//! who wait for it. The events of this node come this way, too, because the changes of all nodes have one order. Gives
+//! others hints when this node has changed something.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use host_core::id::JobId;
 use host_core::node::ChangeCounters;
 use host_core::transition::Effect;
 use host_runtime::clock::Clock;
-use host_store::{Others, StoreError};
+use host_store::{Followed, Others, StoreError};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -38,9 +39,14 @@ pub enum RemoteChange {
     Effects(Vec<(JobId, Effect)>),
     /// A queue was paused or resumed.
     Queues,
+    /// A heartbeat was answered.
+    Beat {
+        /// Whether other nodes live.
+        has_others: bool,
+    },
 }
 
-/// How the dispatch loop and what follows other nodes meet.
+/// How the dispatch loop and what follows the nodes meet.
 #[derive(Clone, Default)]
 pub struct CommitSignal(Arc<Notify>);
 
@@ -77,7 +83,10 @@ impl Following {
             std::future::pending::<()>().await;
         };
         let others = Arc::clone(&self.others);
-        let hinting = hint(others, self.commit_signal.clone(), self.beats.clone());
+        let committed = Notify::new();
+        let (commit_signal, beats) = (self.commit_signal.clone(), self.beats.clone());
+        let listeners = self.dispatch.clone();
+        let hinting = hint(others, commit_signal, beats, &listeners, &committed);
         let (viewed, views) = watch::channel(None);
         let dispatch = self.dispatch.clone();
         let syncing = components::sync(views, Arc::clone(&self.on_components), dispatch);
@@ -87,24 +96,36 @@ impl Following {
         let woken = Arc::<Notify>::default();
         let (others, dispatch) = (Arc::clone(&self.others), self.dispatch.clone());
         let receiving = reports::receive(others, dispatch, Arc::clone(&woken), self.beats.clone());
+        let (dispatch, others) = (self.dispatch.clone(), Arc::clone(&self.others));
+        let away = dispatch.shared().away.watch(self.clock, others);
         tokio::select! {
             () = listening => {}
             () = hinting => {}
             () = syncing => {}
             () = publishing => {}
             () = receiving => {}
-            () = self.follow(viewed, &woken) => {}
+            () = away => {}
+            () = self.follow(viewed, &woken, &committed) => {}
         }
     }
 
-    async fn follow(&mut self, viewed: watch::Sender<Option<StoreView>>, woke: &Notify) {
+    async fn follow(
+        &mut self,
+        viewed: watch::Sender<Option<StoreView>>,
+        woke: &Notify,
+        committed: &Notify,
+    ) {
         let mut known: Option<ChangeCounters> = None;
         loop {
-            let woken = self.woken().await;
+            let woken = self.woken(committed).await;
             woke.notify_one();
             let begun = self.clock.now();
             let pulse = match woken {
-                Some(pulse) => Ok(pulse),
+                Some(pulse) => {
+                    let has_others = self.beats.borrow().1;
+                    self.send(RemoteChange::Beat { has_others }).await;
+                    Ok(pulse)
+                }
                 None => self.others.pulse().await,
             };
             let done = match pulse {
@@ -129,7 +150,7 @@ impl Following {
     }
 
     /// Waits until there may be something. Returns what is known already.
-    async fn woken(&mut self) -> Option<ChangeCounters> {
+    async fn woken(&mut self, committed: &Notify) -> Option<ChangeCounters> {
         let shared = self.dispatch.shared();
         let polls = !self.listen && self.beats.borrow().1;
         let polled = async {
@@ -143,7 +164,7 @@ impl Following {
         };
         tokio::select! {
             () = self.others.hinted() => None,
-            () = shared.events.missing() => None,
+            () = committed.notified() => None,
             () = polled => None,
             Ok(()) = self.beats.changed() => Some(self.beats.borrow_and_update().0.clone()),
         }
@@ -168,31 +189,33 @@ impl Following {
         Ok(())
     }
 
-    /// Reads the changes before `end` that are not known, and publishes them.
+    /// Reads the changes before `end` that are not known, and publishes them. Those of other nodes go to the loop.
     async fn changes(&self, end: u64) -> Result<(), StoreError> {
         let events = &self.dispatch.shared().events;
-        while let Some(next) = events.next().filter(|next| *next < end) {
-            let read = move |reader: &dyn host_store::Reader| {
-                reader.changes(next.saturating_sub(1), CHANGES_READ)
-            };
-            let items = self.dispatch.read(read).await?.items;
+        while events.next() < end {
+            let after = events.next().saturating_sub(1);
+            let Followed { items, by_others } = self.others.changes(after, CHANGES_READ).await?;
             let Some((first, at)) = items.first().map(|it| (it.number, it.at)) else {
                 return Ok(());
             };
-            let mut changes = Vec::with_capacity(items.len());
+            let mut elsewhere = Vec::new();
             let (mut run_first, mut run_at) = (first, at);
             let mut run = Vec::new();
-            for item in items {
+            for (item, is_by_other) in items.into_iter().zip(by_others) {
                 if item.at != run_at {
                     events.changed(run_at, run_first, &run);
                     run.clear();
                     (run_first, run_at) = (item.number, item.at);
                 }
-                run.push(item.change.clone());
-                changes.push(item.change);
+                if is_by_other {
+                    elsewhere.push(item.change.clone());
+                }
+                run.push(item.change);
             }
             events.changed(run_at, run_first, &run);
-            self.send(RemoteChange::Changes(changes)).await;
+            if !elsewhere.is_empty() {
+                self.send(RemoteChange::Changes(elsewhere)).await;
+            }
         }
         Ok(())
     }
@@ -203,19 +226,23 @@ impl Following {
     }
 }
 
-/// Gives others hints after batches, as long as there are others.
+/// After batches, gives others hints as long as there are others, and says so here if somebody listens.
 async fn hint(
     others: Arc<dyn Others>,
     commit_signal: CommitSignal,
     beats: watch::Receiver<(ChangeCounters, bool)>,
+    dispatch: &Dispatch,
+    committed: &Notify,
 ) {
     loop {
         commit_signal.0.notified().await;
-        if !beats.borrow().1 {
-            continue;
-        }
         let next = Instant::now() + HINT;
-        if let Err(error) = others.hint().await {
+        if dispatch.shared().events.has_listeners() {
+            committed.notify_one();
+        }
+        if beats.borrow().1
+            && let Err(error) = others.hint().await
+        {
             tracing::debug!(%error, "cannot hint to other nodes; their heartbeats will show what changed");
         }
         sleep_until(next).await;

@@ -109,6 +109,8 @@ impl From<SubmitError> for ApiError {
             SubmitError::Rejected(rejection) => return rejection.into(),
             SubmitError::StoreFull => &kinds::STORE_FULL,
             SubmitError::StoreMoved => &kinds::STORE_MOVED,
+            SubmitError::StoreAway => &kinds::STORE_AWAY,
+            SubmitError::OutcomeUnknown => &kinds::OUTCOME_UNKNOWN,
             SubmitError::Busy => &kinds::BUSY,
             SubmitError::Failed(_) => &kinds::STORE_FAILED,
             SubmitError::Stopping => &kinds::STOPPING,

@@ -3,16 +3,12 @@
 use std::time::Duration;
 
 use host_core::command::Command;
-use host_dispatch::Dispatch;
-use host_store::StoreError;
+use host_dispatch::{Dispatch, SubmitError};
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 
 /// How often to notify the supervisor that the host is alive: this many times per watchdog interval.
 const PER_TIMEOUT: u32 = 3;
-
-/// The pause between two checks whether the store is away, while the dispatch loop does not answer.
-const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// Notifies that the host accepts requests.
 pub(super) fn ready() {
@@ -37,24 +33,13 @@ pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) 
             () = stopping.cancelled() => return,
         }
         // It changes nothing, and only a running loop answers it.
-        let turns = dispatch.submit(Command::Tick { limit: 0 });
-        let is_alive = tokio::select! {
-            turned = turns => turned.is_ok(),
-            () = store_is_away(&dispatch) => true,
-        };
-        if is_alive {
+        let turned = dispatch.submit(Command::Tick { limit: 0 }).await;
+        let is_away = matches!(
+            turned,
+            Err(SubmitError::StoreAway | SubmitError::OutcomeUnknown)
+        );
+        if turned.is_ok() || is_away {
             notify(NotifyState::Watchdog);
-        }
-    }
-}
-
-/// Waits until the store is away.
-async fn store_is_away(dispatch: &Dispatch) {
-    loop {
-        tokio::time::sleep(LOOK_PAUSE).await;
-        let read = dispatch.read(|reader| reader.components()).await;
-        if matches!(read, Err(StoreError::Away { .. })) {
-            return;
         }
     }
 }

@@ -17,7 +17,7 @@ use super::logs::LINE_BYTES;
 use super::target::Target;
 use super::trouble::{CONNECT, damaged, doing};
 use super::wait::Driver;
-use super::{nodes, schema};
+use super::{changes, nodes, schema};
 use crate::error::StoreError;
 use crate::parts::{LOGS, PARTS, Row, Value};
 use crate::record::decode;
@@ -202,6 +202,7 @@ impl Open {
             let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
             schema::check_server(&client, allow_unsafe).await?;
             schema::migrate(&client).await?;
+            while changes::number(&client).await? {}
             // The other side may be slow between two rows.
             let patient = "SET LOCAL idle_in_transaction_session_timeout = 0";
             let begin = format!("{begin}; {patient}; {LONG}");

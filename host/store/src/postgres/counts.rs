@@ -3,7 +3,7 @@
 //! of its own node, so hosts do not wait for each other. A number that is briefly wrong only makes a claim early
 //! or late.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use host_core::command::{Command, Slot};
 use host_core::job::{Lane, Lifecycle, STATES, State};
@@ -50,10 +50,14 @@ pub(super) struct Counts {
     pub(super) pauses: i64,
     /// The number after the last change that is counted.
     pub(super) next_change: i64,
+    /// The batches with later changes that are counted already.
+    ahead: BTreeSet<i64>,
 }
 
-/// The number of a queue's jobs, of all queues.
-const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses, next_change \
+/// The number of a queue's jobs, of all queues. They include changes that are not numbered: the first row has the ids of
+/// their batches.
+const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses, next_change, \
+    CASE WHEN row_number() OVER () = 1 THEN ARRAY(SELECT id FROM host_changes WHERE first IS NULL) END \
     FROM host_log LEFT JOIN host_queues ON TRUE LEFT JOIN (SELECT queue, \
       sum(jobs) FILTER (WHERE state = 2)::bigint AS available, \
       sum(jobs) FILTER (WHERE state = 8)::bigint AS for_runners, \
@@ -90,9 +94,12 @@ const FIRSTS_FOR_RUNNERS: &str = "SELECT named.runner, name, priority, seq \
       AND host_live.runner = named.runner AND queue = name ORDER BY priority, seq LIMIT 1) \
     AS first ON TRUE";
 
-/// What other hosts have changed since the change `$1`, in at most `$2` rows.
-const BEHIND: &str = "SELECT first, count, node, counts FROM host_changes WHERE first >= $1 \
-    ORDER BY first LIMIT $2";
+/// What hosts have changed since the change `$1`, and what hosts other than `$3` have changed without a number yet, in at
+/// most `$2` rows each.
+const BEHIND: &str = "(SELECT first, count, node, counts, id FROM host_changes WHERE first >= $1 \
+      ORDER BY first LIMIT $2) \
+    UNION ALL (SELECT first, count, node, counts, id FROM host_changes \
+      WHERE first IS NULL AND node <> $3 ORDER BY id LIMIT $2)";
 
 impl Counts {
     /// Reads the numbers.
@@ -103,6 +110,8 @@ impl Counts {
         let mut counts = Self::default();
         for row in client.ask(NUMBERS, &[&live]).await.map_err(reading)? {
             (counts.pauses, counts.next_change) = (row.get(5), row.get(6));
+            let ahead: Option<Vec<i64>> = row.get(7);
+            counts.ahead.extend(ahead.unwrap_or_default());
             let Some(name) = row.get(0) else { continue };
             let name = parse_name(name).map_err(Trouble::Fatal)?;
             let queue = Queue {
@@ -126,24 +135,35 @@ impl Counts {
 
     /// Counts what hosts other than `node` have changed since the last time.
     pub(super) async fn catch_up(&mut self, client: &Client, node: i32) -> Result<(), Trouble> {
+        let rows_max = i64::from(BEHIND_ROWS_MAX);
         let found = client
-            .ask(BEHIND, &[&self.next_change, &i64::from(BEHIND_ROWS_MAX)])
+            .ask(BEHIND, &[&self.next_change, &rows_max, &node])
             .await;
         let found = found.map_err(|error| Trouble::of("read the changes of queues", &error))?;
-        let is_next = |row: &Row| row.get::<_, i64>(0) == self.next_change;
-        if found.len() == BEHIND_ROWS_MAX as usize || !found.first().is_some_and(is_next) {
+        let mut numbers = found.iter().filter_map(|row| row.get::<_, Option<i64>>(0));
+        let has_gap = numbers
+            .next()
+            .is_some_and(|first| first != self.next_change);
+        if found.len() >= BEHIND_ROWS_MAX as usize || has_gap {
             *self = Self::load(client).await?;
             return Ok(());
         }
         for row in found {
-            let first: i64 = row.get(0);
-            self.next_change = first + row.get::<_, i64>(1);
+            let (first, id): (Option<i64>, i64) = (row.get(0), row.get(4));
+            if let Some(first) = first {
+                self.next_change = first + row.get::<_, i64>(1);
+            }
             let Some(counts) = row.get::<_, Option<&[u8]>>(3) else {
                 continue;
             };
-            if row.get::<_, i32>(2) != node {
+            // What is counted without its number comes again with it.
+            let is_counted = match first {
+                Some(_) => self.ahead.remove(&id),
+                None => !self.ahead.insert(id),
+            };
+            if row.get::<_, i32>(2) != node && !is_counted {
                 let counts = decode(counts, || {
-                    format!("the numbers of the changes from {first}")
+                    format!("the numbers of the changes of batch {id}")
                 });
                 self.add(counts.map_err(Trouble::Fatal)?);
             }

@@ -87,6 +87,8 @@ pub(super) struct Begun {
     /// Numbers in the order for the new jobs.
     pub(super) seqs: VecDeque<i64>,
     pub(super) next_change: i64,
+    /// Whether other hosts have changed something that is not counted.
+    pub(super) is_behind: bool,
     pub(super) pauses: i64,
 }
 
@@ -105,24 +107,27 @@ pub(super) struct Writer {
 pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; \
     SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/// Writes the number of a batch, reserves numbers for jobs and reads the number of the next change. No row if
-/// the node has a later epoch.
+/// Writes the number of a batch, reserves numbers for jobs, and reads the number of the next change and whether other
+/// nodes have made changes from `$5` on, or some without a number. No row if the node has a later epoch.
 const ENTER: &str = "WITH mine AS (\
       UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
       RETURNING number) \
-    SELECT next_change, pauses, ARRAY(SELECT nextval('host_seq') FROM generate_series(1, $4)) \
+    SELECT next_change, pauses, ARRAY(SELECT nextval('host_seq') FROM generate_series(1, $4)), \
+    EXISTS (SELECT FROM host_changes WHERE first >= $5 AND node <> $1) \
+    OR EXISTS (SELECT FROM host_changes WHERE first IS NULL AND node <> $1) \
     FROM mine LEFT JOIN host_log ON id = 1";
 
-/// Begins a transaction and reads what the batch names.
+/// Begins a transaction and reads what the batch names. Changes before `counted` are counted.
 pub(super) async fn begin(
     client: &Client,
     writer: Writer,
     named: &Named,
+    counted: i64,
 ) -> Result<Begun, Trouble> {
     let mut pipeline = Pipeline::new(client);
     pipeline.simple("begin a batch", BEGIN);
     let new_jobs = i32::try_from(named.new.len()).unwrap_or(i32::MAX);
-    let values = values![writer.node, writer.epoch, writer.batch, new_jobs];
+    let values = values![writer.node, writer.epoch, writer.batch, new_jobs, counted];
     let operation = "write the number of a batch";
     pipeline.add(operation, ENTER, values).await?;
     if named.registry {
@@ -148,6 +153,7 @@ pub(super) async fn begin(
         overlay: Overlay::default(),
         seqs: entered.get::<_, Vec<i64>>(2).into(),
         next_change,
+        is_behind: entered.get(3),
         pauses,
     };
     for id in &named.new {

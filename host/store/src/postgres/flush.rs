@@ -360,26 +360,16 @@ pub(super) struct BatchRecord {
     pub(super) node: i32,
     pub(super) batch: i64,
     pub(super) now: Time,
-    /// How many changes all rows have.
-    pub(super) count: i64,
     pub(super) rows: Vec<ChangesRow>,
 }
 
-/// The result of a commit.
-pub(super) struct Landing {
-    /// The number of the first change, if there is any.
-    pub(super) first_change: Option<i64>,
-    pub(super) next_wakeup: Option<Time>,
-}
-
-/// Writes the changed rows, the numbers of queues and the changes, and commits. Other hosts wait from the
-/// first change to the commit: this orders batches.
+/// Writes the changed rows, the numbers of queues and the changes, and commits. Returns the next wakeup.
 pub(super) async fn commit(
     client: &Client,
     overlay: &mut Overlay,
     counts: &mut Counts,
     record: BatchRecord,
-) -> Result<Landing, Trouble> {
+) -> Result<Option<Time>, Trouble> {
     let BatchRecord { node, batch, .. } = record;
     let mut pipeline = Pipeline::new(client);
     add(&mut pipeline, overlay, counts.take_made()).await?;
@@ -411,15 +401,13 @@ pub(super) async fn commit(
             .add("delete old changes", sql, values![kept])
             .await?;
     }
-    let changed = record.count > 0;
-    if changed {
-        let sql = "WITH log AS (UPDATE host_log SET next_change = next_change + $1 \
-                   WHERE id = 1 RETURNING next_change - $1 AS first) \
-                   INSERT INTO host_changes (first, count, node, batch, at, body, counts) \
-                   SELECT first + place, count, $2, $3, $4, body, \
-                   CASE WHEN place = 0 THEN $8::bytea END FROM log, \
-                   unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS rows (place, count, body) \
-                   RETURNING first";
+    if !record.rows.is_empty() {
+        // Last: what a batch has seen has smaller ids.
+        let sql = "WITH next AS MATERIALIZED (SELECT nextval('host_change_ids') AS id) \
+                   INSERT INTO host_changes (id, place, count, node, batch, at, body, counts) \
+                   SELECT id, place, count, $1, $2, $3, body, \
+                   CASE WHEN place = 0 THEN $7::bytea END FROM next, \
+                   unnest($4::bigint[], $5::bigint[], $6::bytea[]) AS rows (place, count, body)";
         let counts = encode(&changes_of_counts).map_err(Trouble::Fatal)?;
         let (mut places, mut sizes, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
         for row in record.rows {
@@ -427,28 +415,14 @@ pub(super) async fn commit(
             sizes.push(i64::try_from(row.count).unwrap_or(i64::MAX));
             bodies.push(row.body);
         }
-        let values = values![
-            record.count,
-            node,
-            batch,
-            record.now.0,
-            places,
-            sizes,
-            bodies,
-            counts,
-        ];
+        let values = values![node, batch, record.now.0, places, sizes, bodies, counts,];
         pipeline.add("keep changes", sql, values).await?;
     }
     pipeline.simple("commit a batch", "COMMIT");
-    let mut answers = pipeline.run().await?;
+    let answers = pipeline.run().await?;
     for rows in &answers[firsts] {
         counts.set_firsts(rows)?;
     }
     let next_wakeup = answers.get(wakeup).and_then(|rows| rows.first()?.get(0));
-    let _committed = answers.pop();
-    let first = answers.pop().filter(|_| changed).unwrap_or_default();
-    Ok(Landing {
-        first_change: first.iter().map(|row| row.get(0)).min(),
-        next_wakeup: next_wakeup.map(Time),
-    })
+    Ok(next_wakeup.map(Time))
 }

@@ -12,6 +12,7 @@ use host_core::node::{
 use host_core::time::Time;
 use serde::Serialize;
 
+use super::changes::NEXT;
 use super::client::{Client, Connector, rows};
 use super::fetch::Writer;
 use super::others::{self, PULSE};
@@ -142,7 +143,7 @@ fn beat() -> String {
         "{BEAT}beats.seen_at > now() - interval '{lease_s} s', \
          EXISTS (SELECT FROM mine), (extract(epoch FROM clock_timestamp()) * 1000)::bigint, \
          node = $1 AND drain, life = 2 AND beats.seen_at < now() - interval '{kept_s} s', \
-         {PULSE}{BEATS}"
+         {NEXT}, {PULSE}{BEATS}"
     )
 }
 

@@ -14,13 +14,15 @@ use host_core::transition::Effect;
 use tokio::sync::{Mutex, Notify};
 use tokio_postgres::{AsyncMessage, Row};
 
+use super::changes;
 use super::client::{Client, Connector, Listening, Readers, rows};
+use super::gate::Gate;
 use super::reports;
 use super::trouble::{Trouble, damaged};
 use super::typed::Values;
 use crate::error::StoreError;
 use crate::record::decode;
-use crate::store::Others;
+use crate::store::{Followed, Others};
 
 /// The pause before reconnecting.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -28,12 +30,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The name of the channel. The schema distinguishes stores in one database.
 const CHANNEL: &str = "SELECT 'host_' || md5(current_schema())";
 
-/// The columns of [`ChangeCounters`], in a query about node `$1`.
-pub(super) const PULSE: &str = "(SELECT next_change FROM host_log), (SELECT pauses FROM host_log), \
+/// The columns of [`ChangeCounters`] after [`changes::NEXT`], in a query about node `$1`.
+pub(super) const PULSE: &str = "(SELECT pauses FROM host_log), \
     (SELECT md5(string_agg(name || ' ' || current, ',' ORDER BY name)) FROM host_components), \
     EXISTS (SELECT FROM host_mail WHERE host_mail.node = $1)";
 
-/// Reads the columns of [`PULSE`], which begin at `first`.
+/// Reads the columns of [`ChangeCounters`], which begin at `first`.
 pub(super) fn pulse(row: &Row, first: usize) -> ChangeCounters {
     ChangeCounters {
         next_change: row.get::<_, i64>(first).unsigned_abs(),
@@ -52,6 +54,7 @@ pub struct PostgresOthers {
     pub(super) hinted: Arc<Notify>,
     /// The number of the last report read from each other node.
     pub(super) seen: Mutex<BTreeMap<i32, i64>>,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl PostgresOthers {
@@ -129,13 +132,30 @@ impl Others for PostgresOthers {
     fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>> {
         async {
             let operation = "read the changes of other nodes";
-            let sql = format!("SELECT {PULSE}");
+            let sql = format!("SELECT {}, {PULSE}", changes::NEXT);
             let found = self.ask(operation, &sql, &[&self.node]).await?;
             let row = found.first();
             let row = row.ok_or_else(|| damaged("the table host_log", "it is empty"))?;
             Ok(pulse(row, 0))
         }
         .boxed()
+    }
+
+    fn changes(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<Followed, StoreError>> {
+        async move {
+            let client = self.pool.get().await?;
+            let read = changes::read(&client, after, limit).await?;
+            let by_others = read.nodes.iter().map(|node| *node != self.node).collect();
+            Ok(Followed {
+                items: read.changes.items,
+                by_others,
+            })
+        }
+        .boxed()
+    }
+
+    fn give_up(&self) {
+        self.gate.give_up();
     }
 
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>> {

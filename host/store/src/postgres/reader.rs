@@ -19,6 +19,7 @@ use host_core::query::{
 use host_core::time::Time;
 use tokio::sync::Notify;
 
+use super::changes;
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
 use super::list;
@@ -29,7 +30,7 @@ use super::rows::payload_of;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
 use crate::error::StoreError;
-use crate::record::{ChangesRow, decode};
+use crate::record::decode;
 use crate::start;
 use crate::store::{Interrupt, Reader};
 
@@ -271,43 +272,7 @@ impl Reader for PostgresReader {
     }
 
     fn changes(&self, after: u64, limit: u32) -> Result<Changes, StoreError> {
-        // Numbers have no gaps. The database has no larger ones, and thus no such change.
-        let limit_rows = i64::from(limit);
-        let from = i64::try_from(after).unwrap_or(i64::MAX);
-        let from = from.min(i64::MAX - 1 - limit_rows) + 1;
-        // Nodes run this all the time. One statement sees one snapshot.
-        let sql = "SELECT next_change, oldest, first, at, body FROM host_log \
-                   CROSS JOIN (SELECT min(first) AS oldest FROM host_changes) AS ends \
-                   LEFT JOIN LATERAL (\
-                     SELECT first, at, body FROM host_changes WHERE first >= COALESCE(\
-                     (SELECT max(first) FROM host_changes WHERE first <= $1), 0) \
-                     AND first < GREATEST($1, oldest) + $2) AS kept ON TRUE \
-                   WHERE id = 1 ORDER BY first";
-        self.ask(&async |client| {
-            let found = rows(client, "read changes", sql, &[&from, &limit_rows]).await?;
-            let log = found
-                .first()
-                .ok_or_else(|| damaged("the table host_log", "it is empty"))?;
-            let number = |value: i64| value.unsigned_abs();
-            let next = number(log.get(0));
-            let mut items = Vec::new();
-            for row in &found {
-                if let Some(first) = row.get::<_, Option<i64>>(2).map(number) {
-                    items.extend(ChangesRow::read(
-                        first,
-                        Time(row.get(3)),
-                        row.get(4),
-                        after,
-                    )?);
-                }
-            }
-            items.truncate(limit as usize);
-            Ok(Changes {
-                items,
-                oldest: log.get::<_, Option<i64>>(1).map_or(next, number),
-                next,
-            })
-        })
+        self.ask(&async |client| Ok(changes::read(client, after, limit).await?.changes))
     }
 
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError> {

@@ -21,6 +21,7 @@ use uuid::Uuid;
 use super::client::Client;
 use super::counts::Counts;
 use super::flush::NEXT_WAKEUP;
+use super::gate::Gate;
 use super::overlay::{AttemptRow, Held, Mail, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
@@ -37,6 +38,7 @@ const QUEUES_AT_ONCE: usize = 8;
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
     pub(super) driver: &'a Driver,
+    pub(super) gate: &'a Gate,
     pub(super) client: &'a Client,
     /// The node that writes.
     pub(super) node: NodeId,
@@ -55,7 +57,8 @@ impl Transaction<'_> {
         &mut self,
         asked: impl AsyncFnOnce(&Client, &mut Overlay) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
-        let answer = self.driver.wait(asked(self.client, &mut self.overlay));
+        let asking = asked(self.client, &mut self.overlay);
+        let answer = self.driver.wait(self.gate.during(asking));
         answer.map_err(|trouble| {
             self.trouble = Some(trouble);
             StoreError::Broken {
@@ -489,9 +492,9 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
-    /// The store numbers changes when it commits, with a lock that keeps others from doing so.
-    fn keep_changes(&mut self, _now: Time, _changes: &[Change]) -> Result<u64, StoreError> {
-        Ok(0)
+    /// The commit writes changes, and whoever reads them numbers them.
+    fn keep_changes(&mut self, _now: Time, _changes: &[Change]) -> Result<Option<u64>, StoreError> {
+        Ok(None)
     }
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {

@@ -16,14 +16,11 @@ use super::target::Target;
 use super::trouble::{CONNECT, Trouble};
 use crate::error::StoreError;
 
-/// How often to reconnect, and the pause before each time.
-const CONNECTS_MAX: u32 = 120;
+/// The pause before each time that a connection is tried again.
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);
 
 /// A batch that was committed although its acknowledgement was lost.
 pub(super) struct Landed {
-    /// The number of its first change, if it has any.
-    pub(super) first_change: Option<i64>,
     pub(super) next_wakeup: Option<Time>,
 }
 
@@ -31,6 +28,8 @@ pub(super) struct Landed {
 pub(super) struct Session {
     connector: Connector,
     client: Client,
+    /// Whether the connection broke.
+    is_lost: bool,
     writer: Writer,
     node: NodeId,
 }
@@ -52,6 +51,7 @@ impl Session {
         let session = Self {
             connector,
             client,
+            is_lost: false,
             writer,
             node,
         };
@@ -85,26 +85,31 @@ impl Session {
         let _rolled_back = self.client.batch_execute("ROLLBACK").await;
     }
 
-    /// Reconnects after a connection broke. Returns the result of the last batch that was sent, if it was
-    /// committed.
-    pub(super) async fn connect_again(
-        &mut self,
-        message: &str,
-    ) -> Result<Option<Landed>, StoreError> {
-        let mut latest = message.to_owned();
-        for _ in 0..CONNECTS_MAX {
+    /// Returns whether the connection broke and there is no other yet.
+    pub(super) const fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Gives the connection up: it broke, or it does not answer.
+    pub(super) const fn lose(&mut self) {
+        self.is_lost = true;
+    }
+
+    /// Reconnects after a connection broke while a commit was on its way, however long that takes. Returns the result
+    /// of the batch, if it was committed.
+    pub(super) async fn connect_again(&mut self) -> Result<Option<Landed>, StoreError> {
+        loop {
             match self.try_to_connect().await {
                 Ok(landed) => return Ok(landed),
                 Err(Trouble::Fatal(error)) => return Err(error),
-                Err(Trouble::Lost(message) | Trouble::Refused(message)) => latest = message,
-                Err(Trouble::Conflict) => {}
+                Err(Trouble::Lost(_) | Trouble::Refused(_) | Trouble::Conflict) => {}
             }
             tokio::time::sleep(CONNECT_PAUSE).await;
         }
-        Err(Trouble::Lost(latest).into_error("connect to the database again"))
     }
 
-    async fn try_to_connect(&mut self) -> Result<Option<Landed>, Trouble> {
+    /// Connects once. Cancel safe.
+    pub(super) async fn try_to_connect(&mut self) -> Result<Option<Landed>, Trouble> {
         let client = self.connector.connect().await?;
         let reading = |error| Trouble::of("read the number of the last batch", &error);
         client.batch_execute(BEGIN).await.map_err(reading)?;
@@ -118,18 +123,14 @@ impl Session {
         }
         let mut landed = None;
         if there.is_some_and(|(_, there)| there == batch) {
-            let sql =
-                "SELECT first FROM host_changes WHERE node = $1 AND batch = $2 ORDER BY first";
-            let first = client.ask(sql, &[&node, &batch]).await;
-            let first = first.map_err(reading)?;
             let wakeup = client.ask(NEXT_WAKEUP, &[]).await.map_err(reading)?;
             landed = Some(Landed {
-                first_change: first.first().map(|row| row.get(0)),
                 next_wakeup: wakeup.first().and_then(|row| row.get(0)).map(Time),
             });
         }
         client.batch_execute("COMMIT").await.map_err(reading)?;
         self.client = client;
+        self.is_lost = false;
         Ok(landed)
     }
 }

@@ -440,12 +440,12 @@ impl Rows for Transaction<'_> {
         self.counters.all()
     }
 
-    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<u64, StoreError> {
+    fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<Option<u64>, StoreError> {
         let first = self.counters.take_changes(changes.len());
         if !changes.is_empty() {
             changes::keep(self.connection, first, now, changes)?;
         }
-        Ok(first)
+        Ok(Some(first))
     }
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {

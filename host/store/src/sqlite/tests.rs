@@ -137,7 +137,7 @@ fn a_batch_that_fails_has_no_effect_and_others_go_on() {
     );
     interrupt(&mut store, false);
     let committed = store.commit(Time(2), &batch).unwrap();
-    assert_eq!((committed.first_change, committed.available), (1, 0));
+    assert_eq!((committed.first_change, committed.available), (Some(1), 0));
     drop(store);
     assert_eq!(check::check(&path), []);
 }

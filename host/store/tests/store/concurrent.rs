@@ -1,12 +1,13 @@
 //! Several writers on one database at once: in the order of commits, each batch has the answers and changes
 //! of the model.
 
-use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use host_core::command::{Command, Committed, NewJob, Reply};
 use host_core::id::NodeId;
 use host_core::job::UniqueScope;
 use host_core::lease::Fence;
+use host_core::query::NumberedChange;
 use host_core::rejection::Rejection;
 use host_store::postgres::PostgresStore;
 use host_store::store::Store as _;
@@ -187,20 +188,31 @@ fn write(schema: &Schema, number: u128, plan: &[Vec<Step>], done: &Mutex<Done>) 
         let mut commands = vec![Command::Enqueue(vec![writer.new_job()])];
         commands.extend(steps.iter().map(|step| writer.command(step)));
         let committed = commit(&mut store, NOW, commands.clone());
-        let before = done
-            .lock()
-            .insert(committed.first_change, (commands, committed));
-        assert!(
-            before.is_none(),
-            "two batches have the same place in the order"
-        );
+        done.lock().push((commands, committed));
     }
 }
 
 type Replied = Result<Reply, Rejection>;
 
-/// Batches and their answers, by their first change.
-type Done = BTreeMap<u64, (Vec<Command>, Committed)>;
+/// Batches and their answers.
+type Done = Vec<(Vec<Command>, Committed)>;
+
+/// Reads all changes, as several readers do that look at any time: each sees the same numbers, and misses none.
+fn follow(schema: &Schema, is_over: &AtomicBool) -> Vec<NumberedChange> {
+    let store = PostgresStore::open(&target(schema), NodeId(Uuid::from_u128(8)), TESTED).unwrap();
+    let reader = store.reader().unwrap();
+    let mut seen: Vec<NumberedChange> = Vec::new();
+    loop {
+        // Before the look: what was committed by then is in it.
+        let is_last = is_over.load(Ordering::SeqCst);
+        let after = seen.last().map_or(0, |change| change.number);
+        seen.extend(reader.changes(after, 7).unwrap().items);
+        let is_behind = seen.last().is_some_and(|change| change.number > after);
+        if is_last && !is_behind {
+            return seen;
+        }
+    }
+}
 
 /// A claim may find nothing because another writer has locked the job; the model then skips it.
 fn found_nothing(reply: &Replied) -> bool {
@@ -233,14 +245,29 @@ proptest! {
         let first: Vec<_> = (1..=JOBS).map(own).collect();
         enqueue(&mut store, first.clone());
         enqueue(&mut model, first);
-        let done = Mutex::default();
-        std::thread::scope(|scope| {
-            for (number, plan) in (1..).zip(&plans) {
+        let (done, is_over) = (Mutex::default(), AtomicBool::new(false));
+        let followed = std::thread::scope(|scope| {
+            let following = scope.spawn(|| follow(&schema, &is_over));
+            let writers = (1..).zip(&plans).map(|(number, plan)| {
                 let (schema, done) = (&schema, &done);
-                scope.spawn(move || write(schema, number, plan, done));
+                scope.spawn(move || write(schema, number, plan, done))
+            });
+            for writer in writers.collect::<Vec<_>>() {
+                writer.join().unwrap();
             }
+            is_over.store(true, Ordering::SeqCst);
+            following.join().unwrap()
         });
-        for (commands, committed) in done.into_inner().into_values() {
+        let numbered = store.reader().unwrap().changes(0, 10_000).unwrap();
+        prop_assert_eq!(&followed, &numbered.items);
+        let numbers: Vec<u64> = followed.iter().map(|it| it.number).collect();
+        prop_assert_eq!(numbers, (1..numbered.next).collect::<Vec<_>>());
+        let mut done: Done = done.into_inner();
+        done.sort_by_cached_key(|(_, committed)| {
+            let first = &committed.changes[0];
+            followed.iter().position(|it| it.change == *first)
+        });
+        for (commands, committed) in done {
             let answered = commands.into_iter().zip(committed.replies);
             let (commands, replies): (Vec<_>, Vec<_>) =
                 answered.filter(|(_, reply)| !found_nothing(reply)).unzip();

@@ -134,9 +134,12 @@ host_http::kinds! {
         "The data directory was moved, removed or replaced while the host runs. Nothing of this request was kept; accepted jobs go on.",
         "Put the data directory back, and the host takes jobs again; or stop the host.";
     STORE_AWAY 503 "store_away", "Database away",
-        "The database that keeps the jobs does not answer. The host tries again for a minute and then ends.",
+        "The database that keeps the jobs does not answer. Nothing of this request was done. The host goes on and tries again.",
         "Check that the server of `store.url` runs and is reachable; then repeat the request."
         retry 1;
+    OUTCOME_UNKNOWN 504 "outcome_unknown", "Outcome unknown",
+        "The database went away while the request was being committed, so nobody knows yet whether it was.",
+        "Look once the database is back, before you repeat the request; an enqueue with `unique` of scope `retained` may be repeated at once.";
     STORE_FAILED 500 "store_failed", "Not stored",
         "The store failed to carry out this request three times, alone. Nothing of it was kept, and other requests go on.",
         "The detail has the store's reason. Ask for less at once, or repeat the request later.";

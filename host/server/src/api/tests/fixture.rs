@@ -211,8 +211,9 @@ async fn run(
             .iter()
             .filter(|change| change.to.is_none_or(State::is_terminal));
         ended.for_each(|change| shared.waiters.ended(change.job));
-        let (first, changes) = (committed.first_change, &committed.changes);
-        shared.events.changed(now, first, changes);
+        if let Some(first) = committed.first_change {
+            shared.events.changed(now, first, &committed.changes);
+        }
         let reply = committed.replies.remove(0).map_err(Into::into);
         let _asker_may_be_gone = request.reply.send(reply);
     }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::fixture::{Host, Lines, api, call};
 use crate::api::{router, routes};
 use host_dispatch::readers::Readers;
-use host_dispatch::{Dispatch, Request, SubmitError};
+use host_dispatch::{Dispatch, Request, SubmitError, Taken};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 
@@ -207,6 +207,8 @@ async fn a_host_that_cannot_says_why() {
             false,
         ),
         (SubmitError::Stopping, 503, "stopping", true),
+        (SubmitError::StoreAway, 503, "store_away", true),
+        (SubmitError::OutcomeUnknown, 504, "outcome_unknown", false),
     ] {
         let (sender, requests) = mpsc::channel(1);
         tasks.spawn(refuse(requests, error));
@@ -220,7 +222,14 @@ async fn a_host_that_cannot_says_why() {
         node: host_core::id::NodeId::NIL,
         living: Vec::new(),
     };
-    sender.try_send(Request { command, reply }).unwrap();
+    let taken = Taken::default();
+    sender
+        .try_send(Request {
+            command,
+            reply,
+            taken,
+        })
+        .unwrap();
     let full = broken(sender, &tasks).post(pause, "{}").await;
     full.refused(503, "busy");
     drop(requests);

@@ -37,7 +37,8 @@ CREATE TABLE host_node_info (
   components text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 
--- One row: the number of the next change, and how often a queue was paused or resumed. Its lock orders batches.
+-- One row: the number of the next change, and how often a queue was paused or resumed. Its lock is for numbering
+-- changes: no batch takes it, unless it pauses or resumes a queue.
 CREATE TABLE host_log (
   id integer PRIMARY KEY CHECK (id = 1),
   next_change bigint NOT NULL,
@@ -45,17 +46,23 @@ CREATE TABLE host_log (
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 INSERT INTO host_log VALUES (1, 1, 0);
 
--- The changes of each batch, at most 1,000 in a row. `first` is the number of the first of them. `counts`, in the
--- first row of a batch, is what other nodes need to follow the numbers of queues.
+-- The changes of each batch, at most 1,000 in a row. `id` belongs to the batch: one that has seen another has a larger
+-- id. `place` is how many changes of the batch come before the row. `first` is the number of the row's first change,
+-- once it has one. `counts`, in the first row of a batch, is what other nodes need to follow the numbers of queues.
+CREATE SEQUENCE host_change_ids;
 CREATE TABLE host_changes (
-  first bigint PRIMARY KEY,
+  id bigint NOT NULL DEFAULT nextval('host_change_ids'),
+  place bigint NOT NULL DEFAULT 0,
+  first bigint UNIQUE,
   count bigint NOT NULL,
   node integer NOT NULL,
   batch bigint NOT NULL,
   at bigint NOT NULL,
   body bytea NOT NULL,
-  counts bytea
-);
+  counts bytea,
+  PRIMARY KEY (id, place)
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+CREATE INDEX host_changes_fresh ON host_changes (id, place) WHERE first IS NULL;
 
 CREATE TABLE host_queues (
   name text COLLATE "C" PRIMARY KEY,
