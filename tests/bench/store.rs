@@ -103,6 +103,7 @@ impl Loop {
             id: JobId(self.id()),
             handler: "noop".parse()?,
             runner: None,
+            component: None,
             queue: "bench".parse()?,
             priority: 5,
             run_at: None,

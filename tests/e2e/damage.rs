@@ -2,12 +2,14 @@
 //! without the rest.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use host_tests::{Client, Options, Server, eventually};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::fixture::{Own, deploy, own_with};
 
@@ -281,4 +283,69 @@ fn a_changed_bit_in_the_log_of_a_killed_host_is_named() {
         "{message}"
     );
     finds(data.path(), "host.db-wal");
+}
+
+/// A small disk. Mounting one needs root.
+struct Disk(TempDir);
+
+impl Disk {
+    fn mount() -> Option<Self> {
+        let dir = TempDir::new().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=200m", "tmpfs"]);
+        let mounted = mount.arg(dir.path()).output();
+        mounted
+            .is_ok_and(|it| it.status.success())
+            .then_some(Self(dir))
+    }
+
+    /// Fills it, and returns the file that does.
+    fn fill(&self) -> PathBuf {
+        let path = self.0.path().join("fill");
+        let mut file = fs::File::create(&path).unwrap();
+        for bytes in [1 << 20, 1 << 12, 1] {
+            while file.write_all(&vec![0; bytes]).is_ok() {}
+        }
+        path
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _left_behind = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.path())
+            .status();
+    }
+}
+
+#[test]
+fn a_host_that_starts_on_a_full_disk_waits_for_room() {
+    let Some(disk) = Disk::mount() else {
+        eprintln!("mounting a disk needs root; skipped");
+        return;
+    };
+    let data = disk.0.path().join("data");
+    let server = Server::start(&Options::new(&data));
+    drop(server);
+    // A running host has used it.
+    fs::remove_file(data.join("host.db-reserve")).unwrap();
+    let fill = disk.fill();
+    let mut host = Command::new(host_tests::server::host())
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(&data)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(host.stderr.take().unwrap()).lines();
+    let said = log.find(|line| line.as_ref().unwrap().contains("is full"));
+    fs::remove_file(fill).unwrap();
+    let mut ready = String::new();
+    let mut stdout = BufReader::new(host.stdout.take().unwrap());
+    stdout.read_line(&mut ready).unwrap();
+    host.kill().unwrap();
+    host.wait().unwrap();
+    assert!(said.is_some(), "it says what it waits for");
+    assert!(ready.starts_with("ready"), "{ready}");
 }

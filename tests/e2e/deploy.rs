@@ -144,6 +144,37 @@ fn an_invalid_manifest_is_refused() {
 }
 
 #[test]
+fn a_schema_that_waiting_jobs_do_not_match_needs_force() {
+    const WIDE: &str = r#"{"type": "object"}"#;
+    const NARROW: &str = r#"{"type": "object", "required": ["n"]}"#;
+    let own = own();
+    let client = own.server.client();
+    let wide = from_wat::with_schema(WIDE);
+    let deployed = client.deploy("good", &wide, None).unwrap();
+    assert_eq!(deployed.status, 201, "{deployed:?}");
+    let waits =
+        |params: Value| json!({"handler": "by_hand", "params": params, "delay_seconds": 3600});
+    client.enqueue(&waits(json!({"n": 1})));
+    let unfit = client.enqueue(&waits(json!({"a": 1})));
+    client.enqueue(&waits(json!({})));
+
+    let narrow = from_wat::with_schema(NARROW);
+    let refused = client.deploy("good", &narrow, None).unwrap();
+    let expected = format!("by_hand: 2 of 3 waiting jobs, such as {unfit} (");
+    assert_refused("narrow", &refused, &["waiting_jobs_unfit"], &expected);
+    let handler = client.get("/api/v1/handlers/by_hand").unwrap().body;
+    assert_eq!(handler["revision"], 1, "nothing has changed");
+
+    let forced = client.deploy_forced("good", &narrow).unwrap();
+    assert_eq!((forced.status, &forced.body["revision"]), (201, &json!(2)));
+    let wide = client.deploy("good", &wide, None).unwrap();
+    assert_eq!(
+        wide.status, 201,
+        "a schema that all of them match: {wide:?}"
+    );
+}
+
+#[test]
 fn a_handler_name_belongs_to_one_component() {
     let own = own();
     let client = own.server.client();

@@ -65,8 +65,6 @@ impl Checkout {
             fs::copy(host(), &binary).unwrap();
         }
         symlink(guests::folder(), dir.join("target/guests")).unwrap();
-        let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest-sdk");
-        symlink(sdk, dir.join("guest-sdk")).unwrap();
         let cargo = dir.join("bin/cargo");
         fs::write(&cargo, CARGO).unwrap();
         fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
@@ -151,6 +149,14 @@ fn a_person_with_the_readme_runs_jobs_and_deploys_a_handler() {
     let path = "export PATH=$PWD/target/release:$PATH\n";
     let ran = out(&checkout.run(&format!("{path}{first}")));
     assert!(ran.contains("\"words\": 2"), "{ran}");
+    let component = fs::read(checkout.dir.join("word-count/target/word-count.wasm")).unwrap();
+    // As the compiler writes it.
+    let function = b"10word_count10word_count";
+    let mut parts = component.windows(function.len());
+    assert!(
+        parts.any(|it| it == function),
+        "traces need names of functions"
+    );
     drop(serving);
     dev(&checkout);
 }

@@ -182,6 +182,11 @@ impl Client {
         self.deploy_with(name, component, manifest, "?accept_grants=true")
     }
 
+    /// Deploys a component although waiting jobs do not match a new schema.
+    pub fn deploy_forced(&self, name: &str, component: &[u8]) -> Result<Answer> {
+        self.deploy_with(name, component, None, "?force=true")
+    }
+
     fn deploy_with(
         &self,
         name: &str,

@@ -31,6 +31,15 @@ pub fn openapi() -> PathBuf {
     installed("openapi-python-client-0.29.1", "test peers").join("bin")
 }
 
+/// Returns the folder of the packages that make a client in TypeScript from the `OpenAPI` document.
+///
+/// # Panics
+///
+/// If they have not been installed. The message names the command that installs them.
+pub fn openapi_typescript() -> PathBuf {
+    installed("openapi-typescript-7.13.0", "test peers")
+}
+
 /// Returns a component built with componentize-py or componentize-js: `python` or `javascript`.
 ///
 /// # Panics

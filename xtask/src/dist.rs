@@ -2,7 +2,6 @@
 //! Debian package, and the program alone for the image.
 
 mod check;
-mod sdk;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -162,7 +161,7 @@ impl Release {
         Ok(program)
     }
 
-    /// Puts the program, its manual pages, completions, documents and the guest SDK below `prefix`.
+    /// Puts the program, its manual pages, completions and documents below `prefix`.
     fn install(&self, prefix: &Path) -> Result<()> {
         let program = prefix.join("bin/host");
         copy(&self.program, &program, 0o755)?;
@@ -176,7 +175,6 @@ impl Release {
             let script = output(Command::new(&program).args(["completion", shell]))?;
             write(&prefix.join("share").join(place), &script)?;
         }
-        sdk::install(&self.folder, &prefix.join("share/host"))?;
         let documents = prefix.join("share/doc/host");
         for document in DOCUMENTS {
             copy(&root().join(document), &documents.join(document), 0o644)?;

@@ -41,6 +41,10 @@ const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 const GRAPHILE_WORKER: &str = "graphile-worker-0.18.0";
 const GRAPHILE_WORKER_FILES: &str = "tests/bench/graphile-worker";
 
+/// The generator of clients in TypeScript, according to its lock file.
+const OPENAPI_TYPESCRIPT: &str = "openapi-typescript-7.13.0";
+const OPENAPI_TYPESCRIPT_FILES: &str = "tests/peers/openapi";
+
 /// Written when a folder is complete.
 const COMPLETE: &str = "complete";
 
@@ -52,6 +56,7 @@ pub(crate) fn set_up() -> Result<()> {
     for name in PYTHON {
         python(&folder, name)?;
     }
+    node(OPENAPI_TYPESCRIPT, OPENAPI_TYPESCRIPT_FILES, &[])?;
     languages::build(&folder)?;
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
 }
@@ -127,14 +132,19 @@ pub(crate) fn socket_runner() -> Result<()> {
 
 /// Installs the bench's point of comparison for databases: a queue from npm.
 pub(crate) fn graphile_worker() -> Result<()> {
+    node(GRAPHILE_WORKER, GRAPHILE_WORKER_FILES, &["load.mjs"])
+}
+
+/// Installs the packages of a lock file in the folder `files` of the repository, and copies `programs` from there.
+fn node(name: &str, files: &str, programs: &[&str]) -> Result<()> {
     if !setup::is_there("node") || !setup::is_there("npm") {
         setup::install(&["nodejs", "npm"])?;
     }
-    let folder = target_dir().join("peers").join(GRAPHILE_WORKER);
+    let folder = target_dir().join("peers").join(name);
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
-    for file in ["package.json", "package-lock.json", "load.mjs"] {
-        let from = root().join(GRAPHILE_WORKER_FILES).join(file);
+    for file in ["package.json", "package-lock.json"].iter().chain(programs) {
+        let from = root().join(files).join(file);
         std::fs::copy(&from, folder.join(file))
             .with_context(|| format!("cannot copy {}", from.display()))?;
     }
@@ -142,12 +152,14 @@ pub(crate) fn graphile_worker() -> Result<()> {
     if complete.exists() {
         return Ok(());
     }
-    eprintln!("installing {GRAPHILE_WORKER} into {}", folder.display());
+    eprintln!("installing {name} into {}", folder.display());
     run(Command::new("npm")
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"])
         .args(["--loglevel", "error"])
         .current_dir(&folder))
-    .context("the bench needs graphile-worker from npm; npm_config_registry may name a mirror")?;
+    .with_context(|| {
+        format!("{name} comes from npm; npm_config_registry may name a mirror of it")
+    })?;
     std::fs::write(&complete, "delete this file to install it again\n")
         .with_context(|| format!("cannot write {}", complete.display()))
 }

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::node::NamedNode;
 use crate::raw;
+use crate::words::{AttemptOutcome, FailureCategory, FailureWord};
 
 /// An attempt. One that is running has no end yet; its numbers are the latest reported.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -39,9 +40,9 @@ pub struct AttemptView {
     /// From claim to recorded end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// running, completed, failed, retry, cancelled or lost.
+    /// How it ended, or that it runs.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = AttemptOutcome, required = true)]
     pub outcome: String,
     /// Why, if it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,11 +65,12 @@ pub struct AttemptView {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Failure)]
 pub struct FailureView {
-    /// The cause; `docs/errors.md` lists all.
+    /// The cause; `docs/errors.md` explains all.
+    #[schema(value_type = FailureWord)]
     pub kind: String,
     /// Who has to act.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = FailureCategory, required = true)]
     pub category: String,
     /// One sentence for a person. Lists leave it out.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -6,6 +6,8 @@ use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::words::JobState;
+
 /// How to stop a job.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -15,7 +17,7 @@ pub struct CancelBody {
     pub reason: Option<String>,
     /// How long a running handler may take to stop by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, minimum = 0, maximum = 31_536_000)]
     pub grace_seconds: Option<Seconds>,
 }
 
@@ -33,7 +35,7 @@ pub struct RetryBody {
 #[serde(deny_unknown_fields)]
 pub struct PriorityBody {
     /// 0 (first) to 9.
-    #[schema(value_type = u8)]
+    #[schema(value_type = u8, maximum = 9)]
     pub priority: i64,
 }
 
@@ -46,7 +48,7 @@ pub struct RescheduleBody {
     pub run_at: Option<String>,
     /// This many seconds from now.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, minimum = 0, maximum = 31_536_000)]
     pub delay_seconds: Option<Seconds>,
 }
 
@@ -58,6 +60,7 @@ pub struct CancelView {
     #[schema(required = true)]
     pub id: String,
     /// `running` until it has stopped, else `cancelled`.
+    #[schema(value_type = JobState)]
     pub state: String,
     /// When the job's first cancel was accepted.
     pub cancel_requested_at: Option<String>,

@@ -8,6 +8,8 @@ use host_core::node::{NodeRecord, Readiness};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::words::NodeState;
+
 /// One revision of a component.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Revision)]
@@ -59,9 +61,9 @@ pub struct ReadinessView {
     /// The name of its machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// live, draining, drained or silent.
+    /// Its state.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = NodeState, required = true)]
     pub state: String,
     /// ready, compiling or failed.
     #[serde(default)]
@@ -104,6 +106,10 @@ pub struct DeployedView {
     #[serde(default)]
     #[schema(required = true)]
     pub grants_added: Vec<String>,
+    /// What handlers of the previous revision could access and cannot any more.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub grants_removed: Vec<String>,
     /// Limits that differ from the previous revision.
     #[serde(default)]
     #[schema(required = true)]
@@ -139,7 +145,8 @@ pub struct LimitChangeView {
     /// The handler.
     pub handler: String,
     /// Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-    /// `log_bytes_max`, `retention_ms` or `retention_discarded_ms`.
+    /// `log_bytes_max`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
+    /// `retention_discarded_ms`.
     pub limit: String,
     /// The value before; null if it was not set.
     pub before: Option<u64>,
@@ -157,7 +164,7 @@ pub struct RemovedView {
 }
 
 /// How to deploy.
-#[derive(Debug, Serialize, Deserialize, IntoParams)]
+#[derive(Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct DeployQuery {
@@ -165,6 +172,10 @@ pub struct DeployQuery {
     #[serde(default, skip_serializing_if = "Not::not")]
     #[param(value_type = Option<bool>)]
     pub accept_grants: bool,
+    /// Whether to deploy although the params of waiting jobs do not match a new schema; `false` if absent.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    #[param(value_type = Option<bool>)]
+    pub force: bool,
 }
 
 /// Which revision to go back to.
@@ -172,6 +183,7 @@ pub struct DeployQuery {
 #[serde(deny_unknown_fields)]
 pub struct RollbackBody {
     /// Its number.
+    #[schema(minimum = 1)]
     pub revision: u32,
 }
 

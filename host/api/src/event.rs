@@ -8,6 +8,8 @@ use host_core::name::Name;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::words::JobState;
+
 /// Which events to send. An event must match every parameter that is given.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -29,10 +31,10 @@ pub struct ChangeView<'a> {
     pub handler: Cow<'a, str>,
     pub queue: Cow<'a, str>,
     /// `null` for a new job.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<JobState>)]
     pub from: Option<State>,
     /// `null` for one that was purged.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<JobState>)]
     pub to: Option<State>,
     pub attempt: u32,
     pub at: Cow<'a, str>,

@@ -5,6 +5,8 @@ use host_core::query::Order;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
+use crate::words::{JobState, ListOrder};
+
 /// Which jobs. A job must match every parameter that is given.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -30,12 +32,13 @@ pub struct FilterQuery {
     /// Only jobs with this attribute, as `KEY=VALUE`.
     pub attribute: Option<String>,
     /// Only jobs in this state.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<JobState>)]
     pub state: Option<State>,
     /// `newest` or `oldest` first; `newest` if absent.
-    #[param(value_type = Option<String>)]
+    #[param(value_type = Option<ListOrder>, inline)]
     pub sort: Option<Order>,
     /// At most this many, 1 to 1,000; 100 if absent.
+    #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
     /// The `next_cursor` of the answer before.
     #[param(value_type = Option<u64>)]
@@ -48,6 +51,7 @@ pub struct FilterQuery {
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
     /// At most this many, 1 to 1,000; 100 if absent.
+    #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
     /// Items behind the one with this number: a `next_cursor`, or the last one seen, to follow the list.
     #[param(value_type = Option<u64>)]

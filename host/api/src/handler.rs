@@ -2,6 +2,7 @@
 
 use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::handler::{DirGrant, Grants, Limits};
+use host_core::policy::Backoff;
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -29,6 +30,14 @@ pub struct HandlerView {
     #[serde(default)]
     #[schema(required = true)]
     pub grants: GrantsView,
+    /// How many attempts a job has that sets no number, including the first.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub max_attempts: u32,
+    /// The pauses between attempts.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub backoff: BackoffView,
     /// How long its jobs are kept, in seconds, if the manifest says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>)]
@@ -70,6 +79,16 @@ pub struct LimitsView {
     pub result_bytes_max: u64,
     /// How much log is kept.
     pub log_bytes_max: u64,
+}
+
+/// The pauses between the attempts of a job. Each is up to 20 % shorter or longer.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = Backoff)]
+pub struct BackoffView {
+    /// The pause after the first attempt; it doubles with each further one.
+    pub base_ms: u64,
+    /// The longest pause.
+    pub max_ms: u64,
 }
 
 /// What an attempt may access.
@@ -148,6 +167,12 @@ impl From<&Limits> for LimitsView {
             result_bytes_max: limits.result_bytes_max,
             log_bytes_max: limits.log_bytes_max,
         }
+    }
+}
+
+impl From<Backoff> for BackoffView {
+    fn from(Backoff { base_ms, max_ms }: Backoff) -> Self {
+        Self { base_ms, max_ms }
     }
 }
 

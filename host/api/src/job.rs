@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 
 use crate::attempt::FailureView;
 use crate::node::NamedNode;
+use crate::words::JobState;
 use crate::{raw, seconds};
 
 /// A job. Lists leave out what is large: params, result and the rest that does not change.
@@ -23,13 +24,15 @@ use crate::{raw, seconds};
 pub struct JobView {
     /// Its id.
     pub id: String,
-    /// pending, scheduled, available, running, retryable, completed, cancelled or discarded.
+    /// Its state.
+    #[schema(value_type = JobState)]
     pub state: String,
     /// The handler that executes it; `python#send_email` is one of a foreign runner.
     pub handler: String,
     /// The queue it waits in.
     pub queue: String,
     /// 0 (first) to 9.
+    #[schema(maximum = 9)]
     pub priority: u8,
     /// The current or latest attempt; 0 before the first.
     #[serde(default)]
@@ -73,6 +76,9 @@ pub struct JobView {
     /// No attempt after this instant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
+    /// The deadline that had passed when it was run again, and that no longer holds. Only in the answer to a retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removed_deadline: Option<String>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
@@ -100,7 +106,7 @@ pub struct JobView {
     /// How many jobs it still waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prerequisites_open: Option<u32>,
-    /// Why it does not start, if no node can run it now.
+    /// Why it does not start, if no node can run it now or it waits for other jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
     /// The key that makes it unique in its queue.

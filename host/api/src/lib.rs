@@ -19,6 +19,7 @@ pub mod page;
 pub mod path;
 pub mod queue;
 pub mod runner;
+pub mod words;
 
 use host_core::json::JsonText;
 use host_core::seconds::Seconds;

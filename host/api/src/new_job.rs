@@ -12,6 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::words::JobState;
+
 /// A job to enqueue.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewJob)]
@@ -28,34 +30,34 @@ pub struct NewJobBody {
     pub queue: Option<String>,
     /// 0 (first) to 9; 5 if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u8>)]
+    #[schema(value_type = Option<u8>, maximum = 9)]
     pub priority: Option<i64>,
     /// Not before this instant (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_at: Option<String>,
     /// Not before this many seconds from now; excludes `run_at`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, minimum = 0, maximum = 31_536_000)]
     pub delay_seconds: Option<Seconds>,
     /// No attempt after this instant (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
-    /// The most attempts, at least 1; 5 if absent.
+    /// The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u32>)]
+    #[schema(value_type = Option<u32>, minimum = 1)]
     pub max_attempts: Option<i64>,
     /// The longest an attempt may take; the handler's limit if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 31_536_000)]
     pub timeout_seconds: Option<Seconds>,
     /// How long it is kept after it has ended, at least 1; if absent, as its queue says, else its
     /// handler, else 604800 (7 days).
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, minimum = 1, maximum = 31_536_000)]
     pub retention_seconds: Option<Seconds>,
     /// How long it is kept if it is discarded, at least 1; if absent everywhere, as long as others.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, minimum = 1, maximum = 31_536_000)]
     pub retention_discarded_seconds: Option<Seconds>,
     /// If a job of the queue has this key and has not ended, it stands for this one. Short for
     /// `unique` with the scope `active`.
@@ -66,6 +68,7 @@ pub struct NewJobBody {
     pub unique: Option<UniqueBody>,
     /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(max_items = 1_000)]
     pub depends_on: Vec<String>,
     /// W3C trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,6 +86,7 @@ pub struct NewJobBody {
 #[serde(deny_unknown_fields)]
 pub struct UniqueBody {
     /// The key, 1 to 256 bytes.
+    #[schema(min_length = 1, max_length = 256)]
     pub key: String,
     /// Which earlier job with the key stands for this one; `active` if absent.
     #[serde(default, deserialize_with = "read_scope")]
@@ -122,7 +126,7 @@ pub struct AcceptedView {
     pub id: String,
     /// That job's state.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = JobState, required = true)]
     pub state: String,
     /// Whether it was there before.
     #[serde(default)]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::seconds;
+use crate::words::NodeState;
 
 /// A node: one host of those that share the store.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -20,9 +21,9 @@ pub struct NodeView {
     /// The name of its machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// live, draining, drained, silent or gone.
+    /// Its state.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = NodeState, required = true)]
     pub state: String,
     /// Whether it is the one that answers.
     #[serde(default)]

@@ -29,6 +29,6 @@ impl<T> PageView<T> {
 #[serde(deny_unknown_fields)]
 pub struct WaitQuery {
     /// At most 300; 30 if absent.
-    #[param(value_type = Option<f64>)]
+    #[param(value_type = Option<f64>, minimum = 0, maximum = 300)]
     pub timeout_seconds: Option<Seconds>,
 }

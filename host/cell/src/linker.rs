@@ -95,7 +95,10 @@ pub(crate) fn is_stubbed(name: &str) -> bool {
 
 /// A handler called a stubbed function.
 #[derive(Debug, Error)]
-#[error("the handler called {interface}#{function}, which handlers cannot use")]
+#[error(
+    "the handler called {interface}#{function}, but handlers have no network; pass the data in params, or grant a \
+     directory with read_dirs"
+)]
 pub(crate) struct NotGiven {
     interface: String,
     function: String,

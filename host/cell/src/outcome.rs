@@ -1,6 +1,7 @@
 //! Converts every way a guest can end into an [`Outcome`].
 
 mod thrown;
+mod trace;
 
 use std::time::Duration;
 
@@ -141,7 +142,7 @@ pub(crate) fn from_trap(error: &wasmtime::Error, output: &RunOutput, limits: &Li
     };
     truncate(&mut failure.message, MESSAGE_BYTES_MAX);
     let stack = failure.stack.take();
-    let stack = stack.or_else(|| backtrace.map(ToString::to_string));
+    let stack = stack.or_else(|| backtrace.map(trace::of));
     failure.stack = stack.map(|stack| truncated(stack, STACK_BYTES_MAX));
     failure
 }

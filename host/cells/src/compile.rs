@@ -69,21 +69,27 @@ pub enum CompileError {
     },
     /// The folder has no room for another compiled component.
     #[error(
-        "compiled components take {} MiB in {}, more than limits.cache_mib ({} MiB); you may remove \
-         files there: components are compiled again when needed",
-        .bytes >> 20, .folder.display(), .bytes_max >> 20
+        "compiled components take {} MiB in the folder {}, more than limits.cache_mib ({} MiB); you may \
+         remove files there: components are compiled again when needed",
+        .bytes >> 20, last_name(.folder), .bytes_max >> 20
     )]
     CacheFull {
         folder: PathBuf,
         bytes: u64,
         bytes_max: u64,
     },
-    #[error("cannot {operation} {}: {message}; check the folder and its disk", .path.display())]
+    #[error("compiled components: cannot {operation} {}: {message}; check the folder and its disk", last_name(.path))]
     Cache {
         operation: &'static str,
         path: PathBuf,
         message: String,
     },
+}
+
+/// Returns the last name of a path: clients see these errors, and the whole path is none of their business.
+fn last_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 impl CompileError {

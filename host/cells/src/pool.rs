@@ -6,7 +6,7 @@ mod event;
 pub mod executor;
 mod isolation;
 pub mod kill_deadline;
-pub mod placement;
+pub mod load;
 mod respawn;
 pub mod suspects;
 
@@ -20,7 +20,7 @@ use host_core::time::Time;
 
 use self::cell::{Cell, Kind};
 use self::kill_deadline::KillDeadline;
-use self::placement::Load;
+use self::load::Load;
 use self::respawn::CellRespawn;
 use crate::port::{CellId, CellPort};
 use crate::run::chain::Chain;
@@ -77,7 +77,7 @@ pub struct Run {
 /// Where a run will execute. The dispatcher keeps this from the offer of a slot until the lease is
 /// granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placement {
+pub enum CellSlot {
     /// In this shared cell.
     Shared(CellId),
     /// In a cell that executes its component only.
@@ -153,10 +153,10 @@ impl<P: CellPort> Pool<P> {
         self.shape.cells.saturating_sub(busy.count())
     }
 
-    /// Returns the places of the groups of suspects that may start at `now`.
-    pub fn offer_apart(&mut self, now: Time) -> Vec<Placement> {
+    /// Returns the slots of the groups of suspects that may start at `now`.
+    pub fn offer_apart(&mut self, now: Time) -> Vec<CellSlot> {
         let groups = 0..self.free_apart(now);
-        groups.map(|_| Placement::Apart(self.new_id())).collect()
+        groups.map(|_| CellSlot::Apart(self.new_id())).collect()
     }
 
     /// Returns the time from which suspects may start.
@@ -164,23 +164,23 @@ impl<P: CellPort> Pool<P> {
         self.apart_not_before
     }
 
-    /// Returns places for at most `wanted` runs.
-    pub fn offer(&self, wanted: usize) -> Vec<Placement> {
+    /// Returns slots for at most `wanted` runs.
+    pub fn offer(&self, wanted: usize) -> Vec<CellSlot> {
         match self.shape.isolation {
             Isolation::Shared => {
-                let cells = placement::spread(self.loads(), wanted).into_iter();
-                cells.map(Placement::Shared).collect()
+                let cells = load::spread(self.loads(), wanted).into_iter();
+                cells.map(CellSlot::Shared).collect()
             }
-            Isolation::Component => vec![Placement::OfComponent; wanted.min(self.free())],
+            Isolation::Component => vec![CellSlot::OfComponent; wanted.min(self.free())],
         }
     }
 
-    /// Returns the name of a place, for people. A place of a component is not known before its run.
-    pub fn name(&self, place: &Placement) -> &str {
-        match place {
-            Placement::Shared(cell) => self.cells.get(cell).map_or("cell-gone", |cell| &cell.name),
-            Placement::OfComponent => self.shape.name,
-            Placement::Apart(_) => "cell-apart",
+    /// Returns the name of a slot, for people. One of a component is not known before its run.
+    pub fn name(&self, slot: &CellSlot) -> &str {
+        match slot {
+            CellSlot::Shared(cell) => self.cells.get(cell).map_or("cell-gone", |cell| &cell.name),
+            CellSlot::OfComponent => self.shape.name,
+            CellSlot::Apart(_) => "cell-apart",
         }
     }
 
@@ -203,14 +203,14 @@ impl<P: CellPort> Pool<P> {
     pub fn start(
         &mut self,
         now: Time,
-        place: &Placement,
+        slot: &CellSlot,
         program: &Program,
         order: Order,
     ) -> Result<(), Box<Order>> {
-        let id = match place {
-            Placement::Shared(id) => *id,
-            Placement::OfComponent => self.cell_of(now, program.component),
-            Placement::Apart(id) => self.cell_apart(now, *id, program.component),
+        let id = match slot {
+            CellSlot::Shared(id) => *id,
+            CellSlot::OfComponent => self.cell_of(now, program.component),
+            CellSlot::Apart(id) => self.cell_apart(now, *id, program.component),
         };
         let Some(cell) = self.cells.get_mut(&id).filter(|cell| !cell.doomed) else {
             return Err(Box::new(order));

@@ -1,5 +1,7 @@
 //! The command line as a whole: its own nouns, and those that wires bring.
 
+use std::ffi::OsString;
+
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use host_console::command::Command;
 use host_console::error::{CliError, Exit};
@@ -117,7 +119,25 @@ pub(crate) fn parse() -> Result<ArgMatches, clap::Error> {
         Some(noun) if noun == CELL => Cli::command().subcommand(cell::Cell::definition(CELL)),
         _ => definition(),
     };
-    definition.try_get_matches_from(worker::two_dashes(std::env::args_os()))
+    let line = worker::two_dashes(server_last(std::env::args_os().collect()).into_iter());
+    definition.try_get_matches_from(line)
+}
+
+/// Returns the command line with a `--server URL` that stands before the noun at its end, where commands have it.
+fn server_last(mut line: Vec<OsString>) -> Vec<OsString> {
+    let first = line.get(1).and_then(|word| word.to_str());
+    let words = match first {
+        Some("--server") => 2,
+        Some(word) if word.starts_with("--server=") => 1,
+        _ => return line,
+    };
+    let from_noun = line.split_off((1 + words).min(line.len()));
+    let server = line.split_off(1);
+    line.extend(from_noun);
+    let end = line.iter().position(|word| word == "--");
+    let end = end.unwrap_or(line.len());
+    line.splice(end..end, server);
+    line
 }
 
 /// Runs the command that `matches` name to its end.

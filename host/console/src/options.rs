@@ -11,7 +11,7 @@ use crate::plain;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Host")]
 pub struct Remote {
-    /// The host to use
+    /// The host to use; may also stand before the command
     #[arg(long, value_name = "URL", env = "HOST_SERVER", hide_env_values = true, default_value = SERVER_DEFAULT)]
     server: String,
     #[command(flatten)]

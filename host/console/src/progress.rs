@@ -1,6 +1,8 @@
-//! A spinner or a bar on the terminal while a command waits. Nothing is shown if standard error is not a
-//! terminal.
+//! A spinner or a bar on the terminal while a command waits. If standard error is not a terminal, nothing is shown, or
+//! a line now and then.
 
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -45,6 +47,59 @@ impl Drop for Spinner {
         if let Self(Some(bar)) = self {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// How long a wait takes before its first line, and the longest time between two lines.
+const LINE_AFTER: Duration = Duration::from_secs(2);
+const LINE_EVERY: Duration = Duration::from_mins(1);
+
+/// A [`Spinner`], or lines on standard error where no spinner can be shown.
+#[derive(Debug)]
+pub struct Progress {
+    _spinner: Spinner,
+    lines: Option<Lines>,
+}
+
+impl Progress {
+    /// Shows `text` until it is dropped.
+    pub fn new(output: Output, text: &str) -> Self {
+        let shows_lines = output.is_human() && !output.is_live();
+        Self {
+            _spinner: Spinner::new(output, text),
+            lines: shows_lines.then(|| Lines::start(output, text.to_owned())),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(Lines { waits, thread }) = self.lines.take() {
+            drop(waits);
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// A thread that writes lines until the other side of its channel is dropped.
+#[derive(Debug)]
+struct Lines {
+    waits: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Lines {
+    fn start(output: Output, text: String) -> Self {
+        let (waits, ended) = sync_channel(1);
+        let thread = thread::spawn(move || {
+            let (mut waited, mut pause) = (Duration::ZERO, LINE_AFTER);
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                waited += pause;
+                output.note(&format!("{text}: {} s", waited.as_secs()));
+                pause = waited.min(LINE_EVERY);
+            }
+        });
+        Self { waits, thread }
     }
 }
 

@@ -23,7 +23,8 @@ pub enum Category {
 }
 
 /// All categories, in the order in which they are declared.
-const CATEGORIES: [Category; 6] = [
+/// All categories.
+pub const CATEGORIES: [Category; 6] = [
     Category::UserCode,
     Category::DataQuality,
     Category::Infrastructure,

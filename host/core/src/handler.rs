@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;
 use crate::name::Name;
-use crate::policy::RetentionChoice;
+use crate::policy::{Backoff, Policy, RetentionChoice};
 use crate::seconds::Seconds;
 use crate::time::Time;
 
@@ -63,6 +63,40 @@ pub struct Grants {
     pub read_dirs: Vec<DirGrant>,
 }
 
+/// The pauses between attempts, as written in a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BackoffSection {
+    /// The pause after the first attempt, in seconds; it doubles with each further one.
+    pub base_seconds: Seconds,
+    /// The longest pause, in seconds.
+    pub max_seconds: Seconds,
+}
+
+impl Default for BackoffSection {
+    fn default() -> Self {
+        Backoff::default().into()
+    }
+}
+
+impl From<Backoff> for BackoffSection {
+    fn from(Backoff { base_ms, max_ms }: Backoff) -> Self {
+        Self {
+            base_seconds: Seconds { ms: base_ms },
+            max_seconds: Seconds { ms: max_ms },
+        }
+    }
+}
+
+impl From<BackoffSection> for Backoff {
+    fn from(section: BackoffSection) -> Self {
+        Self {
+            base_ms: section.base_seconds.ms,
+            max_ms: section.max_seconds.ms,
+        }
+    }
+}
+
 /// Limits and grants as written in a manifest. If the handler does not set a value, the component's value
 /// applies, then the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +114,10 @@ pub struct ManifestSection {
     pub result_kib: Option<u64>,
     /// The most log that is kept, in KiB.
     pub log_kib: Option<u64>,
+    /// The most attempts of a job that sets none, including the first.
+    pub max_attempts: Option<u32>,
+    /// The pauses between attempts.
+    pub backoff: Option<BackoffSection>,
     /// How long jobs are kept after they have ended, in seconds.
     pub retention_seconds: Option<Seconds>,
     /// How long discarded jobs are kept, in seconds.
@@ -112,6 +150,18 @@ impl Manifest {
             section.narrow(&mut limits);
         }
         limits
+    }
+
+    /// Returns the policy of jobs of the handler `name` that set nothing else. [`Manifest::retention`] says how long
+    /// they are kept.
+    pub fn policy(&self, name: &Name) -> Policy {
+        let mut policy = Policy::default();
+        let own = self.handlers.get(name);
+        for section in [Some(&self.defaults), own].into_iter().flatten() {
+            policy.max_attempts = section.max_attempts.unwrap_or(policy.max_attempts);
+            policy.backoff = section.backoff.map_or(policy.backoff, Backoff::from);
+        }
+        policy
     }
 
     /// Returns how long jobs of the handler `name` are kept, unless they or their queue decide.

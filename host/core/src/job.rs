@@ -11,6 +11,9 @@ use crate::policy::Policy;
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
+/// The priority that starts last; 0 starts first.
+pub const PRIORITY_LAST: u8 = 9;
+
 /// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -244,6 +247,8 @@ pub struct NewJob {
     pub handler: Name,
     /// The pool of foreign runners that has the handler; `None` for cells.
     pub runner: Option<Name>,
+    /// The component that had the handler when the job was made. If it has been removed since, the job is refused.
+    pub component: Option<Name>,
     pub queue: Name,
     /// 0 is the most urgent, 9 the least.
     pub priority: u8,

@@ -14,6 +14,19 @@ pub struct Backoff {
     pub max_ms: u64,
 }
 
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            base_ms: 1_000,
+            max_ms: 3_600_000,
+        }
+    }
+}
+
+/// How many attempts a job has by default, including the first. With the default backoff, the last one starts about
+/// eight hours after the first failed.
+pub const MAX_ATTEMPTS: u32 = 20;
+
 /// How far a delay is spread to each side, in permille.
 pub const JITTER_PERMILLE: u64 = 200;
 
@@ -132,13 +145,10 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            max_attempts: 5,
+            max_attempts: MAX_ATTEMPTS,
             timeout_ms: None,
             cancel_grace_ms: None,
-            backoff: Backoff {
-                base_ms: 1_000,
-                max_ms: 3_600_000,
-            },
+            backoff: Backoff::default(),
             retention: Retention::default(),
             on_grace_expired: OnGraceExpired::Cancelled,
             lost_lease_costs_attempt: false,

@@ -28,6 +28,9 @@ pub enum Rejection {
     /// The state of the job does not allow this input.
     #[error("the job is {}, which does not allow this", .0.as_str())]
     WrongState(State),
+    /// The handler's component was removed while the job was on its way.
+    #[error("no handler is named {0}; its component was just removed")]
+    HandlerRemoved(Name),
     /// The job belongs to another orchestrator, which alone decides whether it runs again.
     #[error("the job belongs to another orchestrator, which alone decides whether it runs again")]
     Foreign,

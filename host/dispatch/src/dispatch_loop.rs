@@ -296,14 +296,17 @@ impl<P: CellPort> DispatchLoop<P> {
             return;
         }
         let (now, runs) = (self.clock.now(), self.runs());
-        tracing::info!(?phase, runs, "the host is stopping");
         match phase {
             Phase::Running => {}
             Phase::Stopping => {
+                tracing::info!(runs, "stopping: running jobs may finish");
                 self.stops.stop(now);
                 self.workers.table.recall();
             }
-            Phase::Killing => self.kill(now),
+            Phase::Killing => {
+                tracing::info!(runs, "stopping: giving up running jobs");
+                self.kill(now);
+            }
         }
     }
 

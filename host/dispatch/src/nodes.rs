@@ -260,8 +260,8 @@ pub async fn handle_node_events(
             }
             (_, Err(SubmitError::Stopping)) => return,
             (_, Ok(_)) => {}
-            (event, Err(error)) => {
-                tracing::warn!(?event, %error, "cannot handle what a heartbeat showed; retrying");
+            (_, Err(error)) => {
+                tracing::warn!(%error, "cannot handle what a heartbeat showed; retrying");
             }
         }
     }

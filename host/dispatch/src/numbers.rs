@@ -1,12 +1,13 @@
 //! The metrics of the dispatch loop, and what handlers cost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use host_cells::pool::Run;
 use host_core::command::Change;
 use host_core::cost::{Sample, is_failure};
+use host_core::job::STATES;
 use host_core::name::address;
 use host_core::outcome::{Meter, Outcome};
 use host_core::time::Time;
@@ -15,7 +16,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::costs::CostBook;
 use crate::labels::Labels;
@@ -28,6 +29,18 @@ const SECONDS: [f64; 11] = [
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Ended {
     outcome: &'static str,
+}
+
+/// What becomes of attempts: their outcomes, and that they are lost.
+const ENDS: [&str; 5] = ["completed", "failed", "retry", "cancelled", LOST];
+const LOST: &str = "lost";
+
+/// How many pairs of a queue and a handler begin at 0 before anything has happened to their jobs.
+pub const PAIRS_MAX: usize = 1_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Of {
+    handler: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -52,7 +65,7 @@ pub struct Numbers {
     queues: Labels,
     handlers: Labels,
     attempts: Family<Ended, Counter>,
-    attempt_seconds: Histogram,
+    attempt_seconds: Family<Of, Histogram, fn() -> Histogram>,
     commands: Counter,
     commit_seconds: Histogram,
     commit_longest: Longest,
@@ -66,12 +79,16 @@ pub struct Numbers {
 
 impl Default for Numbers {
     fn default() -> Self {
+        let attempts = Family::default();
+        for outcome in ENDS {
+            drop(attempts.get_or_create(&Ended { outcome }));
+        }
         Self {
             entered: Family::default(),
             queues: Labels::default(),
             handlers: Labels::default(),
-            attempts: Family::default(),
-            attempt_seconds: Histogram::new(SECONDS),
+            attempts,
+            attempt_seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             commands: Counter::default(),
             commit_seconds: Histogram::new(SECONDS),
             commit_longest: Longest::default(),
@@ -88,31 +105,73 @@ impl Default for Numbers {
 impl Numbers {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
-        let entered = "Jobs that entered a state, by queue and handler; the first 100 of each have \
-                       a label of their own, the others share `_other`";
+        let entered = "Jobs that entered a state, by queue and handler, from 0 for known ones; the first \
+                       100 of each have a label of their own, the others share `_other`";
         registry.register("job_changes", entered, self.entered.clone());
         let attempts =
             "Attempts that ended in a cell or at a foreign runner, by outcome; `lost` with it";
         registry.register("attempts", attempts, self.attempts.clone());
-        let seconds = "Time of an attempt in its cell or at its foreign runner";
-        registry.register("attempt_seconds", seconds, self.attempt_seconds.clone());
+        let seconds = "Time of an attempt in its cell or at its foreign runner, by handler with the same \
+                       labels";
+        timed(registry, "attempt", seconds, self.attempt_seconds.clone());
         let commands = "Commands that were committed to the store";
         registry.register("store_commands", commands, self.commands.clone());
         let commits = "Time of a commit of a batch of commands";
-        registry.register("store_commit_seconds", commits, self.commit_seconds.clone());
+        timed(
+            registry,
+            "store_commit",
+            commits,
+            self.commit_seconds.clone(),
+        );
         let longest = "The longest of these commits since the host started";
-        let name = "store_commit_longest_seconds";
-        registry.register(name, longest, self.commit_longest.clone());
+        let name = "store_commit_longest";
+        timed(registry, name, longest, self.commit_longest.clone());
         let failed = "Batches that were not committed and were tried again, whole or in halves: conflicts with \
                       other nodes, connections that broke, statements that took too long";
         registry.register("store_batches_failed", failed, self.failed.clone());
         let turn = "The longest turn of the dispatch loop since the host started, with its commit: as long \
                     it answered nobody. `work` is the kind of command that there was most of";
-        registry.register("turn_longest_seconds", turn, self.turn_longest.clone());
+        drop(self.turn_longest.get_or_create(&Worked { work: "none" }));
+        timed(registry, "turn_longest", turn, self.turn_longest.clone());
         registry.register("runs", "Attempts in cells now", self.runs.clone());
         registry.register("cells", "Cells that take runs now", self.cells.clone());
         let full = "1 while the disk has no room for new jobs, and enqueues are refused";
         registry.register("store_full", full, self.store_full.clone());
+    }
+
+    /// Shows the numbers of these queues and handlers at 0 if nothing has happened to their jobs yet, so that the
+    /// first failure is an increase. For [`PAIRS_MAX`] pairs at most.
+    pub fn show<'a>(
+        &self,
+        queues: impl Iterator<Item = &'a str>,
+        handlers: impl Iterator<Item = &'a str>,
+    ) {
+        let labels = |known: &Labels, names: &mut dyn Iterator<Item = &'a str>| {
+            names.map(|name| known.of(name)).collect::<BTreeSet<_>>()
+        };
+        let queues = labels(&self.queues, &mut { queues });
+        let handlers = labels(&self.handlers, &mut { handlers });
+        for handler in &handlers {
+            let handler = handler.clone();
+            drop(self.attempt_seconds.get_or_create(&Of { handler }));
+        }
+        let pairs = queues
+            .iter()
+            .flat_map(|queue| handlers.iter().map(move |it| (queue, it)));
+        for (queue, handler) in pairs.take(PAIRS_MAX) {
+            self.show_pair(queue, handler);
+        }
+    }
+
+    fn show_pair(&self, queue: &str, handler: &str) {
+        for state in STATES {
+            let entered = Entered {
+                queue: queue.to_owned(),
+                handler: handler.to_owned(),
+                state: state.as_str(),
+            };
+            drop(self.entered.get_or_create(&entered));
+        }
     }
 
     /// Counts the changes of a commit. Only the dispatch loop calls it.
@@ -130,6 +189,9 @@ impl Numbers {
                 handler: self.handlers.of(&address(runner, handler)),
                 state: state.as_str(),
             };
+            if self.entered.get(&labels).is_none() {
+                self.show_pair(&labels.queue, &labels.handler);
+            }
             self.entered.get_or_create(&labels).inc_by(jobs);
         }
     }
@@ -142,7 +204,7 @@ impl Numbers {
     /// Counts an attempt that ended in a cell.
     pub fn ended_in_cell(&self, now: Time, run: &Run, outcome: &Outcome, meter: Meter) {
         let ran_ms = run.ran_ms(now);
-        self.ended(outcome, ran_ms);
+        self.ended(&run.handler, outcome, ran_ms);
         let sample = Sample {
             ran_ms,
             is_failure: is_failure(outcome.as_str()),
@@ -153,14 +215,17 @@ impl Numbers {
             .add(&run.handler, (component, *revision), now, sample);
     }
 
-    pub fn ended(&self, outcome: &Outcome, ran_ms: u64) {
+    /// Counts an attempt of this handler, with its executor, that ended.
+    pub fn ended(&self, handler: &str, outcome: &Outcome, ran_ms: u64) {
         self.attempt(outcome.as_str());
         let ran = Duration::from_millis(ran_ms);
-        self.attempt_seconds.observe(ran.as_secs_f64());
+        let handler = self.handlers.of(handler);
+        let seconds = self.attempt_seconds.get_or_create(&Of { handler });
+        seconds.observe(ran.as_secs_f64());
     }
 
     pub fn lost(&self) {
-        self.attempt("lost");
+        self.attempt(LOST);
     }
 
     pub(super) fn committed(&self, commands: usize, took: Duration) {
@@ -191,6 +256,11 @@ impl Numbers {
     }
 }
 
+/// Registers a metric of times.
+fn timed(registry: &mut Registry, name: &str, help: &str, metric: impl Metric) {
+    registry.register_with_unit(name, help, Unit::Seconds, metric);
+}
+
 /// Only the dispatch loop calls it.
 fn raise(longest: &Longest, took: Duration) {
     let seconds = took.as_secs_f64();
@@ -201,7 +271,57 @@ fn raise(longest: &Longest, took: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use host_core::job::State;
+    use prometheus_client::encoding::text;
+
     use super::*;
+
+    fn shown(numbers: &Numbers) -> String {
+        let (mut registry, mut text) = (Registry::default(), String::new());
+        numbers.register(&mut registry);
+        text::encode(&mut text, &registry).unwrap();
+        text
+    }
+
+    #[test]
+    fn what_is_known_begins_at_zero() {
+        let numbers = Numbers::default();
+        numbers.show(["default"].into_iter(), ["echo"].into_iter());
+        let text = shown(&numbers);
+        for line in [
+            "job_changes_total{queue=\"default\",handler=\"echo\",state=\"discarded\"} 0",
+            "attempt_seconds_count{handler=\"echo\"} 0",
+            "attempts_total{outcome=\"lost\"} 0",
+        ] {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+        let change = Change {
+            job: "01990f3c-1a2b-7000-8000-000000000001".parse().unwrap(),
+            handler: "late".parse().unwrap(),
+            runner: None,
+            queue: "new".parse().unwrap(),
+            from: None,
+            to: Some(State::Available),
+            attempt: 0,
+        };
+        numbers.changed(&[change]);
+        let text = shown(&numbers);
+        for (state, jobs) in [("available", 1), ("discarded", 0)] {
+            let labels = format!("queue=\"new\",handler=\"late\",state=\"{state}\"");
+            let line = format!("job_changes_total{{{labels}}} {jobs}");
+            assert!(text.contains(&line), "{line} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn only_so_many_pairs_begin_at_zero() {
+        let numbers = Numbers::default();
+        let names: Vec<_> = (0..60).map(|n| format!("n{n}")).collect();
+        let names = || names.iter().map(String::as_str);
+        numbers.show(names(), names());
+        let series = shown(&numbers).matches("job_changes_total{").count();
+        assert_eq!(series, PAIRS_MAX * STATES.len());
+    }
 
     #[test]
     fn the_longest_turn_and_commit_are_kept() {

@@ -70,6 +70,7 @@ impl Workers {
                 attempt: lifecycle.attempt,
                 worker: request.worker.clone(),
                 executor: lifecycle.runner.clone(),
+                handler: lifecycle.handler.clone(),
                 hold: request.hold,
                 granted_at: now,
                 is_restored: false,

@@ -22,11 +22,16 @@ const REFUSALS: [(&[u8], u16); 3] = [
 /// Never in a refusal of a route, because those have a document.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
+/// How a connection of HTTP/2 begins. The parser would close it without an answer.
+const HTTP2: &[u8] = b"PRI * HTTP/2";
+
 /// A stream on which empty refusals get a document, and whose heads are followed.
 pub(crate) struct ProblemStream<S> {
     stream: S,
     header_bytes_max: usize,
     heads: Heads,
+    /// How much of [`HTTP2`] the connection has begun with, if it may still be that.
+    http2: Option<usize>,
     /// The rest of the answer that replaces the parser's, and the length of the parser's.
     instead: Option<(Vec<u8>, usize)>,
     written: usize,
@@ -39,6 +44,7 @@ impl<S> ProblemStream<S> {
             stream,
             header_bytes_max,
             heads: Heads::new(header_bytes_max),
+            http2: Some(0),
             instead: None,
             written: 0,
         }
@@ -47,6 +53,18 @@ impl<S> ProblemStream<S> {
     /// Returns the request to refuse. It is known before the parser has the end of its head.
     pub(crate) fn unclear(&self) -> Unclear {
         self.heads.unclear()
+    }
+
+    /// Makes the first line of HTTP/2 one of a version that the parser refuses with an answer.
+    fn refuse_http2(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            let Some(seen) = self.http2 else { return };
+            let is_next = HTTP2.get(seen) == Some(byte);
+            if is_next && seen + 1 == HTTP2.len() {
+                *byte = b'9';
+            }
+            self.http2 = is_next.then_some(seen + 1);
+        }
     }
 
     /// Returns the answer that replaces `bytes`, if they are a refusal of the parser.
@@ -104,6 +122,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ProblemStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.refuse_http2(&mut buffer.filled_mut()[before..]);
         self.heads.follow(&buffer.filled()[before..]);
         Poll::Ready(Ok(()))
     }

@@ -35,6 +35,11 @@ use crate::write_timeout::WriteTimeout;
 /// Further connections are answered with 503 and closed.
 const CONNECTIONS_MAX: usize = 8_192;
 
+/// How many connections may be open beyond that for the path that is answered always: each for one request, and with
+/// this time for its header.
+const RESERVED_MAX: usize = 8;
+const RESERVED_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long a header may take, and how long a connection may be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -85,7 +90,7 @@ impl Accept for LocalListener {
 }
 
 /// Serves connections until `tasks` stop. Each connection is a task of its own, which then has ten
-/// seconds to end its request.
+/// seconds to end its request. The path `always` is answered even if there are too many connections.
 ///
 /// Cancel safe: no further connection is accepted, and open ones continue.
 pub async fn serve(
@@ -93,8 +98,22 @@ pub async fn serve(
     router: Router,
     metrics: Arc<dyn Metrics>,
     tasks: &Tasks,
+    always: Option<&'static str>,
 ) {
-    accept(&listener, &router, &metrics, tasks, connections_max()).await;
+    let limits = ConnectionLimits {
+        max: connections_max(),
+        always,
+    };
+    accept(&listener, &router, &metrics, tasks, limits).await;
+}
+
+/// How many connections may be open at once.
+#[derive(Clone, Copy)]
+pub(crate) struct ConnectionLimits {
+    /// For all requests.
+    pub(crate) max: usize,
+    /// The path that a few more connections are reserved for.
+    pub(crate) always: Option<&'static str>,
 }
 
 /// Leaves half of the open files to the rest of the process.
@@ -104,15 +123,16 @@ fn connections_max() -> usize {
     half.map_or(CONNECTIONS_MAX, |half| half.min(CONNECTIONS_MAX))
 }
 
-/// Accepts connections until the tasks stop, at most `connections_max` at once.
+/// Accepts connections until the tasks stop.
 pub(crate) async fn accept(
     listener: &impl Accept,
     router: &Router,
     metrics: &Arc<dyn Metrics>,
     tasks: &Tasks,
-    connections_max: usize,
+    limits: ConnectionLimits,
 ) {
-    let permits = Arc::new(Semaphore::new(connections_max));
+    let permits = Arc::new(Semaphore::new(limits.max));
+    let reserved = Arc::new(Semaphore::new(RESERVED_MAX));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -126,14 +146,20 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else {
+        let permit = Arc::clone(&permits).try_acquire_owned().ok();
+        let (permit, only) = match (permit, limits.always) {
+            (Some(permit), _) => (Some(permit), None),
+            (None, Some(path)) => (Arc::clone(&reserved).try_acquire_owned().ok(), Some(path)),
+            (None, None) => (None, None),
+        };
+        let Some(permit) = permit else {
             tasks.spawn(refuse(stream));
             continue;
         };
         let (router, metrics) = (router.clone(), Arc::clone(metrics));
         let stopping = tasks.stopping().clone();
         tasks.spawn(async move {
-            connection(stream, router, metrics, stopping).await;
+            connection(stream, router, metrics, stopping, only).await;
             drop(permit);
         });
     }
@@ -166,14 +192,17 @@ impl Drop for Open {
 struct Requests {
     router: TowerToHyperService<Router>,
     unclear: Unclear,
+    /// The only path that is answered, if there are too many connections.
+    only: Option<&'static str>,
     count: AtomicU64,
 }
 
 impl Requests {
-    fn new(router: Router, unclear: Unclear) -> Self {
+    fn new(router: Router, unclear: Unclear, only: Option<&'static str>) -> Self {
         Self {
             router: TowerToHyperService::new(router),
             unclear,
+            only,
             count: AtomicU64::new(0),
         }
     }
@@ -185,12 +214,20 @@ impl Requests {
         request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
         let is_unclear = self.unclear.is(self.count.fetch_add(1, Ordering::Relaxed));
-        let is_last = is_unclear || request.headers().contains_key(TRANSFER_ENCODING);
-        let answered = (!is_unclear).then(|| self.router.call(request));
+        let is_busy = self.only.is_some_and(|only| request.uri().path() != only);
+        let is_last =
+            is_unclear || self.only.is_some() || request.headers().contains_key(TRANSFER_ENCODING);
+        let answered = if is_unclear {
+            Err(Refusal::LengthUnclear)
+        } else if is_busy {
+            Err(Refusal::Busy)
+        } else {
+            Ok(self.router.call(request))
+        };
         async move {
             let mut response = match answered {
-                Some(answered) => answered.await?,
-                None => Problem::from(Refusal::LengthUnclear).into_response(),
+                Ok(answered) => answered.await?,
+                Err(refusal) => Problem::from(refusal).into_response(),
             };
             if is_last {
                 let close = HeaderValue::from_static("close");
@@ -202,20 +239,21 @@ impl Requests {
 }
 
 /// Answers the requests of one connection until it ends or breaks, or until `stopping` is
-/// cancelled.
+/// cancelled. With `only`, it answers one request for this path and refuses any other.
 pub(crate) async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     router: Router,
     metrics: Arc<dyn Metrics>,
     stopping: CancellationToken,
+    only: Option<&'static str>,
 ) {
     let _open = Open::new(metrics);
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
     let stream = ProblemStream::new(stream, HEADER_BYTES_MAX);
-    let requests = Requests::new(router, stream.unclear());
+    let requests = Requests::new(router, stream.unclear(), only);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
+        .header_read_timeout(only.map_or(HEADER_TIMEOUT, |_| RESERVED_TIMEOUT))
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(READ_BYTES_MAX)
         .serve_connection(

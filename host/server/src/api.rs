@@ -20,6 +20,7 @@ pub mod problem;
 mod queues;
 mod routes;
 mod runners;
+pub mod scrape;
 mod waiting;
 mod wire_routes;
 
@@ -33,7 +34,7 @@ use host_cells::pool::Isolation;
 use host_cells::run::handlers::Handlers;
 use host_core::cell::Protection;
 use host_dispatch::Dispatch;
-use host_dispatch::costs::CostBook;
+use host_dispatch::numbers::Numbers;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::Group;
@@ -45,6 +46,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::ports::{Deployer, Logs, Nodes};
+use self::scrape::Scrape;
 use crate::executors::Executors;
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
@@ -76,8 +78,8 @@ pub struct Api {
     pub logs: Arc<dyn Logs>,
     /// Counts requests and renders the metrics of all parts.
     pub metrics: Metrics,
-    /// What handlers have cost.
-    pub costs: CostBook,
+    /// The numbers of the dispatch loop, and what handlers have cost.
+    pub numbers: Numbers,
     /// What requests may name in their Host header.
     pub hosts: AllowedHosts,
     /// How this system confines cells.
@@ -89,6 +91,20 @@ pub struct Api {
     pub draining: CancellationToken,
     /// Ends requests that wait and open event streams.
     pub stopping: CancellationToken,
+}
+
+impl Api {
+    fn scrape(&self) -> Scrape {
+        Scrape {
+            dispatch: self.dispatch.clone(),
+            handlers: self.handlers.clone(),
+            executors: self.executors.clone(),
+            nodes: Arc::clone(&self.nodes),
+            clock: self.clock,
+            numbers: self.numbers.clone(),
+            metrics: self.metrics.clone(),
+        }
+    }
 }
 
 /// The state that all requests share.
@@ -131,5 +147,6 @@ pub fn router(mut api: Api, tasks: &Tasks) -> Router {
 /// Cancel safe: accepts no more connections; open ones continue.
 pub async fn serve(listener: impl Accept, state: Api, tasks: &Tasks) {
     let metrics = Arc::new(state.metrics.clone());
-    host_http::serve::serve(listener, router(state, tasks), metrics, tasks).await;
+    let always = Some(host_api::path::HEALTH);
+    host_http::serve::serve(listener, router(state, tasks), metrics, tasks, always).await;
 }

@@ -38,7 +38,7 @@ host_wires::settings! {
         "Deploy the components in this folder at start";
     HTTP_LISTEN = "http.listen" ["listen"], Text("ADDR"), "127.0.0.1:7700",
         "Where the API listens: a loopback address and a port (0 takes a free one), or `off`";
-    HTTP_ALLOWED_HOSTS = "http.allowed_hosts", Text("NAMES"), "none",
+    HTTP_ALLOWED_HOSTS = "http.allowed_hosts", List("NAMES"), "none",
         "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64";
     HTTP_SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
         "A local socket for the API, which only the host's user may use; clients name it as unix://PATH";
@@ -54,9 +54,9 @@ host_wires::settings! {
         "The user that cells become if the host is started as root";
     CELLS_ALLOW_WEAK = "cells.allow_weak" ["allow-weak"], Switch, "false",
         "Whether to start on a system that cannot fully sandbox cells";
-    GRANTS_READ_ROOTS = "grants.read_roots" ["grant-read"], Text("DIRS"), "none",
+    GRANTS_READ_ROOTS = "grants.read_roots" ["grant-read"], List("DIRS"), "none",
         "The directories below which manifests may grant directories, comma-separated";
-    GRANTS_ENV = "grants.env" ["grant-env"], Text("NAMES"), "none",
+    GRANTS_ENV = "grants.env" ["grant-env"], List("NAMES"), "none",
         "The variables of the host that manifests may grant, comma-separated; never HOST_…";
     LIMITS_QUEUES = "limits.queues", Number("N", 1, 1_000_000), "10000",
         "How many queues there may be; a queue stays known when its last job is gone";
@@ -223,6 +223,8 @@ impl Config {
             read: &file::bytes,
         };
         let values = Section::new(sources);
+        // Also those of wires that are off, which read them only when they are on.
+        settings().try_for_each(|setting| values.check(setting))?;
         let cells = values.number_if_set(&CELLS_COUNT)?;
         let cells = cells.unwrap_or(machine.cores.max(2) as u64);
         let isolation = isolation(&values)?;

@@ -2,12 +2,14 @@
 //! shows it to all parts of the host. Makes one change at a time, and completes it even if the
 //! caller is gone.
 
+mod waiting;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use host_core::command::{Command, RemovedHandler, Reply};
-use host_core::handler::{Digest, Manifest, Revision};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
 use host_core::time::Time;
 use host_store::{Reader, StoreError};
@@ -16,12 +18,23 @@ use tokio::sync::{Mutex, MutexGuard, oneshot};
 
 use host_cells::compile::CompileError;
 use host_cells::deploy::examine::{self, Candidate, Examiner};
-use host_cells::deploy::grants;
+use host_cells::deploy::grants::{self, GrantChanges};
 use host_cells::deploy::limits::{self, LimitChange};
 use host_cells::run::handlers::{Flaw, Handlers, Program};
 use host_dispatch::nodes::{Presence, SyncOutcome};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::tasks::Tasks;
+
+pub use self::waiting::Unfit;
+
+/// What the one who deploys accepts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Consent {
+    /// Grants that handlers do not have yet.
+    pub new_grants: bool,
+    /// That waiting jobs fail because their params do not fit a new schema.
+    pub unfit_jobs: bool,
+}
 
 /// The result of a deploy or a rollback.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +47,8 @@ pub struct Deployed {
     pub removed: Vec<RemovedHandler>,
     /// What its handlers may access that those of the previous revision could not: one line each, for users.
     pub grants_added: Vec<String>,
+    /// What those of its handlers that the previous revision has could access and cannot any more.
+    pub grants_removed: Vec<String>,
     /// The limits of its handlers that differ from the previous revision.
     pub limits_changed: Vec<LimitChange>,
     /// The stubbed interfaces that the component imports.
@@ -43,7 +58,7 @@ pub struct Deployed {
 /// A new revision's changes to its handlers.
 #[derive(Default)]
 struct RevisionChanges {
-    grants_added: Vec<String>,
+    grants: GrantChanges,
     limits_changed: Vec<LimitChange>,
     stubbed: Vec<String>,
 }
@@ -60,6 +75,9 @@ pub enum DeployError {
     /// Its handlers would get these grants, which were not accepted.
     #[error("its handlers would get new grants: {}", .0.join("; "))]
     NewGrants(Vec<String>),
+    /// Waiting jobs do not fit the new schemas of its handlers, which was not accepted.
+    #[error("params of waiting jobs do not match the new schema: {}", lines(.0))]
+    UnfitJobs(Vec<Unfit>),
     #[error("the store cannot be read: {0}")]
     Store(String),
 }
@@ -123,8 +141,7 @@ impl Deployments {
         });
     }
 
-    /// Makes these bytes the current revision of the component `name`. If its handlers would get grants
-    /// that they do not have, those must be accepted.
+    /// Makes these bytes the current revision of the component `name`, if what would come of it is accepted.
     ///
     /// If this future is dropped, the change is still completed.
     pub async fn deploy(
@@ -132,10 +149,10 @@ impl Deployments {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
-        accept_grants: bool,
+        consent: Consent,
     ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
-        let deploying = async move { shared.deploy(name, manifest, bytes, accept_grants).await };
+        let deploying = async move { shared.deploy(name, manifest, bytes, consent).await };
         self.run(deploying).await
     }
 
@@ -266,7 +283,7 @@ impl Shared {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
-        accept_grants: bool,
+        consent: Consent,
     ) -> Result<Deployed, DeployError> {
         let Candidate {
             name,
@@ -287,17 +304,30 @@ impl Shared {
                 unchanged: true,
                 removed: Vec::new(),
                 grants_added: Vec::new(),
+                grants_removed: Vec::new(),
                 limits_changed: Vec::new(),
                 stubbed: compiled.stubbed.clone(),
             });
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
-        let grants_added = grants::added(current.as_ref(), &manifest, &handlers);
-        if !grants_added.is_empty() && !accept_grants {
-            return Err(DeployError::NewGrants(grants_added));
+        let grants = grants::changes(current.as_ref(), &manifest, &handlers);
+        if !grants.added.is_empty() && !consent.new_grants {
+            return Err(DeployError::NewGrants(grants.added));
+        }
+        let unfit = self.unfit_jobs(&handlers).await?;
+        if !unfit.is_empty() {
+            if !consent.unfit_jobs {
+                return Err(DeployError::UnfitJobs(unfit));
+            }
+            let (component, jobs) = (name.as_str(), lines(&unfit));
+            tracing::warn!(
+                component,
+                jobs,
+                "deploying although params of waiting jobs do not match the new schema"
+            );
         }
         let changes = RevisionChanges {
-            grants_added,
+            grants,
             limits_changed: limits::changed(current.as_ref(), &manifest, &handlers),
             stubbed: compiled.stubbed.clone(),
         };
@@ -316,6 +346,23 @@ impl Shared {
         self.change(command, changes).await
     }
 
+    /// Finds waiting jobs that do not fit those schemas that are new.
+    async fn unfit_jobs(&self, handlers: &[HandlerInfo]) -> Result<Vec<Unfit>, DeployError> {
+        let deployed = self.handlers.all();
+        let is_new = |new: &&HandlerInfo| {
+            let current = deployed.get(&new.name);
+            current.is_none_or(|current| current.info.params_schema != new.params_schema)
+        };
+        let changed: Vec<_> = handlers.iter().filter(is_new).cloned().collect();
+        let finding = self.dispatch.scan(move |reader| {
+            let unfit = changed
+                .iter()
+                .map(|handler| waiting::unfit(reader, handler));
+            unfit.filter_map(Result::transpose).collect()
+        });
+        finding.await.map_err(unread)
+    }
+
     async fn rollback(&self, name: Name, number: u32) -> Result<Deployed, DeployError> {
         let _one = self.one_at_a_time.lock().await;
         let asked = name.clone();
@@ -331,7 +378,7 @@ impl Shared {
             let compiled = self.compiled(digest, &bytes).await?;
             let before = revisions.iter().find(|known| known.revision == current);
             changes = RevisionChanges {
-                grants_added: grants::added(before, &target.manifest, &target.handlers),
+                grants: grants::changes(before, &target.manifest, &target.handlers),
                 limits_changed: limits::changed(before, &target.manifest, &target.handlers),
                 stubbed: compiled.stubbed.clone(),
             };
@@ -378,7 +425,8 @@ impl Shared {
             revision: *revision,
             unchanged,
             removed,
-            grants_added: changes.grants_added,
+            grants_added: changes.grants.added,
+            grants_removed: changes.grants.removed,
             limits_changed: changes.limits_changed,
             stubbed: changes.stubbed,
         })
@@ -478,6 +526,11 @@ impl Shared {
         say(&self.dispatch.shared().presence, &self.handlers);
         Ok(revisions)
     }
+}
+
+fn lines(unfit: &[Unfit]) -> String {
+    let lines: Vec<String> = unfit.iter().map(Unfit::to_string).collect();
+    lines.join("; ")
 }
 
 fn key(revision: &Revision) -> (Name, u32) {

@@ -14,7 +14,7 @@ use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw
 use host_cells::deploy::manifest::{self, ManifestError};
 use host_cells::run::handlers::Handlers;
 
-use crate::deploy::{DeployError, Deployments};
+use crate::deploy::{Consent, DeployError, Deployments};
 use host_dispatch::SubmitError;
 
 /// Why a folder is not deployed.
@@ -50,9 +50,13 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             manifest,
             bytes,
         } = read(&path)?;
+        // The operator has put it there, and nobody could answer a question.
+        let consent = Consent {
+            new_grants: true,
+            unfit_jobs: true,
+        };
         let deployed = deployments
-            // The operator has put the manifest there.
-            .deploy(name, manifest, bytes, true)
+            .deploy(name, manifest, bytes, consent)
             .await
             .map_err(|error| FolderError::Deploy { path, error })?;
         let revision = &deployed.revision;
@@ -61,8 +65,9 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             revision = revision.revision,
             handlers = revision.handlers.len(),
             unchanged = deployed.unchanged,
-            removed = ?deployed.removed,
-            grants_added = ?deployed.grants_added,
+            handlers_removed = deployed.removed.len(),
+            grants_added = deployed.grants_added.join("; "),
+            grants_removed = deployed.grants_removed.join("; "),
             limits_changed = deployed.limits_changed.len(),
             "deployed"
         );

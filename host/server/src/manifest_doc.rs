@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
-use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
-use host_core::policy::Retention;
+use host_core::handler::{BackoffSection, DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
+use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
 
 use crate::published;
@@ -25,7 +25,7 @@ const KEYS: &str = "\
 `name` is the component's name; without it, the file's name without its ending. `[defaults]` is for all
 handlers of the component, `[handlers.NAME]` for one. A key of a handler takes the place of the default's,
 lists too. A job's own `timeout_seconds` can only shorten the time limit, and a cancel's
-`grace_seconds` takes the place of the grace. A deploy without a manifest takes back what an earlier one gave;
+`grace_seconds` takes the place of the grace; a job's own `max_attempts` takes the place of the handler's. A deploy without a manifest takes back what an earlier one gave;
 its answer lists the limits that change.
 
 | key | default | range | what it is |
@@ -43,6 +43,8 @@ fuel = 5000000000
 grace_seconds = 0.5
 result_kib = 4096
 log_kib = 256
+max_attempts = 30
+backoff = { base_seconds = 5, max_seconds = 600 }
 retention_seconds = 86400
 retention_discarded_seconds = 2592000
 env = ["LANG"]
@@ -55,6 +57,12 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
     let seconds = |ms: u64| f64::from(Seconds { ms }).to_string();
     let most = |max: u64| format!("0 to {max}");
     let none = || "none".to_owned();
+    let Backoff { base_ms, max_ms } = Backoff::default();
+    let backoff = format!(
+        "`{{ base_seconds = {}, max_seconds = {} }}`",
+        seconds(base_ms),
+        seconds(max_ms)
+    );
     vec![
         (
             "memory_mib",
@@ -91,6 +99,19 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             (limits.log_bytes_max >> 10).to_string(),
             most(LOG_KIB_MAX),
             "How much of an attempt's log is kept, in KiB",
+        ),
+        (
+            "max_attempts",
+            MAX_ATTEMPTS.to_string(),
+            "1 or more".to_owned(),
+            "The most attempts of a job that sets none, including the first",
+        ),
+        (
+            "backoff",
+            backoff,
+            "`base_seconds` 0.001 or more, `max_seconds` not less".to_owned(),
+            "The pause after the first attempt, which doubles with each further one, and the longest pause, in seconds; \
+             each is up to 20 % shorter or longer",
         ),
         (
             "retention_seconds",
@@ -138,6 +159,8 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         grace_seconds: second,
         result_kib: Some(1),
         log_kib: Some(1),
+        max_attempts: Some(1),
+        backoff: Some(BackoffSection::default()),
         retention_seconds: second,
         retention_discarded_seconds: second,
         env: Some(Vec::new()),

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use host_core::job::STATES;
+use host_core::job::{STATES, State};
+use host_core::name::Name;
 use host_core::node::{NodeRecord, STANDINGS, Standing};
 use host_core::port::Counters;
 use host_core::query::QueueStatus;
-use host_dispatch::labels::Labels;
+use host_core::time::Time;
+use host_dispatch::labels::{Labels, OTHER};
 use host_http::metrics as http;
 use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeLabelSet, text};
@@ -18,7 +20,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
 /// The upper bounds of the buckets for durations, in seconds.
 const SECONDS: [f64; 12] = [
@@ -42,6 +44,11 @@ struct Routed {
 struct In {
     queue: String,
     state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InQueue {
+    queue: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -81,6 +88,7 @@ pub struct Metrics {
     nodes: Family<Standings, Gauge>,
     beats: Family<OfNode, Gauge<f64, AtomicU64>>,
     clocks: Family<OfNode, Gauge<f64, AtomicU64>>,
+    oldest: Family<InQueue, Gauge<f64, AtomicU64>>,
     connections: Gauge,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
@@ -106,9 +114,10 @@ impl Default for Metrics {
             depths.clone(),
         );
         registry.register("http_requests", "Requests answered", requests.clone());
-        registry.register(
-            "http_request_seconds",
+        registry.register_with_unit(
+            "http_request",
             "Time from the header of a request to the header of its answer",
+            Unit::Seconds,
             seconds.clone(),
         );
         registry.register(
@@ -119,20 +128,30 @@ impl Default for Metrics {
         let kept = "Jobs in the store, the same at each node, by state and queue; the first 100 queues \
                     have their own label, the others share `_other`";
         registry.register("jobs", kept, jobs.clone());
+        let oldest = Family::default();
+        registry.register_with_unit(
+            "oldest_available_job_age",
+            "Time since the oldest available job of a queue was enqueued, 0 without one; for the first 100 \
+             queues, the same at each node",
+            Unit::Seconds,
+            oldest.clone(),
+        );
         let (nodes, beats, clocks) = (Family::default(), Family::default(), Family::default());
         registry.register(
             "nodes",
             "Nodes that share the store, by state; the same at each node",
             nodes.clone(),
         );
-        registry.register(
-            "node_heartbeat_age_seconds",
+        registry.register_with_unit(
+            "node_heartbeat_age",
             "Time since the last heartbeat of a node, for the first 100 that are not gone",
+            Unit::Seconds,
             beats.clone(),
         );
-        registry.register(
-            "node_clock_ahead_seconds",
+        registry.register_with_unit(
+            "node_clock_ahead",
             "How far a node's host time is ahead of the database's time, for the same nodes",
+            Unit::Seconds,
             clocks.clone(),
         );
         Self {
@@ -144,6 +163,7 @@ impl Default for Metrics {
             nodes,
             beats,
             clocks,
+            oldest,
             connections,
             refused,
             depths,
@@ -172,6 +192,37 @@ impl Metrics {
                 let jobs = self.jobs.get_or_create(&In { queue, state });
                 jobs.set(i64::try_from(count).unwrap_or(i64::MAX));
             }
+        }
+    }
+
+    /// Returns those of these queues that have a label of their own and available jobs.
+    pub(crate) fn waiting<'a>(&self, queues: &'a [QueueStatus]) -> Vec<&'a Name> {
+        let waits = |queue: &&QueueStatus| {
+            let jobs = STATES.into_iter().zip(queue.counts);
+            let is_labelled = self.queues.of(queue.name.as_str()) != OTHER;
+            is_labelled
+                && jobs
+                    .into_iter()
+                    .any(|(state, jobs)| state == State::Available && jobs > 0)
+        };
+        queues
+            .iter()
+            .filter(waits)
+            .map(|queue| &queue.name)
+            .collect()
+    }
+
+    /// Sets the age of the oldest available job of each queue: of those where one was enqueued at an instant.
+    pub(crate) fn set_oldest(&self, now: Time, queues: &[QueueStatus], oldest: &[(Name, Time)]) {
+        for queue in queues {
+            let label = self.queues.of(queue.name.as_str());
+            if label == OTHER {
+                continue;
+            }
+            let enqueued_at = oldest.iter().find(|(name, _)| *name == queue.name);
+            let age_ms = enqueued_at.map_or(0, |(_, at)| now.since_ms(*at));
+            let age = self.oldest.get_or_create(&InQueue { queue: label });
+            age.set(Duration::from_millis(age_ms).as_secs_f64());
         }
     }
 

@@ -5,6 +5,7 @@ mod damage;
 mod host;
 mod node;
 mod node_id;
+mod room;
 mod supervisor;
 
 use std::io;
@@ -20,7 +21,7 @@ use host_http::local::LocalListener;
 use host_store::StoreError;
 use host_wires::wire::{self, OpenError, OpenWire};
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
@@ -149,6 +150,11 @@ pub fn run(
     umask(Mode::RWXG | Mode::RWXO);
     leave_no_core();
     raise_open_files();
+    if geteuid().is_root() {
+        tracing::warn!(
+            "the host runs as root; its cells do not, but start it as a user of its own, as the packages do"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -181,6 +187,8 @@ async fn serve(
     } else if let Some(left) = damage::store_is_gone(data).filter(|_| !config.fresh) {
         let path = data.clone();
         return Err(ServeError::Gone { path, left });
+    } else if !room::wait(&data.join(damage::STORE), &mut stops).await {
+        return Ok(());
     }
     let listener = match config.listen {
         None => None,
@@ -211,7 +219,9 @@ async fn serve(
     let started = tokio::select! {
         started = set_up => started.map(|listening| {
             let http = listening.http.map(tracing::field::display);
-            tracing::info!(data = %data.display(), http, wires = ?listening.wires, "ready");
+            let wires = listening.wires.iter().map(|(key, value)| format!("{key}={value}"));
+            let wires = wires.collect::<Vec<_>>().join(" ");
+            tracing::info!(data = %data.display(), http, wires, "ready");
             ready(listening);
             supervisor::ready();
             host.keep_alive();

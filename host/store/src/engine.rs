@@ -180,6 +180,10 @@ pub trait Rows {
 
     fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
     fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;
+    /// Returns whether a component is deployed.
+    fn has_component(&mut self, component: &Name) -> Result<bool, StoreError> {
+        Ok(self.current(component)?.is_some())
+    }
     /// Returns the latest revision of a removed component, 0 if there is none.
     fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError>;
     fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError>;

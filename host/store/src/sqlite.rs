@@ -41,6 +41,7 @@ use self::counters::Counters;
 use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
+pub use self::reserve::reserved;
 use self::reserve::{Reserve, Room};
 use crate::engine::{self, Limits};
 use crate::error::StoreError;

@@ -108,6 +108,15 @@ pub trait Reader: Send {
     /// Returns all queues by name. A queue exists once it has had a job or has been paused.
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
 
+    /// Returns when the oldest available job of each of these queues was enqueued: of its jobs for cells and for
+    /// these runners, without suspects. Queues without one are left out. Looks up one job for each queue, runner
+    /// and priority.
+    fn oldest_available(
+        &self,
+        queues: &[Name],
+        runners: &[Name],
+    ) -> Result<Vec<(Name, Time)>, StoreError>;
+
     /// Returns whether a queue is paused.
     fn is_paused(&self, queue: &Name) -> Result<bool, StoreError>;
 

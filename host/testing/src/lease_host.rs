@@ -114,6 +114,7 @@ impl LeaseHost {
                 id,
                 handler: handler.parse().unwrap(),
                 runner: Some(executor.parse().unwrap()),
+                component: None,
                 queue: Name::default_queue(),
                 priority: 5,
                 run_at: None,

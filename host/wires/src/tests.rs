@@ -64,7 +64,7 @@ fn defaults_are_values_of_their_keys() {
     for setting in wires().flat_map(|wire| wire.settings) {
         let is_in_range = |number: u64| setting.range().contains(&number);
         let is_value = match setting.kind {
-            Kind::Text(_) => true,
+            Kind::Text(_) | Kind::List(_) => true,
             Kind::Switch => setting.default == "false",
             Kind::Number(..) | Kind::Seconds(_) => setting.default.parse().is_ok_and(is_in_range),
         };

@@ -50,7 +50,7 @@ pub(crate) fn check() -> Result<()> {
     let config = root.path("etc/host/host.toml");
     write(&config, CHANGED)?;
 
-    finds_the_sdk(&host, &work)?;
+    has_the_sdk(&host, &work)?;
     let running = Running::start(&root)?;
     let paused = ["queue", "pause", "nightly", "--server"];
     run(Command::new(&host)
@@ -86,21 +86,23 @@ pub(crate) fn check() -> Result<()> {
     std::fs::remove_dir_all(&work).with_context(|| format!("cannot remove {}", work.display()))
 }
 
-/// Checks that a new handler depends on the SDK of the package, and that cargo can read it.
-fn finds_the_sdk(host: &Path, work: &Path) -> Result<()> {
+/// Checks that cargo can read the crate of a new handler after it was moved.
+fn has_the_sdk(host: &Path, work: &Path) -> Result<()> {
     run(Command::new(host)
         .args(["new", "greet"])
         .current_dir(work)
         .stdout(std::io::stderr()))?;
+    let moved = work.join("colleague");
+    std::fs::rename(work.join("greet"), &moved).context("cannot move the new crate")?;
     let read = ["metadata", "--offline", "--format-version=1", "--quiet"];
     let metadata = output(
         Command::new("cargo")
             .args(read)
             .arg("--manifest-path")
-            .arg(work.join("greet/Cargo.toml")),
+            .arg(moved.join("Cargo.toml")),
     )?;
-    let sdk = "usr/share/host/guest-sdk/macros/Cargo.toml";
-    ensure!(metadata.contains(sdk), "a new handler has another SDK");
+    let sdk = "colleague/guest-sdk/macros/Cargo.toml";
+    ensure!(metadata.contains(sdk), "a new handler lacks its SDK");
     Ok(())
 }
 

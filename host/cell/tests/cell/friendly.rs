@@ -95,6 +95,9 @@ fn errors_retries_and_panics_keep_their_words() {
         failure.message
     );
 
+    let stack = failure.stack.unwrap();
+    assert!(stack.contains(" - basics::panic"), "{stack}");
+
     for (handler, params, kind) in [
         ("basics/sleep", r#"{"ms":"x"}"#, FailureKind::InvalidParams),
         ("basics/nobody", "null", FailureKind::HandlerNotFound),

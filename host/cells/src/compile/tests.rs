@@ -85,6 +85,13 @@ async fn a_full_cache_compiles_nothing_more() {
     fs::write(cache.folder.join("b.cwasm"), [0; 1]).unwrap();
     let full = compile().await;
     assert!(full.to_string().contains("limits.cache_mib"), "{full}");
+    fs::remove_dir_all(&cache.folder).unwrap();
+    let missing = compile().await;
+    assert!(matches!(missing, CompileError::Cache { .. }), "{missing:?}");
+    let whole = folder.path().display().to_string();
+    for error in [full, missing] {
+        assert!(!error.to_string().contains(&whole), "{error}");
+    }
 }
 
 /// Forgeries by a process that can write in the folder but does not know the key.

@@ -279,7 +279,8 @@ fn groups() -> Option<Groups> {
     match cgroup::find().and_then(cgroup::Delegated::divide) {
         Ok(groups) => {
             let limits = groups.controllers();
-            tracing::info!(?limits, "each cell has a control group");
+            let limits = limits.join(" ");
+            tracing::info!(limits, "each cell has a control group");
             Some(groups)
         }
         Err(reason) => {

@@ -1,5 +1,5 @@
-//! The grants of a new revision: which of them this host does not give, and which are new. The new
-//! ones are shown to the user who deploys.
+//! The grants of a new revision: which of them this host does not give, and what changes. The
+//! changes are shown to the user who deploys.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -47,32 +47,47 @@ fn lacking(
     })
 }
 
-/// Returns one line for each grant that is new to a handler, in order.
-pub fn added(
+/// What a revision changes of the grants of handlers: one line for each, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GrantChanges {
+    /// New to a handler.
+    pub added: Vec<String>,
+    /// Taken from a handler that stays.
+    pub removed: Vec<String>,
+}
+
+/// Returns what changes from the current revision.
+pub fn changes(
     current: Option<&Revision>,
     manifest: &Manifest,
     handlers: &[HandlerInfo],
-) -> Vec<String> {
-    let mut lines = BTreeSet::new();
-    for handler in handlers {
-        let before = current
-            .filter(|revision| revision.handlers.iter().any(|old| old.name == handler.name))
-            .map(|revision| revision.manifest.grants(&handler.name))
-            .unwrap_or_default();
-        let after = manifest.grants(&handler.name);
-        for variable in after.env {
-            if !before.env.contains(&variable) {
-                lines.insert(format!("{}: env {variable}", handler.name));
-            }
-        }
-        for dir in after.read_dirs {
-            if !before.read_dirs.contains(&dir) {
-                let (host, guest) = (&dir.host, &dir.guest);
-                lines.insert(format!("{}: read {host} as {guest}", handler.name));
-            }
-        }
+) -> GrantChanges {
+    let stays = |old: &&HandlerInfo| handlers.iter().any(|new| new.name == old.name);
+    let before = current.map(|revision| {
+        let staying = revision.handlers.iter().filter(stays);
+        lines(&revision.manifest, staying)
+    });
+    let before = before.unwrap_or_default();
+    let after = lines(manifest, handlers.iter());
+    GrantChanges {
+        added: after.difference(&before).cloned().collect(),
+        removed: before.difference(&after).cloned().collect(),
     }
-    lines.into_iter().collect()
+}
+
+fn lines<'a>(
+    manifest: &Manifest,
+    handlers: impl Iterator<Item = &'a HandlerInfo>,
+) -> BTreeSet<String> {
+    let of_handler = |handler: &HandlerInfo| {
+        let (name, grants) = (&handler.name, manifest.grants(&handler.name));
+        let env = grants.env.into_iter();
+        let env = env.map(|variable| format!("{name}: env {variable}"));
+        let dirs = grants.read_dirs.into_iter();
+        let dirs = dirs.map(|dir| format!("{name}: read {} as {}", dir.host, dir.guest));
+        env.chain(dirs).collect::<Vec<_>>()
+    };
+    handlers.flat_map(of_handler).collect()
 }
 
 #[cfg(test)]

@@ -43,8 +43,9 @@ pub fn changed(
 }
 
 /// Returns all limits of a handler.
-fn all(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 8] {
+fn all(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 11] {
     let (limits, kept) = (manifest.limits(name), manifest.retention(name));
+    let policy = manifest.policy(name);
     [
         ("memory_bytes", Some(limits.memory_bytes)),
         ("fuel", limits.fuel),
@@ -52,6 +53,9 @@ fn all(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 8] {
         ("grace_ms", Some(limits.grace_ms)),
         ("result_bytes_max", Some(limits.result_bytes_max)),
         ("log_bytes_max", Some(limits.log_bytes_max)),
+        ("max_attempts", Some(policy.max_attempts.into())),
+        ("backoff_base_ms", Some(policy.backoff.base_ms)),
+        ("backoff_max_ms", Some(policy.backoff.max_ms)),
         ("retention_ms", kept.ms),
         ("retention_discarded_ms", kept.discarded_ms),
     ]
@@ -68,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_manifest_that_is_left_out_takes_limits_back() {
-        let before = "[defaults]\nmemory_mib = 256\n[handlers.x]\nfuel = 7\nretention_seconds = 60";
+        let before = "[defaults]\nmemory_mib = 256\n[handlers.x]\nfuel = 7\nretention_seconds = 60\n\
+                      max_attempts = 3\nbackoff = { base_seconds = 5 }";
         let current = Revision {
             component: "c".parse().unwrap(),
             revision: 1,
@@ -91,6 +96,8 @@ mod tests {
             [
                 "x memory_bytes 268435456 67108864",
                 "x fuel 7 0",
+                "x max_attempts 3 20",
+                "x backoff_base_ms 5000 1000",
                 "x retention_ms 60000 0",
                 "y memory_bytes 268435456 67108864",
             ]

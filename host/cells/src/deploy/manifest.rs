@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use host_core::handler::{DirGrant, HandlerInfo, Manifest, ManifestSection};
+use host_core::handler::{BackoffSection, DirGrant, HandlerInfo, Manifest, ManifestSection};
 use host_core::json::words;
 use host_core::name::Name;
 use host_core::policy::RETENTION_MS_MIN;
@@ -99,23 +99,42 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
         value,
         expected,
     };
+    let most_attempts = u64::from(u32::MAX);
+    let max_attempts = section.max_attempts.map(u64::from);
     let ranges = [
         ("memory_mib", section.memory_mib, 1, MEMORY_MIB_MAX),
         ("fuel", section.fuel, 1, i64::MAX.unsigned_abs()),
         ("result_kib", section.result_kib, 0, RESULT_KIB_MAX),
         ("log_kib", section.log_kib, 0, LOG_KIB_MAX),
+        ("max_attempts", max_attempts, 1, most_attempts),
     ];
     for (key, value, least, most) in ranges {
         if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
             return Err(refused(key, value.to_string(), format!("{least}–{most}")));
         }
     }
-    if section
-        .timeout_seconds
-        .is_some_and(|timeout| timeout.ms == 0)
+    let base = section.backoff.map(|backoff| backoff.base_seconds);
+    for (key, given) in [
+        ("timeout_seconds", section.timeout_seconds),
+        ("backoff.base_seconds", base),
+    ] {
+        if given.is_some_and(|given| given.ms == 0) {
+            let expected = "0.001 or more".to_owned();
+            return Err(refused(key, "0".to_owned(), expected));
+        }
+    }
+    if let Some(BackoffSection {
+        base_seconds: base,
+        max_seconds: max,
+    }) = section.backoff
+        && max.ms < base.ms
     {
-        let expected = "0.001 or more".to_owned();
-        return Err(refused("timeout_seconds", "0".to_owned(), expected));
+        let expected = format!("at least base_seconds, {}", f64::from(base));
+        return Err(refused(
+            "backoff.max_seconds",
+            f64::from(max).to_string(),
+            expected,
+        ));
     }
     for (key, given) in [
         ("retention_seconds", section.retention_seconds),

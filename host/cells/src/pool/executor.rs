@@ -9,7 +9,7 @@ use host_core::cell::ComponentKey;
 use host_core::name::Name;
 use host_core::time::Time;
 
-use crate::pool::{Placement, Pool};
+use crate::pool::{CellSlot, Pool};
 use crate::port::CellPort;
 use crate::run::build::{Refused, RunBuilder, RunRequest};
 use crate::run::handlers::{Handler, Handlers};
@@ -45,16 +45,16 @@ impl<P: CellPort> CellExecutor<P> {
         self.runs.handlers()
     }
 
-    /// Builds a run and starts it at `place`.
+    /// Builds a run and starts it in `slot`.
     pub fn start(
         &mut self,
         now: Time,
-        place: &Placement,
+        slot: &CellSlot,
         request: RunRequest,
     ) -> Result<(), NotStarted> {
         let (order, program) = self.runs.build(now, request).map_err(NotStarted::Refused)?;
         self.pool
-            .start(now, place, &program, order)
+            .start(now, slot, &program, order)
             .map_err(|_order| NotStarted::CellGone)
     }
 

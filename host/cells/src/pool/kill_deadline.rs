@@ -19,6 +19,16 @@ pub enum Overrun {
     Untimed,
 }
 
+impl Overrun {
+    /// Describes it, for the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unstopped => "it ignored a stop",
+            Self::Untimed => "it exceeded its time limit",
+        }
+    }
+}
+
 /// The time by which one run must have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KillDeadline {

@@ -11,7 +11,7 @@ use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::node::{Component, Components};
-use host_core::policy::RetentionChoice;
+use host_core::policy::{Policy, RetentionChoice};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 
@@ -45,6 +45,11 @@ impl Handler {
     pub fn provider(&self) -> (String, u32) {
         let revision = &self.revision;
         (revision.component.to_string(), revision.revision)
+    }
+
+    /// Returns the policy of jobs that set nothing else.
+    pub fn policy(&self) -> Policy {
+        self.revision.manifest.policy(&self.info.name)
     }
 
     /// Returns how long the manifest wants jobs to be kept.

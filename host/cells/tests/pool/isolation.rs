@@ -22,9 +22,9 @@ fn bench() -> Bench {
 
 impl Bench {
     fn run_of(&mut self, now: i64, component: u64, handler: &str) {
-        let place = self.pool.offer(1)[0].clone();
+        let slot = self.pool.offer(1)[0].clone();
         let component = ComponentKey(component);
-        self.begin_of(now, component, &place, start_of(handler), None);
+        self.begin_of(now, component, &slot, start_of(handler), None);
         self.turn(now);
     }
 
@@ -145,18 +145,18 @@ fn a_component_that_nobody_needs_leaves_its_cell() {
 fn the_steps_of_a_chain_run_in_cells_of_their_components() {
     for apart in [false, true] {
         let mut bench = bench();
-        let place = match bench.pool.offer_apart(Time(0)).pop() {
-            Some(place) if apart => place,
-            _ => Placement::OfComponent,
+        let slot = match bench.pool.offer_apart(Time(0)).pop() {
+            Some(slot) if apart => slot,
+            _ => CellSlot::OfComponent,
         };
         let (start, chain) = chained(&["echo", "noop", "echo"]);
-        bench.begin(0, &place, start, chain);
+        bench.begin(0, &slot, start, chain);
         let mut ended = Vec::new();
         for now in 1..=6 {
             ended.extend(bench.handle_events(now));
         }
-        assert_eq!(short(&ended), texts(&[(1, "completed")]), "{place:?}");
-        assert_eq!(bench.cells_of_components().len(), 2, "{place:?}");
+        assert_eq!(short(&ended), texts(&[(1, "completed")]), "{slot:?}");
+        assert_eq!(bench.cells_of_components().len(), 2, "{slot:?}");
         assert_eq!(bench.pool.runs(), 0);
         assert_eq!(bench.pool.free_apart(Time(6)), SHAPE.cells, "none is left");
     }
@@ -166,7 +166,7 @@ fn the_steps_of_a_chain_run_in_cells_of_their_components() {
 fn a_chain_is_stopped_in_the_cell_of_its_step() {
     let mut bench = bench();
     let (start, chain) = chained(&["noop", "ignore"]);
-    let lease = bench.begin(0, &Placement::OfComponent, start, chain);
+    let lease = bench.begin(0, &CellSlot::OfComponent, start, chain);
     for now in 1..5 {
         bench.handle_events(now);
     }
@@ -204,23 +204,23 @@ proptest! {
         let mut bench = bench();
         let mut now = 0;
         for deed in deeds {
-            let place = bench.pool.offer(1).first().cloned();
-            match (deed, place) {
-                (Deed::Run(component, handler), Some(place)) => {
+            let slot = bench.pool.offer(1).first().cloned();
+            match (deed, slot) {
+                (Deed::Run(component, handler), Some(slot)) => {
                     let start = start_of(handler);
-                    bench.begin_of(now, ComponentKey(component), &place, start, None);
+                    bench.begin_of(now, ComponentKey(component), &slot, start, None);
                 }
-                (Deed::Chain(steps), Some(place)) => {
+                (Deed::Chain(steps), Some(slot)) => {
                     let (start, chain) = chained(steps);
-                    bench.begin(now, &place, start, chain);
+                    bench.begin(now, &slot, start, chain);
                 }
                 (Deed::Group(components), _) => {
-                    let Some(place) = bench.pool.offer_apart(Time(now)).pop() else {
+                    let Some(slot) = bench.pool.offer_apart(Time(now)).pop() else {
                         continue;
                     };
                     for component in components {
                         let (start, component) = (start_of("noop"), ComponentKey(component));
-                        bench.begin_of(now, component, &place, start, None);
+                        bench.begin_of(now, component, &slot, start, None);
                     }
                 }
                 (Deed::Pass(ms), _) => now += ms,

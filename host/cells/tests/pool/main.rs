@@ -7,7 +7,7 @@ mod isolation;
 
 use std::path::PathBuf;
 
-use host_cells::pool::{Isolation, Placement, Pool, PoolEvent, Shape};
+use host_cells::pool::{CellSlot, Isolation, Pool, PoolEvent, Shape};
 use host_cells::port::{CellEvent, CellId};
 use host_cells::run::build::{Caps, Environment, RunBuilder, RunRequest};
 use host_cells::run::chain::Chain;
@@ -69,25 +69,25 @@ impl Bench {
         events
     }
 
-    fn start(&mut self, now: i64, place: &Placement, handler: &str) -> LeaseId {
-        self.begin(now, place, start_of(handler), None)
+    fn start(&mut self, now: i64, slot: &CellSlot, handler: &str) -> LeaseId {
+        self.begin(now, slot, start_of(handler), None)
     }
 
     fn begin(
         &mut self,
         now: i64,
-        place: &Placement,
+        slot: &CellSlot,
         start: Start,
         chain: Option<Box<Chain>>,
     ) -> LeaseId {
-        self.begin_of(now, ComponentKey(7), place, start, chain)
+        self.begin_of(now, ComponentKey(7), slot, start, chain)
     }
 
     fn begin_of(
         &mut self,
         now: i64,
         component: ComponentKey,
-        place: &Placement,
+        slot: &CellSlot,
         start: Start,
         chain: Option<Box<Chain>>,
     ) -> LeaseId {
@@ -106,15 +106,15 @@ impl Bench {
             sha256: [0; 32],
             stubbed: Vec::new(),
         };
-        let started = self.pool.start(Time(now), place, &program, order);
+        let started = self.pool.start(Time(now), slot, &program, order);
         assert!(started.is_ok(), "the cell exists");
         lease
     }
 
     /// Starts a run in the least loaded cell.
     fn shared(&mut self, now: i64, handler: &str) -> LeaseId {
-        let place = self.pool.offer(1)[0].clone();
-        self.start(now, &place, handler)
+        let slot = self.pool.offer(1)[0].clone();
+        self.start(now, &slot, handler)
     }
 
     fn count(&self, sent: &Sent) -> usize {
@@ -440,8 +440,8 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
 fn a_chain_keeps_its_slot_and_its_lease_to_the_end() {
     let mut bench = Bench::new(true);
     let (start, chain) = chained(&["echo", "noop", "echo"]);
-    let place = bench.pool.offer(1)[0].clone();
-    bench.begin(0, &place, start, chain);
+    let slot = bench.pool.offer(1)[0].clone();
+    bench.begin(0, &slot, start, chain);
     let mut ended = Vec::new();
     for turn in 1..=3 {
         assert_eq!(
@@ -476,8 +476,8 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
     let mut bench = Bench::new(true);
     let begin = |bench: &mut Bench, steps: &[&str]| {
         let (start, chain) = chained(steps);
-        let place = bench.pool.offer(1)[0].clone();
-        let lease = bench.begin(0, &place, start, chain);
+        let slot = bench.pool.offer(1)[0].clone();
+        let lease = bench.begin(0, &slot, start, chain);
         bench.handle_events(0);
         bench.pool.flush();
         lease
@@ -523,8 +523,8 @@ fn a_chain_is_stopped_timed_and_lost_as_one_run() {
 fn a_chain_whose_plan_is_late_ends_without_its_cell() {
     let mut bench = Bench::new(true);
     let (start, chain) = chained(&["echo"]);
-    let place = bench.pool.offer(1)[0].clone();
-    bench.begin(0, &place, start, chain);
+    let slot = bench.pool.offer(1)[0].clone();
+    bench.begin(0, &slot, start, chain);
     bench.pool.flush();
     let listed = bench.events.try_recv().unwrap();
     assert!(bench.pool.handle_event(Time(0), listed).is_empty());

@@ -2,7 +2,7 @@
 
 use host_wires::WIRES;
 
-use super::{BEFORE_WIRES, definition, of_wires};
+use super::{BEFORE_WIRES, definition, of_wires, server_last};
 use crate::commands::worker::two_dashes;
 
 #[test]
@@ -25,6 +25,22 @@ fn nouns_of_wires_stand_where_they_belong_and_say_what_they_are_for() {
             "{} has no help",
             noun.get_name()
         );
+    }
+}
+
+#[test]
+fn the_server_may_stand_first() {
+    let cut = |line: &str| -> Vec<std::ffi::OsString> { line.split(' ').map(Into::into).collect() };
+    for (line, expected) in [
+        ("host --server X job ls", "host job ls --server X"),
+        ("host --server=X deploy f", "host deploy f --server=X"),
+        ("host --server X a -- b", "host a --server X -- b"),
+        ("host --server X", "host --server X"),
+        ("host --server", "host --server"),
+        ("host job ls --server X", "host job ls --server X"),
+        ("host", "host"),
+    ] {
+        assert_eq!(server_last(cut(line)), cut(expected), "{line}");
     }
 }
 

@@ -6,9 +6,11 @@ mod rollback;
 mod show;
 pub(super) mod waiting;
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use host_api::client::{Answer, Client};
-use host_api::component::{ComponentView, LimitChangeView, RemovedHandlerView};
+use host_api::component::{ComponentView, DeployedView, LimitChangeView, RemovedHandlerView};
 use host_console::error::{CliError, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_section};
@@ -105,10 +107,14 @@ pub(super) fn hint_removed(output: Output, removed: &[RemovedHandlerView]) {
     }
 }
 
-/// Prints what handlers may reach that they could not reach before.
-pub(super) fn put_new_grants(grants: &[String]) -> Result<(), CliError> {
-    let lines = grants.iter().map(|it| format!("+ {}", plain::line(it)));
-    put_list("new grants", lines)
+/// Prints what handlers may reach that they could not reach before, and what they can no longer reach.
+pub(super) fn put_grants(deployed: &DeployedView) -> Result<(), CliError> {
+    let added = deployed.grants_added.iter();
+    let added = added.map(|it| format!("+ {}", plain::line(it)));
+    put_list("new grants", added)?;
+    let removed = deployed.grants_removed.iter();
+    let removed = removed.map(|it| format!("- {}", plain::line(it)));
+    put_list("grants taken away", removed)
 }
 
 /// Prints which limits are not what they were: one line for all handlers with the same change.
@@ -144,10 +150,18 @@ fn changed_limit(change: &LimitChangeView) -> String {
     format!("{name} {} → {}", value(change.before), value(change.after))
 }
 
-/// Prints the interfaces that a component imports and is not given.
-pub(super) fn put_stubbed(interfaces: &[String]) -> Result<(), CliError> {
-    let lines = interfaces.iter().map(|it| plain::line(it).into_owned());
-    put_list("not given: calls of these fail", lines)
+/// Says that a component imports the network, which handlers do not have.
+pub(super) fn note_stubbed(output: Output, interfaces: &[String]) {
+    let packages = interfaces.iter().filter_map(|it| it.split('/').next());
+    let packages: BTreeSet<_> = packages.map(plain::line).collect();
+    if !packages.is_empty() {
+        let packages: Vec<_> = packages.into_iter().collect();
+        output.note(&format!(
+            "the component can call {}, as the standard libraries of Python and JavaScript do; handlers have no \
+             network, so a job that calls it fails with grant_missing",
+            packages.join(" and ")
+        ));
+    }
 }
 
 /// Prints lines below a title, and nothing if there are none.

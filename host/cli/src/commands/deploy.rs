@@ -7,14 +7,14 @@ use host_api::component::{DeployForm, DeployQuery, DeployedView};
 use host_console::error::{CliError, Exit, cannot};
 use host_console::options::Remote;
 use host_console::output::Output;
-use host_console::progress::Spinner;
+use host_console::progress::Progress;
 use host_console::table::Rows;
 use host_console::{human, plain};
 use host_core::name::Name;
 use host_core::seconds::Seconds;
 
 use super::component::{
-    hint_removed, put_changed_limits, put_new_grants, put_removed, put_stubbed, waiting,
+    hint_removed, note_stubbed, put_changed_limits, put_grants, put_removed, waiting,
 };
 use crate::manifest::{Manifest, Overrides};
 
@@ -49,6 +49,9 @@ pub(crate) struct Deploy {
     /// Let handlers have grants that they did not have before
     #[arg(long)]
     accept_grants: bool,
+    /// Deploy even if the params of waiting jobs do not match a new schema
+    #[arg(long)]
+    force: bool,
     /// Wait until all nodes of the store can run it, at most this long [default: 5m]
     #[arg(
         long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
@@ -84,13 +87,16 @@ impl Deploy {
 
         let doing = format!("deploy {file} as {name}");
         let text = manifest.text(&doing)?;
-        let waiting = Spinner::new(output, &format!("deploying {name}"));
+        let waiting = Progress::new(output, &format!("deploying {name}"));
         let form = DeployForm {
             component: &component,
             manifest: text.as_deref(),
         };
-        let accept_grants = self.accept_grants;
-        let answer = client.deploy(name.as_str(), &form, &DeployQuery { accept_grants });
+        let query = DeployQuery {
+            accept_grants: self.accept_grants,
+            force: self.force,
+        };
+        let answer = client.deploy(name.as_str(), &form, &query);
         drop(waiting);
         let answer = answer.map_err(cannot(&doing))?;
         let deployed = &answer.view;
@@ -98,6 +104,9 @@ impl Deploy {
         output.one(&answer.json, &component, || {
             print(output, deployed, answer.status == 200)
         })?;
+        if output.is_human() {
+            note_stubbed(output, &deployed.stubbed);
+        }
         hint_removed(output, &deployed.handlers_removed);
         if text.is_none() && !deployed.limits_changed.is_empty() {
             output.hint(
@@ -167,7 +176,6 @@ fn print(output: Output, deployed: &DeployedView, unchanged: bool) -> Result<(),
     }
     output.rows(rows)?;
     put_removed(&deployed.handlers_removed)?;
-    put_new_grants(&deployed.grants_added)?;
-    put_changed_limits(&deployed.limits_changed)?;
-    put_stubbed(&deployed.stubbed)
+    put_grants(deployed)?;
+    put_changed_limits(&deployed.limits_changed)
 }

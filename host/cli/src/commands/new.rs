@@ -1,4 +1,4 @@
-//! `host new`: writes the crate of a new handler, with a test, a manifest and a README.
+//! `host new`: writes the crate of a new handler, with a test, a manifest, a README and the guest SDK.
 
 mod sdk;
 
@@ -17,7 +17,9 @@ use serde_json::json;
 #[command(after_help = "\
 Examples:
   host new word-count
-  host new word-count --dir handlers/word-count --sdk ../host/guest-sdk
+  host new word-count --dir handlers/word-count
+
+The crate has the guest SDK in its folder guest-sdk, so that it builds wherever it is copied to.
 
 Then `host build word-count --test` tests and builds it, and `host dev word-count` runs it on each
 change.")]
@@ -31,10 +33,6 @@ pub(crate) struct New {
     /// The folder to create [default: NAME]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// The guest SDK: its folder, or the URL of a git repository that has it [default: the one that this
-    /// `host` was installed or built with]
-    #[arg(long, value_name = "DIR|URL")]
-    sdk: Option<String>,
     #[command(flatten)]
     shown: Shown,
 }
@@ -152,9 +150,8 @@ impl New {
         let dir = dir.unwrap_or_else(|| PathBuf::from(&self.name));
         let shown = dir.display().to_string();
         let doing = format!("write a new handler to {}", plain::line(&shown));
-        let sdk = sdk::dependency(self.sdk.as_deref(), &doing)?;
         let Lang::Rust = self.lang;
-        let written = self.write(&dir, &sdk).map_err(|error| {
+        let written = self.write(&dir).map_err(|error| {
             CliError::new(Exit::Failed, &doing, error)
                 .next("pass --dir with a new or an empty folder")
         })?;
@@ -171,26 +168,26 @@ impl New {
         Ok(())
     }
 
-    /// Writes the files, none over another. Returns their paths below `dir`.
-    fn write(&self, dir: &Path, sdk: &str) -> std::io::Result<Vec<String>> {
-        fs::create_dir_all(dir.join("src"))?;
+    /// Writes the files, none over another. Returns what is new in `dir`.
+    fn write(&self, dir: &Path) -> std::io::Result<Vec<String>> {
         let fill = |text: &str| {
             text.replace("{{name}}", &self.name)
                 .replace("{{function}}", &function(&self.name))
-                .replace("{{sdk}}", sdk)
         };
-        let files: Vec<_> = RUST
-            .iter()
-            .map(|(path, text)| (fill(path), fill(text)))
-            .collect();
-        if let Some((path, _)) = files.iter().find(|(path, _)| dir.join(path).exists()) {
+        let own = RUST.iter().map(|(path, text)| (fill(path), fill(text)));
+        let own: Vec<_> = own.collect();
+        let mut new: Vec<String> = own.iter().map(|(path, _)| path.clone()).collect();
+        new.push(sdk::FOLDER.to_owned());
+        if let Some(path) = new.iter().find(|path| dir.join(path).exists()) {
             let message = format!("{path} exists already");
             return Err(std::io::Error::other(message));
         }
-        for (path, text) in &files {
-            fs::write(dir.join(path), text)?;
+        for (path, text) in own.into_iter().chain(sdk::files()) {
+            let path = dir.join(path);
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(path, text)?;
         }
-        Ok(files.into_iter().map(|(path, _)| path).collect())
+        Ok(new)
     }
 }
 

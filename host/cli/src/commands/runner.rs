@@ -163,7 +163,7 @@ fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
         }
     }
     output.one(&answer.json, &plain::line(&pool.name), || {
-        output.rows(seats(&pool))?;
+        output.rows(runners(&pool))?;
         for runner in &pool.runners {
             for text in [&runner.reason, &runner.doing].into_iter().flatten() {
                 let name = plain::line(&runner.executor);
@@ -189,7 +189,7 @@ fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
     Ok(())
 }
 
-fn seats(pool: &PoolView) -> Rows {
+fn runners(pool: &PoolView) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("RUNNER"),
         Column::Left("STATE"),

@@ -3,12 +3,15 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::canned::{CannedHost, Transcript, run_alone};
 
-const TAKEN: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report","team/sum"],"handlers_removed":[{"handler":"old","jobs":0},{"handler":"one","jobs":1},{"handler":"late","jobs":12}],"grants_added":["report: env TZ","report: read /srv/\u001b[1mreports as /reports"],"stubbed":["wasi:sockets/tcp@0.2.6","wasi:http/types@0.2.6"]}"#;
+const TAKEN: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report","team/sum"],"handlers_removed":[{"handler":"old","jobs":0},{"handler":"one","jobs":1},{"handler":"late","jobs":12}],"grants_added":["report: env TZ","report: read /srv/\u001b[1mreports as /reports"],"grants_removed":["team/sum: env LANG"],"stubbed":["wasi:sockets/tcp@0.2.6","wasi:http/types@0.2.6"]}"#;
 const SAME: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report"],"grants_added":[]}"#;
 
 const MANIFEST: &str = "\
@@ -172,13 +175,44 @@ fn waiting_until_all_nodes_can_run_it() {
 }
 
 #[test]
+fn a_deploy_that_takes_long_shows_progress() {
+    let files = Files::new(&[("report.wasm", "(component)")]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let mut deploying = Command::new(env!("CARGO_BIN_EXE_host"))
+        .args(["--server", &server, "deploy", &files.of("report.wasm")])
+        .env_clear()
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (seen, answered) = sync_channel::<()>(1);
+    let answering = std::thread::spawn(move || {
+        // It is answered late if nothing is shown, so that the test ends.
+        let _shown = answered.recv_timeout(Duration::from_secs(30));
+        listener
+    });
+    let mut lines = BufReader::new(deploying.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    assert_eq!(first, "deploying report: 2 s");
+    seen.send(()).unwrap();
+    // The connection breaks.
+    drop(answering.join().unwrap());
+    assert_eq!(deploying.wait().unwrap().code(), Some(6));
+}
+
+#[test]
 fn a_refusal_says_why() {
     let mut seen = Transcript::new("deploy_a_refusal_says_why");
     let files = Files::new(&[("report.wasm", "text")]);
     let refused = r#"{"status":422,"detail":"the file is no WebAssembly component: it starts with text","code":"not_a_component","next":"build it for wasm32-wasip2"}"#;
-    let host = CannedHost::start(&[(422, refused)]);
-    let ran = host.run(&["deploy", &files.of("report.wasm")]);
-    seen.add(&files.without_path(&ran));
+    let unfit = r#"{"status":409,"detail":"params of waiting jobs do not match the new schema: sum: 2 of 3 waiting jobs, such as 01990f3c-1a2b-7000-8000-000000000001 (\"n\" is a required property)","code":"waiting_jobs_unfit","next":"--force deploys anyway"}"#;
+    let host = CannedHost::start(&[(422, refused), (409, unfit), (201, TAKEN)]);
+    let file = files.of("report.wasm");
+    for more in [&[][..], &[], &["--force"]] {
+        let ran = host.run(&[&["deploy", &file], more].concat());
+        seen.add(&files.without_path(&ran));
+    }
     seen.check();
 }
 

@@ -3,10 +3,11 @@
 use crate::canned::{CannedHost, Transcript, run_alone};
 
 const LIMITS: &str = r#""memory_bytes":67108864,"timeout_ms":30000,"grace_ms":5000,"result_bytes_max":1048576,"log_bytes_max":1048576"#;
+const RETRIES: &str = r#""max_attempts":20,"backoff":{"base_ms":1000,"max_ms":3600000}"#;
 
 fn echo() -> String {
     format!(
-        r#"{{"name":"echo","component":"basics","revision":3,"description":"Returns \u001b[31mits params.\n\nAll of them.","limits":{{{LIMITS},"fuel":null}},"grants":{{"env":[],"read_dirs":[]}},"cost":[{},{}],"params_schema":{{"type":"object","title":"\u001b[1m","maximum":1.10}},"result_schema":null}}"#,
+        r#"{{"name":"echo","component":"basics","revision":3,"description":"Returns \u001b[31mits params.\n\nAll of them.","limits":{{{LIMITS},"fuel":null}},{RETRIES},"grants":{{"env":[],"read_dirs":[]}},"cost":[{},{}],"params_schema":{{"type":"object","title":"\u001b[1m","maximum":1.10}},"result_schema":null}}"#,
         cost(3, 12_345),
         cost(2, 900)
     )
@@ -30,7 +31,7 @@ fn cost(revision: u32, runs: u32) -> String {
 
 fn report() -> String {
     format!(
-        r#"{{"name":"team/report","component":"report","revision":1,"limits":{{{LIMITS},"fuel":123456789}},"grants":{{"env":["TZ","LANG"],"read_dirs":[{{"host":"/srv/\u001b[1mreports","guest":"/reports"}}]}},"result_schema":{{"type":"string"}}}}"#
+        r#"{{"name":"team/report","component":"report","revision":1,"limits":{{{LIMITS},"fuel":123456789}},{RETRIES},"grants":{{"env":["TZ","LANG"],"read_dirs":[{{"host":"/srv/\u001b[1mreports","guest":"/reports"}}]}},"result_schema":{{"type":"string"}}}}"#
     )
 }
 

@@ -240,7 +240,7 @@ fn a_list_of_jobs_at_several_nodes() {
 #[test]
 fn show() {
     let mut seen = Transcript::new("job_show");
-    let attempts = r#"{"items":[{"number":1,"executor":"cell-0","started_at":"2026-05-17T18:25:00.100Z","finished_at":"2026-05-17T18:25:01.250Z","outcome":"failed","failure":{"kind":"user_error","message":"x"},"fuel":25277,"cpu_ms":0.75,"peak_memory_bytes":1153434}]}"#;
+    let attempts = r#"{"items":[{"number":1,"executor":"cell-0","started_at":"2026-05-17T18:25:00.100Z","finished_at":"2026-05-17T18:25:01.250Z","outcome":"failed","component":"basics","revision":3,"failure":{"kind":"user_error","message":"x"},"fuel":25277,"cpu_ms":0.75,"peak_memory_bytes":1153434}]}"#;
     let more = r#","deadline":"2026-05-17T19:30:00Z","unique_key":"k","depends_on":["x","y"],"attributes":{"team":"a\u001b[1m"},"external_id":"e""#;
     let discarded = job("discarded", &format!("{DISCARDED}{more}"));
     let running = job(

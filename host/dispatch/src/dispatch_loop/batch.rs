@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use host_cells::pool::Placement;
+use host_cells::pool::CellSlot;
 use host_core::command::{Command, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::Lane;
@@ -52,7 +52,7 @@ impl Finished {
 /// Where a claimed job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    Cell(Placement),
+    Cell(CellSlot),
     /// A request for jobs of this executor.
     Request(RequestId, Name),
     /// An executor that is not configured: the job fails.
@@ -82,10 +82,10 @@ impl OfferedSlot {
 /// Slots that were offered to the store.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
-    pub(super) places: HashMap<LeaseId, (Target, String)>,
+    pub(super) slots: HashMap<LeaseId, (Target, String)>,
     pub(super) shared: usize,
     /// The cells for groups of suspects. Each has a slot for each job that its group may have.
-    pub(super) apart: Vec<Placement>,
+    pub(super) apart: Vec<CellSlot>,
     pub(super) executors: BTreeMap<Name, usize>,
     /// The claim ends when its params reach this many bytes.
     pub(super) params_bytes_max: usize,
@@ -103,17 +103,17 @@ impl Offer {
     ) -> Slot {
         let lease = ids::lease();
         let lane = match &target {
-            Target::Cell(Placement::Shared(_) | Placement::OfComponent) => {
+            Target::Cell(CellSlot::Shared(_) | CellSlot::OfComponent) => {
                 self.shared += 1;
                 Lane::Shared
             }
-            Target::Cell(Placement::Apart(_)) => Lane::Apart,
+            Target::Cell(CellSlot::Apart(_)) => Lane::Apart,
             Target::Request(_, name) | Target::Unconfigured(name) => {
                 *self.executors.entry(name.clone()).or_default() += 1;
                 Lane::Runner(name.clone())
             }
         };
-        self.places.insert(lease, (target, worker.clone()));
+        self.slots.insert(lease, (target, worker.clone()));
         Slot {
             lease,
             worker,
@@ -124,11 +124,11 @@ impl Offer {
 
     /// Sends a claimed suspect to the cell of its group. The claim has put the same suspects into the same groups.
     pub(super) fn regroup(&mut self, lease: LeaseId, suspicion: Suspicion, groups: &mut Groups) {
-        if let Some((Target::Cell(place @ Placement::Apart(_)), _)) = self.places.get_mut(&lease)
+        if let Some((Target::Cell(slot @ CellSlot::Apart(_)), _)) = self.slots.get_mut(&lease)
             && let Some(group) = groups.add(suspicion)
             && let Some(cell) = self.apart.get(group)
         {
-            *place = cell.clone();
+            *slot = cell.clone();
         }
     }
 }
@@ -230,7 +230,7 @@ impl Batch {
         &mut self,
         node: NodeId,
         slots: Vec<OfferedSlot>,
-        apart: Vec<Placement>,
+        apart: Vec<CellSlot>,
         except: BTreeSet<Name>,
         params_bytes_max: usize,
     ) {

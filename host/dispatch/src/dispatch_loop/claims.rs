@@ -32,17 +32,17 @@ impl<P: CellPort> DispatchLoop<P> {
         let wanted = self.demand.shared_slots(batch.newly_available_max);
         let wanted = wanted.min(self.share.left());
         let mut slots = Vec::new();
-        for place in self.cells.pool.offer(wanted) {
-            let name = self.cells.pool.name(&place).to_owned();
-            slots.push(OfferedSlot::connected(Target::Cell(place), name));
+        for slot in self.cells.pool.offer(wanted) {
+            let name = self.cells.pool.name(&slot).to_owned();
+            slots.push(OfferedSlot::connected(Target::Cell(slot), name));
         }
         let mut apart = Vec::new();
         if self.demand.has_suspects() {
             apart = self.cells.pool.offer_apart(now);
         }
-        for place in &apart {
-            let name = self.cells.pool.name(place).to_owned();
-            let slot = OfferedSlot::connected(Target::Cell(place.clone()), name);
+        for cell in &apart {
+            let name = self.cells.pool.name(cell).to_owned();
+            let slot = OfferedSlot::connected(Target::Cell(cell.clone()), name);
             slots.extend(std::iter::repeat_n(slot, GROUP_JOBS_MAX));
         }
         self.offer_workers(&batch.new_by_executor, &mut slots);

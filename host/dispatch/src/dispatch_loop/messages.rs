@@ -8,6 +8,7 @@ use host_core::command::{Claimed, Reply};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
+use host_core::name::address;
 use host_core::outcome::Progress;
 use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::rejection::Rejection;
@@ -146,9 +147,10 @@ impl<P: CellPort> DispatchLoop<P> {
                 }
             }
             LeaseMessage::Complete { outcome, .. } => {
+                let handler = address(job.runner.as_ref(), &job.handler);
                 self.signals
                     .numbers
-                    .ended(outcome, now.since_ms(granted_at));
+                    .ended(&handler, outcome, now.since_ms(granted_at));
             }
             LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => {
                 self.signals.numbers.lost();

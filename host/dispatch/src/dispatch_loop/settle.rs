@@ -134,7 +134,7 @@ impl<P: CellPort> DispatchLoop<P> {
         let mut groups = Groups::new(offer.apart.len());
         for mut job in claimed {
             if let Some(lease) = job.lifecycle.lease.as_ref().map(|lease| lease.id) {
-                let worker = offer.places.get(&lease).map(|(_, worker)| worker.as_str());
+                let worker = offer.slots.get(&lease).map(|(_, worker)| worker.as_str());
                 self.attempts.begin(now, lease, &mut job, worker);
                 offer.regroup(lease, job.lifecycle.suspicion, &mut groups);
             }
@@ -180,8 +180,8 @@ impl<P: CellPort> DispatchLoop<P> {
         let Some(lease) = claimed.lifecycle.lease.as_ref().map(|lease| lease.id) else {
             return;
         };
-        let (place, worker) = match offer.places.remove(&lease) {
-            Some((Target::Cell(place), worker)) => (place, worker),
+        let (slot, worker) = match offer.slots.remove(&lease) {
+            Some((Target::Cell(slot), worker)) => (slot, worker),
             Some((Target::Request(request, _), _)) => {
                 return requests.entry(request).or_default().push((lease, claimed));
             }
@@ -193,7 +193,7 @@ impl<P: CellPort> DispatchLoop<P> {
         };
         let enqueued_at = claimed.lifecycle.enqueued_at;
         let request = start::request(claimed, lease, &worker);
-        let end = match self.cells.start(now, &place, request) {
+        let end = match self.cells.start(now, &slot, request) {
             Ok(()) => return,
             Err(NotStarted::CellGone) => End::Lost {
                 loss: Loss::NotBegun,

@@ -21,7 +21,7 @@ impl<P: CellPort> DispatchLoop<P> {
             worker,
             end,
         } = ended;
-        let Some((_, granted_at)) = self.workers.table.attempt_of(job, lease) else {
+        let Some((handler, granted_at)) = self.workers.table.handler_of(job, lease) else {
             return tracing::debug!(%job, "the end of an attempt comes after its lease");
         };
         let progress = self.signals.shared.live.forget(job);
@@ -29,7 +29,7 @@ impl<P: CellPort> DispatchLoop<P> {
             port::End::Outcome(outcome) => {
                 self.signals
                     .numbers
-                    .ended(&outcome, now.since_ms(granted_at));
+                    .ended(&handler, &outcome, now.since_ms(granted_at));
                 End::Reported(Box::new(Report {
                     outcome,
                     meter: Meter::default(),

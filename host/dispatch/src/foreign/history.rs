@@ -118,6 +118,7 @@ fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
         id: ids.job,
         handler: job.handler,
         runner: None,
+        component: None,
         queue,
         priority: 5,
         run_at: None,

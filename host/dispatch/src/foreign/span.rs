@@ -20,7 +20,7 @@ pub(super) fn open(ids: Ids, job: &ForeignJob) -> Span {
         trace_id = parent.map(|parent| format!("{:032x}", parent.trace_id)),
         parent_id = parent.map(|parent| format!("{:016x}", parent.span_id)),
         job = %ids.job,
-        external_id = ?job.external_id,
+        external_id = job.external_id.as_str(),
         handler = job.handler.as_str(),
         attempt = job.attempt,
     )

@@ -7,7 +7,7 @@ mod pool_events;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use host_cells::pool::Placement;
+use host_cells::pool::CellSlot;
 use host_cells::pool::executor::NotStarted;
 use host_cells::port::{CellEvent, CellPort};
 use host_core::failure::{Failure, FailureKind};
@@ -233,10 +233,10 @@ impl<P: CellPort> Work<P> {
             return;
         }
         let mut refused = 0;
-        for place in self.wiring.cells.pool.offer(self.waiting.len()) {
+        for slot in self.wiring.cells.pool.offer(self.waiting.len()) {
             while let Some(waiting) = self.waiting.pop_front() {
                 self.waiting_bytes -= bytes_of(&waiting.job);
-                if self.start(now, &place, waiting) {
+                if self.start(now, &slot, waiting) {
                     break;
                 }
                 refused += 1;
@@ -248,8 +248,8 @@ impl<P: CellPort> Work<P> {
         }
     }
 
-    /// Starts one job, or answers why it cannot start. Returns whether its place is taken or gone.
-    fn start(&mut self, now: Time, place: &Placement, waiting: Waiting) -> bool {
+    /// Starts one job, or answers why it cannot start. Returns whether its slot is taken or gone.
+    fn start(&mut self, now: Time, slot: &CellSlot, waiting: Waiting) -> bool {
         let Some(Waiting {
             key, job, reply, ..
         }) = self.check(waiting)
@@ -268,7 +268,7 @@ impl<P: CellPort> Work<P> {
         let mut request = request(now, ids, &job);
         let traced = self.wiring.spans.as_ref();
         let traced = traced.and_then(|_| span::begin(now, &job, &mut request.context.trace));
-        match self.wiring.cells.start(now, place, request) {
+        match self.wiring.cells.start(now, slot, request) {
             Ok(()) => {}
             Err(NotStarted::Refused(refused)) => {
                 reply.failed(refused.failure);

@@ -9,7 +9,7 @@ use host_core::command::Change;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::{Fence, Hold, Revocation};
-use host_core::name::Name;
+use host_core::name::{Name, address};
 use host_core::port::lease::{LeaseEvents, Standing};
 use host_core::query::RemoteLease;
 use host_core::time::Time;
@@ -34,6 +34,7 @@ pub(crate) struct Held {
     pub(crate) worker: String,
     /// `None` for a lease that was granted before leases had one.
     pub(crate) executor: Option<Name>,
+    pub(crate) handler: Name,
     pub(crate) hold: Hold,
     pub(crate) granted_at: Time,
     /// Whether it was granted before the host restarted.
@@ -131,6 +132,7 @@ impl LeaseTable {
             attempt: remote.attempt,
             worker: remote.lease.worker,
             executor: remote.runner,
+            handler: remote.handler,
             hold: remote.lease.hold,
             granted_at: remote.lease.granted_at,
             is_restored: true,
@@ -179,11 +181,12 @@ impl LeaseTable {
         Some((held.attempt, held.granted_at))
     }
 
-    /// Returns the attempt with this lease: its number, and when it was granted.
-    pub(crate) fn attempt_of(&self, job: JobId, lease: LeaseId) -> Option<(u32, Time)> {
+    /// Returns the handler of a job, with its executor, if it has this lease, and when that was granted.
+    pub(crate) fn handler_of(&self, job: JobId, lease: LeaseId) -> Option<(String, Time)> {
         let table = self.table.lock();
         let held = &table.leases.get(&job)?.held;
-        (held.lease == lease).then_some((held.attempt, held.granted_at))
+        let handler = || address(held.executor.as_ref(), &held.handler).into_owned();
+        (held.lease == lease).then(|| (handler(), held.granted_at))
     }
 
     /// Counts the leases that end when the host stops.

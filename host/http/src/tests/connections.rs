@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::fixture::{Counted, SOON, app};
 use crate::metrics::Metrics;
-use crate::serve::{accept, serve};
+use crate::serve::{ConnectionLimits, accept, serve};
 
 const PING: &str = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
@@ -26,8 +26,12 @@ async fn start(
     let theirs = tasks.clone();
     tasks.spawn(async move {
         match connections_max {
-            Some(max) => accept(&listener, &router, &metrics, &theirs, max).await,
-            None => serve(listener, router, metrics, &theirs).await,
+            Some(max) => {
+                let always = Some("/api/list");
+                let limits = ConnectionLimits { max, always };
+                accept(&listener, &router, &metrics, &theirs, limits).await;
+            }
+            None => serve(listener, router, metrics, &theirs, None).await,
         }
     });
     address
@@ -82,6 +86,7 @@ async fn malformed_requests_get_one_clear_answer() {
         ("*1\r\n$4\r\nPING\r\n", "400"),
         ("SSH-2.0-x\r\n", "400"),
         ("GET /api/ping HTTP/9.9\r\n\r\n", "400"),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400"),
         (&long(30_000), "200"),
         (&long(33_000), "431"),
         (&long(70_000), "431"),
@@ -136,6 +141,12 @@ async fn a_connection_above_the_limit_is_refused() {
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
     assert!(answer.contains("retry-after: 1"), "{answer}");
     assert_eq!(*metrics.open.lock().unwrap(), 1);
+    let list = "GET /api/list?limit=3 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let always = exchange(address, &format!("{list}{list}")).await;
+    assert!(
+        always.starts_with("HTTP/1.1 200") && always.ends_with("\r\n\r\n3"),
+        "{always}"
+    );
     drop(one);
     let again = async {
         while !exchange(address, PING).await.starts_with("HTTP/1.1 200") {

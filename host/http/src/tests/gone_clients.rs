@@ -52,7 +52,7 @@ async fn ends(method: &str, route: Route<Arc<Work>>) -> bool {
     let (mut client, theirs) = duplex(64 << 10);
     let stopping = tasks.stopping().clone();
     let counted = Arc::clone(&metrics);
-    let served = connection(theirs, app, counted, stopping);
+    let served = connection(theirs, app, counted, stopping, None);
     let request = format!(
         "{method} /api/work HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\r\n"
     );

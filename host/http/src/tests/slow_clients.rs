@@ -20,7 +20,7 @@ fn open(tasks: &Tasks) -> (DuplexStream, Arc<Counted>) {
     let metrics = Arc::<Counted>::default();
     let (router, stopping) = (app(&metrics), tasks.stopping().clone());
     let counted = Arc::clone(&metrics);
-    tasks.spawn(async move { connection(theirs, router, counted, stopping).await });
+    tasks.spawn(async move { connection(theirs, router, counted, stopping, None).await });
     (ours, metrics)
 }
 

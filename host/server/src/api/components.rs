@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use super::Shared;
 use super::error::ApiError;
-use super::ports::Deployed;
+use super::ports::{Consent, Deployed};
 use super::problem::kinds;
 
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
@@ -62,6 +62,7 @@ async fn deployed_view(shared: &Shared, deployed: Deployed) -> Result<DeployedVi
         unchanged: deployed.unchanged,
         handlers_removed: removed.collect(),
         grants_added: deployed.grants_added,
+        grants_removed: deployed.grants_removed,
         limits_changed: changed.collect(),
         stubbed: deployed.stubbed,
     })
@@ -164,8 +165,13 @@ pub(super) async fn deploy(
     let bodies = &shared.deploys.bodies;
     let read = bodies.read(&parts.headers, body, DEPLOY_BYTES_MAX).await?;
     // Compiling may take minutes. What waits for it must not hold the memory of other requests.
-    let turn = shared.deploys.turns.acquire().await;
-    let _turn = turn.map_err(|_| ApiError::new(&kinds::STOPPING, "the host is stopping"))?;
+    let stopping = &shared.api.stopping;
+    let turn = stopping
+        .run_until_cancelled(shared.deploys.turns.acquire())
+        .await;
+    let turn = turn.and_then(Result::ok);
+    let turn = turn.filter(|_| !stopping.is_cancelled());
+    let _turn = turn.ok_or_else(|| ApiError::new(&kinds::STOPPING, "nothing was deployed"))?;
     let kind = media_type(&parts.headers).unwrap_or_default();
     let (bytes, manifest) = if kind.eq_ignore_ascii_case(COMPONENT) {
         if read.bytes.len() > COMPONENT_BYTES_MAX {
@@ -184,11 +190,15 @@ pub(super) async fn deploy(
         return Err(ApiError::new(&kinds::MANIFEST_INVALID, detail));
     }
     drop(read);
-    let deployed = shared
-        .api
-        .deployer
-        .deploy(name, manifest, bytes, query.accept_grants)
-        .await?;
+    let consent = Consent {
+        new_grants: query.accept_grants,
+        unfit_jobs: query.force,
+    };
+    let deploying = shared.api.deployer.deploy(name, manifest, bytes, consent);
+    // The change goes on without its client, as long as the host runs.
+    let deployed = stopping.run_until_cancelled(deploying).await;
+    let unknown = "whether the component was deployed is unknown";
+    let deployed = deployed.ok_or_else(|| ApiError::new(&kinds::STOPPING, unknown))??;
     let status = if deployed.unchanged {
         StatusCode::OK
     } else {

@@ -7,7 +7,7 @@ use host_core::handler::Manifest;
 use host_core::name::Name;
 use host_http::problem::Kind;
 
-use super::ports::{DeployError, Deployed, Deployer};
+use super::ports::{Consent, DeployError, Deployed, Deployer};
 use super::problem::kinds;
 use crate::deploy::{DeployError as Reason, Deployments};
 use host_cells::compile::CompileError;
@@ -19,9 +19,9 @@ impl Deployer for Deployments {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
-        accept_grants: bool,
+        consent: Consent,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.deploy(name, manifest, bytes, accept_grants)
+        self.deploy(name, manifest, bytes, consent)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }
@@ -48,6 +48,7 @@ impl From<Reason> for DeployError {
         let kind = match &reason {
             Reason::Flaw(flaw) => flawed(flaw),
             Reason::NewGrants(_) => &kinds::GRANTS_NOT_ACCEPTED,
+            Reason::UnfitJobs(_) => &kinds::WAITING_JOBS_UNFIT,
             Reason::Store(_) => &kinds::STORE_BROKEN,
             Reason::Submit(error) => return error.clone().into(),
         };

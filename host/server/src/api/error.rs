@@ -91,6 +91,7 @@ impl From<Rejection> for ApiError {
             Rejection::UnknownComponent(_) => &kinds::COMPONENT_NOT_FOUND,
             Rejection::UnknownRevision { .. } => &kinds::REVISION_NOT_FOUND,
             Rejection::HandlerOwned { .. } => &kinds::HANDLER_OWNED,
+            Rejection::HandlerRemoved(_) => &kinds::HANDLER_NOT_FOUND,
             Rejection::ComponentInUse { .. } => &kinds::COMPONENT_IN_USE,
         };
         let problem = Problem::new(kind, rejection.to_string());

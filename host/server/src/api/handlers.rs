@@ -21,8 +21,8 @@ use super::problem::kinds;
 fn view(shared: &Shared, handler: &Handler, with_schemas: bool) -> HandlerView {
     let info = &handler.info;
     let api = &shared.api;
-    let cost = api.costs.of(info.name.as_str(), api.clock.now());
-    let kept = handler.retention();
+    let cost = api.numbers.costs().of(info.name.as_str(), api.clock.now());
+    let (policy, kept) = (handler.policy(), handler.retention());
     let schema = |schema: &Option<_>| schema.clone().filter(|_| with_schemas).map(raw);
     HandlerView {
         name: info.name.to_string(),
@@ -31,6 +31,8 @@ fn view(shared: &Shared, handler: &Handler, with_schemas: bool) -> HandlerView {
         revision: handler.revision.revision,
         limits: (&handler.limits).into(),
         grants: (&handler.grants).into(),
+        max_attempts: policy.max_attempts,
+        backoff: policy.backoff.into(),
         retention_seconds: kept.ms.map(|ms| Seconds { ms }),
         retention_discarded_seconds: kept.discarded_ms.map(|ms| Seconds { ms }),
         cost: cost.into_iter().map(Into::into).collect(),

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 use host_api::health::Health;
 use host_api::path;
 use host_dispatch::SubmitError;
-use host_store::StoreError;
 
 use super::Shared;
 use super::error::ApiError;
@@ -49,21 +48,9 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     responses((status = 200, body = String, content_type = "application/openmetrics-text"))
 )]
 pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, ApiError> {
-    let queues = shared.api.dispatch.read(|reader| reader.queues()).await;
-    shared.api.metrics.set_jobs(&or_none(queues)?);
-    let nodes = shared.api.nodes.list().await;
-    shared.api.metrics.set_nodes(&or_none(nodes)?);
-    shared.api.executors.count();
+    let text = shared.api.scrape().text().await?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], shared.api.metrics.encode()).into_response())
-}
-
-/// Leaves out the numbers of a database that is unavailable. The others are still true.
-fn or_none<T>(read: Result<Vec<T>, StoreError>) -> Result<Vec<T>, StoreError> {
-    match read {
-        Err(StoreError::Away { .. }) => Ok(Vec::new()),
-        other => other,
-    }
+    Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }
 
 fn health(shared: &Shared) -> Health {

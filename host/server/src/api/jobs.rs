@@ -103,7 +103,7 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let job = job.ok_or_else(|| unknown(id))?;
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
-    let waits_because = waiting::reason(shared, &job.lifecycle).await?;
+    let waits_because = waiting::reason(shared, &job.lifecycle, &job.depends_on).await?;
     let node = Places::of(shared, [&job.lifecycle])
         .await
         .of_job(&job.lifecycle);
@@ -168,7 +168,7 @@ fn unknown(id: JobId) -> ApiError {
 #[utoipa::path(
     post, path = path::JOB_CANCEL, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
-    request_body = CancelBody,
+    request_body = Option<CancelBody>,
     responses((status = 200, body = CancelView))
 )]
 pub(super) async fn cancel(
@@ -190,12 +190,12 @@ pub(super) async fn cancel(
     }))
 }
 
-/// Runs a discarded or cancelled job again. It is pending while jobs that it depends on have not
-/// completed. With `force` it waits for none of them, and neither does a job that is pending already.
+/// Runs a discarded or cancelled job again. A deadline that has passed is removed, and `removed_deadline` shows
+/// it. The job is pending while jobs that it depends on have not completed. With `force` it waits for none of them, and neither does a job that is pending already.
 #[utoipa::path(
     post, path = path::JOB_RETRY, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),
-    request_body = RetryBody,
+    request_body = Option<RetryBody>,
     responses((status = 200, body = JobView))
 )]
 pub(super) async fn retry(
@@ -205,9 +205,18 @@ pub(super) async fn retry(
 ) -> Result<Json<JobView>, ApiError> {
     let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
     let job = id.find(&shared).await?;
+    let before = shared
+        .api
+        .dispatch
+        .read(move |reader| reader.job(job))
+        .await?;
+    let deadline = before.and_then(|before| before.lifecycle.deadline);
     let command = Command::Retry { job, force };
     shared.api.dispatch.submit(command).await?;
-    Ok(Json(read(&shared, job).await?))
+    let mut view = read(&shared, job).await?;
+    let is_removed = view.deadline.is_none();
+    view.removed_deadline = deadline.filter(|_| is_removed).map(Time::to_rfc3339);
+    Ok(Json(view))
 }
 
 /// Gives a job that has not ended another priority, which holds from its next attempt.

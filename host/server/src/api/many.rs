@@ -61,7 +61,7 @@ pub(super) async fn count(
 /// Runs discarded or cancelled jobs again: one page of those that match. `state` is required.
 #[utoipa::path(
     post, path = path::JOBS_RETRY, tag = "jobs", operation_id = "retry_all", params(FilterQuery),
-    request_body = RetryBody,
+    request_body = Option<RetryBody>,
     responses((status = 200, body = ManyView))
 )]
 pub(super) async fn retry(
@@ -76,7 +76,7 @@ pub(super) async fn retry(
 /// Asks for jobs to be stopped: one page of those that match. `state` is required.
 #[utoipa::path(
     post, path = path::JOBS_CANCEL, tag = "jobs", operation_id = "cancel_all", params(FilterQuery),
-    request_body = CancelBody,
+    request_body = Option<CancelBody>,
     responses((status = 200, body = ManyView))
 )]
 pub(super) async fn cancel(

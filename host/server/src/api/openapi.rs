@@ -11,7 +11,8 @@ use host_api::path;
 use host_http::problem::ProblemView;
 use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::openapi::schema::ArrayItems;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 
 use super::wire_routes;
 use super::{
@@ -69,6 +70,34 @@ use super::{
 )]
 struct Document;
 
+/// Describes a body that may be absent by its own schema: it is left out, not `null`.
+fn leave_out_null(schema: &mut Option<RefOr<Schema>>) {
+    if let Some(RefOr::T(Schema::OneOf(one))) = schema
+        && let [_, body @ RefOr::Ref(_)] | [body @ RefOr::Ref(_), _] = &one.items[..]
+    {
+        *schema = Some(body.clone());
+    }
+}
+
+/// The beginning of the names of schemas of pages. What follows is the name of the items' schema.
+const PAGE: &str = "PageView_";
+
+/// Completes the document: pages refer to the schemas of their items, so that clients have one type of each.
+fn share_items(document: &mut utoipa::openapi::OpenApi) {
+    let schemas = document
+        .components
+        .iter_mut()
+        .flat_map(|it| &mut it.schemas);
+    for (name, schema) in schemas {
+        if let Some(item) = name.strip_prefix(PAGE)
+            && let RefOr::T(Schema::Object(page)) = schema
+            && let Some(RefOr::T(Schema::Array(items))) = page.properties.get_mut("items")
+        {
+            items.items = ArrayItems::RefOrSchema(Box::new(Ref::from_schema_name(item).into()));
+        }
+    }
+}
+
 /// Completes each operation: an id that no other has, made of its name and its tag, a description of
 /// each answer, and a problem document for refusals that it does not describe itself.
 fn complete(document: &mut utoipa::openapi::OpenApi) {
@@ -93,6 +122,13 @@ fn complete(document: &mut utoipa::openapi::OpenApi) {
             if let Some((id, tag)) = operation.operation_id.as_mut().zip(tag) {
                 *id = format!("{id}_{tag}");
             }
+            if let Some(RefOr::T(body)) = &mut operation.request_body {
+                for content in body.content.values_mut() {
+                    if let RefOr::T(content) = content {
+                        leave_out_null(&mut content.schema);
+                    }
+                }
+            }
             let responses = &mut operation.responses.responses;
             for response in responses.values_mut() {
                 if let RefOr::T(response) = response
@@ -113,6 +149,7 @@ static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
         document.merge(wire.document);
     }
     complete(&mut document);
+    share_items(&mut document);
     Bytes::from(document.to_json().unwrap_or_default())
 });
 

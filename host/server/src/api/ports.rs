@@ -12,7 +12,7 @@ use host_store::logs::LogPage;
 
 use super::error::ApiError;
 
-pub use crate::deploy::Deployed;
+pub use crate::deploy::{Consent, Deployed};
 
 /// Why a component is not deployed, rolled back or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,14 +25,14 @@ pub struct DeployError {
 
 /// Changes deployments. A dropped call may still take effect.
 pub trait Deployer: Send + Sync {
-    /// Checks, compiles and describes a component and makes it the current revision of `name`. Grants
-    /// that are new must be accepted.
+    /// Checks, compiles and describes a component and makes it the current revision of `name`. What would
+    /// come of it must be accepted.
     fn deploy(
         &self,
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
-        accept_grants: bool,
+        consent: Consent,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
     /// Makes an earlier revision current.

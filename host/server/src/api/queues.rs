@@ -43,7 +43,7 @@ pub(super) async fn show(
 #[utoipa::path(
     post, path = path::QUEUE_PAUSE, tag = "queues",
     params(("name" = String, Path, description = "The queue's name")),
-    request_body = EmptyBody,
+    request_body = Option<EmptyBody>,
     responses((status = 200, body = QueueView))
 )]
 pub(super) async fn pause(
@@ -58,7 +58,7 @@ pub(super) async fn pause(
 #[utoipa::path(
     post, path = path::QUEUE_RESUME, tag = "queues",
     params(("name" = String, Path, description = "The queue's name")),
-    request_body = EmptyBody,
+    request_body = Option<EmptyBody>,
     responses((status = 200, body = QueueView))
 )]
 pub(super) async fn resume(

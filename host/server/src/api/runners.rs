@@ -112,7 +112,7 @@ pub(super) async fn show(
 #[utoipa::path(
     post, path = path::RUNNER_RESTART, tag = "runners",
     params(("name" = String, Path, description = "The pool's name")),
-    request_body = RestartBody,
+    request_body = Option<RestartBody>,
     responses((status = 200, body = PoolView))
 )]
 pub(super) async fn restart(

@@ -9,6 +9,7 @@ mod jobs;
 mod nodes;
 mod queues;
 mod retention;
+mod retry;
 mod runners;
 mod sample_executors;
 mod serve;

@@ -1,10 +1,13 @@
-//! Why a job that may start does not: its queue is paused, or no node can run it now.
+//! Why a job that has not started does not: its queue is paused, no node can run it now, or it waits for other jobs.
 
 use std::fmt::Write as _;
 
+use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Readiness, Standing, had_last};
+
+use host_store::StoreError;
 
 use super::Shared;
 use super::error::ApiError;
@@ -13,9 +16,16 @@ use crate::executors::nowhere;
 /// How many nodes a reason names.
 const NODES_SHOWN: usize = 3;
 
-/// Returns why an available job does not start; `None` if a node can run it as soon as it has room.
-pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<String>, ApiError> {
+/// Returns why a job does not start; `None` if a node can run it as soon as it is due and the node has room.
+pub(super) async fn reason(
+    shared: &Shared,
+    job: &Lifecycle,
+    depends_on: &[JobId],
+) -> Result<Option<String>, ApiError> {
     let api = &shared.api;
+    if job.state == State::Pending {
+        return prerequisites(shared, job.id, depends_on).await;
+    }
     let presence = &api.dispatch.shared().presence;
     let is_here = match &job.runner {
         Some(runner) => api.executors.has(runner),
@@ -65,6 +75,39 @@ pub(super) async fn reason(shared: &Shared, job: &Lifecycle) -> Result<Option<St
         Candidates::None => Some(missing(component, revision, &nodes)),
         able => able.reason(),
     })
+}
+
+/// Returns which job a pending one waits for: first of all, one that has ended and will not complete by itself.
+async fn prerequisites(
+    shared: &Shared,
+    job: JobId,
+    depends_on: &[JobId],
+) -> Result<Option<String>, ApiError> {
+    let ids = depends_on.to_vec();
+    let states = shared.api.dispatch.read(move |reader| {
+        let states = ids.into_iter().map(|id| Ok((id, reader.state(id)?)));
+        states.collect::<Result<Vec<_>, StoreError>>()
+    });
+    let states = states.await?.into_iter();
+    let open = states.filter_map(|(id, state)| Some((id, state?)));
+    let open: Vec<_> = open
+        .filter(|(_, state)| *state != State::Completed)
+        .collect();
+    let ended = open.iter().find(|(_, state)| state.is_terminal());
+    if let Some((id, state)) = ended {
+        let state = state.as_str();
+        return Ok(Some(format!(
+            "it depends on job {id}, which is {state}: `host job retry {id}` runs that job again, \
+             `host job retry {job} --force` runs this one without it"
+        )));
+    }
+    Ok(open.first().map(|(id, state)| match open.len() - 1 {
+        0 => format!("it depends on job {id}, which is {}", state.as_str()),
+        others => format!(
+            "it depends on job {id}, which is {}, and {others} others that have not completed",
+            state.as_str()
+        ),
+    }))
 }
 
 /// The nodes that can run a job.

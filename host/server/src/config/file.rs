@@ -6,7 +6,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use host_core::name::Name;
-use host_wires::wire::section::{ConfigError, NamedTable, Stated, Tables, refused};
+use host_wires::wire::section::{ConfigError, NamedTable, Stated, Tables, refused, wrong_type};
+use host_wires::wire::settings::Kind;
 use toml::{Table, Value};
 
 use super::{settings, table_settings};
@@ -52,11 +53,18 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
     let table: Table =
         toml::from_str(text).map_err(|error: toml::de::Error| ConfigError::File {
             path: path.to_owned(),
-            message: error.to_string(),
+            message: syntax(&error, text),
         })?;
     let mut file = File::default();
     flatten(path, "", &table, &mut file)?;
     Ok(file)
+}
+
+/// Describes an error of TOML. The line itself may have a secret.
+fn syntax(error: &toml::de::Error, text: &str) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.unwrap_or_default().matches('\n').count() + 1;
+    format!("line {line}: {}", error.message())
 }
 
 fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<(), ConfigError> {
@@ -69,26 +77,50 @@ fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<
             file.tables.insert(key, named);
             continue;
         }
-        let known = settings().any(|setting| setting.key == key);
-        let text = match value {
-            Value::Table(table) if !known => {
+        let setting = settings().find(|setting| setting.key == key);
+        let text = match (setting, value) {
+            (None, Value::Table(table)) => {
                 flatten(path, &format!("{key}."), table, file)?;
-                let (origin, text) = (origin(path, &key), String::new());
-                file.values.insert(key, Stated { origin, text });
-                continue;
+                String::new()
             }
-            _ if !known => return Err(unknown(path, key)),
-            Value::String(text) => text.clone(),
-            Value::Array(items) if items.iter().all(Value::is_str) => {
-                let items = items.iter().filter_map(Value::as_str);
-                items.collect::<Vec<_>>().join(",")
-            }
-            other => other.to_string(),
+            (None, _) => return Err(unknown(path, key)),
+            (Some(setting), value) => text_of(setting.kind, value).ok_or_else(|| {
+                let wanted = format!("expected {}", expected(setting.kind));
+                wrong_type(origin(path, &key), &wanted, value)
+            })?,
         };
         let origin = origin(path, &key);
         file.values.insert(key, Stated { origin, text });
     }
     Ok(())
+}
+
+/// Returns a value as text, if its type is that of the key.
+fn text_of(kind: Kind, value: &Value) -> Option<String> {
+    match (kind, value) {
+        (Kind::Text(_) | Kind::List(_), Value::String(text)) => Some(text.clone()),
+        (Kind::List(_), Value::Array(items)) => {
+            let items = items
+                .iter()
+                .map(Value::as_str)
+                .collect::<Option<Vec<_>>>()?;
+            Some(items.join(","))
+        }
+        (Kind::Number(..) | Kind::Seconds(_), Value::Integer(_))
+        | (Kind::Seconds(_), Value::Float(_))
+        | (Kind::Switch, Value::Boolean(_)) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+fn expected(kind: Kind) -> String {
+    match kind {
+        Kind::Text(_) => "a string".to_owned(),
+        Kind::List(_) => "an array of strings".to_owned(),
+        Kind::Number(_, least, most) => format!("{least}–{most}"),
+        Kind::Seconds(most) => format!("0–{most} seconds"),
+        Kind::Switch => "true or false".to_owned(),
+    }
 }
 
 /// Returns whether users choose the names of the tables below `key`.

@@ -7,6 +7,7 @@ use super::*;
 use crate::published;
 use host_cells::pool::Isolation;
 use host_cells::sandbox::roots::ReadRoots;
+use host_wires::wire::settings::Kind;
 
 const MACHINE: Machine = Machine {
     cores: 8,
@@ -264,26 +265,62 @@ fn what_is_not_taken_is_named_with_its_place() {
     let message = resolve(&[], &[("HOST_CELLS_COUNT", "x")], "")
         .unwrap_err()
         .to_string();
-    assert!(
-        message.starts_with("HOST_CELLS_COUNT: invalid value `x`"),
-        "{message}"
-    );
-    let message = resolve(&[], &[], "[cells]\ncount = [1]")
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.starts_with("host.toml: cells.count: invalid value `[1]`"),
-        "{message}"
-    );
+    assert_eq!(message, "HOST_CELLS_COUNT: expected 1–256");
     let message = resolve(&[], &[], "[cells").unwrap_err().to_string();
-    assert!(
-        message.contains("host.toml") && message.contains("line 1"),
-        "{message}"
-    );
+    assert!(message.contains("host.toml: line 1: "), "{message}");
     assert_eq!(
         resolve(&[("http.listen", "off")], &[], "").unwrap().listen,
         None
     );
+}
+
+#[test]
+fn a_value_of_another_type_is_refused_and_not_shown() {
+    #[rustfmt::skip]
+    let table = [
+        ("data = true",                      "data: expected a string, got a boolean"),
+        ("data = ['s3cret']",                "data: expected a string, got an array"),
+        ("data = 7",                         "data: expected a string, got an integer"),
+        ("[data]\nx = 's3cret'",             "data: expected a string, got a table"),
+        ("cells.count = 's3cret'",           "cells.count: expected 1–256, got a string"),
+        ("cells.count = [1]",                "cells.count: expected 1–256, got an array"),
+        ("cells.count = 1.5",                "cells.count: expected 1–256, got a float"),
+        ("cells.count = 0",                  "cells.count: invalid value `0`: expected 1–256"),
+        ("cells.allow_weak = 's3cret'",      "cells.allow_weak: expected true or false, got a string"),
+        ("shutdown.grace_seconds = 's3cret'", "shutdown.grace_seconds: expected 0–31536000 seconds, got a string"),
+        ("grants.env = [1]",                 "grants.env: expected an array of strings, got an array"),
+        ("[queues.q]\nrunner = 53",          "queues.q.runner: expected a string, got an integer"),
+        ("[queues.q]\nretention_seconds = 's3cret'",
+            "queues.q.retention_seconds: expected 1–31536000 seconds, got a string"),
+        // Hero is off without an address.
+        ("protocol.hero.worker_ids = true",  "protocol.hero.worker_ids: expected an array of strings, got a boolean"),
+    ];
+    for (text, expected) in table {
+        let message = resolve(&[], &[], text).unwrap_err().to_string();
+        assert_eq!(message, format!("host.toml: {expected}"), "{text}");
+    }
+    let syntax = resolve(&[], &[], "token = s3cret").unwrap_err().to_string();
+    assert!(!syntax.contains("s3cret"), "{syntax}");
+}
+
+#[test]
+fn keys_of_wires_that_are_off_are_checked_too() {
+    let numbers = WIRES.iter().flat_map(|wire| wire.settings);
+    let numbers: Vec<_> = numbers
+        .filter(|it| matches!(it.kind, Kind::Number(..)))
+        .collect();
+    assert!(!numbers.is_empty());
+    for setting in numbers {
+        let (key, env) = (setting.key, setting.env());
+        let most = setting.range().end() + 1;
+        for message in [
+            resolve(&[], &[], &format!("{key} = {most}")),
+            resolve(&[], &[(&env, &most.to_string())], ""),
+        ] {
+            let message = message.unwrap_err().to_string();
+            assert!(message.contains("expected "), "{key}: {message}");
+        }
+    }
 }
 
 const INTRO: &str = "\

@@ -20,14 +20,14 @@ struct Of {
 /// The metrics of all executors. Cloning shares them.
 #[derive(Clone, Default)]
 pub(crate) struct Numbers {
-    seats: Family<In, Gauge>,
+    workers: Family<In, Gauge>,
     in_flight: Family<Of, Gauge>,
 }
 
 impl Numbers {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let seats = "Foreign runners, by pool and state";
-        registry.register("runner_seats", seats, self.seats.clone());
+        let workers = "Foreign runners, by pool and state";
+        registry.register("runners", workers, self.workers.clone());
         let in_flight = "Attempts at foreign runners now, by pool";
         registry.register("runner_in_flight", in_flight, self.in_flight.clone());
     }
@@ -35,15 +35,14 @@ impl Numbers {
     pub(crate) fn set(&self, executor: &ExecutorHealth) {
         let runner = executor.name.as_str();
         for state in WorkerState::ALL {
-            let seats = executor
-                .workers
-                .iter()
-                .filter(|worker| worker.state == state);
+            let workers = executor.workers.iter();
+            let workers = workers.filter(|worker| worker.state == state);
             let labels = In {
                 runner: runner.to_owned(),
                 state: state.as_str(),
             };
-            self.seats.get_or_create(&labels).set(gauge(seats.count()));
+            let count = gauge(workers.count());
+            self.workers.get_or_create(&labels).set(count);
         }
         let in_flight = executor.workers.iter().map(|worker| worker.in_flight).sum();
         let labels = Of {

@@ -23,8 +23,8 @@ use host_dispatch::numbers::Numbers;
 const INTRO: &str = "\
 # Metrics
 
-`GET /metrics` shows these in the text format of OpenMetrics; counters have `_total` behind their
-name, histograms `_bucket`, `_sum` and `_count`. Generated from what a host shows;
+`GET /metrics` shows these in the text format of OpenMetrics; histograms have `_bucket`, `_sum` and `_count`
+behind their name. The export over OTLP leaves out `_total`. Generated from what a host shows;
 `cargo xtask test docs --update` updates it.
 
 | name | type | labels | what it is |
@@ -55,6 +55,11 @@ fn shown() -> String {
         paused: false,
         counts: [1; 8],
     };
+    metrics.set_oldest(
+        Time(5_000),
+        std::slice::from_ref(&queue),
+        &[(queue.name.clone(), Time(0))],
+    );
     metrics.set_jobs(&[queue]);
     metrics.set_nodes(&[NodeRecord {
         id: NodeId::NIL,
@@ -77,7 +82,7 @@ fn shown() -> String {
     };
     numbers.changed(&[changed]);
     metrics.refused("rrq", "malformed");
-    numbers.ended(&Outcome::Completed { result: None }, 1);
+    numbers.ended("echo", &Outcome::Completed { result: None }, 1);
     metrics.encode()
 }
 
@@ -107,7 +112,34 @@ fn the_published_numbers_are_those_of_the_code() {
             .find_map(|line| line.strip_prefix(&format!("# TYPE {name} ")))
             .unwrap();
         let (labels, help) = (labels(&shown, name), help.trim_end_matches('.'));
-        writeln!(doc, "| `{name}` | {kind} | {labels} | {help} |").unwrap();
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        writeln!(doc, "| `{name}{suffix}` | {kind} | {labels} | {help} |").unwrap();
     }
     published::check("metrics.md", &doc);
+}
+
+#[test]
+fn the_age_of_the_oldest_job_is_that_of_its_queue() {
+    let metrics = Metrics::default();
+    let queue = |name: &str, available| {
+        let mut counts = [0; STATES.len()];
+        counts[State::Available as usize] = available;
+        QueueStatus {
+            name: name.parse().unwrap(),
+            paused: false,
+            counts,
+        }
+    };
+    let queues = [queue("idle", 0), queue("mail", 3)];
+    assert_eq!(metrics.waiting(&queues), [&queues[1].name]);
+    let since = [(queues[1].name.clone(), Time(1_500))];
+    metrics.set_oldest(Time(4_000), &queues, &since);
+    let shown = metrics.encode();
+    for line in [
+        "host_oldest_available_job_age_seconds{queue=\"idle\"} 0.0",
+        "host_oldest_available_job_age_seconds{queue=\"mail\"} 2.5",
+        "# UNIT host_oldest_available_job_age_seconds seconds",
+    ] {
+        assert!(shown.contains(line), "{line} is not in {shown}");
+    }
 }

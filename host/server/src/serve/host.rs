@@ -47,7 +47,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::node::{Node, loop_doors};
 use super::{ServeError, damage, node, node_id, supervisor, system};
 use crate::api::Api;
-use crate::api::ports::Nodes as _;
+use crate::api::scrape::Scrape;
 use crate::config::{self, Config};
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
@@ -116,6 +116,18 @@ impl Base {
             base.numbers.register(registry);
         });
         base
+    }
+
+    fn scrape(&self, dispatch: &Dispatch, executors: &Executors, nodes: &Arc<Nodes>) -> Scrape {
+        Scrape {
+            dispatch: dispatch.clone(),
+            handlers: self.runs.handlers().clone(),
+            executors: executors.clone(),
+            nodes: Arc::clone(nodes) as _,
+            clock: self.clock,
+            numbers: self.numbers.clone(),
+            metrics: self.metrics.clone(),
+        }
     }
 }
 
@@ -203,8 +215,8 @@ impl Host {
             node.follow(&dispatch, &deployments, &tasks);
         }
         if let Some(export) = export {
-            let collect = collect(&dispatch, &executors, &nodes, &base.metrics);
-            tasks.spawn(export.run(collect, tasks.stopping().clone()));
+            let scrape = base.scrape(&dispatch, &executors, &nodes);
+            tasks.spawn(export.run(collect(scrape), tasks.stopping().clone()));
         }
         Ok(Self {
             deployments,
@@ -272,7 +284,7 @@ impl Host {
             nodes: Arc::clone(&self.nodes) as _,
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
-            costs: self.shared.numbers.costs().clone(),
+            numbers: self.shared.numbers.clone(),
             hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.allowed_hosts),
             protection: Arc::clone(&self.protection),
             isolation: config.isolation,
@@ -391,26 +403,12 @@ fn kept_for(retentions: Retentions, handlers: Handlers) -> KeptFor {
 }
 
 /// Returns a function that reads all metrics for an export.
-fn collect(
-    dispatch: &Dispatch,
-    executors: &Executors,
-    nodes: &Arc<Nodes>,
-    metrics: &Metrics,
-) -> Collect {
-    let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
-    let nodes = Arc::clone(nodes);
+fn collect(scrape: Scrape) -> Collect {
     Arc::new(move || -> BoxFuture<'static, String> {
-        let (dispatch, executors, metrics) = (dispatch.clone(), executors.clone(), metrics.clone());
-        let nodes = Arc::clone(&nodes);
+        let scrape = scrape.clone();
         Box::pin(async move {
-            if let Ok(queues) = dispatch.read(|reader| reader.queues()).await {
-                metrics.set_jobs(&queues);
-            }
-            if let Ok(nodes) = nodes.list().await {
-                metrics.set_nodes(&nodes);
-            }
-            executors.count();
-            metrics.encode()
+            let text = scrape.text().await;
+            text.unwrap_or_else(|_| scrape.metrics.encode())
         })
     })
 }

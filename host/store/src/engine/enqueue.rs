@@ -14,6 +14,7 @@ use super::{Batch, Rows, Stop, params};
 impl<R: Rows> Batch<'_, R> {
     /// Accepts the jobs so that prerequisites come first. The reply has the order of the command.
     pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
+        self.check_deployed(jobs)?;
         let stands_for = self.existing(jobs)?;
         let ended = self.ended_prerequisites(jobs, &stands_for)?;
         check_cycles(jobs, &stands_for)?;
@@ -50,6 +51,20 @@ impl<R: Rows> Batch<'_, R> {
             });
         }
         Ok(Reply::Enqueued(replies))
+    }
+
+    /// Refuses jobs whose component was removed after their handler was looked up.
+    fn check_deployed(&mut self, jobs: &[NewJob]) -> Result<(), Stop> {
+        let mut deployed = BTreeSet::new();
+        for new in jobs {
+            let Some(component) = &new.component else {
+                continue;
+            };
+            if deployed.insert(component) && !self.rows.has_component(component)? {
+                return Err(Rejection::HandlerRemoved(new.handler.clone()).into());
+            }
+        }
+        Ok(())
     }
 
     /// Resolves the unique key of each new job: to an existing job in scope, an earlier one of the same

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use host_core::command::Command;
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
+use host_core::name::Name;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::client::Client;
+use super::counts::parse_name;
 use super::dependencies::Pair;
 use super::flush;
 use super::overlay::{Held, Key, Overlay};
@@ -30,6 +32,8 @@ pub(super) struct Named {
     new: Vec<JobId>,
     /// Whether the registry of components is read or changed.
     registry: bool,
+    /// The components of new jobs, which must stay while the batch runs.
+    components: BTreeSet<Name>,
 }
 
 impl Named {
@@ -46,6 +50,7 @@ impl Named {
             Command::Enqueue(jobs) => {
                 for new in jobs {
                     self.new.push(new.id);
+                    self.components.extend(new.component.clone());
                     self.jobs.extend(&new.depends_on);
                     if let Some(unique) = &new.unique_key {
                         self.keys.insert((new.queue.clone(), unique.key.clone()));
@@ -134,7 +139,19 @@ pub(super) async fn begin(
         let lock = "LOCK TABLE host_components IN SHARE ROW EXCLUSIVE MODE";
         pipeline.simple("lock the components", lock);
     }
-    let first_keys = 2 + usize::from(named.registry);
+    let asks_for_components = !named.registry && !named.components.is_empty();
+    if asks_for_components {
+        // Waits for a change of the registry, and lets none begin before the batch ends.
+        let lock = "LOCK TABLE host_components IN ROW EXCLUSIVE MODE";
+        pipeline.simple("keep the components", lock);
+        let asked = named.components.iter().map(Name::to_string);
+        let asked: Vec<String> = asked.collect();
+        let sql = "SELECT name FROM host_components WHERE name = ANY($1) AND current > 0";
+        pipeline
+            .add("look up components", sql, values![asked])
+            .await?;
+    }
+    let first_keys = pipeline.len();
     if !named.keys.is_empty() {
         add_keys(&mut pipeline, &named.keys).await?;
     }
@@ -161,6 +178,12 @@ pub(super) async fn begin(
     }
     let mut others = BTreeSet::new();
     let rest = answers.split_off(first_keys);
+    if asks_for_components {
+        let found = answers.pop().unwrap_or_default();
+        let deployed = found.iter().map(|row| parse_name(row.get(0)));
+        let deployed: Result<_, _> = deployed.collect();
+        begun.overlay.components = Some(deployed.map_err(Trouble::Fatal)?);
+    }
     begun.take(named, rest, &mut others)?;
     // Jobs that keys and dependencies name, and jobs that have ended.
     let missing: Vec<JobId> = others

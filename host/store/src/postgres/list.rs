@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use host_core::id::JobId;
-use host_core::job::Lifecycle;
+use host_core::job::{Lifecycle, PRIORITY_LAST};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
+use host_core::time::Time;
 use uuid::Uuid;
 
 use super::client::{Client, rows};
@@ -80,6 +81,41 @@ pub(super) async fn count(
     count.complete = !stopped;
     count.next = stopped.then_some(Cursor(last.unsigned_abs()));
     Ok(count)
+}
+
+/// Returns when the oldest available job of each queue was enqueued: of those for cells and for these runners.
+pub(super) async fn oldest_available(
+    client: &Client,
+    queues: &[Name],
+    runners: &[Name],
+) -> Result<Vec<(Name, Time)>, StoreError> {
+    // One job for each queue, priority and lane, each from the index for claims.
+    let sql = "SELECT DISTINCT ON (asked) asked, first.id, first.body \
+               FROM unnest($1::text[]) AS asked CROSS JOIN generate_series(0, $3) AS urgency \
+               CROSS JOIN LATERAL (\
+                 (SELECT seq, id, body FROM host_live WHERE state = 2 AND NOT suspect AND runner IS NULL \
+                  AND queue = asked AND priority = urgency ORDER BY seq LIMIT 1) \
+                 UNION ALL SELECT of_runner.* FROM unnest($2::text[]) AS pool CROSS JOIN LATERAL (\
+                   SELECT seq, id, body FROM host_live WHERE state = 2 AND runner = pool \
+                   AND queue = asked AND priority = urgency ORDER BY seq LIMIT 1) AS of_runner\
+               ) AS first ORDER BY asked, first.seq";
+    let names = |names: &[Name]| names.iter().map(Name::to_string).collect::<Vec<_>>();
+    let (queues, runners) = (names(queues), names(runners));
+    let last = i32::from(PRIORITY_LAST);
+    let mut all = Vec::new();
+    for row in rows(
+        client,
+        "find the oldest jobs",
+        sql,
+        &[&queues, &runners, &last],
+    )
+    .await?
+    {
+        let id = JobId(row.get(1));
+        let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
+        all.push((job.queue, job.enqueued_at));
+    }
+    Ok(all)
 }
 
 /// Returns the wire of each job.

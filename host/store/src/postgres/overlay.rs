@@ -1,7 +1,7 @@
 //! The rows that a batch has read or changed. A job that changes in the batch is written once at the
 //! end, however often it changes. It contains no SQL, and forgets everything with the batch.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, Payload, State};
@@ -75,6 +75,8 @@ pub(super) struct Overlay {
     keys: BTreeMap<Key, Held>,
     /// The keys that jobs have held in this batch.
     holds: HashMap<JobId, Vec<Key>>,
+    /// Those of the components that new jobs name which are deployed; `None` if the batch may change them.
+    pub(super) components: Option<BTreeSet<Name>>,
     pub(super) dependencies: Dependencies,
     // Write-only rows.
     /// The new jobs whose payloads have no row.

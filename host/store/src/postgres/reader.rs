@@ -298,6 +298,14 @@ impl Reader for PostgresReader {
         Ok(queues.into_values().collect())
     }
 
+    fn oldest_available(
+        &self,
+        queues: &[Name],
+        runners: &[Name],
+    ) -> Result<Vec<(Name, Time)>, StoreError> {
+        self.ask(&async |client| list::oldest_available(client, queues, runners).await)
+    }
+
     fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {
         let sql = "SELECT FROM host_queues WHERE name = $1 AND paused";
         let name = queue.as_str();

@@ -505,6 +505,13 @@ impl Rows for Transaction<'_> {
         self.wait(async |client, _| registry::current(client, component).await)
     }
 
+    fn has_component(&mut self, component: &Name) -> Result<bool, StoreError> {
+        match &self.overlay.components {
+            Some(deployed) => Ok(deployed.contains(component)),
+            None => Ok(self.current(component)?.is_some()),
+        }
+    }
+
     fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
         self.wait(async |client, _| registry::removed_at(client, component).await)
     }

@@ -20,7 +20,11 @@ fn lifecycle() -> Lifecycle {
         handler: "h".parse().unwrap(),
         runner: Some("r".parse().unwrap()),
         priority: 5,
-        policy: Policy::default(),
+        // The goldens have these jobs.
+        policy: Policy {
+            max_attempts: 5,
+            ..Policy::default()
+        },
         enqueued_at: Time(1),
         run_at: None,
         deadline: Some(Time(2)),

@@ -1,7 +1,7 @@
 //! The available jobs of a queue, in the order of claims.
 
 use host_core::name::Name;
-use rusqlite::{CachedStatement, Connection};
+use rusqlite::{CachedStatement, Connection, Row};
 
 use crate::ready::Place;
 
@@ -44,4 +44,29 @@ pub(super) fn first_place(
     let mut rows = statement.raw_query();
     let first = rows.next()?;
     first.map(|row| Ok((row.get(1)?, row.get(2)?))).transpose()
+}
+
+/// Returns the oldest available job in a queue, by its place in the table: of those for cells and for these runners.
+/// Suspects do not count.
+pub(super) fn oldest(
+    connection: &Connection,
+    runners: &[Name],
+    queue: i64,
+) -> rusqlite::Result<Option<i64>> {
+    let lanes = std::iter::once(None).chain(runners.iter().map(Some));
+    let mut oldest: Option<i64> = None;
+    for runner in lanes {
+        let mut next = Some((0, 0));
+        while let Some(from_here) = next {
+            let mut statement = from(connection, runner, queue, from_here)?;
+            let mut rows = statement.raw_query();
+            let first = rows.next()?;
+            let place =
+                |row: &Row<'_>| -> rusqlite::Result<Place> { Ok((row.get(1)?, row.get(2)?)) };
+            let first = first.map(place).transpose()?;
+            oldest = oldest.into_iter().chain(first.map(|(_, seq)| seq)).min();
+            next = first.map(|(priority, _)| (priority + 1, 0));
+        }
+    }
+    Ok(oldest)
 }

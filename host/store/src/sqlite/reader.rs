@@ -17,7 +17,7 @@ use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::jobs::{payload_of, seq_of};
-use super::{changes, doing, job_id, list, registry};
+use super::{available, changes, doing, job_id, list, registry};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -267,6 +267,28 @@ impl Reader for SqliteReader {
             }
         }
         Ok(queues.into_values().collect())
+    }
+
+    fn oldest_available(
+        &self,
+        queues: &[Name],
+        runners: &[Name],
+    ) -> Result<Vec<(Name, Time)>, StoreError> {
+        let moment = self.moment()?;
+        let oldest = |queue: &Name| {
+            let mut find = moment.prepare_cached("SELECT id FROM queues WHERE name = ?1")?;
+            let id = find.query_row([queue.as_str()], |row| row.get(0));
+            let id = id.optional()?;
+            id.map_or(Ok(None), |id| available::oldest(&moment, runners, id))
+        };
+        let mut all = Vec::new();
+        for queue in queues {
+            let seq = oldest(queue).map_err(doing("find the oldest jobs"))?;
+            if let Some(seq) = seq {
+                all.push((queue.clone(), self.lifecycle(seq)?.enqueued_at));
+            }
+        }
+        Ok(all)
     }
 
     fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {

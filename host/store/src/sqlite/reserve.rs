@@ -33,6 +33,17 @@ impl Room {
     }
 }
 
+/// Returns how much space is reserved beside the store at `store`, in bytes.
+pub fn reserved(store: &Path) -> u64 {
+    fs::metadata(path(store)).map_or(0, |file| file.len())
+}
+
+fn path(store: &Path) -> PathBuf {
+    let mut name = store.as_os_str().to_owned();
+    name.push("-reserve");
+    name.into()
+}
+
 /// The reserve file, which may be absent.
 pub(super) struct Reserve {
     path: PathBuf,
@@ -43,10 +54,8 @@ impl Reserve {
     /// Reserves space next to the store at `store`, if the disk has enough. `room` is the space that the
     /// store has already.
     pub(super) fn beside(store: &Path, room: Room) -> Self {
-        let mut name = store.as_os_str().to_owned();
-        name.push("-reserve");
         let mut reserve = Self {
-            path: name.into(),
+            path: path(store),
             held: false,
         };
         reserve.take(|| room);

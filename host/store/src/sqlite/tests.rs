@@ -21,6 +21,7 @@ fn enqueue(n: u128) -> Command {
         id: JobId(Uuid::from_u128(n)),
         handler: "noop".parse().unwrap(),
         runner: None,
+        component: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,

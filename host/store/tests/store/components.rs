@@ -1,6 +1,6 @@
 //! Revisions of components: their owners, how many are kept, and what a deploy reports about removed handlers.
 
-use host_core::command::{Command, RemovedHandler, Reply};
+use host_core::command::{Command, NewJob, RemovedHandler, Reply};
 use host_core::handler::Digest;
 use host_core::rejection::Rejection;
 
@@ -132,5 +132,40 @@ fn components_have_revisions_and_owners() {
         ask(store, NOW, remove()).unwrap();
         let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
         assert_eq!(again, (4, false));
+    });
+}
+
+#[test]
+fn a_job_beside_a_removal_is_refused_or_keeps_the_component() {
+    check(|store| {
+        let of_a = |n| {
+            let new = NewJob {
+                component: Some("a".parse().unwrap()),
+                ..job(n)
+            };
+            Command::Enqueue(vec![new])
+        };
+        let remove = || Command::Remove {
+            component: "a".parse().unwrap(),
+        };
+        ask(store, NOW, revision("a", &["noop"], 1)).unwrap();
+        // In one batch, in either order, and in later ones.
+        let committed = store.commit(NOW, &[of_a(1), remove(), of_a(2)]).unwrap();
+        let [first, in_use, second] = &committed.replies[..] else {
+            panic!("{committed:?}")
+        };
+        assert!(first.is_ok() && second.is_ok(), "{committed:?}");
+        assert!(
+            matches!(in_use, Err(Rejection::ComponentInUse { jobs: 1, .. })),
+            "{in_use:?}"
+        );
+        claimed(store, NOW, claim([1, 2], false));
+        for n in [1, 2] {
+            ask(store, NOW, complete(n, n, returned())).unwrap();
+        }
+        let committed = store.commit(NOW, &[remove(), of_a(3)]).unwrap();
+        let removed = || Err(Rejection::HandlerRemoved("noop".parse().unwrap()));
+        assert_eq!(committed.replies, [Ok(Reply::Done), removed()]);
+        assert_eq!(ask(store, NOW, of_a(4)), removed());
     });
 }

@@ -1,6 +1,6 @@
 //! Each filter of lists, in both orders, in pages, as a list of ids and as a count.
 
-use host_core::command::Command;
+use host_core::command::{Command, NewJob};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
@@ -173,6 +173,48 @@ fn each_filter_finds_its_jobs_in_both_orders() {
             .map(|job| job.user_kind)
             .collect();
         assert_eq!(names[..3], [text("NoCustomer"), text("Slow"), None]);
+    });
+}
+
+#[test]
+fn the_oldest_available_job_of_each_queue_is_found() {
+    check(|store| {
+        let name = |text: &str| text.parse().unwrap();
+        let at = |n: u64| NOW.plus_ms(1_000 * n);
+        // The queue, the priority, and the runner if there is one; the first has been claimed below.
+        let jobs = [
+            ("a", 0, None),
+            ("a", 9, None),
+            ("a", 0, None),
+            ("b", 5, Some("python")),
+            ("b", 3, None),
+            ("c", 5, Some("ruby")),
+        ];
+        for (n, (queue, priority, runner)) in (1..).zip(jobs) {
+            let job = NewJob {
+                queue: name(queue),
+                priority,
+                runner: runner.map(name),
+                ..job(n.into())
+            };
+            commit(store, at(n), vec![Command::Enqueue(vec![job])]);
+        }
+        claimed(store, at(9), claim([1], false));
+        let reader = store.reader().unwrap();
+        let oldest = |queues: &[&str], runners: &[&str]| {
+            let names = |names: &[&str]| names.iter().map(|it| name(it)).collect::<Vec<_>>();
+            let found = reader.oldest_available(&names(queues), &names(runners));
+            let mut found = found.unwrap();
+            found.sort();
+            found
+        };
+        let all = ["a", "b", "c", "none"];
+        let expected = [(name("a"), at(2)), (name("b"), at(5))];
+        assert_eq!(oldest(&all, &[]), expected);
+        let expected = [(name("a"), at(2)), (name("b"), at(4))];
+        assert_eq!(oldest(&all, &["python", "perl"]), expected);
+        assert_eq!(oldest(&["c"], &["ruby"]), [(name("c"), at(6))]);
+        assert_eq!(oldest(&[], &["ruby"]), []);
     });
 }
 

@@ -39,11 +39,16 @@ pub(crate) fn job(n: u128) -> NewJob {
         id: id(n),
         handler: "noop".parse().unwrap(),
         runner: None,
+        component: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,
         deadline: None,
-        policy: Policy::default(),
+        // The goldens have these jobs.
+        policy: Policy {
+            max_attempts: 5,
+            ..Policy::default()
+        },
         unique_key: None,
         depends_on: Vec::new(),
         payload: Payload {

@@ -174,6 +174,23 @@ impl Reader for MemoryReader {
         Ok(queues.into_values().collect())
     }
 
+    fn oldest_available(
+        &self,
+        queues: &[Name],
+        runners: &[Name],
+    ) -> Result<Vec<(Name, Time)>, StoreError> {
+        let model = self.state.lock();
+        let oldest = |queue: &Name| {
+            model.entries().map(|it| &it.lifecycle).find(|job| {
+                let runner = job.runner.as_ref();
+                let is_seen = runner.map_or(!job.suspicion.is_apart(), |it| runners.contains(it));
+                job.state == State::Available && job.queue == *queue && is_seen
+            })
+        };
+        let found = queues.iter().filter_map(oldest);
+        Ok(found.map(|it| (it.queue.clone(), it.enqueued_at)).collect())
+    }
+
     fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {
         let paused = self.state.lock().paused.get(queue).copied();
         Ok(paused.unwrap_or(false))

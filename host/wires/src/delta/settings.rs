@@ -41,7 +41,7 @@ settings! {
         "For `host worker delta` alone: its name for the orchestrator";
     TOKEN_ENV = "protocol.delta.worker.token_env", Text("NAME"), "none",
         "For `host worker delta` alone: the variable that holds its bearer token";
-    CAPABILITIES = "protocol.delta.worker.capabilities", Text("TAGS"), "none",
+    CAPABILITIES = "protocol.delta.worker.capabilities", List("TAGS"), "none",
         "For `host worker delta` alone: the tags that it offers, separated by commas";
     CONCURRENCY = "protocol.delta.worker.concurrency", Number("N", 1, CONCURRENCY_MAX as u64), "1",
         "For `host worker delta` alone: how many leases it holds at once";

@@ -30,7 +30,7 @@ settings! {
         "Our client certificate for such a Redis: PEM, followed by its issuers";
     KEY_FILE = "protocol.hero.key_file", Text("FILE"), "none",
         "The private key of that certificate: PEM";
-    WORKER_IDS = "protocol.hero.worker_ids", Text("IDS"), "none",
+    WORKER_IDS = "protocol.hero.worker_ids", List("IDS"), "none",
         "The worker ids whose jobs are taken from that Redis: an array; in the variable, separated by commas";
     CONCURRENCY = "protocol.hero.concurrency", Number("N", 1, 1_024), "64",
         "How many jobs of one worker id run at once";
@@ -42,7 +42,7 @@ settings! {
         "The folder for the log files that jobs name in `log_path`; without it, such jobs are refused";
     ALLOW_PLAINTEXT = "protocol.hero.allow_plaintext", Switch, "false",
         "Whether a password may be sent to a Redis on another machine without TLS";
-    REQUEUE_STALE = "protocol.hero.requeue_stale", Text("IDS"), "none",
+    REQUEUE_STALE = "protocol.hero.requeue_stale", List("IDS"), "none",
         "The worker ids whose lost jobs `host serve` queues again by itself, each job up to three times: an array, `*` for all; in the variable, separated by commas";
 }
 

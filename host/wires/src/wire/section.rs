@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use host_core::name::Name;
 use host_core::seconds::Seconds;
 use thiserror::Error;
+use toml::Value;
 
-use super::settings::Setting;
+use super::settings::{Kind, Setting};
 
 pub(crate) use self::program::inherited_variables;
 pub use self::secret::SecretText;
@@ -208,6 +209,16 @@ impl<'a> Section<'a> {
             .map(|number| usize::try_from(number).unwrap_or(usize::MAX))
     }
 
+    /// Checks the value of a key against its kind, as far as that is known without its meaning.
+    pub fn check(&self, setting: &Setting) -> Result<(), ConfigError> {
+        match setting.kind {
+            Kind::Text(_) | Kind::List(_) => Ok(()),
+            Kind::Number(..) => self.number_if_set(setting).map(drop),
+            Kind::Seconds(_) => self.milliseconds(setting).map(drop),
+            Kind::Switch => self.switch(setting).map(drop),
+        }
+    }
+
     /// Returns a number in the range of the key, if one is set.
     pub fn number_if_set(&self, setting: &Setting) -> Result<Option<u64>, ConfigError> {
         let Some((origin, text)) = self.find(setting) else {
@@ -216,7 +227,7 @@ impl<'a> Section<'a> {
         let range = setting.range();
         let number = text.parse().ok().filter(|number| range.contains(number));
         let wanted = || format!("expected {}–{}", range.start(), range.end());
-        let number = number.ok_or_else(|| refused(origin, text, wanted()));
+        let number = number.ok_or_else(|| no_number(origin, text, wanted()));
         number.map(Some)
     }
 
@@ -231,7 +242,7 @@ impl<'a> Section<'a> {
         duration
             .map(|duration| duration.ms)
             .filter(|ms| *ms <= range.end().saturating_mul(1_000))
-            .ok_or_else(|| refused(origin, text, format!("expected 0–{} seconds", range.end())))
+            .ok_or_else(|| no_number(origin, text, format!("expected 0–{} seconds", range.end())))
     }
 
     /// Returns whether a switch is on. It is off unless it is set.
@@ -239,7 +250,10 @@ impl<'a> Section<'a> {
         match self.find(setting) {
             None | Some((_, "false")) => Ok(false),
             Some((_, "true")) => Ok(true),
-            Some((origin, text)) => Err(refused(origin, text, "expected true or false")),
+            Some((origin, _)) => Err(ConfigError::Hidden {
+                origin,
+                message: "expected true or false".to_owned(),
+            }),
         }
     }
 
@@ -290,6 +304,29 @@ pub fn refused(origin: String, value: &str, wanted: impl Into<String>) -> Config
         origin,
         value: value.to_owned(),
         wanted: wanted.into(),
+    }
+}
+
+/// Makes the error for a number. A value that is none may be a secret in the wrong place, and is not shown.
+fn no_number(origin: String, text: &str, wanted: String) -> ConfigError {
+    if text.parse::<f64>().is_ok() {
+        return refused(origin, text, wanted);
+    }
+    ConfigError::Hidden {
+        origin,
+        message: wanted,
+    }
+}
+
+/// Makes the error for a value of the wrong type. It may be a secret in the wrong place, and is not shown.
+pub fn wrong_type(origin: String, wanted: &str, value: &Value) -> ConfigError {
+    let article = match value {
+        Value::Integer(_) | Value::Array(_) => "an",
+        _ => "a",
+    };
+    ConfigError::Hidden {
+        origin,
+        message: format!("{wanted}, got {article} {}", value.type_str()),
     }
 }
 

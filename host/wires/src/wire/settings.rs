@@ -23,6 +23,8 @@ pub struct Setting {
 pub enum Kind {
     /// Text, with the placeholder for help: `PATH`.
     Text(&'static str),
+    /// Texts, with the placeholder for help: an array, or one text with commas.
+    List(&'static str),
     /// A whole number, with the placeholder for help (`MS`), the least and the greatest value.
     Number(&'static str, u64, u64),
     /// A duration in seconds, with or without a fraction, up to this number.
@@ -41,7 +43,7 @@ impl Setting {
     /// Returns the placeholder of its value in help.
     pub const fn value_name(&self) -> &'static str {
         match self.kind {
-            Kind::Text(name) | Kind::Number(name, ..) => name,
+            Kind::Text(name) | Kind::List(name) | Kind::Number(name, ..) => name,
             Kind::Seconds(_) => "SECONDS",
             Kind::Switch => "BOOL",
         }
@@ -52,14 +54,14 @@ impl Setting {
         match self.kind {
             Kind::Number(_, least, most) => least..=most,
             Kind::Seconds(most) => 0..=most,
-            Kind::Text(_) | Kind::Switch => 0..=u64::MAX,
+            Kind::Text(_) | Kind::List(_) | Kind::Switch => 0..=u64::MAX,
         }
     }
 
     /// Describes its values: `1–1024`.
     pub fn values(&self) -> String {
         match self.kind {
-            Kind::Text(name) => name.to_owned(),
+            Kind::Text(name) | Kind::List(name) => name.to_owned(),
             Kind::Number(_, least, most) => format!("{least}–{most}"),
             Kind::Seconds(most) => format!("0–{most}"),
             Kind::Switch => "true, false".to_owned(),
@@ -73,7 +75,9 @@ impl Setting {
             Kind::Number(..) | Kind::Seconds(_) => {
                 format!("{about} [{}; default: {default}]", self.values())
             }
-            Kind::Text(_) | Kind::Switch => format!("{about} [default: {default}]"),
+            Kind::Text(_) | Kind::List(_) | Kind::Switch => {
+                format!("{about} [default: {default}]")
+            }
         }
     }
 }

@@ -17,22 +17,26 @@ pub(crate) fn handlers(names: &[&str]) -> Vec<HandlerInfo> {
     names.iter().map(info).collect()
 }
 
+/// The manifest and the handlers of the current revision.
+type Before<'a> = (&'a str, &'a [&'a str]);
+
 #[test]
-fn only_what_is_new_to_a_handler_is_shown() {
+fn what_changes_for_a_handler_is_shown() {
     let env = "[defaults]\nenv = [\"A\"]";
     let dir = "[handlers.x]\nread_dirs = [{ host = \"/h\", guest = \"/g\" }]";
     #[rustfmt::skip]
-    let table: &[(Option<(&str, &[&str])>, &str, &[&str], &[&str])] = &[
-        // before: manifest, handlers    after     handlers      added
-        (None,                           "",       &["x"],       &[]),
-        (None,                           env,      &["x", "y"],  &["x: env A", "y: env A"]),
-        (Some((env, &["x"])),            env,      &["x"],       &[]),
-        (Some((env, &["x"])),            env,      &["x", "y"],  &["y: env A"]),
-        (Some((env, &["x"])),            "",       &["x"],       &[]),
-        (Some((env, &["x"])),            dir,      &["x", "y"],  &["x: read /h as /g"]),
-        (Some((dir, &["x"])),            dir,      &["x"],       &[]),
+    let table: &[(Option<Before<'_>>, &str, &[&str], &[&str], &[&str])] = &[
+        // before: manifest, handlers    after     handlers      added                      removed
+        (None,                           "",       &["x"],       &[],                       &[]),
+        (None,                           env,      &["x", "y"],  &["x: env A", "y: env A"], &[]),
+        (Some((env, &["x"])),            env,      &["x"],       &[],                       &[]),
+        (Some((env, &["x"])),            env,      &["x", "y"],  &["y: env A"],             &[]),
+        (Some((env, &["x"])),            "",       &["x"],       &[],                       &["x: env A"]),
+        (Some((env, &["x"])),            dir,      &["x", "y"],  &["x: read /h as /g"],     &["x: env A"]),
+        (Some((dir, &["x"])),            dir,      &["x"],       &[],                       &[]),
+        (Some((env, &["gone", "x"])),    env,      &["x"],       &[],                       &[]),
     ];
-    for (before, after, names, lines) in table {
+    for (before, after, names, added, removed) in table {
         let current = before.map(|(manifest, names)| Revision {
             component: "c".parse().unwrap(),
             revision: 1,
@@ -41,8 +45,9 @@ fn only_what_is_new_to_a_handler_is_shown() {
             handlers: handlers(names),
             deployed_at: Time(0),
         });
-        let added = added(current.as_ref(), &parse(after).unwrap(), &handlers(names));
-        assert_eq!(added, *lines, "{before:?} to {after}");
+        let changes = changes(current.as_ref(), &parse(after).unwrap(), &handlers(names));
+        assert_eq!(changes.added, *added, "{before:?} to {after}");
+        assert_eq!(changes.removed, *removed, "{before:?} to {after}");
     }
 }
 

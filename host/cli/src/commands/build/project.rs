@@ -127,6 +127,8 @@ impl Project {
         let build_dir = self.target.join(BUILD_DIR);
         let mut command = toolchain.build(path.as_ref(), &build_dir);
         command.args(["--release", "--package", &self.name]);
+        // Stack traces of traps need the names of functions; the rest of the debug information is large.
+        command.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
         self.run(&mut command, "build it")?;
         let built = build_dir.join(host_toolchain::TARGET).join("release");
         let component = self.target.join(format!("{}.wasm", self.name));

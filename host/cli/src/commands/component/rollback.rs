@@ -6,9 +6,10 @@ use host_api::component::RollbackBody;
 use host_console::error::{CliError, Exit, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
+use host_console::progress::Progress;
 use host_console::{human, plain};
 
-use super::{fetch, hint_removed, put_changed_limits, put_new_grants, put_removed};
+use super::{fetch, hint_removed, put_changed_limits, put_grants, put_removed};
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]
@@ -35,7 +36,9 @@ impl Rollback {
             Some(revision) => revision,
             None => before_current(&client, &doing, &self.name)?,
         };
+        let waiting = Progress::new(output, &format!("rolling back {name}"));
         let answer = client.roll_back(&self.name, &RollbackBody { revision });
+        drop(waiting);
         let next = format!(
             "`host component show {name}` lists the revisions, `host component ls` lists \
              the components"
@@ -45,7 +48,7 @@ impl Rollback {
         output.one(&answer.json, &name, || {
             put_line(&format!("{name} is at revision {revision}"))?;
             put_removed(&rolled_back.handlers_removed)?;
-            put_new_grants(&rolled_back.grants_added)?;
+            put_grants(rolled_back)?;
             put_changed_limits(&rolled_back.limits_changed)
         })?;
         hint_removed(output, &rolled_back.handlers_removed);

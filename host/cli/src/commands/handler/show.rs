@@ -54,6 +54,10 @@ fn print(output: Output, view: &HandlerView) -> Result<(), CliError> {
     rows.pair("fuel", &fuel(limits));
     rows.pair("largest result", &human::bytes(limits.result_bytes_max));
     rows.pair("kept log", &human::bytes(limits.log_bytes_max));
+    rows.pair("max attempts", &human::count(view.max_attempts.into()));
+    let (base, max) = (view.backoff.base_ms, view.backoff.max_ms);
+    let doubling = format!("{}, doubling to {}", human::took(base), human::took(max));
+    rows.pair("backoff", &doubling);
     let kept = [
         ("jobs kept", view.retention_seconds),
         ("discarded kept", view.retention_discarded_seconds),

@@ -73,6 +73,12 @@ impl Retry {
             Format::Name => put_line(&shown),
             Format::Table => {
                 put_line(&format!("{shown} is {}", plain::line(&answer.view.state)))?;
+                if let Some(deadline) = &answer.view.removed_deadline {
+                    let deadline = plain::line(deadline);
+                    output.note(&format!(
+                        "its deadline, {deadline}, has passed and was removed"
+                    ));
+                }
                 let id = short_id(id);
                 output.hint(&if answer.view.state == "pending" {
                     format!(

@@ -154,6 +154,13 @@ fn component_line(attempt: &AttemptView) -> Option<String> {
     })
 }
 
+fn revision(attempt: &AttemptView) -> String {
+    match (&attempt.component, attempt.revision) {
+        (Some(component), Some(revision)) => format!("{} {revision}", plain::line(component)),
+        _ => String::new(),
+    }
+}
+
 fn failure_text(failure: &FailureView) -> String {
     let mut text = failure_line(failure);
     let mut more = |what: &str, value: Option<&str>| {
@@ -176,6 +183,7 @@ fn attempt_rows(attempts: &[Item<AttemptView>], now: Option<Time>) -> Rows {
         Column::Right("ATTEMPT"),
         Column::Left("OUTCOME"),
         Column::Left("EXECUTOR"),
+        Column::Left("REVISION"),
         Column::Right("AGE"),
         Column::Right("RAN"),
         Column::Right("CPU"),
@@ -188,6 +196,7 @@ fn attempt_rows(attempts: &[Item<AttemptView>], now: Option<Time>) -> Rows {
             Cell::new(attempt.number),
             Cell::new(plain::line(&attempt.outcome)),
             Cell::new(plain::line(&attempt.executor)),
+            Cell::new(revision(attempt)),
             Cell::new(human::ago(now, Some(&attempt.started_at))),
             Cell::new(between(
                 Some(&attempt.started_at),

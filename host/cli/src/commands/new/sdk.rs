@@ -1,104 +1,160 @@
-//! Where the guest SDK is that a new crate depends on: where the user says, in the package that this
-//! program was installed from, or in the checkout that it was built in.
+//! The guest SDK, which is part of this program: `host new` writes it into each new crate, so that the crate builds
+//! wherever it is copied to (decision 0027).
 
-use std::path::{Path, PathBuf};
+use toml::{Table, Value};
 
-use host_console::error::{CliError, Exit};
-use host_console::plain;
+/// The folder of the SDK in a new crate.
+pub(super) const FOLDER: &str = "guest-sdk";
 
-/// The folder of the SDK beside an installed program, below its prefix.
-const INSTALLED: &str = "share/host/guest-sdk";
+macro_rules! files {
+    ($($path:literal),+ $(,)?) => {
+        &[$(($path, include_str!(concat!("../../../../../guest-sdk/", $path)))),+]
+    };
+}
 
-/// The folder of the SDK in a checkout.
-const CHECKED_OUT: &str = "guest-sdk";
+/// Its manifests, as paths and texts. They refer to the workspace of the host.
+const MANIFESTS: &[(&str, &str)] = files!["Cargo.toml", "macros/Cargo.toml"];
 
-/// How many folders above the program may be the top of a checkout.
-const LEVELS_MAX: usize = 6;
+/// Its other files.
+const FILES: &[(&str, &str)] = files![
+    "README.md",
+    "macros/src/lib.rs",
+    "src/ctx.rs",
+    "src/error.rs",
+    "src/export.rs",
+    "src/lib.rs",
+    "src/mock.rs",
+    "src/services.rs",
+    "wit/host-jobs-1.0.0/jobs.wit",
+];
 
-/// Returns the keys of the dependency, as Cargo.toml writes them.
-pub(super) fn dependency(given: Option<&str>, doing: &str) -> Result<String, CliError> {
-    match given {
-        Some(url) if url.contains("://") || url.starts_with("git@") => {
-            Ok(format!("git = {}", quoted(url)))
+const LICENSE: &str = include_str!("../../../../../LICENSE");
+
+/// The manifest of the workspace of the host.
+const WORKSPACE: &str = include_str!("../../../../../Cargo.toml");
+
+/// Returns all its files, as paths in a new crate and texts.
+pub(super) fn files() -> impl Iterator<Item = (String, String)> {
+    let manifests = MANIFESTS.iter();
+    let manifests = manifests.map(|(path, text)| (*path, standalone(text)));
+    let others = FILES.iter().chain([&("LICENSE", LICENSE)]);
+    let others = others.map(|(path, text)| (*path, (*text).to_owned()));
+    let all = manifests.chain(others);
+    all.map(|(path, text)| (format!("{FOLDER}/{path}"), text))
+}
+
+/// Writes into a manifest what it takes from the workspace, as `cargo package` does.
+fn standalone(manifest: &str) -> String {
+    // A test parses both.
+    let parsed = |text: &str| text.parse::<Table>().unwrap_or_default();
+    let (mut manifest, workspace) = (parsed(manifest), parsed(WORKSPACE));
+    let shared = |key: &str| {
+        let shared = workspace.get("workspace").and_then(|it| it.get(key));
+        shared
+            .and_then(Value::as_table)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let (package, dependencies) = (shared("package"), shared("dependencies"));
+    manifest.remove("lints");
+    for (key, table) in &mut manifest {
+        let Value::Table(table) = table else { continue };
+        match key.as_str() {
+            "package" => inherit(table, &package),
+            "dependencies" => inherit(table, &dependencies),
+            "target" => {
+                let targets = table
+                    .iter_mut()
+                    .filter_map(|(_, it)| it.get_mut("dependencies"));
+                for table in targets.filter_map(Value::as_table_mut) {
+                    inherit(table, &dependencies);
+                }
+            }
+            _ => {}
         }
-        Some(folder) => {
-            let is_there = Path::new(folder).join("Cargo.toml").exists();
-            let path = std::path::absolute(folder).ok().filter(|_| is_there);
-            let path = path.ok_or_else(|| {
-                let cause = format!("{} has no Cargo.toml", plain::line(folder));
-                CliError::new(Exit::Usage, doing, cause)
-                    .next("give --sdk the folder of the guest SDK, or a URL of git")
-            })?;
-            Ok(path_of(&path))
+    }
+    manifest.to_string()
+}
+
+/// Replaces `workspace = true` of each key with what the workspace shares. Own features are added to it.
+fn inherit(table: &mut Table, shared: &Table) {
+    for (key, value) in table {
+        let Value::Table(own) = value else { continue };
+        if own.remove("workspace").is_none() {
+            continue;
         }
-        None => {
-            let own = std::env::current_exe().ok();
-            let found = own.as_deref().and_then(beside);
-            let found = found.and_then(|folder| folder.canonicalize().ok());
-            found.as_deref().map(path_of).ok_or_else(|| {
-                CliError::new(
-                    Exit::Failed,
-                    doing,
-                    "the guest SDK is not beside this program",
-                )
-                .next("give its folder, or the URL of its git repository, with --sdk")
-            })
-        }
+        let own = std::mem::take(own);
+        *value = match shared.get(key) {
+            Some(Value::Table(shared)) => Value::Table(merged(shared.clone(), own)),
+            Some(version) if !own.is_empty() => {
+                let shared = Table::from_iter([("version".to_owned(), version.clone())]);
+                Value::Table(merged(shared, own))
+            }
+            Some(shared) => shared.clone(),
+            None => Value::Table(own),
+        };
     }
 }
 
-/// Finds the SDK that came with `program`.
-fn beside(program: &Path) -> Option<PathBuf> {
-    let bin = program.parent()?;
-    let installed = bin.parent().map(|prefix| prefix.join(INSTALLED));
-    let above = bin.ancestors().take(LEVELS_MAX);
-    let checked_out = above.map(|folder| folder.join(CHECKED_OUT));
-    installed
-        .into_iter()
-        .chain(checked_out)
-        .find(|folder| folder.join("Cargo.toml").exists())
-}
-
-fn path_of(path: &Path) -> String {
-    format!("path = {}", quoted(&path.display().to_string()))
-}
-
-/// Writes a string of TOML.
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
+fn merged(mut shared: Table, own: Table) -> Table {
+    for (key, value) in own {
+        match (shared.get_mut(&key), value) {
+            (Some(Value::Array(shared)), Value::Array(own)) => shared.extend(own),
+            (_, value) => {
+                shared.insert(key, value);
+            }
+        }
+    }
+    shared
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
 
-    use super::{beside, dependency};
+    use super::*;
 
-    #[test]
-    fn the_sdk_comes_with_the_program() {
-        let dir = tempfile::TempDir::new().unwrap();
-        let at = |path: &str| dir.path().join(path);
-        let sdk = |path: &str| {
-            std::fs::create_dir_all(at(path)).unwrap();
-            std::fs::write(at(path).join("Cargo.toml"), "").unwrap();
-        };
-        assert_eq!(beside(&at("usr/bin/host")), None);
-        sdk("checkout/guest-sdk");
-        let built = at("checkout/target/release/host");
-        assert_eq!(beside(&built), Some(at("checkout/guest-sdk")));
-        sdk("usr/share/host/guest-sdk");
-        let installed = Some(at("usr/share/host/guest-sdk"));
-        assert_eq!(beside(&at("usr/bin/host")), installed);
+    fn sdk() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk")
+    }
+
+    fn below(folder: &Path, found: &mut BTreeSet<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                below(&path, found);
+            } else {
+                let path = path.strip_prefix(sdk()).unwrap();
+                found.insert(path.display().to_string());
+            }
+        }
     }
 
     #[test]
-    fn a_url_is_one_of_git_and_anything_else_a_folder() {
-        let git = dependency(Some("https://example.com/host.git"), "write").unwrap();
-        assert_eq!(git, r#"git = "https://example.com/host.git""#);
-        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let path = dependency(own.to_str(), "write").unwrap();
-        assert_eq!(path, format!("path = \"{}\"", own.display()));
-        let error = dependency(Some("/no/such/folder"), "write").unwrap_err();
-        assert!(error.to_string().contains("has no Cargo.toml"), "{error}");
+    fn no_file_of_the_sdk_is_forgotten() {
+        let mut found = BTreeSet::new();
+        below(&sdk(), &mut found);
+        let listed = MANIFESTS.iter().chain(FILES);
+        let listed: BTreeSet<_> = listed.map(|(path, _)| (*path).to_owned()).collect();
+        assert_eq!(listed, found);
+    }
+
+    #[test]
+    fn its_manifests_need_no_workspace() {
+        WORKSPACE.parse::<Table>().unwrap();
+        for (path, text) in MANIFESTS {
+            text.parse::<Table>().unwrap();
+            let written = standalone(text);
+            assert!(!written.contains("workspace"), "{path}: {written}");
+            assert!(written.contains("version = \"0.1.0\""), "{path}: {written}");
+        }
+        let (_, text) = files().next().unwrap();
+        let sdk: Table = text.parse().unwrap();
+        let json = sdk["dependencies"]["serde_json"].as_table().unwrap();
+        let features = ["raw_value", "float_roundtrip"].map(|it| Value::String(it.to_owned()));
+        assert_eq!(json["features"], Value::Array(features.into()));
+        let macros = &sdk["dependencies"]["host-guest-sdk-macros"];
+        assert_eq!(macros["path"].as_str(), Some("macros"));
     }
 }

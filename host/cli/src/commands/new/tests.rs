@@ -33,10 +33,7 @@ fn the_names_taken_are_sorted() {
 #[test]
 fn templates_have_no_other_holes() {
     for (path, text) in RUST {
-        let filled = text
-            .replace("{{name}}", "")
-            .replace("{{function}}", "")
-            .replace("{{sdk}}", "");
+        let filled = text.replace("{{name}}", "").replace("{{function}}", "");
         assert!(!filled.contains("{{"), "{path}");
     }
 }

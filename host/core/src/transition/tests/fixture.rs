@@ -28,6 +28,7 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
         id: job_id(1),
         handler: "noop".parse().unwrap(),
         runner: None,
+        component: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,

@@ -44,6 +44,23 @@ fn attempts_that_count_are_limited() {
 }
 
 #[test]
+fn by_default_a_job_outlives_an_outage_of_hours() {
+    let mut job = available(Policy::default());
+    let mut now = NOW;
+    while job.state != State::Discarded {
+        job.apply(now, &Input::Tick).unwrap();
+        claim(&mut job, now, Hold::Connection);
+        job.apply(now, &Input::Complete(&FENCE, &error(true)))
+            .unwrap();
+        now = job.run_at.unwrap_or(now);
+    }
+    let hours = now.since_ms(NOW) / 3_600_000;
+    assert_eq!(job.attempt, 20);
+    // Eight, if the pauses are spread evenly.
+    assert!((7..=9).contains(&hours), "{hours}");
+}
+
+#[test]
 fn the_first_losses_are_free_and_later_ones_count() {
     let mut job = available(Policy {
         max_attempts: 1,

@@ -268,6 +268,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
         id: ids::job(Clock::start().now()),
         handler: handler.parse().unwrap(),
         runner: None,
+        component: None,
         queue: "default".parse().unwrap(),
         priority: 5,
         run_at: None,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
 use host_core::command::NewJob;
 use host_core::id::JobId;
-use host_core::job::{Payload, UniqueKey, UniqueScope};
+use host_core::job::{PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
 use host_core::json::{JsonText, Pairs};
 use host_core::name::Name;
 use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
@@ -17,9 +17,8 @@ use super::route::Route;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 
-/// The default priority, and the lowest one.
+/// The default priority.
 const PRIORITY_DEFAULT: u8 = 5;
-const PRIORITY_LAST: u8 = 9;
 
 /// The longest unique key, in bytes.
 const UNIQUE_KEY_BYTES_MAX: usize = 256;
@@ -78,6 +77,7 @@ pub(super) fn into_job(
         id,
         handler: route.handler,
         runner: route.runner,
+        component: route.component,
         queue: route.queue,
         priority: priority.unwrap_or(PRIORITY_DEFAULT),
         run_at: start(&body, clock)?,

@@ -18,6 +18,8 @@ pub(super) struct Route {
     pub(super) queue: Name,
     pub(super) runner: Option<Name>,
     pub(super) handler: Name,
+    /// The component that has the handler.
+    pub(super) component: Option<Name>,
     /// How jobs that are executed there are retried and bounded, if they say nothing else.
     pub(super) policy: Policy,
     /// The longest time limit that is possible there, in milliseconds; `None` if any is.
@@ -46,8 +48,9 @@ pub(super) fn find(
             retention: api.retentions.of(&queue, Some(&deployed)),
             queue,
             runner: None,
+            policy: deployed.policy(),
+            component: Some(deployed.revision.component.clone()),
             handler,
-            policy: Policy::default(),
             timeout_ms_max: None,
         };
         return Ok((route, Some(deployed)));
@@ -81,6 +84,7 @@ fn to_runner(api: &Api, queue: Name, runner: Name, handler: Name) -> Route {
         retention: api.retentions.of(&queue, None),
         queue,
         handler,
+        component: None,
         policy: api.executors.policy(&runner),
         timeout_ms_max: api.executors.timeout_ms_max(&runner),
         runner: Some(runner),

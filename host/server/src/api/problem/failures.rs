@@ -45,9 +45,9 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
         HandlerNotFound "handler_not_found", "No such handler",
             "When the attempt was to start, no deployed component had the handler.",
             "Deploy the component and `host job retry ID`.";
-        GrantMissing "grant_missing", "Grant not possible",
-            "The manifest grants something that this machine does not have any more.",
-            "Create it, or take the grant out of the manifest; then `host job retry ID`.";
+        GrantMissing "grant_missing", "Not available to the handler",
+            "The handler called something that handlers do not have, such as the network, or its manifest grants a directory or variable that this host does not have any more. The message names it.",
+            "Take the call out of the handler and deploy it. Create the directory or variable, or take the grant out of the manifest. Then `host job retry ID`.";
         Cancelled "cancelled", "Cancelled",
             "The job was cancelled on request.",
             "`host job retry ID` runs it again.";

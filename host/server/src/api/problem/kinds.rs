@@ -119,13 +119,16 @@ host_http::kinds! {
     GRANTS_NOT_ACCEPTED 409 "grants_not_accepted", "New grants",
         "With this revision handlers would get directories or variables that they did not have before.",
         "Look at what the detail lists; then deploy with --accept-grants, over HTTP with ?accept_grants=true.";
+    WAITING_JOBS_UNFIT 409 "waiting_jobs_unfit", "Waiting jobs do not match the schema",
+        "The revision has a schema that the params of waiting jobs do not match. They would be discarded with invalid_params when they start. The detail says how many of the oldest 1,000 of each handler.",
+        "Accept the old params in the schema, or wait until the jobs have ended; --force deploys anyway, over HTTP with ?force=true.";
     STOPPING 503 "stopping", "Stopping",
         "The host is stopping. Whether the request was carried out is unknown.",
         "Check once it is back before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."
         retry 1;
     DRAINING 503 "draining", "Draining",
-        "An operator has asked this host to start no more jobs. It still answers; other nodes run what it accepts.",
-        "Ask another node; `host node resume ID` lets this one start jobs again."
+        "An operator has asked this host to start no more jobs. It still answers. What it accepts waits, or runs at the other nodes of its store.",
+        "`host node resume ID` lets it start jobs again."
         retry 1;
     STORE_FULL 507 "store_full", "Disk full",
         "There is no room on the disk; nothing of this request was kept. The last 64 MiB are kept so that accepted jobs can end, and new ones need 128 MiB, or less if jobs were removed.",

@@ -13,10 +13,12 @@ use host_core::cost::Sample;
 use host_core::handler::Manifest;
 use host_core::name::Name;
 use host_core::outcome::Meter;
+use host_core::policy::Backoff;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::fixture::{Answer, HANDLERS, Host};
-use crate::api::ports::{DeployError, Deployed, Deployer};
+use crate::api::ports::{Consent, DeployError, Deployed, Deployer};
 
 const OTHER: &str = r#"[{"name":"other"}]"#;
 
@@ -63,7 +65,7 @@ async fn a_component_is_deployed_taken_back_and_removed() {
         without(first.body, &["digest", "deployed_at"]),
         json!({
             "component": "mine", "revision": 1, "handlers": ["other"], "unchanged": false,
-            "handlers_removed": [], "grants_added": ["HOME"], "limits_changed": [], "stubbed": [], "nodes_ready": 0, "nodes_all": 2,
+            "handlers_removed": [], "grants_added": ["HOME"], "grants_removed": [], "limits_changed": [], "stubbed": [], "nodes_ready": 0, "nodes_all": 2,
         })
     );
     let same = deploy(&host, "mine", &parts).await.is(StatusCode::OK);
@@ -255,6 +257,7 @@ async fn handlers_show_what_they_may() {
                 "result_bytes_max": 1_048_576, "log_bytes_max": 1_048_576,
             },
             "grants": {"env": [], "read_dirs": []},
+            "max_attempts": 20, "backoff": {"base_ms": 1_000, "max_ms": 3_600_000},
             "cost": [],
         })
     );
@@ -263,6 +266,39 @@ async fn handlers_show_what_they_may() {
     let unknown = host.get("/api/v1/handlers/nop").await;
     let detail = unknown.refused(404, "handler_not_found");
     assert_eq!(detail, "no handler is named nop; did you mean noop?");
+}
+
+#[tokio::test]
+async fn a_manifest_decides_how_often_jobs_are_tried_and_when() {
+    let host = Host::start().await;
+    let manifest = "[defaults]\nmax_attempts = 7\nbackoff = { base_seconds = 0.5 }\n\
+                    [handlers.noop]\nmax_attempts = 2\n\
+                    [handlers.typed]\nbackoff = { max_seconds = 60 }";
+    let parts = [("component", HANDLERS), ("manifest", manifest)];
+    deploy(&host, "basics", &parts)
+        .await
+        .is(StatusCode::CREATED);
+    for (job, max_attempts, base_ms, max_ms) in [
+        (r#"{"handler":"a/b"}"#, 7, 500, 3_600_000),
+        (r#"{"handler":"noop"}"#, 2, 500, 3_600_000),
+        (r#"{"handler":"noop","max_attempts":9}"#, 9, 500, 3_600_000),
+        (r#"{"handler":"typed","params":{"n":1}}"#, 7, 1_000, 60_000),
+    ] {
+        let id = host.enqueue(job).await.parse().unwrap();
+        let read = host.dispatch.read(move |reader| reader.job(id)).await;
+        let policy = read.unwrap().unwrap().lifecycle.policy;
+        let backoff = Backoff { base_ms, max_ms };
+        assert_eq!(
+            (policy.max_attempts, policy.backoff),
+            (max_attempts, backoff),
+            "{job}"
+        );
+    }
+    let shown = host.get("/api/v1/handlers/noop").await.body;
+    assert_eq!(
+        (&shown["max_attempts"], &shown["backoff"]),
+        (&json!(2), &json!({"base_ms": 500, "max_ms": 3_600_000}))
+    );
 }
 
 #[tokio::test]
@@ -280,7 +316,9 @@ async fn handlers_show_what_their_revisions_cost() {
                 is_failure,
                 meter: meter(ran_ms),
             };
-            api.costs.add("noop", ("basics", revision), at, sample);
+            api.numbers
+                .costs()
+                .add("noop", ("basics", revision), at, sample);
         }
     })
     .await;
@@ -319,10 +357,10 @@ impl Deployer for Counted {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
-        accept_grants: bool,
+        consent: Consent,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.below.deploy(name, manifest, bytes, accept_grants)
+        self.below.deploy(name, manifest, bytes, consent)
     }
 
     fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>> {
@@ -376,6 +414,30 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
     let params = "x".repeat(1 << 20);
     let body = json!({"handler": "noop", "params": params}).to_string();
     host.enqueue(body).await;
+}
+
+#[tokio::test]
+async fn a_deploy_is_answered_when_the_host_stops() {
+    let stopping = CancellationToken::new();
+    let host = Host::start_as(|api| api.stopping = stopping.clone()).await;
+    let deploys = (0..3).map(|_| Box::pin(host.send("PUT", NEVER_ENDS, "application/wasm", "x")));
+    let mut deploys: Vec<_> = deploys.collect();
+    for deploy in &mut deploys {
+        assert!(
+            futures_util::poll!(deploy).is_pending(),
+            "it waits or compiles"
+        );
+    }
+    rest().await;
+    stopping.cancel();
+    for (deploy, detail) in deploys.into_iter().zip([
+        "whether the component was deployed is unknown",
+        "whether the component was deployed is unknown",
+        "nothing was deployed",
+    ]) {
+        let answer = deploy.await;
+        assert_eq!(answer.refused(503, "stopping"), detail);
+    }
 }
 
 #[tokio::test]

@@ -486,6 +486,7 @@ async fn a_job_is_kept_as_it_was_sent() {
             "max_attempts": 3, "attempts_charged": 0, "attempts_lost": 0, "ran_ms": 0,
             "wire": "http", "deadline": "2999-05-17T18:30:00.000Z",
             "timeout_seconds": 0.25, "prerequisites_open": 1, "unique_key": "k",
+            "waits_because": format!("it depends on job {before}, which is available"),
             "depends_on": [before], "trace_context": {"traceparent": "00-1"},
             "attributes": {"team": "a"},
             "retention_seconds": 604_800.0, "retention_discarded_seconds": 604_800.0,

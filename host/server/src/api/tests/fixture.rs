@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 
 use super::nodes::Two;
 use super::sample_executors::Sample;
-use crate::api::ports::{DeployError, Deployed, Deployer, Logs};
+use crate::api::ports::{Consent, DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::kinds;
 use crate::api::{Api, router};
 use crate::executors::{Executors, Routes};
@@ -42,7 +42,7 @@ use crate::metrics::Metrics;
 use crate::retention::Retentions;
 use host_cells::pool::Isolation;
 use host_cells::run::handlers::Handlers;
-use host_dispatch::costs::CostBook;
+use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, Shared};
 use host_runtime::clock::Clock;
@@ -117,6 +117,7 @@ impl Listed {
         self.refresh().await;
         Ok(Deployed {
             grants_added: revision.manifest.defaults.env.clone().unwrap_or_default(),
+            grants_removed: Vec::new(),
             limits_changed: Vec::new(),
             stubbed: Vec::new(),
             revision: *revision,
@@ -137,7 +138,7 @@ impl Deployer for Listed {
         name: Name,
         manifest: Manifest,
         bytes: Vec<u8>,
-        _accept_grants: bool,
+        _consent: Consent,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
             if name.as_str() == "never-ends" {
@@ -277,7 +278,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         nodes: Arc::new(Two::default()),
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
-        costs: CostBook::default(),
+        numbers: Numbers::default(),
         hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
         protection: Arc::default(),
         isolation: Isolation::Shared,
@@ -314,9 +315,12 @@ impl Host {
         change(&mut api);
         let manifest = Manifest::default();
         let bytes = HANDLERS.as_bytes().to_vec();
-        let deployed = api
-            .deployer
-            .deploy("basics".parse().unwrap(), manifest, bytes, true);
+        let deployed = api.deployer.deploy(
+            "basics".parse().unwrap(),
+            manifest,
+            bytes,
+            Consent::default(),
+        );
         deployed.await.unwrap();
         Self {
             router: router(api, &tasks),

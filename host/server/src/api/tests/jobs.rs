@@ -180,34 +180,6 @@ async fn a_waiting_job_is_cancelled_at_once_and_can_be_run_again() {
 }
 
 #[tokio::test]
-async fn a_dependent_is_run_again_when_its_prerequisite_is() {
-    let host = Host::start().await;
-    let first = host.enqueue(NOOP).await;
-    let body = format!(r#"{{"handler":"noop","depends_on":["{first}"]}}"#);
-    let second = host.enqueue(body).await;
-    let cancel = format!("/api/v1/jobs/{first}/cancel");
-    host.post(&cancel, "{}").await.is(StatusCode::OK);
-    let retry = format!("/api/v1/jobs/{second}/retry");
-    let job = host.post(&retry, "{}").await.is(StatusCode::OK).body;
-    assert_eq!(
-        (&job["state"], &job["prerequisites_open"]),
-        (&json!("pending"), &json!(1))
-    );
-    let refused = host.post(&retry, "{}").await;
-    refused.refused(409, "job_not_terminal");
-    let cancel = format!("/api/v1/jobs/{second}/cancel");
-    for is_cancelled in [false, true] {
-        if is_cancelled {
-            host.post(&cancel, "{}").await.is(StatusCode::OK);
-        }
-        let job = host.post(&retry, r#"{"force":true}"#).await.body;
-        assert_eq!(job["state"], "available");
-    }
-    let unknown = host.post(&retry, r#"{"forced":true}"#).await;
-    unknown.refused(422, "invalid_request");
-}
-
-#[tokio::test]
 async fn a_running_job_stays_running_until_it_has_stopped() {
     let host = Host::start().await;
     let id = host.enqueue(NOOP).await;

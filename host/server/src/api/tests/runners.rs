@@ -63,9 +63,9 @@ async fn a_default_runner_has_what_nobody_else_has() {
 async fn jobs_of_runners_have_the_rules_of_their_wire_and_their_own_come_first() {
     let host = Host::start().await;
     for (job, attempts, timeout_ms, is_runners) in [
-        (r#"{"handler":"noop"}"#, 5, None, false),
-        (r#"{"handler":"python#noop"}"#, 5, None, true),
-        (r#"{"handler":"noop","queue":"pythons"}"#, 5, None, true),
+        (r#"{"handler":"noop"}"#, 20, None, false),
+        (r#"{"handler":"python#noop"}"#, 20, None, true),
+        (r#"{"handler":"noop","queue":"pythons"}"#, 20, None, true),
         (
             r#"{"handler":"python#noop","max_attempts":2,"timeout_seconds":7}"#,
             2,
@@ -152,8 +152,8 @@ async fn the_numbers_of_runners_are_shown() {
     let host = Host::start().await;
     let metrics = host.get("/metrics").await.text;
     for line in [
-        "host_runner_seats{runner=\"python\",state=\"down\"} 2",
-        "host_runner_seats{runner=\"ruby\",state=\"up\"} 0",
+        "host_runners{runner=\"python\",state=\"down\"} 2",
+        "host_runners{runner=\"ruby\",state=\"up\"} 0",
         "host_runner_in_flight{runner=\"ruby\"} 0",
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
@@ -214,7 +214,7 @@ async fn jobs_go_to_workers_elsewhere_by_their_names() {
     let shown = host.get("/api/v1/runners/far-w1").await;
     assert_eq!(shown.is(StatusCode::OK).body, lane);
     let metrics = host.get("/metrics").await.text;
-    let starting = "host_runner_seats{runner=\"far-w1\",state=\"starting\"} 1";
+    let starting = "host_runners{runner=\"far-w1\",state=\"starting\"} 1";
     assert!(metrics.contains(starting), "{metrics}");
     let restart = host.post("/api/v1/runners/far-w1/restart", "{}").await;
     let message = restart.refused(422, "invalid_request");

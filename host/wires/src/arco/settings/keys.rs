@@ -35,7 +35,7 @@ settings! {
         "The file with the secret that dispatches must present";
     SECRET_ENV = "protocol.arco.worker.secret_env", Text("NAME"), "none",
         "The variable with that secret, instead of a file";
-    ORIGINS = "protocol.arco.worker.callback_origins", Text("URLS"), "none",
+    ORIGINS = "protocol.arco.worker.callback_origins", List("URLS"), "none",
         "Where callbacks may go: https:// URLs without a path, or http:// ones of this machine, an array; in the variable, separated by commas. Nothing is ever sent elsewhere, and redirects are not followed";
     CONCURRENCY = "protocol.arco.worker.concurrency", Number("N", 1, 4_096), "64",
         "How many dispatched tasks run at once; others get 503 with Retry-After";

@@ -56,7 +56,7 @@ pub(super) async fn serve(
         bodies: ByteBudget::default(),
     };
     let router = routes(&shared, bound.address, own);
-    host_http::serve::serve(bound.listener, router, Arc::new(Uncounted), http).await;
+    host_http::serve::serve(bound.listener, router, Arc::new(Uncounted), http, None).await;
 }
 
 fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {

@@ -309,6 +309,7 @@ impl Orchestrator {
             | Rejection::UnknownComponent(_)
             | Rejection::UnknownRevision { .. }
             | Rejection::HandlerOwned { .. }
+            | Rejection::HandlerRemoved(_)
             | Rejection::ComponentInUse { .. } => Refused::stale(self.stale(named, todo)),
         }
     }

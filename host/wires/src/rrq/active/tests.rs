@@ -158,7 +158,10 @@ async fn pools_are_executors_of_serve_alone() {
     );
     assert!(pools.open(&name) && !pools.open(&other));
     let policy = pools.rules().policy;
-    assert_eq!((policy.timeout_ms, policy.max_attempts), (Some(300_000), 5));
+    assert_eq!(
+        (policy.timeout_ms, policy.max_attempts),
+        (Some(300_000), 20)
+    );
     let backoff = (policy.backoff.base_ms, policy.backoff.max_ms);
     assert_eq!(
         (backoff, policy.cancel_grace_ms),

@@ -6,7 +6,7 @@ use host_core::name::Name;
 use host_core::seconds::{SECONDS_MAX, Seconds};
 use toml::{Table, Value};
 
-use super::{ConfigError, refused};
+use super::{ConfigError, refused, wrong_type};
 
 /// All tables below one key.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,12 +56,23 @@ impl NamedTable {
         refused(self.origin(key), &value.to_string(), wanted)
     }
 
+    fn wrong_type(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
+        wrong_type(self.origin(key), wanted, value)
+    }
+
+    fn no_number(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
+        match value {
+            Value::Integer(_) | Value::Float(_) => self.refused(key, value, wanted),
+            _ => self.wrong_type(key, value, wanted),
+        }
+    }
+
     /// Returns a string.
     pub fn text(&self, key: &str) -> Result<Option<&str>, ConfigError> {
         match self.table.get(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.refused(key, other, "expected a string")),
+            Some(other) => Err(self.wrong_type(key, other, "expected a string")),
         }
     }
 
@@ -72,7 +83,7 @@ impl NamedTable {
             Some(Value::Integer(number)) if (1..=most).contains(number) => {
                 Ok(usize::try_from(*number).ok())
             }
-            Some(other) => Err(self.refused(key, other, &format!("expected 1–{most}"))),
+            Some(other) => Err(self.no_number(key, other, &format!("expected 1–{most}"))),
         }
     }
 
@@ -89,7 +100,7 @@ impl NamedTable {
         };
         taken
             .map(Some)
-            .ok_or_else(|| self.refused(key, value, &wanted()))
+            .ok_or_else(|| self.no_number(key, value, &wanted()))
     }
 
     /// Returns an array of strings.
@@ -104,7 +115,7 @@ impl NamedTable {
         let words: Option<Vec<String>> = words;
         words
             .map(Some)
-            .ok_or_else(|| self.refused(key, value, wanted))
+            .ok_or_else(|| self.wrong_type(key, value, wanted))
     }
 
     /// Returns a table of strings.
@@ -118,6 +129,6 @@ impl NamedTable {
                 .map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
                 .collect()
         });
-        pairs.ok_or_else(|| self.refused(key, value, "expected a table of strings"))
+        pairs.ok_or_else(|| self.wrong_type(key, value, "expected a table of strings"))
     }
 }

@@ -176,7 +176,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             "[runners.ci]\ncmd = \"runner\"",
-            "runners.ci.cmd: invalid value `\"runner\"`: expected an array",
+            "runners.ci.cmd: expected an array of strings, the program first, got a string",
         ),
         (
             "[runners.ci]\ncmd = [\"runner\"]\npool_size = 65",
@@ -184,7 +184,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             "[runners.ci]\ntoken_file = 7",
-            "runners.ci.token_file: invalid value `7`",
+            "runners.ci.token_file: expected a string, got an integer",
         ),
         (
             "[runners.ci]\ntoken_file = \"none\"",

@@ -1,0 +1,47 @@
+//! Closed lists of words, as the OpenAPI document describes them. They come from the lists that the code has.
+
+use std::borrow::Cow;
+
+use host_core::failure::{CATEGORIES, Category, FAILURE_KINDS, FailureKind};
+use host_core::job::{STATES, State};
+use host_core::node::{STANDINGS, Standing};
+use utoipa::openapi::schema::Type;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+macro_rules! words {
+    ($(#[doc = $about:literal] $name:ident: $words:expr;)+) => {$(
+        #[doc = $about]
+        #[derive(Debug)]
+        pub enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                let object = ObjectBuilder::new().schema_type(Type::String);
+                let object = object.description(Some($about.trim()));
+                object.enum_values(Some($words)).into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+        }
+    )+};
+}
+
+words! {
+    /// The state of a job.
+    JobState: STATES.map(State::as_str);
+    /// How an attempt ended, or that it runs.
+    AttemptOutcome: ["running", "completed", "failed", "retry", "cancelled", "lost"];
+    /// Why an attempt failed.
+    FailureWord: FAILURE_KINDS.map(FailureKind::as_str);
+    /// Who has to act on a failure.
+    FailureCategory: CATEGORIES.map(Category::as_str);
+    /// The state of a node.
+    NodeState: STANDINGS.map(Standing::as_str);
+    /// The order of a list.
+    ListOrder: ["newest", "oldest"];
+}

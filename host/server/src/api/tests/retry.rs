@@ -1,0 +1,104 @@
+//! Jobs that an operator runs again.
+
+use axum::http::StatusCode;
+use host_core::command::{Command, NewJob};
+use host_core::job::Payload;
+use host_core::json::JsonText;
+use host_core::policy::Policy;
+use host_core::time::Time;
+use host_runtime::ids;
+use serde_json::json;
+
+use super::fixture::Host;
+
+const NOOP: &str = r#"{"handler":"noop"}"#;
+
+#[tokio::test]
+async fn a_dependent_is_run_again_when_its_prerequisite_is() {
+    let host = Host::start().await;
+    let first = host.enqueue(NOOP).await;
+    let body = format!(r#"{{"handler":"noop","depends_on":["{first}"]}}"#);
+    let second = host.enqueue(body).await;
+    let cancel = format!("/api/v1/jobs/{first}/cancel");
+    host.post(&cancel, "{}").await.is(StatusCode::OK);
+    let retry = format!("/api/v1/jobs/{second}/retry");
+    let job = host.post(&retry, "{}").await.is(StatusCode::OK).body;
+    assert_eq!(
+        (&job["state"], &job["prerequisites_open"]),
+        (&json!("pending"), &json!(1))
+    );
+    let why = format!(
+        "it depends on job {first}, which is cancelled: `host job retry {first}` runs that job again, \
+         `host job retry {second} --force` runs this one without it"
+    );
+    assert_eq!(job["waits_because"], why);
+    let refused = host.post(&retry, "{}").await;
+    refused.refused(409, "job_not_terminal");
+    let other = host.enqueue(NOOP).await;
+    let waits = format!(r#"{{"handler":"noop","depends_on":["{other}"]}}"#);
+    let waits = host.enqueue(waits).await;
+    let waits = host.get(&format!("/api/v1/jobs/{waits}")).await.body;
+    let why = format!("it depends on job {other}, which is available");
+    assert_eq!(waits["waits_because"], why);
+    let cancel = format!("/api/v1/jobs/{second}/cancel");
+    for is_cancelled in [false, true] {
+        if is_cancelled {
+            host.post(&cancel, "{}").await.is(StatusCode::OK);
+        }
+        let job = host.post(&retry, r#"{"force":true}"#).await.body;
+        assert_eq!(job["state"], "available");
+    }
+    let unknown = host.post(&retry, r#"{"forced":true}"#).await;
+    unknown.refused(422, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_retry_says_that_it_removes_a_deadline_that_has_passed() {
+    let host = Host::start().await;
+    let id = host
+        .enqueue(r#"{"handler":"noop","deadline":"2999-01-01T00:00:00Z"}"#)
+        .await;
+    let path = format!("/api/v1/jobs/{id}");
+    let ended = format!("{path}/cancel");
+    host.post(&ended, "{}").await.is(StatusCode::OK);
+    let retried = host.post(&format!("{path}/retry"), "{}").await.body;
+    assert_eq!(retried["deadline"], "2999-01-01T00:00:00.000Z");
+    assert_eq!(retried.get("removed_deadline"), None);
+
+    let late = late_job();
+    let path = format!("/api/v1/jobs/{}", late.id);
+    host.dispatch
+        .submit(Command::Enqueue(vec![late]))
+        .await
+        .unwrap();
+    host.post(&format!("{path}/cancel"), "{}")
+        .await
+        .is(StatusCode::OK);
+    let retried = host.post(&format!("{path}/retry"), "{}").await.body;
+    assert_eq!(retried.get("deadline"), None);
+    assert_eq!(retried["removed_deadline"], "1970-01-01T00:00:00.001Z");
+}
+
+/// A job whose deadline passed long ago.
+fn late_job() -> NewJob {
+    NewJob {
+        id: ids::job(Time(1)),
+        handler: "noop".parse().unwrap(),
+        runner: None,
+        component: None,
+        queue: "default".parse().unwrap(),
+        priority: 5,
+        run_at: None,
+        deadline: Some(Time(1)),
+        policy: Policy::default(),
+        unique_key: None,
+        depends_on: Vec::new(),
+        payload: Payload {
+            params: JsonText::null(),
+            wire: "http".to_owned(),
+            external_id: None,
+            trace_context: Vec::new(),
+            attributes: Vec::new(),
+        },
+    }
+}
