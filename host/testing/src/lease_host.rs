@@ -159,6 +159,14 @@ impl LeaseHost {
         });
     }
 
+    /// Returns when something is due.
+    pub fn due(&self) -> Option<Time> {
+        let inner = self.inner.lock();
+        let jobs = inner.jobs.values().map(|job| &job.lifecycle);
+        let jobs = jobs.filter(|job| !job.state.is_terminal());
+        jobs.filter_map(Lifecycle::wakeup).min()
+    }
+
     /// Moves the clock and applies what is due then.
     pub fn advance(&self, ms: u64) {
         self.clock.pass(i64::try_from(ms).unwrap());

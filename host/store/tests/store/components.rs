@@ -1,14 +1,27 @@
 //! Revisions of components: their owners, how many are kept, and what a deploy reports about removed handlers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use host_core::command::{Command, NewJob, RemovedHandler, Reply};
 use host_core::handler::Digest;
+use host_core::id::NodeId;
+use host_core::job::State;
+use host_core::query::JobFilter;
 use host_core::rejection::Rejection;
+use host_store::Store as _;
+use host_store::postgres::PostgresStore;
+use uuid::Uuid;
 
 use crate::cases::check;
 use crate::jobs::{NOW, ask, claim, claimed, complete, enqueue, job, returned, revision};
+use crate::postgres::{TESTED, target};
+use crate::server::Schema;
 
 /// As documented.
 const KEPT: u32 = 20;
+
+/// How often a component is removed beside enqueues.
+const REMOVALS: u32 = 20;
 
 #[test]
 fn the_latest_revisions_are_kept_with_their_bytes() {
@@ -167,5 +180,63 @@ fn a_job_beside_a_removal_is_refused_or_keeps_the_component() {
         let removed = || Err(Rejection::HandlerRemoved("noop".parse().unwrap()));
         assert_eq!(committed.replies, [Ok(Reply::Done), removed()]);
         assert_eq!(ask(store, NOW, of_a(4)), removed());
+    });
+}
+
+/// One node enqueues while another removes and deploys: while the component is gone, no job waits for it.
+#[test]
+fn no_node_accepts_a_job_while_another_removes_its_component() {
+    let schema = Schema::new();
+    let open = |node: u128| {
+        let node = NodeId(Uuid::from_u128(node));
+        PostgresStore::open(&target(&schema), node, TESTED).unwrap()
+    };
+    let deploy = || revision("a", &["noop"], 1);
+    let mut first = open(1);
+    ask(&mut first, NOW, deploy()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut store = open(2);
+            let mut n = 0;
+            while !is_over.load(Ordering::Relaxed) && n < 100_000 {
+                n += 1;
+                let new = NewJob {
+                    component: Some("a".parse().unwrap()),
+                    ..job(n)
+                };
+                let accepted = ask(&mut store, NOW, Command::Enqueue(vec![new]));
+                let is_refused = matches!(accepted, Err(Rejection::HandlerRemoved(_)));
+                assert!(accepted.is_ok() || is_refused, "{accepted:?}");
+            }
+        });
+        let mut removed = 0;
+        while removed < REMOVALS {
+            let remove = Command::Remove {
+                component: "a".parse().unwrap(),
+            };
+            let live = JobFilter {
+                state: Some(State::Available),
+                ..JobFilter::default()
+            };
+            let reader = first.reader().unwrap();
+            if ask(&mut first, NOW, remove).is_ok() {
+                let waiting = reader.matching(&live, None, 10).unwrap().items;
+                assert_eq!(waiting, [], "jobs without their component");
+                ask(&mut first, NOW, deploy()).unwrap();
+                removed += 1;
+            } else {
+                let waiting = reader.matching(&live, None, 1_000).unwrap().items;
+                let cancel = |job| Command::Cancel {
+                    job,
+                    reason: None,
+                    grace_ms: None,
+                };
+                first
+                    .commit(NOW, &waiting.into_iter().map(cancel).collect::<Vec<_>>())
+                    .unwrap();
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
     });
 }

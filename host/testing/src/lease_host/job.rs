@@ -9,7 +9,6 @@ use host_core::outcome::{Attempt, Meter, Outcome, Progress};
 use host_core::port::Assignment;
 use host_core::port::lease::{Granted, Kept, LeaseEvents, LeaseMessage};
 use host_core::query::JobDetail;
-use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 
 /// One job, with what is kept of its attempts.
@@ -102,7 +101,7 @@ impl Job {
                 trace: payload.trace_context.clone(),
                 attributes: payload.attributes.clone(),
                 worker_id: "host".to_owned(),
-                suspicion: Suspicion::NONE,
+                suspicion: lifecycle.suspicion,
             },
         }
     }

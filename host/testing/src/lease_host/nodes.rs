@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::id::{JobId, NodeId};
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Lease};
 use host_core::name::Name;
+use host_core::outcome::Meter;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
-    Resumed, Secret, Standing,
+    End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
+    Respond, Resumed, Secret, Standing,
 };
-use host_core::transition::Input;
+use host_core::transition::{Input, Loss};
 
 use super::{Calls, LeaseHost, Waiting};
 
@@ -58,6 +59,16 @@ impl LeaseHost {
         Arc::new(LeaseNode { host, id })
     }
 
+    /// Returns the jobs and leases that `which` names.
+    pub fn leases(&self, which: impl Fn(&Lease) -> bool) -> Vec<(JobId, Lease)> {
+        let inner = self.inner.lock();
+        let leases = inner.jobs.iter().filter_map(|(id, job)| {
+            let lease = job.lifecycle.lease.clone()?;
+            which(&lease).then_some((*id, lease))
+        });
+        leases.collect()
+    }
+
     /// Kills a node: its leases stay, and nobody answers for them.
     pub fn kill(&self, node: NodeId) {
         let mut inner = self.inner.lock();
@@ -74,6 +85,12 @@ impl LeaseHost {
 
     fn start(&self, node: NodeId) {
         self.kill(node);
+        for (id, lease) in self.leases(|it| it.node == node && it.hold == Hold::Connection) {
+            let fence = Fence::Lease(lease.id);
+            let lost = Input::Lose(&fence, Loss::HostRestarted);
+            self.change(|inner, now| inner.apply(now, id, &lost))
+                .expect("it is current");
+        }
         let now = self.clock.now();
         let mut inner = self.inner.lock();
         inner.nodes.0.insert(node, BTreeMap::new());
@@ -104,6 +121,28 @@ impl LeaseHost {
             });
             ((), Calls::new())
         });
+    }
+
+    /// Ends an attempt whose lease a connection holds.
+    fn ended(&self, node: NodeId, ended: Ended) {
+        let Ended {
+            job, lease, end, ..
+        } = ended;
+        let fence = Fence::Lease(lease);
+        let loss = match end {
+            End::Outcome(outcome) => {
+                let meter = Meter::default();
+                let message = LeaseMessage::Complete { outcome, meter };
+                return drop(
+                    self.change(|inner, now| inner.hear(now, (node, job), &fence, message)),
+                );
+            }
+            End::Lost(_) => Loss::WorkerGone,
+            End::LostWithOthers { jobs, .. } => Loss::SharedWorkerGone { jobs },
+            End::NoRoom => Loss::NotBegun,
+        };
+        // It may have been taken back.
+        let _stale = self.change(|inner, now| inner.apply(now, job, &Input::Lose(&fence, loss)));
     }
 
     fn message(
@@ -160,7 +199,7 @@ impl Leases for LeaseNode {
     }
 
     fn end(&self, ended: Ended) {
-        panic!("{ended:?}");
+        self.host.ended(self.id, ended);
     }
 
     fn send(

@@ -88,7 +88,7 @@ impl EffectHandler<Orchestrator> for LeasePort {
 }
 
 /// Returns what follows from the answer to the end of a lease.
-fn ended(lease: LeaseId, answer: &Result<Standing, LeaseError>) -> Event {
+pub(super) fn ended(lease: LeaseId, answer: &Result<Standing, LeaseError>) -> Event {
     match answer {
         Err(LeaseError::Busy | LeaseError::StoreFull) => Event::Repeat(lease),
         // A host that is stopping takes the leases back when it starts again.

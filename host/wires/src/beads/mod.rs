@@ -10,6 +10,8 @@ mod frame;
 mod leases;
 mod messages;
 mod orchestrator;
+#[cfg(test)]
+mod pair;
 mod program;
 mod read;
 mod refusals;

@@ -1,6 +1,8 @@
 //! Our orchestrator against our workers over connections that delay and break but never reorder,
 //! with processes that die. Each execution must end once and with its own outcome.
 
+mod nodes;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::BytesMut;
