@@ -104,6 +104,15 @@ fn a_worker_executes_jobs_of_a_control_plane() {
     let ids: Vec<String> = (0..50)
         .map(|n| client.enqueue(&json!({"handler": "spark#echo", "params": {"n": n}})))
         .collect();
+    let why = eventually("the reason why a job waits", Duration::from_mins(1), || {
+        let job = client.job(&ids[0]);
+        let why = job["waits_because"].as_str()?;
+        why.contains("cannot connect").then(|| why.to_owned())
+    });
+    assert!(
+        why.starts_with("the worker spark/1 takes no jobs: "),
+        "{why}"
+    );
     let worker = plane.worker();
     assert!(
         worker
@@ -256,4 +265,40 @@ fn a_task_that_ignores_its_cancel_ends_alone() {
     assert_eq!(attempts(&client, &neighbor).len(), 1);
     assert_eq!(worker.stop().0, Some(0));
     assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn logs_of_guests_are_on_the_standard_output_of_a_worker() {
+    for is_on in [true, false] {
+        let plane = Plane::new();
+        let server = plane.start();
+        let args = if is_on {
+            vec![]
+        } else {
+            vec!["--log-jobs".to_owned(), "off".to_owned()]
+        };
+        let worker = ArcoWorker::start_with(
+            plane.folder.path(),
+            plane.worker_port,
+            SECRET,
+            &plane.origin(),
+            &args,
+        );
+        let client = server.client();
+        let id = client.enqueue(&json!({"handler": "spark#log", "params": {"lines": 3}}));
+        assert_eq!(ended(&client, &id)["state"], "completed");
+        let printed = worker.stop_and_read();
+        let lines: Vec<Value> = printed
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let expected = if is_on { 3 } else { 0 };
+        assert_eq!(lines.len(), expected, "{printed}");
+        for (n, line) in (1..).zip(&lines) {
+            let shown = (&line["job"], &line["level"], &line["message"]);
+            let message = json!(format!("line {n} of 3"));
+            assert_eq!(shown, (&json!(id), &json!("info"), &message));
+        }
+        assert_eq!(server.stop(), Some(0));
+    }
 }

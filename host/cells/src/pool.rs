@@ -265,6 +265,16 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
+    /// Does the same for somebody who allows `most_ms`: the run has that or its own grace period, whichever is
+    /// shorter.
+    pub fn stop_within(&mut self, now: Time, lease: LeaseId, most_ms: u64, reason: &str) {
+        let run = self.by_lease.get(&lease).and_then(|id| self.runs.get(id));
+        if let Some(run) = run {
+            let grace_ms = run.limits.grace_ms.min(most_ms);
+            self.stop(now, lease, Some(grace_ms), reason);
+        }
+    }
+
     /// Ends a run whose lease was revoked. The pool reports nothing more about it.
     pub fn revoke(&mut self, now: Time, lease: LeaseId) {
         self.stop(now, lease, Some(0), "the lease was revoked");

@@ -100,6 +100,13 @@ pub enum Command {
         /// Overrides the job's grace, in milliseconds.
         grace_ms: Option<u64>,
     },
+    /// A worker has heard of the cancel: its grace ends after this time at the latest, in milliseconds. Refused
+    /// if no cancel is requested. Answered by [`Reply::Moved`].
+    CancelHeard {
+        job: JobId,
+        fence: Fence,
+        grace_ms: u64,
+    },
     /// A worker has stopped because of the cancel: the attempt and the job end as cancelled.
     /// Refused if no cancel is requested. Answered by [`Reply::Moved`].
     CancelAck {
@@ -176,6 +183,7 @@ impl Command {
             Self::Complete { .. } => "complete",
             Self::Lose { .. } => "lose",
             Self::Cancel { .. } => "cancel",
+            Self::CancelHeard { .. } => "cancel_heard",
             Self::CancelAck { .. } => "cancel_ack",
             Self::Retry { .. } => "retry",
             Self::SetPriority { .. } => "set_priority",

@@ -13,8 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
+use host_core::cell::LogLine;
 use host_core::port::spans::Spans;
 use host_core::port::{Execute, ForeignJob, Reply, Stop, Tag};
+use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::mailbox::Mailbox;
 use tokio::sync::{mpsc, oneshot};
@@ -29,6 +31,10 @@ pub use self::history::{History, KeptFor, register_dropped};
 /// The most messages that may wait for the thread that feeds the cells. Later starts are refused.
 const WAITING_MAX: usize = 4_096;
 
+/// Takes lines of a guest's log with the job's id at its orchestrator, the number of the attempt and the time when
+/// it began. Must not wait.
+pub type HomelessLogs = Box<dyn Fn(&str, u32, Time, Vec<LogLine>) + Send + Sync>;
+
 /// What the executor of foreign work needs.
 pub struct Wiring<P> {
     pub clock: Clock,
@@ -38,6 +44,8 @@ pub struct Wiring<P> {
     pub events: mpsc::Receiver<CellEvent>,
     /// Receives guests' logs, if they are kept.
     pub logs: Option<Logs>,
+    /// Receives the logs of guests whose wire has no place for them.
+    pub homeless_logs: Option<HomelessLogs>,
     /// Receives ended executions, if they are kept.
     pub history: Option<History>,
     pub numbers: Numbers,

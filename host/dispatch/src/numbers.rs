@@ -44,6 +44,12 @@ struct Of {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ForeignEnded {
+    wire: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Entered {
     queue: String,
     handler: String,
@@ -66,6 +72,7 @@ pub struct Numbers {
     handlers: Labels,
     attempts: Family<Ended, Counter>,
     attempt_seconds: Family<Of, Histogram, fn() -> Histogram>,
+    foreign: Family<ForeignEnded, Counter>,
     commands: Counter,
     commit_seconds: Histogram,
     commit_longest: Longest,
@@ -89,6 +96,7 @@ impl Default for Numbers {
             handlers: Labels::default(),
             attempts,
             attempt_seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+            foreign: Family::default(),
             commands: Counter::default(),
             commit_seconds: Histogram::new(SECONDS),
             commit_longest: Longest::default(),
@@ -114,6 +122,8 @@ impl Numbers {
         let seconds = "Time of an attempt in its cell or at its foreign runner, by handler with the same \
                        labels";
         timed(registry, "attempt", seconds, self.attempt_seconds.clone());
+        let foreign = "Attempts that ended in a cell for another orchestrator, by wire and outcome";
+        registry.register("foreign_attempts", foreign, self.foreign.clone());
         let commands = "Commands that were committed to the store";
         registry.register("store_commands", commands, self.commands.clone());
         let commits = "Time of a commit of a batch of commands";
@@ -222,6 +232,14 @@ impl Numbers {
         let handler = self.handlers.of(handler);
         let seconds = self.attempt_seconds.get_or_create(&Of { handler });
         seconds.observe(ran.as_secs_f64());
+    }
+
+    /// Counts an attempt for another orchestrator.
+    pub(crate) fn foreign_ended(&self, wire: &'static str, outcome: &Outcome) {
+        let outcome = outcome.as_str();
+        self.foreign
+            .get_or_create(&ForeignEnded { wire, outcome })
+            .inc();
     }
 
     pub fn lost(&self) {

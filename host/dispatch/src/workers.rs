@@ -150,6 +150,11 @@ impl Workers {
                 partial: partial.clone(),
                 message: message.clone(),
             },
+            LeaseMessage::CancelHeard { grace_ms } => Command::CancelHeard {
+                job,
+                fence,
+                grace_ms: *grace_ms,
+            },
             LeaseMessage::GiveBack { begun: true } => lose(fence, Loss::WorkerGone, worker),
             LeaseMessage::GiveBack { begun: false } => lose(fence, Loss::NotBegun, worker),
             LeaseMessage::Exited(exit) => lose(fence, Loss::Exited(*exit), worker),

@@ -39,7 +39,7 @@ host_wires::settings! {
     HTTP_LISTEN = "http.listen" ["listen"], Text("ADDR"), "127.0.0.1:7700",
         "Where the API listens: a loopback address and a port (0 takes a free one), or `off`";
     HTTP_ALLOWED_HOSTS = "http.allowed_hosts", List("NAMES"), "none",
-        "Names, without ports, by which clients address a proxy in front of this host: requests may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64";
+        "Names, without ports, by which clients address a proxy in front of this host: requests to any of its listeners may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64";
     HTTP_SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
         "A local socket for the API, which only the host's user may use; clients name it as unix://PATH";
     CELLS_COUNT = "cells.count" ["cells"], Number("N", 1, 256), "one per core, at least 2",
@@ -260,6 +260,13 @@ impl Config {
             grantable: grants::grantable(&values, &environment)?,
             environment,
         })
+    }
+
+    /// Returns the names by which clients address this host through proxies: the allowed ones, and those that
+    /// wires name to their peers.
+    pub fn hosts(&self) -> Vec<String> {
+        let of_wires = self.wires.iter().flat_map(|wire| wire.configured.hosts());
+        self.allowed_hosts.iter().cloned().chain(of_wires).collect()
     }
 
     /// Returns the configuration of the wire with this name.

@@ -301,6 +301,7 @@ fn local(config: &Config) -> Result<Option<LocalListener>, ServeError> {
 async fn open(config: &Config) -> Result<Vec<OpenWire>, ServeError> {
     let mode = wire::Mode::Serve {
         data: config.data.clone(),
+        hosts: config.hosts(),
     };
     let mut active = Vec::new();
     for wire in &config.wires {

@@ -1,6 +1,8 @@
 //! `host worker`: runs the worker role of one wire for one foreign orchestrator, with cells only.
 //! Needs no store and no API: a job that was not answered still belongs to the orchestrator.
 
+mod job_lines;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -35,6 +37,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::job_lines::JobLines;
 use crate::config;
 use crate::deploy;
 use crate::folder::{self, FolderError};
@@ -67,6 +70,10 @@ pub struct WorkerConfig {
     pub isolation: Isolation,
     /// The folder for files that are kept between starts.
     pub state: Option<PathBuf>,
+    /// The names by which clients address proxies in front of the worker.
+    pub allowed_hosts: Vec<String>,
+    /// Whether the logs of guests go to standard output if the wire has no place for them.
+    pub prints_logs: bool,
     /// The variables that guests may be granted.
     pub grantable: Environment,
     /// The environment.
@@ -127,6 +134,7 @@ pub fn run(
         let stopping = stop_on_signals(Stops::listen(None, crate::serve::END_TIMEOUT)?);
         let mode = Mode::Worker {
             state: config.state.clone(),
+            hosts: config.allowed_hosts.clone(),
         };
         let open = wire.open(&mode).await.map_err(WorkerError::Wire)?;
         if open.ends_with_parent {
@@ -138,7 +146,12 @@ pub fn run(
             None => File::open("/dev/null").map_err(system("open /dev/null"))?,
         };
         let watched = Watched::start(config, clock)?;
-        let workers = Workers::start(config, program, lock, clock, &watched).await?;
+        let job_lines = config.prints_logs.then(|| JobLines::start(clock));
+        let job_lines = job_lines
+            .transpose()
+            .map_err(system("start the thread of job logs"))?;
+        let with = (&watched, job_lines.as_ref());
+        let workers = Workers::start(config, program, lock, clock, with).await?;
         let ports = workers.ports(clock, &watched.metrics, stopping.clone());
         let mut serving = open.active.run(ports);
         let loaded = if open.runs_early {
@@ -161,6 +174,9 @@ pub fn run(
         // The kernel kills the cells with this process, and with them everything that still runs.
         let served = serving.await.map_err(WorkerError::Wire);
         watched.end().await;
+        if let Some(lines) = job_lines {
+            lines.end();
+        }
         served
     });
     // Work that still blocks a thread no longer has a receiver.
@@ -232,7 +248,7 @@ impl Workers {
         program: CellProgram,
         lock: File,
         clock: Clock,
-        watched: &Watched,
+        (watched, job_lines): (&Watched, Option<&JobLines>),
     ) -> Result<Self, WorkerError> {
         let cache = match &config.source {
             Source::Folder { cache, .. } => cache.clone(),
@@ -274,6 +290,7 @@ impl Workers {
             cells: CellExecutor::new(Pool::new(port, shape), runs),
             events,
             logs: None,
+            homeless_logs: job_lines.map(JobLines::sink),
             history: None,
             numbers: watched.numbers.clone(),
             spans: watched.spans.clone(),

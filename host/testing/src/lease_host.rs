@@ -329,6 +329,7 @@ impl Inner {
             LeaseMessage::Heartbeat { .. } => Input::Heartbeat(fence),
             LeaseMessage::Complete { outcome, .. } => Input::Complete(fence, outcome),
             LeaseMessage::CancelAck { .. } => Input::CancelAck(fence),
+            LeaseMessage::CancelHeard { grace_ms } => Input::CancelHeard(fence, *grace_ms),
             LeaseMessage::GiveBack { begun } => Input::Lose(fence, loss(*begun)),
             LeaseMessage::Exited(exit) => Input::Lose(fence, Loss::Exited(*exit)),
         };

@@ -78,6 +78,11 @@ pub trait Configured: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Returns the names by which its peers address this host, for example through a proxy.
+    fn hosts(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the
     /// host on; without a section they may answer how to configure the wire.
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {
@@ -102,11 +107,15 @@ pub enum Mode {
     Serve {
         /// Where the host keeps everything; the wire may keep files of its own there.
         data: PathBuf,
+        /// The names by which clients address proxies in front of this host.
+        hosts: Vec<String>,
     },
     /// `host worker`: the worker role alone.
     Worker {
         /// Where a worker may keep files from one start to the next, if there is a folder.
         state: Option<PathBuf>,
+        /// The names by which clients address proxies in front of this worker.
+        hosts: Vec<String>,
     },
 }
 

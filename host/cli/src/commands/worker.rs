@@ -56,9 +56,20 @@ struct Common {
     /// The variables of this process that manifests may grant, with commas between them
     #[arg(long, value_name = "NAMES")]
     grant_env: Option<String>,
+    /// Write the logs of guests to standard output if the wire has no place for them: JSON, one document per line,
+    /// with the job's id and the level
+    #[arg(long, value_name = "WHETHER", default_value = "on")]
+    log_jobs: LogJobs,
     /// Write the worker's own log as text or as JSON, one document per line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: serve::LogFormat,
+}
+
+/// Whether the logs of guests are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum LogJobs {
+    On,
+    Off,
 }
 
 fn roles() -> impl Iterator<Item = (&'static Wire, &'static WorkerRole)> {
@@ -252,6 +263,8 @@ impl Common {
             memory_mib: config.memory_mib,
             isolation: config.isolation,
             cache_bytes_max: config.cache_bytes_max,
+            allowed_hosts: config.allowed_hosts,
+            prints_logs: self.log_jobs == LogJobs::On,
             state: config::state(&config.environment),
             grantable: config.grantable,
             environment: config.environment,

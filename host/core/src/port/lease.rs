@@ -201,6 +201,12 @@ pub enum LeaseMessage {
         /// How it stopped, in the worker's words: the message of the failure.
         message: Option<String>,
     },
+    /// The worker has heard of a cancel, and has `grace_ms` milliseconds from now at the most. Refused if no cancel
+    /// was requested.
+    CancelHeard {
+        /// The rest of its grace.
+        grace_ms: u64,
+    },
     /// The worker will not execute the attempt; another worker may.
     GiveBack {
         /// Whether the worker had begun. If not, there was no attempt. If so, the attempt is lost,

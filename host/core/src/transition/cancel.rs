@@ -1,4 +1,4 @@
-//! A user cancels a job, or its worker reports that it has stopped.
+//! A user cancels a job, or its worker reports that it has heard of it or has stopped.
 
 use super::Effect;
 use crate::failure::FailureKind;
@@ -47,6 +47,22 @@ pub(super) fn apply(
     }
     job.failure = Some(FailureKind::Cancelled);
     job.finish(now, State::Cancelled);
+    Ok(Vec::new())
+}
+
+/// Shortens the grace of a cancel that the worker has heard of.
+pub(super) fn heard(
+    job: &mut Lifecycle,
+    now: Time,
+    fence: &Fence,
+    grace_ms: u64,
+) -> Result<Vec<Effect>, Rejection> {
+    job.check_fence(now, fence)?;
+    let Some(cancel) = &mut job.cancel else {
+        return Err(Rejection::CancelNotRequested);
+    };
+    let end = now.plus_ms(grace_ms);
+    cancel.grace_ends_at = cancel.grace_ends_at.map(|earlier| earlier.min(end));
     Ok(Vec::new())
 }
 

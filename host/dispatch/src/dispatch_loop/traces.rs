@@ -141,7 +141,8 @@ impl Traces {
             LeaseMessage::GiveBack { begun: true }
             | LeaseMessage::Ack
             | LeaseMessage::Heartbeat { .. }
-            | LeaseMessage::CancelAck { .. } => return,
+            | LeaseMessage::CancelAck { .. }
+            | LeaseMessage::CancelHeard { .. } => return,
         };
         if let Some(attempt) = self.attempts.get_mut(&job) {
             attempt.ended = Some(ended);

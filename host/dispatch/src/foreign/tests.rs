@@ -19,7 +19,7 @@ use crate::dispatch_loop::EVENTS_MAX;
 use crate::span::collected::Collected;
 use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::run::build::RunBuilder;
-use host_testing::cells::{FakePort, handlers};
+use host_testing::cells::{FakePort, Record, Sent, handlers};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -41,6 +41,10 @@ struct Bench {
     ended: oneshot::Receiver<()>,
     audits: Mutex<Vec<Arc<ExecuteAudit>>>,
     spans: Arc<Collected>,
+    numbers: Numbers,
+    /// What was logged without a place of its own, with its job and attempt.
+    homeless: Arc<Mutex<Vec<(String, u32, String)>>>,
+    record: Record,
 }
 
 impl Drop for Bench {
@@ -61,9 +65,17 @@ impl Bench {
 
     fn start_without_handlers() -> Self {
         let (events, received) = mpsc::channel(EVENTS_MAX);
-        let (port, _) = FakePort::new(events, true);
+        let (port, record) = FakePort::new(events, true);
         let (loaded, stopping) = (CancellationToken::new(), CancellationToken::new());
         let spans = Arc::<Collected>::default();
+        let numbers = Numbers::default();
+        let homeless = Arc::<Mutex<Vec<_>>>::default();
+        let printed = Arc::clone(&homeless);
+        let homeless_logs: HomelessLogs = Box::new(move |job, attempt, _, lines| {
+            let lines = lines.into_iter();
+            let lines = lines.map(|line| (job.to_owned(), attempt, line.message));
+            printed.lock().extend(lines);
+        });
         let shape = Shape {
             name: "cell",
             cells: 2,
@@ -78,8 +90,9 @@ impl Bench {
             ),
             events: received,
             logs: None,
+            homeless_logs: Some(homeless_logs),
             history: None,
-            numbers: Numbers::default(),
+            numbers: numbers.clone(),
             spans: Some(Arc::<Collected>::clone(&spans)),
             eager: false,
             loaded: loaded.clone(),
@@ -96,6 +109,9 @@ impl Bench {
             ended,
             audits: Mutex::default(),
             spans,
+            numbers,
+            homeless,
+            record,
         }
     }
 
@@ -157,6 +173,15 @@ fn work_is_executed_and_answered() {
     assert_eq!(bench.kind(9), FailureKind::CellLost);
     bench.begin(&session, 10, "noop");
     assert_eq!(bench.answer().0, 10, "another cell has room");
+    let mut registry = prometheus_client::registry::Registry::default();
+    bench.numbers.register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    for (outcome, count) in [("completed", 2), ("failed", 1)] {
+        let line =
+            format!("foreign_attempts_total{{wire=\"test\",outcome=\"{outcome}\"}} {count}\n");
+        assert!(text.contains(&line), "{text}");
+    }
 }
 
 #[test]
@@ -176,6 +201,21 @@ fn what_waits_and_what_runs_can_be_stopped() {
     let mut answered = [bench.answer().0, bench.answer().0];
     answered.sort_unstable();
     assert_eq!(answered, [2, 5], "the room of one is taken by the next");
+}
+
+#[test]
+fn a_guest_has_the_shorter_grace_of_its_manifest_and_its_orchestrator() {
+    let bench = Bench::start();
+    let session = bench.session();
+    for (tag, asked_ms, expected_ms) in [(1, 100, 100), (2, 60_000, 5_000)] {
+        bench.begin(&session, tag, "talk");
+        assert!(matches!(bench.answer(), (_, Answer::Progressed(_))));
+        session.stop(Tag(tag), asked_ms, Stop::Cancelled);
+        assert!(matches!(bench.answer(), (_, Answer::Ended(..))));
+        let sent = bench.record.all();
+        let stop = sent.iter().rfind(|sent| matches!(sent, Sent::Stop(_)));
+        assert_eq!(stop, Some(&Sent::Stop(expected_ms)));
+    }
 }
 
 /// The thread that starts and stops guests checks no large params.
@@ -269,6 +309,9 @@ fn progress_comes_before_the_end_and_lines_only_if_they_are_wanted() {
     assert!(matches!(bench.answer(), (2, Answer::Progressed(_))));
     session.stop(Tag(2), 0, Stop::Cancelled);
     assert!(matches!(bench.answer(), (2, Answer::Ended(..))));
+    // The lines that nobody wants go where the host says.
+    let homeless = ("theirs".to_owned(), 3, "hello".to_owned());
+    assert_eq!(*bench.homeless.lock(), [homeless]);
 }
 
 #[test]

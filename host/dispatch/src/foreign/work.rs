@@ -93,7 +93,10 @@ struct Waiting {
 struct Running {
     ids: Ids,
     key: Key,
+    wire: &'static str,
     wants_log: bool,
+    /// What its job is called, and the number of the attempt, if its log has no other place.
+    homeless: Option<(String, u32)>,
     /// Kept for the history, if there is one.
     job: Option<Box<ForeignJob>>,
     reply: Reply,
@@ -204,7 +207,7 @@ impl<P: CellPort> Work<P> {
                     self.wiring
                         .cells
                         .pool
-                        .stop(now, *lease, Some(grace_ms), why);
+                        .stop_within(now, *lease, grace_ms, why);
                 } else if let Some(waiting) = self.take(key) {
                     self.waiting_bytes -= bytes_of(&waiting.job);
                     let failure = Failure::new(FailureKind::Cancelled, why.as_str());
@@ -290,11 +293,14 @@ impl<P: CellPort> Work<P> {
         }
         self.by_key.insert(key, ids.lease);
         self.by_job.insert(ids.job, ids.lease);
+        let is_homeless = self.wiring.homeless_logs.is_some() && !job.wants_log;
         let running = Running {
+            homeless: is_homeless.then(|| (job.external_id.clone(), job.attempt)),
             span: span::open(ids, &job),
             traced,
             ids,
             key,
+            wire: job.wire,
             wants_log: job.wants_log,
             job: self.wiring.history.is_some().then_some(job),
             reply,

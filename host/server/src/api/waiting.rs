@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
+use host_core::lease::Lease;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Readiness, Standing, had_last};
 
@@ -31,6 +32,13 @@ pub(super) async fn reason(
         Some(runner) => api.executors.has(runner),
         None => presence.can_run(&job.handler),
     };
+    let is_unacknowledged = |lease: &Lease| lease.ack_by.is_some();
+    if let (Some(runner), true) = (
+        &job.runner,
+        job.lease.as_ref().is_some_and(is_unacknowledged),
+    ) {
+        return Ok(Some(format!("no worker of {runner} has begun it yet")));
+    }
     if job.state != State::Available {
         return Ok(None);
     }

@@ -101,7 +101,12 @@ impl Leases for LeaseAudit {
         let answer = AuditedAnswer {
             state: Arc::clone(&self.state),
             lease: lease.map(|lease| (job, lease)),
-            ends: !matches!(message, LeaseMessage::Ack | LeaseMessage::Heartbeat { .. }),
+            ends: !matches!(
+                message,
+                LeaseMessage::Ack
+                    | LeaseMessage::Heartbeat { .. }
+                    | LeaseMessage::CancelHeard { .. }
+            ),
             respond,
         };
         self.leases.send(job, fence, message, Box::new(answer));

@@ -40,7 +40,10 @@ impl Job {
                 stopped = message;
                 (Outcome::Cancelled { partial }, Meter::default())
             }
-            LeaseMessage::Ack | LeaseMessage::GiveBack { .. } | LeaseMessage::Exited(_) => return,
+            LeaseMessage::Ack
+            | LeaseMessage::CancelHeard { .. }
+            | LeaseMessage::GiveBack { .. }
+            | LeaseMessage::Exited(_) => return,
         };
         let name = outcome.as_str();
         let (result, failure) = match outcome {

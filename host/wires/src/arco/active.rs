@@ -12,7 +12,7 @@ use super::token::Tokens;
 use super::token::key::Keys;
 use super::worker::Bound;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, Mode, OpenError, OpenWire, Ports};
+use crate::wire::{Active, ExecutorPorts, JobLogs, Mode, OpenError, OpenWire, Ports};
 
 /// The file with the key that this host makes.
 const KEY_FILE: &str = "arco.key";
@@ -28,6 +28,8 @@ struct Opened {
     keys: Option<Keys>,
     /// `None` if the worker role is off.
     worker: Option<Bound>,
+    /// Where lines about our jobs go.
+    logs: Option<Arc<dyn JobLogs>>,
 }
 
 /// Reads or makes the key, and binds the socket of the worker.
@@ -38,7 +40,7 @@ pub(super) async fn open(
 ) -> Result<OpenWire, OpenError> {
     let has_workers = !config.orchestrator.workers.is_empty();
     let (keys, folder) = match mode {
-        Mode::Serve { data } => {
+        Mode::Serve { data, .. } => {
             let configured = config.orchestrator.keys.clone();
             let keys = match configured {
                 None if has_workers => Some(kept_key(data)?),
@@ -53,7 +55,15 @@ pub(super) async fn open(
         Mode::Worker { .. } => (None, None),
     };
     let worker = match &config.worker {
-        Some(worker) => Some(bind(worker, folder, mode).await?),
+        Some(worker) => {
+            let (Mode::Serve { hosts, .. } | Mode::Worker { hosts, .. }) = mode;
+            let hosts = hosts.iter().cloned().chain(config.orchestrator.host());
+            let worker = WorkerConfig {
+                hosts: hosts.collect(),
+                ..worker.clone()
+            };
+            Some(bind(&worker, folder, mode).await?)
+        }
         None => None,
     };
     let ready = worker
@@ -65,6 +75,7 @@ pub(super) async fn open(
         has_workers,
         keys,
         worker,
+        logs: None,
     };
     Ok(OpenWire::new(active, ready))
 }
@@ -97,7 +108,8 @@ fn kept_key(data: &Path) -> Result<Keys, OpenError> {
 }
 
 impl Active for Opened {
-    fn executors(&mut self, _: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
+    fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
+        self.logs = Some(Arc::clone(&ports.logs));
         let remote = || Arc::new(Remote(Arc::clone(&self.orchestrator))) as Arc<dyn Executors>;
         self.has_workers.then(remote)
     }
@@ -108,6 +120,7 @@ impl Active for Opened {
                 orchestrator,
                 keys,
                 worker,
+                logs,
                 ..
             } = *self;
             let dispatching = async {
@@ -115,7 +128,7 @@ impl Active for Opened {
                     return;
                 };
                 if let Some(keys) = orchestrator.keys(keys, leases.shared_secret()) {
-                    orchestrator.start(&ports, leases, Tokens::new(&keys));
+                    orchestrator.start(&ports, (leases, logs), Tokens::new(&keys));
                     orchestrator.run(ports.stopping.clone()).await;
                 }
             };

@@ -11,7 +11,7 @@ use host_core::name::Name;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::settings::{ArcoConfig, OrchestratorConfig, RemoteWorker};
+use super::settings::{ArcoConfig, OrchestratorConfig, RemoteWorker, WorkerConfig};
 use crate::kit::http_client::{BaseUrl, Origin};
 use crate::wire::check::Check;
 
@@ -36,6 +36,12 @@ pub(super) fn all(config: &ArcoConfig) -> Vec<Check> {
     let origins = config.worker.iter().flat_map(|worker| &worker.origins);
     peers.extend(origins.map(of_plane));
     let mut checks = reach(&peers);
+    checks.extend(
+        config
+            .worker
+            .as_ref()
+            .map(|worker| listener(worker, orchestrator)),
+    );
     checks.extend(peers.iter().filter_map(clear_text));
     for (name, worker) in &orchestrator.workers {
         checks.extend(secret(name, worker));
@@ -109,6 +115,18 @@ fn clear_text(peer: &Peer<'_>) -> Option<Check> {
         ),
         "use an https:// URL",
     ))
+}
+
+/// Says by which names control planes may address our worker.
+fn listener(worker: &WorkerConfig, orchestrator: &OrchestratorConfig) -> Check {
+    let own = ["localhost".to_owned(), worker.listen.ip().to_string()];
+    let names: Vec<String> = own.into_iter().chain(orchestrator.host()).collect();
+    let found = format!(
+        "dispatches to {} may name {} and what http.allowed_hosts lists as their host; others get 403",
+        worker.listen,
+        names.join(", ")
+    );
+    Check::ok("arco listener", found)
 }
 
 fn secret(name: &Name, worker: &RemoteWorker) -> Option<Check> {

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::messages::{
     CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics,
 };
+use super::output::output;
 use super::refusals::Refused;
 use crate::kit::text::cut_marked;
 
@@ -21,22 +22,23 @@ const STACK_BYTES_MAX: usize = 64 << 10;
 /// The longest message that is kept, in bytes.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
+/// The longest message of an end that was too large, in bytes.
+const SHORT_BYTES_MAX: usize = 1 << 10;
+
 /// How an attempt ended, as its worker reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) meter: Meter,
-    /// The outcome as the wire writes it.
-    pub(super) state: &'static str,
 }
 
 /// Reads how an attempt ended.
 pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     let metrics = metrics(message.metrics.as_deref())?;
-    let (outcome, state) = match message.outcome.as_str() {
-        SUCCEEDED => (completed(message)?, SUCCEEDED),
-        FAILED => (Outcome::Failed(failure(message.error.as_ref())?), FAILED),
-        CANCELLED => (cancelled(message), CANCELLED),
+    let outcome = match message.outcome.as_str() {
+        SUCCEEDED => completed(message)?,
+        FAILED => Outcome::Failed(failure(message.error.as_ref())?),
+        CANCELLED => cancelled(message),
         "" => return Err(Refused::field("missing outcome")),
         _ => {
             let words = "outcome: must be SUCCEEDED, FAILED or CANCELLED";
@@ -45,7 +47,6 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     };
     Ok(Ended {
         outcome,
-        state,
         meter: Meter {
             fuel: metrics.fuel.unwrap_or_default(),
             cpu_us: metrics
@@ -57,7 +58,7 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     })
 }
 
-fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
+pub(super) fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
         return Ok(TaskMetrics::default());
     };
@@ -128,23 +129,14 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
 }
 
 /// Reads the progress of a heartbeat, if it has any.
-pub(super) fn progress(message: &TaskHeartbeat) -> Result<Option<Progress>, Refused> {
-    let percent = match message.progress_pct {
-        None => None,
-        Some(percent @ 0..=100) => {
-            let percent = u8::try_from(percent).unwrap_or(100);
-            Some(f32::from(percent))
-        }
-        Some(_) => {
-            return Err(Refused::field("progressPct: must be 0–100"));
-        }
-    };
+pub(super) fn progress(message: &TaskHeartbeat) -> Option<Progress> {
+    let percent = message.progress_pct.map(f32::from);
     let text = message.message.as_deref().unwrap_or_default();
     if percent.is_none() && text.is_empty() {
-        return Ok(None);
+        return None;
     }
     let message = cut_marked(text, MESSAGE_BYTES_MAX).into_owned();
-    Ok(Some(Progress { percent, message }))
+    Some(Progress { percent, message })
 }
 
 /// Returns the final state of a job as the wire writes it; `None` while it has not ended.
@@ -177,7 +169,7 @@ pub(super) fn report(outcome: &Outcome, meter: &Meter) -> TaskCompleted {
     match outcome {
         Outcome::Completed { result } => {
             SUCCEEDED.clone_into(&mut message.outcome);
-            message.output = result.as_ref().and_then(raw);
+            message.output = result.as_ref().map(output).as_ref().and_then(raw);
         }
         Outcome::Cancelled { partial } => {
             CANCELLED.clone_into(&mut message.outcome);
@@ -194,6 +186,43 @@ pub(super) fn report(outcome: &Outcome, meter: &Meter) -> TaskCompleted {
         }
     }
     message
+}
+
+/// Returns the failure to report instead of a result that the control plane refuses with this status for this
+/// reason. `None` if its reason cannot be the result.
+pub(super) fn refused(body: &str, status: u16, why: &str) -> Option<TaskCompleted> {
+    let mut message: TaskCompleted = serde_json::from_str(body).ok()?;
+    if !matches!(status, 400 | 422) || message.outcome != SUCCEEDED {
+        return None;
+    }
+    let words = format!("the control plane refuses the result: {why}");
+    let failure = Failure {
+        category: Some(Category::DataQuality),
+        ..Failure::new(FailureKind::UserError, words)
+    };
+    message.output = None;
+    fail(&mut message, &failure);
+    Some(message)
+}
+
+/// Returns an end of a few KiB to report instead of one that is too large for the control plane.
+pub(super) fn shortened(body: &str) -> Option<TaskCompleted> {
+    let mut message: TaskCompleted = serde_json::from_str(body).ok()?;
+    message.partial_progress = None;
+    if let Some(error) = &mut message.error {
+        error.stack_trace = None;
+        error.message = cut_marked(&error.message, SHORT_BYTES_MAX).into_owned();
+    }
+    if message.outcome == SUCCEEDED {
+        let bytes = message.output.take().map_or(0, |output| output.get().len());
+        let words =
+            format!("the result has {bytes} bytes, which is too large for the control plane");
+        fail(
+            &mut message,
+            &Failure::new(FailureKind::ResultTooLarge, words),
+        );
+    }
+    Some(message)
 }
 
 fn fail(message: &mut TaskCompleted, failure: &Failure) {

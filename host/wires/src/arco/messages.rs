@@ -1,7 +1,7 @@
 //! The messages of the wire, as in the document and in the current contract. Names are read in `snake_case`
 //! and `camelCase` and written in `camelCase`; unknown fields are ignored.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -21,6 +21,8 @@ pub(super) struct EnvelopeOut<'a> {
     pub(super) attempt_id: &'a str,
     pub(super) dispatch_id: &'a str,
     pub(super) resources: Resources,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) partition_key: Option<&'a str>,
     pub(super) worker_queue: &'a str,
     pub(super) enqueued_at: String,
     pub(super) deadline: String,
@@ -60,6 +62,8 @@ pub(super) struct EnvelopeIn {
     pub(super) attempt_id: Option<String>,
     #[serde(default, alias = "dispatch_id")]
     pub(super) dispatch_id: Option<String>,
+    #[serde(default, alias = "partition_key")]
+    pub(super) partition_key: Option<String>,
     #[serde(default, alias = "worker_queue")]
     pub(super) worker_queue: Option<String>,
     #[serde(default, alias = "enqueued_at")]
@@ -123,13 +127,28 @@ pub(super) struct TaskHeartbeat {
     /// When, according to the worker. It decides nothing.
     #[serde(alias = "heartbeat_at", skip_serializing_if = "Option::is_none")]
     pub(super) heartbeat_at: Option<String>,
-    /// 0 to 100.
+    /// 0 to 100; other numbers count as the nearest of these.
     #[schema(minimum = 0, maximum = 100)]
-    #[serde(alias = "progress_pct", skip_serializing_if = "Option::is_none")]
-    pub(super) progress_pct: Option<i64>,
+    #[serde(
+        alias = "progress_pct",
+        deserialize_with = "percent",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) progress_pct: Option<u8>,
     /// What the worker is doing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
+}
+
+/// Reads any number as a whole one from 0 to 100.
+fn percent<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u8>, D::Error> {
+    let number = Option::<f64>::deserialize(value)?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 to 100"
+    )]
+    Ok(number.map(|number| number.clamp(0.0, 100.0).round() as u8))
 }
 
 /// An attempt has ended.
@@ -292,13 +311,32 @@ pub(super) struct CallbackError {
 }
 
 /// The log of one attempt, in the format of the current contract.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RunLogs<'a> {
-    pub(super) task_key: &'a str,
+#[schema(as = ArcoRunLogsRequest)]
+pub(super) struct RunLogs {
+    /// The key of the task.
+    #[serde(alias = "task_key")]
+    pub(super) task_key: String,
+    /// The number of the attempt; the first is 1.
     pub(super) attempt: u32,
+    /// What it has written.
+    #[serde(default)]
     pub(super) stdout: String,
+    /// What it has written as errors.
+    #[serde(default)]
     pub(super) stderr: String,
+}
+
+/// The answer to a log.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ArcoRunLogsResponse)]
+pub(super) struct RunLogsAnswer {
+    /// Where the log is.
+    pub(super) path: String,
+    /// The size of both texts.
+    pub(super) size_bytes: u64,
 }
 
 pub(super) const SUCCEEDED: &str = "SUCCEEDED";

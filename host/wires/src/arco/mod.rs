@@ -7,6 +7,7 @@ mod checks;
 mod convert;
 mod messages;
 mod orchestrator;
+mod output;
 mod private_file;
 mod refusals;
 mod settings;
@@ -76,6 +77,10 @@ impl Configured for ConfiguredArco {
     fn has_executor(&self, name: &str) -> bool {
         let mut names = self.config.orchestrator.workers.keys();
         names.any(|worker| worker.as_str() == name)
+    }
+
+    fn hosts(&self) -> Vec<String> {
+        self.config.orchestrator.host().into_iter().collect()
     }
 
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {

@@ -7,6 +7,7 @@ mod envelope;
 mod executors;
 mod explain;
 mod host;
+mod logs;
 mod openapi;
 mod read;
 mod routes;
@@ -32,7 +33,7 @@ use super::token::key::Keys;
 use crate::kit::driver::Hub;
 use crate::kit::http_client::BaseUrl;
 use crate::kit::session::Session as _;
-use crate::wire::Ports;
+use crate::wire::{JobLogs, Ports};
 
 pub(super) use self::executors::Remote;
 
@@ -64,9 +65,14 @@ impl Role {
     }
 
     /// Starts to accept callbacks.
-    pub(super) fn start(&self, ports: &Ports, leases: Arc<dyn Leases>, tokens: Tokens) {
+    pub(super) fn start(
+        &self,
+        ports: &Ports,
+        (leases, logs): (Arc<dyn Leases>, Option<Arc<dyn JobLogs>>),
+        tokens: Tokens,
+    ) {
         let (clock, counters) = (Arc::clone(&ports.clock), Arc::clone(&ports.counters));
-        let host = Host::new(&self.config, ports, leases, tokens);
+        let host = Host::new(&self.config, ports, (leases, logs), tokens);
         let hub = Hub::new(Orchestrator::new(&self.config), host, clock, counters);
         let _started_before = self.hub.set(hub).is_err();
     }

@@ -15,7 +15,8 @@ crate::wire::codes! {
         "A callback names no attempt, or one below 1. Send the `attempt` of the dispatch.";
     Auth = "E_AUTH", 401, "unauthorized",
         "A callback has no token, or one that is forged, expired or for another task or attempt. \
-         Send the `taskToken` of the dispatch as `Authorization: Bearer`.";
+         Send the `taskToken` of the dispatch as `Authorization: Bearer`; with a log, the secret of the \
+         worker.";
     Body = "E_BODY", 400, "invalid_request",
         "The body of a callback is not a JSON object, is too large, or has another media type. \
          Check the worker.";
@@ -93,6 +94,11 @@ impl Refused {
 
     pub(super) fn token() -> Self {
         let words = "the token is missing or not valid for this task and attempt";
+        Self::new(Code::Auth, words)
+    }
+
+    pub(super) fn secret() -> Self {
+        let words = "the log must present the secret of the job's worker as its bearer";
         Self::new(Code::Auth, words)
     }
 

@@ -77,6 +77,15 @@ pub(super) struct WorkerConfig {
     pub(super) concurrency: usize,
     /// If set, the logs of tasks are sent.
     pub(super) logs_token: Option<Secret>,
+    /// The names by which control planes address proxies in front of this worker.
+    pub(super) hosts: Vec<String>,
+}
+
+impl OrchestratorConfig {
+    /// Returns the host of the URL that workers call back, if one is set.
+    pub(super) fn host(&self) -> Option<String> {
+        Some(self.public_url.as_ref()?.origin().host())
+    }
 }
 
 impl ArcoConfig {
@@ -189,6 +198,7 @@ fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, Con
         origins: callback_origins(section)?,
         concurrency: section.count(&CONCURRENCY)?,
         logs_token: logs_token.as_ref().map(word).transpose()?,
+        hosts: Vec::new(),
     })
 }
 

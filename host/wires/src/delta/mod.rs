@@ -76,7 +76,7 @@ impl Configured for ConfiguredDelta {
     fn open<'a>(&'a self, mode: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
         Box::pin(async move {
             Ok(match mode {
-                Mode::Serve { data } => Serving {
+                Mode::Serve { data, .. } => Serving {
                     pools: Arc::clone(&self.pools),
                     peers: self.worker.peers.clone(),
                     folder: data.join(NAME),

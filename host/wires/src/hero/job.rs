@@ -52,7 +52,7 @@ const NOT_KEPT: &str = "(not kept)";
 const VARIABLES_MAX: usize = 256;
 
 /// The fields to read, and the longest value of each, in bytes.
-pub(super) const FIELDS: [(&str, usize); 17] = [
+pub(super) const FIELDS: [(&str, usize); 18] = [
     ("id", 64),
     ("worker_id", 256),
     ("caller_id", 1_024),
@@ -70,6 +70,7 @@ pub(super) const FIELDS: [(&str, usize); 17] = [
     ("dependencies", 64 << 10),
     ("waits_for", 64 << 10),
     (ATTRIBUTES, 32 << 10),
+    ("attempt", 16),
 ];
 
 /// The script or handler of a job.
@@ -89,6 +90,8 @@ pub(super) struct HeroJob {
     pub(super) runs: Runs,
     pub(super) timeout_ms: u64,
     pub(super) retries: u32,
+    /// The number of the next attempt, as the host that let the job rest has written it.
+    pub(super) attempt: u32,
     pub(super) concurrent: bool,
     /// The path below the configured root.
     pub(super) log_path: Option<String>,
@@ -132,6 +135,7 @@ pub(super) fn read(id: &str, values: &[Value], terms: &Terms) -> Result<HeroJob,
         runs,
         timeout_ms,
         retries: retries(&fields)?,
+        attempt: attempt(&fields),
         concurrent: concurrent(&fields)?,
         log_path: log_path(&fields, terms)?,
         created_at: fields.get("created_at").and_then(Time::parse_rfc3339),
@@ -302,6 +306,12 @@ fn timeout_ms(fields: &Fields<'_>) -> Result<u64, Refusal> {
             format!("a decimal number of seconds above 0, at most {TIMEOUT_SECONDS_MAX}");
         Refusal::range("timeout", &expected, &shown(text))
     })
+}
+
+/// Reads a field of ours. What no host of ours has written makes no job fail.
+fn attempt(fields: &Fields<'_>) -> u32 {
+    let number = fields.filled("attempt").and_then(|text| text.parse().ok());
+    number.unwrap_or(1).clamp(1, RETRIES_MAX + 1)
 }
 
 fn retries(fields: &Fields<'_>) -> Result<u32, Refusal> {

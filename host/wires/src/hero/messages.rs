@@ -4,6 +4,8 @@ pub(super) mod calls;
 
 use std::time::Duration;
 
+use host_core::time::Time;
+
 /// The error of a job that was stopped.
 pub(super) const STOPPED: &str = "stopped_by_request";
 
@@ -62,11 +64,13 @@ pub enum Script {
     Bury,
     /// Gives a job the turn of its context.
     Turn,
+    /// Queues the jobs whose rest is over.
+    Wake,
 }
 
 impl Script {
     /// All scripts, for the driver to load.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Claim,
         Self::Start,
         Self::Finish,
@@ -84,6 +88,7 @@ impl Script {
         Self::Links,
         Self::Bury,
         Self::Turn,
+        Self::Wake,
     ];
 
     /// Returns its name, for people.
@@ -115,6 +120,7 @@ impl Script {
             Self::Links => ("links", include_str!("lua/links.lua")),
             Self::Bury => ("bury", include_str!("lua/bury.lua")),
             Self::Turn => ("turn", include_str!("lua/turn.lua")),
+            Self::Wake => ("wake", include_str!("lua/wake.lua")),
         }
     }
 }
@@ -306,6 +312,26 @@ pub(super) fn context_key(context: &str) -> String {
     format!("hero:context:{context}")
 }
 
+/// Returns the key of the jobs that rest until their next attempt. Not part of the document.
+pub(super) fn resting(worker: &str) -> String {
+    format!("hero:resting:{worker}")
+}
+
+/// Makes the command that queues the jobs of a worker whose rest is over by the wall clock, `jobs_max` at most.
+pub(super) fn wake(worker: &str, wall: Time, jobs_max: usize) -> Command {
+    let args = [wall.0.to_string(), jobs_max.to_string()];
+    Command::script(
+        Script::Wake,
+        vec![resting(worker), work_queue(worker)],
+        args,
+    )
+}
+
+/// Ends the rest of a job, if it rests.
+pub(super) fn wake_one(worker: &str, id: &str) -> Command {
+    plain(&["ZADD", &resting(worker), "XX", "0", id])
+}
+
 /// Returns the key of the jobs that a host has sent to workers, each with its worker.
 pub(super) fn out(instance: &str) -> String {
     format!("hero:out:{instance}")
@@ -477,7 +503,7 @@ pub(super) fn absent(worker: &str, ids: &[String]) -> Command {
     let args = std::iter::once(LISTED_MAX.to_string()).chain(ids.iter().cloned());
     Command::script(
         Script::Absent,
-        vec![work_queue(worker), processing(worker)],
+        vec![work_queue(worker), processing(worker), resting(worker)],
         args,
     )
 }

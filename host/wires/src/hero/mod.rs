@@ -89,10 +89,11 @@ impl Configured for ConfiguredHero {
         Box::pin(async move {
             Ok(match (mode, &self.0) {
                 (Mode::Serve { .. }, None) => OpenWire::new(Idle, Vec::new()),
-                (Mode::Serve { data }, Some(config)) => {
-                    OpenWire::new(Serving::open(config, data)?, Vec::new())
+                (Mode::Serve { data, .. }, Some(config)) => {
+                    let ready = vec![("hero", config.url.to_string())];
+                    OpenWire::new(Serving::open(config, data)?, ready)
                 }
-                (Mode::Worker { state }, config) => {
+                (Mode::Worker { state, .. }, config) => {
                     let config = for_worker(config.as_ref())?;
                     Working::open(config, state.as_deref()).await?
                 }

@@ -49,9 +49,12 @@ const POP_SECONDS: u32 = 5;
 /// The most ids taken in one call.
 const POPS_MAX: usize = 128;
 
-/// The most jobs that wait for others, for their context or for their next attempt. At this limit, no more jobs are taken,
+/// The most jobs that wait for others, for their context or briefly for their next attempt. At this limit, no more jobs are taken,
 /// and jobs that wait for others are moved to the end of the queue.
 const PARKED_MAX: usize = 1_024;
+
+/// How often the jobs whose rest is over are queued, in milliseconds.
+const WAKE_EVERY_MS: u64 = 1_000;
 
 /// How long a stopped guest may take to stop by itself, in milliseconds.
 const GRACE_MS: u64 = 100;
@@ -163,6 +166,7 @@ enum Purpose {
     Start(String),
     Finish(String),
     Release(String),
+    Wake,
     NothingFollows,
 }
 
@@ -180,6 +184,7 @@ enum Due {
     Circles,
     Turns,
     Letters,
+    Wake,
 }
 
 impl Due {
@@ -252,6 +257,23 @@ impl Worker {
         }
     }
 
+    /// Queues the jobs whose rest is over, whichever host has let them rest.
+    fn wake(&mut self, at: Moment, todo: &mut Todo) {
+        if !self.stopping {
+            let wake = messages::wake(&self.config.worker_id, at.wall, POPS_MAX);
+            self.call(Purpose::Wake, vec![wake], todo);
+            self.timers
+                .arm_once(at.now.plus_ms(WAKE_EVERY_MS), Due::Wake);
+        }
+    }
+
+    /// A job that rests may have to be stopped: its host no longer looks for that.
+    fn woken(&mut self, now: Time, resting: Option<&Value>) {
+        if matches!(resting, Some(Value::Int(1..))) {
+            self.look_for_stops_soon(now);
+        }
+    }
+
     fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
         self.send(purpose, Via::Shared, commands, todo);
     }
@@ -295,7 +317,9 @@ impl RedisSession for Worker {
         for (id, held) in self.jobs.iter() {
             match held.phase() {
                 Phase::Claiming { .. } => claims.push(id.clone()),
-                Phase::Finishing(_) | Phase::Releasing(_) => endings.push(id.clone()),
+                Phase::Finishing(_) | Phase::Releasing(_) | Phase::Resting(_) => {
+                    endings.push(id.clone());
+                }
                 Phase::Running(run) if run.began.is_some() => begun.push(id.clone()),
                 _ => {}
             }
@@ -312,6 +336,7 @@ impl RedisSession for Worker {
         self.look_for_stops(at.now, todo);
         self.look_at_dependencies(at.now, todo);
         self.ask_for_all_turns();
+        self.wake(at, todo);
         self.fill(at, todo);
     }
 
@@ -348,6 +373,7 @@ impl RedisSession for Worker {
             Purpose::Finish(id) | Purpose::Release(id) => {
                 self.ended(at, &id, values.first(), todo);
             }
+            Purpose::Wake => self.woken(at.now, values.first()),
             Purpose::NothingFollows => {}
         }
         self.fill(at, todo);
@@ -367,8 +393,13 @@ impl RedisSession for Worker {
                     grace_ms: GRACE_MS,
                     why: Stop::ShuttingDown,
                 }),
-                Some(Phase::Claiming { .. } | Phase::Finishing(_) | Phase::Releasing(_)) | None => {
-                }
+                Some(
+                    Phase::Claiming { .. }
+                    | Phase::Finishing(_)
+                    | Phase::Releasing(_)
+                    | Phase::Resting(_),
+                )
+                | None => {}
                 Some(_) => self.give_back(at, &id, todo),
             }
         }
@@ -395,6 +426,7 @@ impl RedisSession for Worker {
                 Due::Turns => self.ask_for_all_turns(),
                 Due::Letters => self.send_letters(todo),
                 Due::Overrun(tag) => self.overrun(tag, todo),
+                Due::Wake => self.wake(at, todo),
                 Due::Finish(id) => self.write_end(at, &id, todo),
             }
         }

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
 
 /// A token or a key. It is written where a message carries it, and nowhere else.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +15,12 @@ impl Secret {
     /// Returns the secret itself.
     pub(crate) fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// Returns whether this is the secret, in constant time.
+    pub(crate) fn is(&self, presented: &[u8]) -> bool {
+        let (ours, theirs) = (Sha256::digest(&self.0), Sha256::digest(presented));
+        bool::from(ours.as_slice().ct_eq(theirs.as_slice()))
     }
 }
 

@@ -125,7 +125,10 @@ impl Worker {
 }
 
 fn mode() -> Mode {
-    Mode::Worker { state: None }
+    Mode::Worker {
+        state: None,
+        hosts: Vec::new(),
+    }
 }
 
 /// A host that has the runner `there`, in the orchestrator role.

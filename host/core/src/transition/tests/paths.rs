@@ -20,6 +20,7 @@ enum Step {
     Complete(Fence, Outcome),
     Lose(Fence, Loss),
     Cancel(Option<u64>),
+    CancelHeard(Fence, u64),
     CancelAck(Fence),
     Tick,
     Retry(u32),
@@ -70,6 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Complete(fence, outcome)),
         2 => (fence(), loss()).prop_map(|(fence, loss)| Step::Lose(fence, loss)),
         1 => proptest::option::of(0_u64..4_000).prop_map(Step::Cancel),
+        1 => (fence(), 0..20_000_u64).prop_map(|(fence, ms)| Step::CancelHeard(fence, ms)),
         1 => fence().prop_map(Step::CancelAck),
         4 => Just(Step::Tick),
         1 => (0_u32..2).prop_map(Step::Retry),
@@ -96,6 +98,7 @@ impl Step {
                 reason: None,
                 grace_ms: *grace_ms,
             },
+            Self::CancelHeard(fence, ms) => Input::CancelHeard(fence, *ms),
             Self::CancelAck(fence) => Input::CancelAck(fence),
             Self::Tick => Input::Tick,
             Self::Retry(prerequisites_open) => Input::Retry {

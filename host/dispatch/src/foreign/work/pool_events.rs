@@ -45,6 +45,12 @@ impl<P: CellPort> Work<P> {
                 if let Some(running) = self.of_job(job).filter(|running| running.wants_log) {
                     running.reply.logged(started_at, lines.clone());
                 }
+                let homeless = self
+                    .of_job(job)
+                    .and_then(|running| running.homeless.as_ref());
+                if let (Some(logs), Some((name, number))) = (&self.wiring.homeless_logs, homeless) {
+                    logs(name, *number, started_at, lines.clone());
+                }
                 if let Some(logs) = &self.wiring.logs {
                     logs.send(Logged::Lines {
                         job,
@@ -67,6 +73,7 @@ impl<P: CellPort> Work<P> {
         };
         self.by_key.remove(&running.key);
         self.by_job.remove(&running.ids.job);
+        self.wiring.numbers.foreign_ended(running.wire, &outcome);
         span::close(&running.span, &outcome, now.since_ms(running.started_at));
         if let Some((open, spans)) = running.traced.zip(self.wiring.spans.as_ref()) {
             spans.ended(open.end_as(now, Ended::from(&outcome)));

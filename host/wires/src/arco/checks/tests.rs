@@ -66,10 +66,14 @@ fn a_reachable_control_plane_passes() {
         ("worker.listen", "127.0.0.1:0"),
         ("worker.secret_env", "SECRET"),
         ("worker.callback_origins", there.as_str()),
+        ("public_url", "https://jobs.example/arco"),
     ];
     let checks = of(&values, &[]);
-    assert_eq!(checks.len(), 1, "{checks:?}");
+    assert_eq!(checks.len(), 2, "{checks:?}");
     assert_eq!((checks[0].0, checks[0].1), ("arco callbacks", Status::Ok));
+    // A proxy in front of the worker passes on its own name.
+    assert_eq!((checks[1].0, checks[1].1), ("arco listener", Status::Ok));
+    assert!(checks[1].2.contains("jobs.example"), "{checks:?}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn reports_are_read_back_unchanged() {
     refused.stack = Some("at x".to_owned());
     for outcome in [
         Outcome::Completed {
-            result: json("[1.50]"),
+            result: json(r#"{"n":[1.50]}"#),
         },
         Outcome::Completed { result: None },
         Outcome::Failed(refused),
@@ -87,5 +87,61 @@ fn reports_are_read_back_unchanged() {
             }
             (outcome, read) => panic!("{outcome:?} is read as {read:?}"),
         }
+    }
+}
+
+#[test]
+fn a_result_that_is_no_output_of_the_contract_is_wrapped() {
+    let output = |text: &str| {
+        let result = Some(JsonText(text.to_owned()));
+        let message = report(&Outcome::Completed { result }, &METER);
+        message.output.map(|output| output.get().to_owned())
+    };
+    for text in [
+        "{}",
+        r#"{"a":[1]}"#,
+        r#"{"rowCount":12,"byteSize":null,"deltaVersion":-1,"other":"x"}"#,
+        r#"{"materializationId":"m","outputPath":"p","deltaTable":"t","deltaPartition":"d"}"#,
+        r#"{"outputVisibilityState":"VISIBLE","publishedAt":"2027-01-15T08:00:00+02:00"}"#,
+    ] {
+        assert_eq!(output(text).as_deref(), Some(text));
+    }
+    for text in [
+        "7",
+        "\"text\"",
+        "[1,2]",
+        "true",
+        r#"{"rowCount":"12"}"#,
+        r#"{"rowCount":-1}"#,
+        r#"{"rowCount":1.5}"#,
+        r#"{"byteSize":18446744073709551616}"#,
+        r#"{"materializationId":7}"#,
+        r#"{"outputPath":["p"]}"#,
+        r#"{"outputVisibilityState":"visible"}"#,
+        r#"{"publishedAt":"yesterday"}"#,
+        r#"{"publishedAt":5}"#,
+        r#"{"publishError":{}}"#,
+    ] {
+        let wrapped = format!(r#"{{"result":{text}}}"#);
+        assert_eq!(output(text), Some(wrapped));
+    }
+}
+
+#[test]
+fn an_end_that_is_too_large_is_shortened() {
+    let long = "x".repeat(1 << 20);
+    let mut failure = Failure::new(FailureKind::UserError, long.clone());
+    failure.stack = Some(long.clone());
+    let partial = Some(JsonText(format!("\"{long}\"")));
+    let result = partial.clone();
+    for (outcome, expected) in [
+        (Outcome::Failed(failure), FAILED),
+        (Outcome::Cancelled { partial }, CANCELLED),
+        (Outcome::Completed { result }, FAILED),
+    ] {
+        let written = serde_json::to_string(&report(&outcome, &METER)).unwrap();
+        let short = shortened(&written).unwrap();
+        assert_eq!(short.outcome, expected);
+        assert!(serde_json::to_string(&short).unwrap().len() < 2 << 10);
     }
 }

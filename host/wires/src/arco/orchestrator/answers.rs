@@ -1,10 +1,10 @@
 //! The answers to callbacks that are accepted. Pure.
 
-use host_core::job::Cancel;
+use host_core::job::{Cancel, State};
 use host_core::time::Time;
 use serde::Serialize;
 
-use super::read::Report;
+use crate::arco::convert::final_state;
 use crate::arco::messages::{CompletedAnswer, FAILED, HeartbeatAnswer, StartedAnswer};
 
 /// The reason of a cancel without one.
@@ -43,14 +43,12 @@ impl AnswerOut {
         })
     }
 
-    pub(super) fn completed(wall: Time, report: &Report) -> Self {
-        let state = match report {
-            Report::Completed(ended) => ended.state,
-            Report::Started | Report::Heartbeat(_) => FAILED,
-        };
+    /// An attempt has ended, and its job is in this state. One that is to be tried again has failed, for the
+    /// worker.
+    pub(super) fn completed(wall: Time, state: State) -> Self {
         Self::Completed(CompletedAnswer {
             acknowledged: true,
-            final_state: state.to_owned(),
+            final_state: final_state(state).unwrap_or(FAILED).to_owned(),
             server_time: wall.to_rfc3339(),
         })
     }

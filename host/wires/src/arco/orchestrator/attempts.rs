@@ -1,6 +1,6 @@
 //! The attempts that workers have or are to get: what the session knows of them beside their leases. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use host_core::id::{JobId, LeaseId};
@@ -8,11 +8,14 @@ use host_core::name::Name;
 use host_core::port::{Assignment, Tag};
 use host_core::time::Time;
 
-use super::read::Report;
+use super::read::{Claims, Report};
 use crate::arco::task_id::TaskId;
 use crate::arco::token::Scope;
 use crate::kit::backoff::Backoff;
 use crate::kit::session::Link;
+
+/// How many attempts with a run that is not their job are remembered.
+const RUNS_MAX: usize = 10_000;
 
 /// One leased attempt.
 #[derive(Debug)]
@@ -23,9 +26,15 @@ pub(super) struct Attempt {
     pub(super) scope: Scope,
     /// The key of the task.
     pub(super) key: String,
-    /// When its time is over and it is asked to stop. `None` if it was found in the store: it then has no
-    /// slot of its worker.
-    pub(super) due: Option<Time>,
+    pub(super) granted_at: Time,
+    /// When its time is over and it is asked to stop.
+    pub(super) due: Time,
+    /// Whether it has a slot of its worker: not if another node has granted it.
+    pub(super) has_slot: bool,
+    /// Whether its worker has begun, as far as this node knows.
+    pub(super) is_begun: bool,
+    /// Whether the host knows that its worker has heard of the cancel.
+    pub(super) is_warned: bool,
     /// `None` once its worker has it, or if no worker is to have it any more.
     pub(super) delivery: Option<Delivery>,
     /// The dispatch that its worker has not answered.
@@ -40,8 +49,6 @@ pub(super) struct Delivery {
     pub(super) begin_by: Time,
     /// Whether the worker may have received it.
     pub(super) may_run: bool,
-    /// Whether it ends as soon as it is known that the worker has not received it.
-    pub(super) is_cancelled: bool,
     pub(super) backoff: Backoff,
     /// When the answer to the dispatch is late, or the dispatch is repeated.
     pub(super) at: Time,
@@ -55,6 +62,7 @@ pub(super) struct Call {
     pub(super) link: Link,
     pub(super) scope: Scope,
     pub(super) attempt_id: Option<String>,
+    pub(super) claims: Claims,
     pub(super) report: Report,
 }
 
@@ -63,13 +71,18 @@ impl Attempt {
         lease: LeaseId,
         executor: Option<Name>,
         (scope, key): (Scope, String),
+        (granted_at, due): (Time, Time),
     ) -> Self {
         Self {
             lease,
             executor,
             scope,
             key,
-            due: None,
+            granted_at,
+            due,
+            has_slot: false,
+            is_begun: false,
+            is_warned: false,
             delivery: None,
             request: None,
         }
@@ -77,8 +90,7 @@ impl Attempt {
 
     /// Returns for how long its time has been over.
     pub(super) fn overdue_ms(&self, now: Time) -> Option<u64> {
-        let due = self.due?;
-        (now >= due).then(|| now.since_ms(due))
+        (now >= self.due).then(|| now.since_ms(self.due))
     }
 }
 
@@ -99,11 +111,15 @@ pub(super) fn is_about(scope: &Scope, task: Option<&TaskId>, (known, key): (&Sco
 
 /// All attempts, one for each job.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(BTreeMap<JobId, Attempt>);
+pub(super) struct Attempts {
+    all: BTreeMap<JobId, Attempt>,
+    /// The latest attempts with a run that is not their job, oldest first: the log of one names only these.
+    of_runs: VecDeque<((String, String, u32), JobId)>,
+}
 
 impl Attempts {
     pub(super) fn get(&mut self, job: JobId) -> Option<&mut Attempt> {
-        self.0.get_mut(&job)
+        self.all.get_mut(&job)
     }
 
     /// Returns the attempt of a job if it has this lease.
@@ -112,21 +128,37 @@ impl Attempts {
     }
 
     pub(super) fn insert(&mut self, attempt: Attempt) {
-        self.0.insert(attempt.scope.job, attempt);
+        let scope = &attempt.scope;
+        if scope.run != scope.job.to_string() {
+            let run = (scope.run.clone(), attempt.key.clone(), scope.attempt);
+            self.of_runs.push_back((run, scope.job));
+            if self.of_runs.len() > RUNS_MAX {
+                self.of_runs.pop_front();
+            }
+        }
+        self.all.insert(attempt.scope.job, attempt);
+    }
+
+    /// Returns the job of the latest of these attempts with this run, task key and number.
+    pub(super) fn of_run(&self, run: &str, key: &str, number: u32) -> Option<JobId> {
+        let mut latest = self.of_runs.iter().rev();
+        let found =
+            latest.find(|((of, task, attempt), _)| of == run && task == key && *attempt == number);
+        found.map(|(_, job)| *job)
     }
 
     pub(super) fn remove(&mut self, job: JobId, lease: LeaseId) -> Option<Attempt> {
         self.with_lease(job, lease)?;
-        self.0.remove(&job)
+        self.all.remove(&job)
     }
 
     pub(super) fn jobs(&self) -> Vec<JobId> {
-        self.0.keys().copied().collect()
+        self.all.keys().copied().collect()
     }
 
     /// Returns whether one of the executor's attempts is still being delivered.
     pub(super) fn is_delivering(&self, executor: &Name) -> bool {
-        let mut all = self.0.values();
+        let mut all = self.all.values();
         all.any(|it| it.delivery.is_some() && it.executor.as_ref() == Some(executor))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use host_core::id::JobId;
+use host_core::job::Lifecycle;
 use host_core::name::Name;
 use host_core::port::Assignment;
 use host_core::time::Time;
@@ -55,10 +56,28 @@ fn spare_seconds(times: &Times) -> u64 {
     TOKEN_MARGIN_SECONDS + cancel_ms(times).div_ceil(1_000)
 }
 
-/// Returns how long an attempt may take, in milliseconds: its token must outlive it and its cancel.
+/// Returns how long an attempt may take at most, in milliseconds: its token must outlive it and its cancel.
+pub(super) fn timeout_ms_max(times: &Times) -> u64 {
+    TTL_SECONDS_MAX.saturating_sub(spare_seconds(times)).max(1) * 1_000
+}
+
+/// Returns how long an attempt may take whose job sets no limit, in milliseconds: the life of a token less a
+/// minute.
+pub(super) fn timeout_ms_default(times: &Times) -> u64 {
+    let seconds = times.token_ttl_seconds.saturating_sub(TOKEN_MARGIN_SECONDS);
+    timeout_ms(times, seconds.max(1) * 1_000)
+}
+
+/// Returns how long an attempt may take, in milliseconds.
 pub(super) fn timeout_ms(times: &Times, asked_ms: u64) -> u64 {
-    let most_seconds = TTL_SECONDS_MAX.saturating_sub(spare_seconds(times)).max(1);
-    asked_ms.min(most_seconds * 1_000)
+    asked_ms.min(timeout_ms_max(times))
+}
+
+/// Returns when the time of an attempt is over that is being executed.
+pub(super) fn due(times: &Times, lifecycle: &Lifecycle, granted_at: Time) -> Time {
+    let asked_ms = lifecycle.policy.timeout_ms.unwrap_or(u64::MAX);
+    let due = granted_at.plus_ms(timeout_ms(times, asked_ms));
+    lifecycle.deadline.map_or(due, |deadline| due.min(deadline))
 }
 
 /// Returns how long the token of an attempt is valid, in seconds.
@@ -76,7 +95,7 @@ pub(super) struct Dispatch {
     pub(super) scope: Scope,
     pub(super) assignment: Arc<Assignment>,
     /// When the attempt's time is over.
-    pub(super) due: Option<Time>,
+    pub(super) due: Time,
 }
 
 /// Writes a dispatch at an instant of host time and of the wall clock, to which its times refer. The same
@@ -90,10 +109,14 @@ pub(super) fn write(
     let (scope, assignment) = (&dispatch.scope, &*dispatch.assignment);
     let timeout_ms = timeout_ms(times, assignment.timeout_ms);
     let (token, end) = tokens.sign(now, scope, ttl_seconds(times, timeout_ms));
-    let left_ms = dispatch.due.map_or(timeout_ms, |due| due.since_ms(now));
+    let left_ms = dispatch.due.since_ms(now);
     let (task_id, base) = (scope.job.to_string(), dispatch.base.to_string());
-    let mut attributes = assignment.attributes.iter();
-    let asset = attributes.find(|(name, _)| name == "arco.asset_id");
+    let attribute = |key: &str| {
+        let mut attributes = assignment.attributes.iter();
+        attributes
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+    };
     let mut trace = assignment.trace.iter();
     let traceparent = trace.find(|(name, _)| name == "traceparent");
     let payload = RawValue::from_string(assignment.params.0.clone());
@@ -101,7 +124,7 @@ pub(super) fn write(
     let envelope = EnvelopeOut {
         task_id: &task_id,
         run_id: &scope.run,
-        asset_id: asset.map_or(&assignment.handler, |(_, asset)| asset),
+        asset_id: attribute("arco.asset_id").unwrap_or(&assignment.handler),
         task_key: &assignment.handler,
         tenant_id: &scope.tenant,
         workspace_id: &scope.workspace,
@@ -109,6 +132,7 @@ pub(super) fn write(
         attempt_id: &attempt_id(scope.job, scope.attempt),
         dispatch_id: &format!("dispatch:{task_id}:{}", scope.attempt),
         resources: Resources {},
+        partition_key: attribute("arco.partition_key"),
         worker_queue: &assignment.queue,
         enqueued_at: assignment.enqueued_at.to_rfc3339(),
         deadline: wall.plus_ms(left_ms).to_rfc3339(),

@@ -26,10 +26,19 @@ impl Executors for Remote {
                 cancel_grace_ms: Some(envelope::cancel_ms(times)),
                 on_grace_expired: OnGraceExpired::Discarded,
                 ack_window_ms: Some(times.heartbeat_timeout_ms),
+                timeout_ms: Some(envelope::timeout_ms_default(times)),
                 ..Policy::default()
             },
+            timeout_ms_max: Some(envelope::timeout_ms_max(times)),
             ..ExecutorRules::default()
         }
+    }
+
+    fn waits_because(&self, executor: &Name) -> Option<String> {
+        let hub = self.0.hub.get()?;
+        let (answers, _) = hub.inspect(|session| session.worker(executor))?;
+        let reason = answers.reason.clone().filter(|_| answers.is_down())?;
+        Some(format!("the worker {executor}/1 takes no jobs: {reason}"))
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -9,15 +9,19 @@ use crate::arco::convert::{Ended, final_state};
 use crate::arco::messages::FAILED;
 use crate::arco::refusals::Refused;
 
-/// Explains why a callback about attempt `number` is refused. Returns `Ok` if it repeats a report that was
-/// accepted.
-pub(super) fn explain(kept: &Kept, number: u32, report: &Report) -> Result<(), Refused> {
+/// Explains why a callback about attempt `number` is refused. If it repeats a report that was accepted, returns
+/// the state of the job after that attempt.
+pub(super) fn explain(kept: &Kept, number: u32, report: &Report) -> Result<State, Refused> {
+    let lifecycle = &kept.job.lifecycle;
     if let Report::Completed(ended) = report
         && was_accepted(kept, number, ended)
     {
-        return Ok(());
+        return Ok(if lifecycle.attempt == number {
+            lifecycle.state
+        } else {
+            State::Retryable
+        });
     }
-    let lifecycle = &kept.job.lifecycle;
     let state = final_state(lifecycle.state);
     if state.is_none() && lifecycle.attempt != number {
         return Err(Refused::mismatch(lifecycle.attempt, number));

@@ -4,20 +4,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use host_core::cell::LogLine;
+use host_core::id::JobId;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
-use host_core::port::lease::{LeaseRequest, Leases, WAIT_FOREVER};
+use host_core::port::lease::{Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER};
 use host_core::port::{Clock, Counters, Tag};
+use host_core::time::Time;
+use host_runtime::mailbox::respond;
 use hyper::header::{HeaderName, HeaderValue};
 
 use super::envelope::{self, Dispatch};
-use super::session::{Effect, Event, Orchestrator};
+use super::session::{Effect, Event, Noted, Orchestrator};
 use crate::arco::settings::OrchestratorConfig;
 use crate::arco::token::{Scope, TTL_SECONDS_MAX, Tokens};
 use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::http_client::{HttpClient, Post, Requests};
 use crate::kit::leases::{LeaseRequests, lease_events};
-use crate::wire::Ports;
+use crate::wire::{JobLogs, Ports};
 
 const SECRET: HeaderName = HeaderName::from_static("x-arco-dispatch-secret");
 
@@ -29,6 +33,7 @@ pub(super) struct Host {
     leases: Arc<dyn Leases>,
     asks: LeaseRequests,
     pub(super) counters: Arc<dyn Counters>,
+    logs: Option<Arc<dyn JobLogs>>,
     pub(super) dispatches: Requests,
     sender: Arc<Sender>,
 }
@@ -45,13 +50,14 @@ impl Host {
     pub(super) fn new(
         config: &OrchestratorConfig,
         ports: &Ports,
-        leases: Arc<dyn Leases>,
+        (leases, logs): (Arc<dyn Leases>, Option<Arc<dyn JobLogs>>),
         tokens: Tokens,
     ) -> Self {
         Self {
             leases,
             asks: LeaseRequests::default(),
             counters: Arc::clone(&ports.counters),
+            logs,
             dispatches: Requests::in_this_runtime(),
             sender: Arc::new(Sender {
                 config: config.clone(),
@@ -66,6 +72,25 @@ impl Host {
     pub(super) fn scope(&self, token: &str) -> Option<Scope> {
         let sender = &self.sender;
         sender.tokens.check(sender.clock.now(), token)
+    }
+
+    /// Returns the host time.
+    pub(super) fn now(&self) -> Time {
+        self.sender.clock.now()
+    }
+
+    /// Keeps lines of an attempt, if the host keeps logs.
+    pub(super) fn keep_log(&self, job: JobId, attempt: u32, granted_at: Time, lines: Vec<LogLine>) {
+        if let Some(logs) = &self.logs {
+            logs.keep(job, attempt, granted_at, lines);
+        }
+    }
+
+    /// Reads a job. Cancel safe.
+    pub(super) async fn kept(&self, job: JobId) -> Result<Option<Kept>, LeaseError> {
+        let (respond, answer) = respond();
+        self.leases.read(job, respond);
+        answer.await.unwrap_or(Err(LeaseError::Stopping))
     }
 
     fn ask(&self, hub: &Arc<OrchestratorHub>, tag: Tag, name: Name, slots: usize) {
@@ -118,6 +143,15 @@ impl EffectHandler<Orchestrator> for Host {
                 });
             }
             Effect::Abort(tag) => self.dispatches.abort(tag),
+            Effect::Log(noted) => {
+                let Noted {
+                    job,
+                    attempt,
+                    granted_at,
+                    line,
+                } = *noted;
+                self.keep_log(job, attempt, granted_at, vec![line]);
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use host_http::route::Description;
 use utoipa::OpenApi;
 
 use crate::arco::messages::{
-    CallbackError, CompletedAnswer, HeartbeatAnswer, StartedAnswer, TaskCompleted, TaskHeartbeat,
-    TaskStarted,
+    CallbackError, CompletedAnswer, HeartbeatAnswer, RunLogs, RunLogsAnswer, StartedAnswer,
+    TaskCompleted, TaskHeartbeat, TaskStarted,
 };
 
 macro_rules! callbacks {
@@ -34,7 +34,7 @@ macro_rules! callbacks {
         )+
 
         #[derive(OpenApi)]
-        #[openapi(paths($($name),+))]
+        #[openapi(paths($($name,)+ logs))]
         struct Document;
     };
 }
@@ -47,6 +47,28 @@ callbacks! {
     heartbeat_current "/api/v1/tasks/{task_id}/heartbeat" TaskHeartbeat, HeartbeatAnswer, "A worker is alive";
     completed_current "/api/v1/tasks/{task_id}/completed" TaskCompleted, CompletedAnswer, "An attempt has ended";
 }
+
+#[utoipa::path(
+    post,
+    path = "/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
+    tag = "arco",
+    summary = "The log of an attempt",
+    params(
+        ("workspace_id" = String, Path, description = "The workspace of the dispatch"),
+        ("run_id" = String, Path, description = "The run of the dispatch"),
+    ),
+    request_body = RunLogs,
+    responses(
+        (status = 200, description = "Kept", body = RunLogsAnswer),
+        (status = 400, description = "The body or its attempt is not valid", body = CallbackError),
+        (status = 401, description = "The bearer is not the secret of the job's worker", body = CallbackError),
+        (status = 404, description = "No attempt has this workspace, run, key and number", body = CallbackError),
+        (status = 422, description = "A field has an invalid value", body = CallbackError),
+        (status = 503, description = "The host is busy", body = CallbackError),
+    ),
+)]
+#[expect(dead_code, reason = "it carries the description")]
+fn logs() {}
 
 pub(super) fn description() -> Description {
     Description {

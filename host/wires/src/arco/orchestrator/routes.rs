@@ -8,10 +8,13 @@ use axum::response::Response;
 use host_http::budget::ByteBudget;
 use host_http::route::{Group, Route, RoutePorts};
 
-use super::Role;
-use super::read::{self, Callback, Message};
-use crate::arco::refusals::{Refused, json, of_server, render};
-use crate::arco::task_id::TaskId;
+use super::host::OrchestratorHub;
+use super::read::{self, Callback, Message, Report};
+use super::{Role, logs};
+use crate::arco::messages::{RunLogsAnswer, Secret};
+use crate::arco::refusals::{Code, Refused, json, of_server, render};
+use crate::arco::settings::RemoteWorker;
+use crate::arco::task_id::{self, TaskId};
 
 /// What all callbacks use.
 #[derive(Clone)]
@@ -51,10 +54,24 @@ pub(super) fn routes(role: &Arc<Role>, ports: &RoutePorts) -> Vec<Group> {
         "/api/v1/tasks/{task_id}/heartbeat",
         "/api/v1/tasks/{task_id}/completed",
     ];
+    let logs = Route::post("/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs", logs);
     vec![
         group("/v1/tasks", documented),
         group("/api/v1/tasks", current),
+        Group {
+            prefix: "/api/v1/workspaces",
+            render,
+            routes: vec![logs.with_state(shared)],
+        },
     ]
+}
+
+async fn logs(
+    State(shared): State<Shared>,
+    Path((workspace, run)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    shared.answered(shared.keep_log((&workspace, &run), request).await)
 }
 
 fn route(path: &'static str, read: Read) -> Route<Shared> {
@@ -66,7 +83,10 @@ fn route(path: &'static str, read: Read) -> Route<Shared> {
 
 impl Shared {
     async fn answer(&self, id: &str, request: Request, read: Read) -> Response {
-        let answered = self.handle(id, request, read).await;
+        self.answered(self.handle(id, request, read).await)
+    }
+
+    fn answered(&self, answered: Result<Response, Refused>) -> Response {
         answered.unwrap_or_else(|refused| {
             self.role.count(refused.code);
             tracing::debug!(code = refused.code.as_str(), "a callback was refused");
@@ -79,20 +99,80 @@ impl Shared {
         let body = self.bodies.read(&parts.headers, body, read::BODY_BYTES_MAX);
         let body = body.await.map_err(|refusal| of_server(&refusal))?;
         let message = read(&body.bytes)?;
-        let hub = self.role.hub.get().ok_or_else(|| {
-            if self.role.config.workers.is_empty() {
-                Refused::no_worker()
-            } else {
-                Refused::busy()
-            }
-        })?;
+        let hub = self.hub()?;
+        let (attempt, is_end) = (
+            message.attempt,
+            matches!(message.report, Ok(Report::Completed(_))),
+        );
         let callback = Callback {
             task: TaskId::read(id),
             scope: bearer(&parts.headers).and_then(|token| hub.handler().scope(token)),
             message,
         };
         let answer = hub.request(callback).await;
-        let answer = answer.ok_or_else(Refused::busy)??;
+        let answer = answer.ok_or_else(Refused::busy)?.inspect_err(|refused| {
+            if is_end && matches!(refused.code, Code::Terminal | Code::Mismatch) {
+                let why = &refused.body.message;
+                tracing::warn!(task = id, attempt, why, "a late result does not count");
+            }
+        })?;
+        Ok(json(200, &answer))
+    }
+
+    fn hub(&self) -> Result<&Arc<OrchestratorHub>, Refused> {
+        self.role.hub.get().ok_or_else(|| {
+            if self.role.config.workers.is_empty() {
+                Refused::no_worker()
+            } else {
+                Refused::busy()
+            }
+        })
+    }
+
+    /// Keeps the log that a worker sends after a task. It has no task token: it presents the secret of the job's
+    /// worker.
+    async fn keep_log(
+        &self,
+        (workspace, run): (&str, &str),
+        request: Request,
+    ) -> Result<Response, Refused> {
+        let (parts, body) = request.into_parts();
+        let body = self.bodies.read(&parts.headers, body, read::BODY_BYTES_MAX);
+        let body = body.await.map_err(|refusal| of_server(&refusal))?;
+        let log = read::log(&body.bytes)?;
+        let hub = self.hub()?;
+        let presented = bearer(&parts.headers);
+        let is_of = |worker: &RemoteWorker| {
+            let is_it = |secret: &Secret| presented.is_some_and(|it| secret.is(it.as_bytes()));
+            worker.secret.as_ref().is_none_or(is_it)
+        };
+        let workers = &self.role.config.workers;
+        if !workers.values().any(is_of) {
+            return Err(Refused::secret());
+        }
+        let job = match task_id::job(run) {
+            Some(job) => Some(job),
+            None => hub.inspect(|session| session.job_of_run(run, &log.task_key, log.attempt)),
+        };
+        let job = job.ok_or_else(Refused::task)?;
+        let kept = hub.handler().kept(job).await.map_err(|_| Refused::busy())?;
+        let kept = kept.ok_or_else(Refused::task)?;
+        let executor = kept.job.lifecycle.runner.as_ref();
+        let worker = executor.and_then(|executor| workers.get(executor));
+        if !worker.is_some_and(is_of) {
+            return Err(Refused::secret());
+        }
+        let now = hub.handler().now();
+        let about = logs::about(now, &kept, (workspace, run), &log).ok_or_else(Refused::task)?;
+        let lines = logs::lines(&log, about.at_ms);
+        if !lines.is_empty() {
+            hub.handler()
+                .keep_log(job, log.attempt, about.granted_at, lines);
+        }
+        let answer = RunLogsAnswer {
+            path: format!("/api/v1/jobs/{job}/logs"),
+            size_bytes: (log.stdout.len() + log.stderr.len()) as u64,
+        };
         Ok(json(200, &answer))
     }
 }

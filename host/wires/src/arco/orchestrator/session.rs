@@ -7,6 +7,7 @@ mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
 use host_core::port::Tag;
@@ -16,7 +17,7 @@ use host_core::time::Time;
 use self::callbacks::Lookup;
 use self::reports::Sent;
 use super::answers::AnswerOut;
-use super::attempts::{Attempt, Attempts};
+use super::attempts::{Attempt, Attempts, Call};
 use super::envelope::{self, Dispatch};
 use super::read::Callback;
 use super::workers::{Answers, Worker};
@@ -26,6 +27,9 @@ use crate::arco::settings::{OrchestratorConfig, Times};
 use crate::kit::http_client::{Answer, BaseUrl, RequestError};
 use crate::kit::leases::LeaseEvent;
 use crate::kit::session::{ActionsOf, Link, Moment, Session};
+
+/// How long a worker may take to answer a dispatch after its last callback, in milliseconds.
+const ANSWER_MS: u64 = 60_000;
 
 /// How long after a failure the leases of a worker are asked for again, in milliseconds.
 const RESUME_PAUSE_MS: u64 = 250;
@@ -75,6 +79,17 @@ pub(super) enum Effect {
     Dispatch(Tag, Box<Dispatch>),
     /// Drop a dispatch that has no answer yet.
     Abort(Tag),
+    /// Keep a line in the log of an attempt.
+    Log(Box<Noted>),
+}
+
+/// A line for the log of an attempt.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) job: JobId,
+    pub(super) attempt: u32,
+    pub(super) granted_at: Time,
+    pub(super) line: LogLine,
 }
 
 /// What is due at a time.
@@ -84,6 +99,12 @@ enum Timer {
     Deliver(JobId),
     /// Ask again for the attempts of a worker that were leased before the host restarted.
     Resume(Name),
+    /// Send a worker another dispatch, to see whether it can be reached.
+    Probe(Name),
+    /// Drop a dispatch whose attempt has ended.
+    Drop(Tag),
+    /// Forget an attempt that another node has granted: that one may have ended it.
+    Forget(JobId, LeaseId),
 }
 
 type Actions = ActionsOf<Orchestrator>;
@@ -95,7 +116,7 @@ pub(super) struct Orchestrator {
     /// What workers call back, once it is known.
     base: Option<BaseUrl>,
     workers: BTreeMap<Name, Worker>,
-    attempts: Attempts,
+    pub(super) attempts: Attempts,
     /// The messages about leases that the host has not answered.
     sent: BTreeMap<Tag, Sent>,
     /// Why jobs are being looked up.
@@ -129,6 +150,11 @@ impl Orchestrator {
     pub(super) fn worker(&self, name: &Name) -> Option<(Answers, usize)> {
         let worker = self.workers.get(name)?;
         Some((worker.answers.clone(), worker.in_flight))
+    }
+
+    /// Returns the job of an attempt with a run of its own that this node has sent.
+    pub(super) fn job_of_run(&self, run: &str, key: &str, attempt: u32) -> Option<JobId> {
+        self.attempts.of_run(run, key, attempt)
     }
 
     fn tag(&mut self) -> Tag {
@@ -182,9 +208,16 @@ impl Orchestrator {
         } in resumed
         {
             self.add(&name, granted_at, &granted, actions);
-            // The worker may have received it already. If it has begun, it need not acknowledge.
-            if granted.ack_by.is_some() {
-                self.deliver(now, granted, (true, cancel.is_some()), actions);
+            let (job, lease) = (granted.job, granted.lease);
+            if granted.ack_by.is_none() {
+                if let Some(attempt) = self.attempts.with_lease(job, lease) {
+                    attempt.is_begun = true;
+                }
+            } else if cancel.is_some() {
+                self.cancel(job, lease, actions);
+            } else {
+                // The worker may have received it already.
+                self.deliver(now, granted, true, actions);
             }
         }
         if let Some(worker) = self.workers.get_mut(&name) {
@@ -209,7 +242,7 @@ impl Orchestrator {
         }
         for granted in granted {
             self.add(name, now, &granted, actions);
-            self.deliver(now, granted, (false, false), actions);
+            self.deliver(now, granted, false, actions);
         }
         self.ask(name, actions);
     }
@@ -220,14 +253,19 @@ impl Orchestrator {
         if self.attempts.with_lease(job, lease).is_none() {
             let scope = envelope::scope(job, assignment.attempt, &assignment.attributes);
             let task = (scope, assignment.handler.clone());
-            self.insert(Attempt::new(lease, Some(name.clone()), task), actions);
+            let timeout_ms = envelope::timeout_ms(&self.times, assignment.timeout_ms);
+            let times = (from, from.plus_ms(timeout_ms));
+            self.insert(
+                Attempt::new(lease, Some(name.clone()), task, times),
+                actions,
+            );
         }
         if let Some(attempt) = self.attempts.get(job)
             && let Some(worker) = self.workers.get_mut(name)
+            && !attempt.has_slot
         {
-            worker.in_flight += usize::from(attempt.due.is_none());
-            let timeout_ms = envelope::timeout_ms(&self.times, assignment.timeout_ms);
-            attempt.due = Some(from.plus_ms(timeout_ms));
+            attempt.has_slot = true;
+            worker.in_flight += 1;
         }
     }
 
@@ -249,10 +287,9 @@ impl Orchestrator {
             self.timers.remove(&(delivery.at, Timer::Deliver(job)));
         }
         if let Some(tag) = attempt.request {
-            self.dispatches.remove(&tag);
-            actions.effect(Effect::Abort(tag));
+            self.abort(tag, actions);
         }
-        if let (Some(name), Some(_)) = (attempt.executor, attempt.due) {
+        if let Some(name) = attempt.executor.filter(|_| attempt.has_slot) {
             if let Some(worker) = self.workers.get_mut(&name) {
                 worker.in_flight = worker.in_flight.saturating_sub(1);
             }
@@ -260,11 +297,49 @@ impl Orchestrator {
         }
     }
 
-    fn on_lease(&mut self, now: Time, event: LeaseEvent, actions: &mut Actions) {
+    /// Removes an attempt whose worker has called back last. It may answer the dispatch only now, and would
+    /// take a closed connection for a failure.
+    fn end_called(&mut self, now: Time, job: JobId, lease: LeaseId, actions: &mut Actions) {
+        let attempt = self.attempts.with_lease(job, lease);
+        if let Some(tag) = attempt.and_then(|attempt| attempt.request.take()) {
+            self.timers
+                .insert((now.plus_ms(ANSWER_MS), Timer::Drop(tag)));
+        }
+        self.end(job, lease, actions);
+    }
+
+    /// Drops a dispatch that has no answer yet.
+    fn abort(&mut self, tag: Tag, actions: &mut Actions) {
+        if self.dispatches.remove(&tag).is_some() {
+            actions.effect(Effect::Abort(tag));
+        }
+    }
+
+    /// Keeps what a worker says of itself in the log of its attempt.
+    fn note(&mut self, now: Time, call: &Call, words: &str, actions: &mut Actions) {
+        let Some(attempt) = self.attempts.get(call.scope.job) else {
+            return;
+        };
+        let fields = call.claims.iter();
+        actions.effect(Effect::Log(Box::new(Noted {
+            job: attempt.scope.job,
+            attempt: attempt.scope.attempt,
+            granted_at: attempt.granted_at,
+            line: LogLine {
+                at_ms: now.since_ms(attempt.granted_at),
+                level: Level::Info,
+                source: LogSource::Host,
+                message: words.to_owned(),
+                fields: fields
+                    .map(|(name, claim)| ((*name).to_owned(), claim.clone()))
+                    .collect(),
+            },
+        })));
+    }
+
+    fn on_lease(&mut self, event: LeaseEvent, actions: &mut Actions) {
         match event {
-            LeaseEvent::Cancelled { job, lease, .. } => {
-                self.cancel(now, job, lease, actions);
-            }
+            LeaseEvent::Cancelled { job, lease, .. } => self.cancel(job, lease, actions),
             LeaseEvent::Revoked { job, lease, .. } => self.end(job, lease, actions),
         }
     }
@@ -279,6 +354,9 @@ impl Orchestrator {
         }
         for job in self.attempts.jobs() {
             self.stop_delivery(now, job, actions);
+        }
+        while let Some((tag, _)) = self.dispatches.pop_first() {
+            actions.effect(Effect::Abort(tag));
         }
     }
 }
@@ -313,7 +391,7 @@ impl Session for Orchestrator {
                 self.on_read(at, tag, kept, actions);
             }
             Event::Dispatched(tag, answer) => self.on_dispatched(now, tag, answer, actions),
-            Event::Lease(event) => self.on_lease(now, event, actions),
+            Event::Lease(event) => self.on_lease(event, actions),
             Event::Stop => self.stop(now, actions),
         }
     }
@@ -333,6 +411,19 @@ impl Session for Orchestrator {
             match timer {
                 Timer::Deliver(job) => self.go_on(now, job, actions),
                 Timer::Resume(name) => actions.effect(Effect::Resume(name)),
+                Timer::Probe(name) => {
+                    if let Some(worker) = self.workers.get_mut(&name) {
+                        worker.probe();
+                    }
+                    self.ask(&name, actions);
+                }
+                Timer::Drop(tag) => self.abort(tag, actions),
+                Timer::Forget(job, lease) => {
+                    let attempt = self.attempts.with_lease(job, lease);
+                    if attempt.is_some_and(|attempt| !attempt.has_slot) {
+                        self.end(job, lease, actions);
+                    }
+                }
             }
         }
     }

@@ -5,6 +5,8 @@ mod bad_input;
 mod captured;
 mod dispatches;
 pub(in crate::arco) mod fixture;
+mod logs;
+mod nodes;
 mod rules;
 mod schema;
 pub(in crate::arco) mod side;

@@ -27,6 +27,11 @@ pub(in crate::arco) struct Incoming {
 }
 
 impl Incoming {
+    /// Returns whether its sender still waits for the answer.
+    pub(in crate::arco) fn is_awaited(&self) -> bool {
+        !self.reply.is_closed()
+    }
+
     /// Answers the request. Its sender may not wait for it any more.
     pub(in crate::arco) fn answer(
         self,

@@ -91,8 +91,24 @@ impl EffectHandler<Worker> for Host {
                                 "a callback was not accepted; it is sent again"
                             );
                         }
-                        CallbackAnswer::Over(status) | CallbackAnswer::Refused(status) => {
+                        CallbackAnswer::Over(status) => {
                             tracing::info!(path, status, "the control plane refused a callback");
+                        }
+                        CallbackAnswer::Refused { status, why } => {
+                            tracing::warn!(
+                                path,
+                                status,
+                                why,
+                                "the control plane refused a callback"
+                            );
+                        }
+                        CallbackAnswer::TooLarge => {
+                            let bytes = callback.body.len();
+                            tracing::warn!(
+                                path,
+                                bytes,
+                                "a callback is too large for the control plane"
+                            );
                         }
                     }
                     hub.report(Event::CallbackAnswer(tag, answer));

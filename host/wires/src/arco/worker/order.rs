@@ -57,6 +57,7 @@ pub(super) struct Order {
     pub(super) tenant: Option<String>,
     pub(super) workspace: Option<String>,
     pub(super) run: Option<String>,
+    pub(super) partition: Option<String>,
     pub(super) queue: Option<String>,
     pub(super) base: BaseUrl,
     /// The path of the task's callbacks below the base.
@@ -110,6 +111,7 @@ impl Order {
             attribute("tenant_id", &self.tenant),
             attribute("workspace_id", &self.workspace),
             attribute("run_id", &self.run),
+            attribute("partition_key", &self.partition),
         ];
         let trace = self.traceparent.iter();
         let job = ForeignJob::new(NAME, &self.task_id, name, self.params.clone());
@@ -188,7 +190,7 @@ impl Order {
         let attempt = envelope.attempt;
         let attempt_id = envelope.attempt_id.clone();
         Self {
-            key: key(&envelope, &task_id),
+            key: key(&envelope, base.origin(), &task_id),
             attempt_id: attempt_id.unwrap_or_else(|| format!("{task_id}:{attempt}")),
             task_id,
             attempt,
@@ -197,7 +199,8 @@ impl Order {
             token_expires_at: instant(&envelope.token_expires_at),
             deadline: instant(&envelope.deadline),
             enqueued_at: instant(&envelope.enqueued_at),
-            interval_ms: interval_ms.clamp(INTERVAL_MS_MIN, timeout_ms),
+            // A lost heartbeat can then be made up for.
+            interval_ms: interval_ms.clamp(INTERVAL_MS_MIN, timeout_ms / 2),
             timeout_ms,
             grace_ms: envelope
                 .cancel_grace_period_ms
@@ -207,6 +210,7 @@ impl Order {
             tenant: envelope.tenant_id,
             workspace: envelope.workspace_id,
             run: envelope.run_id,
+            partition: envelope.partition_key,
             queue: envelope.worker_queue,
             token: envelope.task_token,
             traceparent: envelope.traceparent,
@@ -225,9 +229,9 @@ fn timeout_ms(envelope: &EnvelopeIn) -> u64 {
         .clamp(2 * INTERVAL_MS_MIN, TIME_MS_MAX)
 }
 
-/// Returns the key of a dispatch. Only one of several dispatches with the same key is executed.
-fn key(envelope: &EnvelopeIn, task_id: &str) -> String {
-    let origin = &envelope.callback_base_url;
+/// Returns the key of a dispatch. Only one of several dispatches with the same key is executed. The same
+/// control plane may write its URL in several ways.
+fn key(envelope: &EnvelopeIn, origin: &Origin, task_id: &str) -> String {
     if let Some(id) = &envelope.dispatch_id {
         return format!("{origin} {id}");
     }

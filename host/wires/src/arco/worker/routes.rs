@@ -17,14 +17,13 @@ use host_http::route::{Group, Route};
 use host_http::router::{Serving, router};
 use host_runtime::tasks::Tasks;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 
 use super::Bound;
 use super::host::WorkerHub;
 use super::order::Order;
 use super::session::{DispatchEnd, Worker};
 use crate::arco::NAME;
+use crate::arco::messages::Secret;
 use crate::arco::refusals::Code;
 use crate::arco::settings::WorkerConfig;
 
@@ -61,7 +60,7 @@ pub(super) async fn serve(
 
 fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
     let serving = Serving {
-        hosts: AllowedHosts::loopback_and(address),
+        hosts: AllowedHosts::loopback_and(address).and_proxies(&shared.config.hosts),
         answers: ByteBudget::default(),
         metrics: Arc::new(Uncounted),
         tasks: own.clone(),
@@ -117,7 +116,7 @@ async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
             return render(&refusal);
         }
     };
-    if !is_authorized(&parts.headers, shared.config.secret.expose()) {
+    if !is_authorized(&parts.headers, &shared.config.secret) {
         shared.count(Code::DispatchAuth);
         return text(401, "missing or invalid dispatch authorization");
     }
@@ -147,8 +146,7 @@ impl Shared {
     }
 }
 
-/// Compares the secret in constant time: by digests.
-fn is_authorized(headers: &HeaderMap, secret: &str) -> bool {
+fn is_authorized(headers: &HeaderMap, secret: &Secret) -> bool {
     let one = |name: &str| {
         let mut all = headers.get_all(name).iter();
         let value = all.next()?.as_bytes();
@@ -159,8 +157,5 @@ fn is_authorized(headers: &HeaderMap, secret: &str) -> bool {
         let (scheme, rest) = value.split_at_checked("bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
     });
-    presented.is_some_and(|presented| {
-        let (ours, theirs) = (Sha256::digest(secret.as_bytes()), Sha256::digest(presented));
-        bool::from(ours.as_slice().ct_eq(theirs.as_slice()))
-    })
+    presented.is_some_and(|presented| secret.is(presented))
 }

@@ -167,10 +167,14 @@ impl Worker {
         actions.effect(Effect::Send(tag, Box::new(callback)));
     }
 
-    /// Drops the callback of a task that has no answer yet.
+    /// Drops the callbacks of a task that have no answer yet.
     fn abort(&mut self, id: Id, actions: &mut Actions) {
-        let request = self.task(id).and_then(|task| task.request.take());
-        if let Some(tag) = request {
+        let Some(task) = self.task(id) else { return };
+        let beat = match &mut task.stage {
+            Stage::Reporting(report) => report.beats.take().and_then(|beats| beats.request),
+            _ => None,
+        };
+        for tag in [task.request.take(), beat].into_iter().flatten() {
             self.tags.remove(&tag);
             actions.effect(Effect::Abort(tag));
         }
@@ -265,17 +269,20 @@ impl Session for Worker {
             Event::Restored(pending) => {
                 for pending in pending {
                     let id = self.add(Task::restored(pending));
-                    self.send_end(id, actions);
+                    self.send_end(at, id, actions);
                     self.settle(id);
                 }
             }
             Event::CallbackAnswer(tag, answer) => {
                 let id = self.tags.remove(&tag);
-                if let Some(id) = id
-                    && let Some(task) = self.task(id)
-                {
-                    task.request = None;
-                    self.on_answered(at, id, answer, actions);
+                if let Some(id) = id {
+                    let is_over = matches!(answer, CallbackAnswer::Over(_));
+                    if !self.on_late_beat(at, id, tag, is_over)
+                        && let Some(task) = self.task(id)
+                    {
+                        task.request = None;
+                        self.on_answered(at, id, answer, actions);
+                    }
                     self.settle(id);
                 }
             }
@@ -287,7 +294,7 @@ impl Session for Worker {
             }
             Event::Stored(tag) => {
                 if let Some(id) = self.tags.remove(&tag) {
-                    self.on_stored(id, actions);
+                    self.on_stored(at, id, actions);
                     self.settle(id);
                 }
             }

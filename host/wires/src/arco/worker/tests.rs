@@ -2,6 +2,7 @@
 
 mod captured;
 mod dispatches;
+mod ends;
 pub(in crate::arco) mod fixture;
 mod life;
 mod orders;

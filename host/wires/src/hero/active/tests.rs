@@ -44,7 +44,10 @@ fn configured(environment: &[(&str, &str)]) -> Box<dyn Configured> {
 
 #[tokio::test]
 async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
-    let worker = Mode::Worker { state: None };
+    let worker = Mode::Worker {
+        state: None,
+        hosts: Vec::new(),
+    };
     let table: &[(&[(&str, &str)], &str)] = &[
         (&[], "no Redis is named; name it with --url"),
         (&[("HOST_HERO_URL", URL)], "name it with --worker-id"),
@@ -60,6 +63,7 @@ async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
     }
     let serve = Mode::Serve {
         data: "/nowhere".into(),
+        hosts: Vec::new(),
     };
     let idle = configured(&[]).open(&serve).await.unwrap();
     assert!(idle.ready.is_empty(), "a host may do without");
@@ -71,6 +75,7 @@ async fn a_worker_says_whose_jobs_it_takes_and_gives_its_lock_away() {
     let environment = [("HOST_HERO_URL", URL), ("HOST_HERO_WORKER_IDS", "a,b")];
     let mode = Mode::Worker {
         state: Some(state.path().to_owned()),
+        hosts: Vec::new(),
     };
     let worker = configured(&environment).open(&mode).await.unwrap();
     let expected = [
@@ -120,6 +125,20 @@ fn what_cannot_be_written_is_named() {
         said.contains("for log files") && said.contains("log_dir"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_host_names_its_redis_when_it_is_ready() {
+    let data = TempDir::new().unwrap();
+    let mode = Mode::Serve {
+        data: data.path().to_owned(),
+        hosts: Vec::new(),
+    };
+    let open = configured(&[("HOST_HERO_URL", URL)])
+        .open(&mode)
+        .await
+        .unwrap();
+    assert_eq!(open.ready, [("hero", "redis://127.0.0.1:1/2".to_owned())]);
 }
 
 #[tokio::test]

@@ -129,6 +129,7 @@ fn requeue_up_to(
         messages::stop_queue(worker),
         messages::reply_queue(&job.id),
         WAITING.to_owned(),
+        messages::resting(worker),
     ];
     let seen = |field| job.get(field).unwrap_or_default();
     let args: [&str; 7] = [

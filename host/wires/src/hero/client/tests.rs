@@ -358,7 +358,7 @@ fn what_waited_for_others_does_so_again() {
         (vec![w1, on_two, failed, ("waits_for", "[]")], &none),
     ] {
         let (one, keys, args) = script(requeue(&view(1, &fields), false, Time(9)).unwrap());
-        assert_eq!((one, keys.len()), (Script::Requeue, 7));
+        assert_eq!((one, keys.len()), (Script::Requeue, 8));
         assert_eq!(&args[3], waits_for, "{fields:?}");
     }
 }

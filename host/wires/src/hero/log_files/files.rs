@@ -6,7 +6,6 @@ mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::root::{LogFileError, LogRoot};
 use super::text;
 
-/// The most log files open at once. A job that needs another one waits.
+/// The most executions with a log file at once. A job that needs another one waits.
 const OPEN_MAX: usize = 256;
 
 /// The most bytes of one job, over all attempts.
@@ -68,14 +67,15 @@ pub(in crate::hero) struct LogFiles {
     room: Arc<Semaphore>,
 }
 
-/// The log file of one execution. Dropping this closes it.
+/// The log file of one execution. It is opened anew for each write, so that it may be renamed or removed
+/// meanwhile, as `logrotate` does: a new one is made. Dropping this ends it.
 pub(in crate::hero) struct LogFile {
     open: Arc<Open>,
     files: LogFiles,
 }
 
 struct Open {
-    file: File,
+    log_path: String,
     job: String,
     written: Mutex<Written>,
     /// How many lines were dropped.
@@ -184,8 +184,7 @@ impl fmt::Debug for LogFile {
 }
 
 impl Drop for LogFile {
-    /// Lets the thread record how many lines were dropped and close the file. If the thread is too
-    /// busy, closes the file here.
+    /// Lets the thread record how many lines were dropped.
     fn drop(&mut self) {
         let file = Arc::clone(&self.open);
         let _closed = self.files.requests.try_send(Request::Write {
@@ -211,9 +210,9 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Request>) {
                 room,
                 then,
             } => {
-                let opened = root.append(&log_path).map(|file| LogFile {
+                let opened = root.append(&log_path).map(|_| LogFile {
                     open: Arc::new(Open {
-                        file,
+                        log_path,
                         written: Mutex::new(before.take(&job, attempt)),
                         job,
                         missed: AtomicU64::new(0),
@@ -231,7 +230,7 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Request>) {
             } => {
                 let end = lines.last();
                 last_at = end.map_or(last_at, |line| started_at.plus_ms(line.at_ms));
-                let written = file.write(started_at, &lines, last_at);
+                let written = file.write(root, started_at, &lines, last_at);
                 if lines.is_empty() {
                     before.keep(&file.job, written);
                 }
@@ -246,7 +245,7 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Request>) {
 
 impl Open {
     /// Writes whole lines in one call, so that lines of other writers do not split them.
-    fn write(&self, started_at: Time, lines: &[LogLine], now: Time) -> Written {
+    fn write(&self, root: &LogRoot, started_at: Time, lines: &[LogLine], now: Time) -> Written {
         let mut written = self.written.lock();
         if written.over {
             return *written;
@@ -270,8 +269,16 @@ impl Open {
                 break;
             }
         }
+        if buffer.is_empty() {
+            return *written;
+        }
         written.bytes += buffer.len() as u64;
-        if let Err(error) = (&self.file).write_all(buffer.as_bytes()) {
+        let file = root.append(&self.log_path);
+        let done = file.and_then(|mut file| {
+            let done = file.write_all(buffer.as_bytes());
+            done.map_err(LogFileError::System)
+        });
+        if let Err(error) = done {
             written.over = true;
             tracing::warn!(job = self.job, %error, "cannot write the log file of a job");
         }

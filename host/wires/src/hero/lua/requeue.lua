@@ -1,5 +1,5 @@
 -- KEYS: the job, its claim, the work queue, the processing list, the stop queue, the reply list, the
--- jobs that wait.
+-- jobs that wait, the jobs that rest.
 -- ARGV: id, the time, the time in ms, what it waits for, its status and the time of its last change
 -- when it was looked at, and how many times a host does this by itself ('': somebody asked for it).
 -- Queues the job again without what it left behind.
@@ -22,7 +22,8 @@ else
   redis.call('LPUSH', KEYS[3], ARGV[1])
 end
 redis.call('HSET', KEYS[1], 'status', 'dispatched', 'updated_at', ARGV[2])
-redis.call('HDEL', KEYS[1], 'output', 'error')
+redis.call('HDEL', KEYS[1], 'output', 'error', 'attempt')
+redis.pcall('ZREM', KEYS[8], ARGV[1])
 if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'requeued', times + 1) end
 redis.call('PERSIST', KEYS[1])
 redis.call('DEL', KEYS[6])

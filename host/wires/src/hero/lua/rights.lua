@@ -6,7 +6,7 @@ local missing = {}
 local function needs(name, ...)
   if not redis.acl_check_cmd(name, ...) then missing[#missing + 1] = name end
 end
-local queue, processing, stops, letters, job, claim, reply = unpack(KEYS)
+local queue, processing, stops, letters, job, claim, reply, resting = unpack(KEYS)
 needs('BLMOVE', queue, processing, 'RIGHT', 'LEFT', '0')
 needs('DEL', claim)
 needs('EXPIRE', reply, '1')
@@ -25,4 +25,8 @@ needs('LTRIM', letters, '0', '0')
 needs('RPUSH', queue, 'x')
 needs('SET', claim, 'x')
 needs('TYPE', job)
+needs('ZADD', resting, '1', 'x')
+needs('ZCARD', resting)
+needs('ZRANGEBYSCORE', resting, '0', '1')
+needs('ZREM', resting, 'x')
 return missing

@@ -253,6 +253,14 @@ impl FakeRedis {
                 Some(Entry::List(_)) => "list",
                 Some(Entry::Text(..)) => "string",
             }),
+            ["ZADD", key, "XX", score, id] => {
+                if let Some(Entry::Hash(resting)) = self.keys.get_mut(*key)
+                    && let Some(end) = resting.get_mut(*id)
+                {
+                    *end = score.as_bytes().to_vec();
+                }
+                Value::Int(0)
+            }
             ["DEL", key] => {
                 self.keys.remove(*key);
                 Value::Int(1)
@@ -290,19 +298,21 @@ impl FakeRedis {
                     return data("held");
                 }
                 self.keys.remove(keys[1]);
-                self.end_turn(keys.get(4), args[0]);
+                self.end_turn(keys.get(5), args[0]);
                 if self.remove(keys[2], args[0], 0) == 0 {
                     return data("gone");
                 }
                 if self.get_field(keys[0], "status") == data("started") {
-                    self.plain(&[
-                        "HSET",
-                        keys[0],
-                        "status",
-                        "dispatched",
-                        "updated_at",
-                        args[3],
-                    ]);
+                    let begun = ["status", "dispatched", "updated_at", args[3]];
+                    self.plain(&[&["HSET", keys[0]], &begun[..]].concat());
+                }
+                if args[2] == "REST" {
+                    let until = args[4].as_bytes().to_vec();
+                    self.hash(keys[4]).insert(args[0].to_owned(), until);
+                    if matches!(self.keys.get(keys[0]), Some(Entry::Hash(_))) {
+                        self.plain(&["HSET", keys[0], "attempt", args[5]]);
+                    }
+                    return data("released");
                 }
                 let queue = self.list(keys[3]);
                 if args[2] == "LEFT" {
@@ -344,13 +354,28 @@ impl FakeRedis {
             Script::Withdraw => self.withdraw(keys, args),
             Script::Again => self.queue_again(keys, args),
             Script::Absent => {
-                let listed: Vec<String> = keys.iter().flat_map(|key| self.items(key)).collect();
+                let mut listed: Vec<String> = keys.iter().flat_map(|key| self.items(key)).collect();
+                listed.extend(self.hash(keys[2]).keys().cloned());
                 let absent = (0..).zip(&args[1..]);
                 let absent = absent.filter(|(_, id)| !listed.iter().any(|other| other == *id));
                 Value::List(absent.map(|(place, _)| Value::Int(place)).collect())
             }
+            Script::Wake => self.wake(keys, args),
             other => panic!("the model does not know {other:?}"),
         }
+    }
+
+    /// The jobs that rest are a hash here, with the end of each rest.
+    fn wake(&mut self, keys: &[&str], args: &[&str]) -> Value {
+        let until = |text: &[u8]| -> i64 { String::from_utf8_lossy(text).parse().unwrap() };
+        let now = until(args[0].as_bytes());
+        let mut resting = std::mem::take(self.hash(keys[0]));
+        for (id, _) in resting.extract_if(.., |_, end| until(end) <= now) {
+            self.push(keys[1], &id);
+        }
+        let rest = i64::try_from(resting.len()).unwrap();
+        *self.hash(keys[0]) = resting;
+        Value::Int(rest)
     }
 
     fn links(&self, keys: &[&str]) -> Value {

@@ -20,6 +20,7 @@ pub(in crate::hero) fn ask(worker_id: &str) -> Cmd {
         messages::job_key("rights"),
         messages::claim_key("rights"),
         messages::reply_queue("rights"),
+        messages::resting(worker_id),
     ];
     let mut cmd = redis::cmd("EVAL");
     cmd.arg(SOURCE).arg(keys.len()).arg(&keys);

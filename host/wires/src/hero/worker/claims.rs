@@ -117,7 +117,10 @@ impl Worker {
                 if std::mem::take(&mut held.found) {
                     continue;
                 }
-                if matches!(held.phase(), Phase::Finishing(_) | Phase::Releasing(_)) {
+                if matches!(
+                    held.phase(),
+                    Phase::Finishing(_) | Phase::Releasing(_) | Phase::Resting(_)
+                ) {
                     held.again = true;
                 } else {
                     // Both entries stay until the job ends: Redis may have forgotten the first.
@@ -263,6 +266,7 @@ impl Worker {
             }
             Ok(_) if held.stop => self.finish(at, id, Ending::stopped(), todo),
             Ok(job) => {
+                held.attempt = job.attempt;
                 held.job = Some(Box::new(job));
                 self.look_for_stops_soon(at.now);
                 self.admit(at, id, todo);

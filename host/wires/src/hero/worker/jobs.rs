@@ -55,6 +55,8 @@ pub(super) enum Phase {
     Finishing(Ending),
     /// Being returned to this end of its queue.
     Releasing(PopSide),
+    /// Until Redis has confirmed that it rests: until this time of the wall clock.
+    Resting(Time),
 }
 
 /// One attempt.

@@ -19,6 +19,9 @@ const BACKOFF_MS: u64 = 1_000;
 /// The longest wait before a retry, in milliseconds.
 const BACKOFF_MS_MAX: u64 = 3_600_000;
 
+/// The shortest wait that a job spends in Redis, where it takes no room, in milliseconds.
+const REST_MS_MIN: u64 = 2_000;
+
 /// How long to wait if the cells have no room, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 50;
 
@@ -188,10 +191,14 @@ impl Worker {
             }
             let doublings = held.attempt - 1;
             held.attempt += 1;
-            self.jobs.set_phase(&id, Phase::Backoff);
             let backoff = Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX);
             let wait_ms =
                 after_ms.map_or_else(|| backoff.nth_ms(doublings), |ms| ms.min(BACKOFF_MS_MAX));
+            if wait_ms >= REST_MS_MIN {
+                let until = at.wall.plus_ms(wait_ms);
+                return self.end(at, &id, Phase::Resting(until), todo);
+            }
+            self.jobs.set_phase(&id, Phase::Backoff);
             self.timers.arm(at.now.plus_ms(wait_ms), Due::Retry(id));
         } else {
             held.losses += 1;
@@ -265,9 +272,22 @@ impl Worker {
                 (Purpose::Finish(id.to_owned()), Script::Finish, args)
             }
             Phase::Releasing(side) => {
-                keys.push(messages::work_queue(worker));
+                keys.extend([messages::work_queue(worker), messages::resting(worker)]);
                 let side = side.as_str().to_owned();
                 let args = vec![id.to_owned(), config.instance.clone(), side, now];
+                (Purpose::Release(id.to_owned()), Script::Release, args)
+            }
+            Phase::Resting(until) => {
+                keys.extend([messages::work_queue(worker), messages::resting(worker)]);
+                let (until, attempt) = (until.0.to_string(), held.attempt.to_string());
+                let args = vec![
+                    id.to_owned(),
+                    config.instance.clone(),
+                    "REST".to_owned(),
+                    now,
+                    until,
+                    attempt,
+                ];
                 (Purpose::Release(id.to_owned()), Script::Release, args)
             }
             _ => return,

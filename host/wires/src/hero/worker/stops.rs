@@ -109,8 +109,9 @@ impl Worker {
                 Some("none") => {}
                 _ if ended => {}
                 _ => {
-                    // It is queued, or another host has it: the request holds.
+                    // It is queued, rests, or another host has it: the request holds, and is found with the job.
                     self.stops.0.insert(id.clone(), now);
+                    forget.push(messages::wake_one(&self.config.worker_id, id));
                     continue;
                 }
             }
@@ -141,7 +142,8 @@ impl Worker {
             Phase::Running(_)
             | Phase::Claiming { .. }
             | Phase::Finishing(_)
-            | Phase::Releasing(_) => {}
+            | Phase::Releasing(_)
+            | Phase::Resting(_) => {}
         }
     }
 }

@@ -78,10 +78,15 @@ impl Origin {
 
     /// Returns host and port for a socket.
     pub fn authority(&self) -> String {
+        format!("{}:{}", self.host(), self.port)
+    }
+
+    /// Returns the host, an IPv6 address in brackets.
+    pub fn host(&self) -> String {
         match &self.host {
-            Host::Address(IpAddr::V6(address)) => format!("[{address}]:{}", self.port),
-            Host::Address(IpAddr::V4(address)) => format!("{address}:{}", self.port),
-            Host::Name(name) => format!("{name}:{}", self.port),
+            Host::Address(IpAddr::V6(address)) => format!("[{address}]"),
+            Host::Address(IpAddr::V4(address)) => address.to_string(),
+            Host::Name(name) => name.clone(),
         }
     }
 }

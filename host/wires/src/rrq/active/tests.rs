@@ -31,11 +31,16 @@ fn config(listen: Option<&str>) -> RrqConfig {
 }
 
 fn serve_mode() -> Mode {
-    let data = "data".into();
-    Mode::Serve { data }
+    Mode::Serve {
+        data: "data".into(),
+        hosts: Vec::new(),
+    }
 }
 
-const WORKER: Mode = Mode::Worker { state: None };
+const WORKER: Mode = Mode::Worker {
+    state: None,
+    hosts: Vec::new(),
+};
 
 fn ports(stopping: &CancellationToken) -> Ports {
     let handlers: Arc<dyn Execute> = handlers();

@@ -1,19 +1,21 @@
 //! The callbacks of workers: checked in the order of the document, then passed on to the host or refused.
 //! Pure.
 
-use host_core::id::JobId;
+use host_core::id::{JobId, LeaseId};
 use host_core::job::State as JobState;
 use host_core::port::Tag;
 use host_core::port::lease::{Kept, LeaseError};
+use host_core::time::Time;
 
-use super::reports::Cause;
-use super::{Actions, Effect, Orchestrator};
+use super::reports::{CANCEL_UNBEGUN, Cause};
+use super::{Actions, Effect, Orchestrator, Timer};
 use crate::arco::orchestrator::answers::AnswerOut;
 use crate::arco::orchestrator::attempts::{Attempt, Call, is_about};
 use crate::arco::orchestrator::envelope;
 use crate::arco::orchestrator::explain::explain;
 use crate::arco::orchestrator::read::Callback;
 use crate::arco::refusals::Refused;
+use crate::arco::settings::Times;
 use crate::arco::task_id::{self, TaskId};
 use crate::arco::token::Scope;
 use crate::kit::session::{Link, Moment};
@@ -27,6 +29,8 @@ pub(super) enum Lookup {
     Refuse(Link),
     /// To answer a callback whose attempt is not known here, or whose message the host rejected.
     Explain { call: Box<Call>, was_rejected: bool },
+    /// To see whether the worker of a cancelled attempt has begun: another node may know.
+    Cancel(JobId, LeaseId),
 }
 
 impl Orchestrator {
@@ -50,7 +54,7 @@ impl Orchestrator {
         self.look_up(job, lookup, actions);
     }
 
-    fn look_up(&mut self, job: JobId, lookup: Lookup, actions: &mut Actions) {
+    pub(super) fn look_up(&mut self, job: JobId, lookup: Lookup, actions: &mut Actions) {
         let tag = self.tag();
         self.lookups.insert(tag, lookup);
         actions.effect(Effect::Read(tag, job));
@@ -92,6 +96,7 @@ impl Orchestrator {
                     link,
                     scope,
                     attempt_id: message.attempt_id,
+                    claims: message.claims,
                     report,
                 };
                 self.pass_on(at, Box::new(call), actions);
@@ -138,8 +143,11 @@ impl Orchestrator {
         let Some(lookup) = self.lookups.remove(&tag) else {
             return;
         };
+        if let Lookup::Cancel(job, lease) = lookup {
+            return self.cancel_unbegun(at.now, (job, lease), kept, actions);
+        }
         let Ok(kept) = kept else {
-            return actions.send(lookup.link(), Err(Refused::busy()));
+            return lookup.refuse(Refused::busy(), actions);
         };
         match (lookup, kept) {
             (Lookup::Authorize(link, callback), kept) => {
@@ -153,39 +161,77 @@ impl Orchestrator {
             }
             (Lookup::Refuse(link), Some(_)) => actions.send(link, Err(Refused::token())),
             (Lookup::Explain { call, was_rejected }, Some(kept)) => {
-                let running = running(&call.scope, kept).filter(|_| !was_rejected);
+                let running = running(&self.times, &call.scope, kept).filter(|_| !was_rejected);
                 if let Some(attempt) = running {
-                    let job = call.scope.job;
-                    if self.attempts.with_lease(job, attempt.lease).is_none() {
+                    let (job, lease) = (call.scope.job, attempt.lease);
+                    if self.attempts.with_lease(job, lease).is_none() {
                         self.insert(attempt, actions);
+                        let forget_at = at.now.plus_ms(self.times.heartbeat_timeout_ms);
+                        self.timers.insert((forget_at, Timer::Forget(job, lease)));
                     }
                     return self.pass_on(at, call, actions);
                 }
                 let answer = explain(kept, call.scope.attempt, &call.report);
-                let answer = answer.map(|()| AnswerOut::completed(at.wall, &call.report));
+                let answer = answer.map(|state| AnswerOut::completed(at.wall, state));
                 actions.send(call.link, answer);
             }
-            (lookup, None) => actions.send(lookup.link(), Err(Refused::task())),
+            (lookup, None) => lookup.refuse(Refused::task(), actions),
+            (Lookup::Cancel(..), Some(_)) => {}
+        }
+    }
+
+    /// Ends a cancelled attempt if its worker has not begun.
+    fn cancel_unbegun(
+        &mut self,
+        now: Time,
+        (job, lease): (JobId, LeaseId),
+        kept: Result<Option<&Kept>, &LeaseError>,
+        actions: &mut Actions,
+    ) {
+        let current = kept
+            .ok()
+            .flatten()
+            .and_then(|it| it.job.lifecycle.lease.as_ref());
+        let is_unbegun = current.is_some_and(|it| it.id == lease && it.ack_by.is_some());
+        let attempt = self.attempts.with_lease(job, lease);
+        // The answer to a start that is on its way brings the cancel.
+        let Some(attempt) = attempt.filter(|it| is_unbegun && !it.is_begun) else {
+            return;
+        };
+        if let Some(delivery) = attempt.delivery.take() {
+            self.timers.remove(&(delivery.at, Timer::Deliver(job)));
+        }
+        if !self.is_acknowledging(job) {
+            let cause = Cause::Undelivered(CANCEL_UNBEGUN);
+            self.send_cause(now, (job, lease), cause, actions);
         }
     }
 }
 
 impl Lookup {
-    fn link(&self) -> Link {
-        match self {
+    /// Refuses the callback that waits for it.
+    fn refuse(&self, refused: Refused, actions: &mut Actions) {
+        let link = match self {
             Self::Authorize(link, _) | Self::Refuse(link) => *link,
             Self::Explain { call, .. } => call.link,
-        }
+            Self::Cancel(..) => return,
+        };
+        actions.send(link, Err(refused));
     }
 }
 
 /// Returns the running attempt of a job, which was leased before the host restarted or by another node.
-fn running(scope: &Scope, kept: &Kept) -> Option<Attempt> {
+fn running(times: &Times, scope: &Scope, kept: &Kept) -> Option<Attempt> {
     let lifecycle = &kept.job.lifecycle;
     let lease = lifecycle.lease.as_ref()?;
     if lifecycle.state != JobState::Running || lifecycle.attempt != scope.attempt {
         return None;
     }
     let task = (scope.clone(), lifecycle.handler.to_string());
-    Some(Attempt::new(lease.id, lifecycle.runner.clone(), task))
+    let due = envelope::due(times, lifecycle, lease.granted_at);
+    let times = (lease.granted_at, due);
+    Some(Attempt {
+        is_begun: lease.ack_by.is_none(),
+        ..Attempt::new(lease.id, lifecycle.runner.clone(), task, times)
+    })
 }

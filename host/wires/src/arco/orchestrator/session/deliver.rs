@@ -9,7 +9,8 @@ use host_core::port::Tag;
 use host_core::port::lease::{Granted, LeaseMessage};
 use host_core::time::Time;
 
-use super::reports::{CANCEL_UNBEGUN, Cause};
+use super::callbacks::Lookup;
+use super::reports::Cause;
 use super::{Actions, Effect, Orchestrator, Timer};
 use crate::arco::orchestrator::attempts::Delivery;
 use crate::arco::orchestrator::envelope::Dispatch;
@@ -49,12 +50,12 @@ struct Again {
 }
 
 impl Orchestrator {
-    /// Begins to deliver an attempt. Its worker may have received it already, and the job may be cancelled.
+    /// Begins to deliver an attempt. Its worker may have received it already.
     pub(super) fn deliver(
         &mut self,
         now: Time,
         granted: Granted,
-        (may_run, is_cancelled): (bool, bool),
+        may_run: bool,
         actions: &mut Actions,
     ) {
         let job = granted.job;
@@ -67,7 +68,6 @@ impl Orchestrator {
             assignment: Arc::new(granted.assignment),
             begin_by: begin_by.unwrap_or(Time(i64::MAX)),
             may_run,
-            is_cancelled,
             backoff: Backoff::new(200, 10_000),
             at: now,
             is_last: false,
@@ -117,10 +117,11 @@ impl Orchestrator {
         let Some(job) = self.dispatches.remove(&tag) else {
             return;
         };
-        if let Some(attempt) = self.attempts.get(job) {
-            attempt.request = None;
+        // An attempt that has ended has none any more.
+        let attempt = self.attempts.get(job);
+        if attempt.is_some_and(|attempt| attempt.request.take_if(|it| *it == tag).is_some()) {
+            self.tried(now, job, tried(answer), actions);
         }
-        self.tried(now, job, tried(answer), actions);
     }
 
     /// Continues a delivery whose time has come.
@@ -130,8 +131,7 @@ impl Orchestrator {
         };
         let is_last = attempt.delivery.as_ref().is_some_and(|it| it.is_last);
         if let Some(tag) = attempt.request.take() {
-            self.dispatches.remove(&tag);
-            actions.effect(Effect::Abort(tag));
+            self.abort(tag, actions);
             let timed_out = tried(Err(RequestError::TimedOut(TRY_TIMEOUT)));
             self.tried(now, job, timed_out, actions);
         } else if is_last {
@@ -159,14 +159,22 @@ impl Orchestrator {
             Tried::Delivered => None,
             Tried::Again(again) => Some(again),
         };
+        let may_run = delivery.may_run || again.as_ref().is_some_and(|again| again.may_run);
+        let reason = again.as_ref().and_then(|again| again.reason.clone());
+        // What no worker has received waits for its turn like before.
+        let is_missed = reason.is_some() && !may_run;
         if let Some(worker) = worker {
-            match again.as_ref().and_then(|again| again.reason.clone()) {
+            match reason {
+                None => worker.answered(),
                 Some(reason) => worker.answers.failed(reason),
-                None => worker.answers.answered(),
+            }
+            if is_missed && let Some(name) = executor.clone() {
+                let at = now.plus_ms(worker.missed());
+                self.timers.insert((at, Timer::Probe(name)));
             }
         }
         if let Some(again) = again {
-            delivery.may_run |= again.may_run;
+            delivery.may_run = may_run;
             let wait_ms = delivery.backoff.next_ms();
             let wait_ms = wait_ms.max(again.after.map_or(0, millis));
             let left_ms = delivery.begin_by.since_ms(now);
@@ -174,27 +182,23 @@ impl Orchestrator {
             delivery.at = now.plus_ms(wait_ms.min(left_ms));
             delivery.is_last = wait_ms >= left_ms;
             self.timers.insert((delivery.at, Timer::Deliver(job)));
-            let is_cancelled = delivery.is_cancelled;
             attempt.delivery = Some(delivery);
-            if is_cancelled {
-                self.cancel(now, job, lease, actions);
-            }
         }
+        // A request that waits would get at once what is given back.
         if let Some(name) = executor {
             self.ask(&name, actions);
         }
+        if is_missed {
+            self.give_back(now, job, actions);
+        }
     }
 
-    /// Ends a cancelled attempt if its worker has not received it, now or when that is known.
-    pub(super) fn cancel(&mut self, now: Time, job: JobId, lease: LeaseId, actions: &mut Actions) {
-        let Some(attempt) = self.attempts.with_lease(job, lease) else {
-            return;
-        };
-        if let Some(delivery) = &mut attempt.delivery {
-            delivery.is_cancelled = true;
-        }
-        if attempt.request.is_none() {
-            self.end_undelivered(now, job, CANCEL_UNBEGUN, actions);
+    /// Ends a cancelled attempt that no worker has begun, as far as the store knows: one that begins it later is
+    /// turned away.
+    pub(super) fn cancel(&mut self, job: JobId, lease: LeaseId, actions: &mut Actions) {
+        let attempt = self.attempts.with_lease(job, lease);
+        if attempt.is_some_and(|attempt| !attempt.is_begun) {
+            self.look_up(job, Lookup::Cancel(job, lease), actions);
         }
     }
 
@@ -229,6 +233,7 @@ impl Orchestrator {
         let Some(attempt) = self.attempts.with_lease(job, lease) else {
             return;
         };
+        attempt.is_begun = true;
         if let Some(delivery) = attempt.delivery.take() {
             self.timers.remove(&(delivery.at, Timer::Deliver(job)));
         }
@@ -236,7 +241,7 @@ impl Orchestrator {
             return;
         };
         if let Some(worker) = self.workers.get_mut(&name) {
-            worker.answers.answered();
+            worker.answered();
         }
         self.ask(&name, actions);
     }
@@ -249,8 +254,7 @@ impl Orchestrator {
         match attempt.request.take() {
             Some(tag) => {
                 attempt.delivery = None;
-                self.dispatches.remove(&tag);
-                actions.effect(Effect::Abort(tag));
+                self.abort(tag, actions);
             }
             None => self.give_back(now, job, actions),
         }

@@ -24,6 +24,9 @@ pub(super) const CANCEL_UNBEGUN: LeaseMessage = LeaseMessage::CancelAck {
     message: None,
 };
 
+/// How long after its grace a worker that has heard of a cancel may take to report, in milliseconds.
+const WARNED_MS: u64 = 1_000;
+
 /// Why a message is sent.
 #[derive(Debug)]
 pub(super) enum Cause {
@@ -33,6 +36,8 @@ pub(super) enum Cause {
     Undelivered(LeaseMessage),
     /// The worker refused the dispatch with these words.
     Refused(String),
+    /// The attempt's worker has heard of the cancel.
+    Warned,
 }
 
 /// What a message does.
@@ -46,6 +51,8 @@ enum Step {
     TimeOut,
     Heartbeat,
     Complete,
+    /// Shortens the grace of a cancel.
+    Warn,
 }
 
 /// A message about a lease that the host has not answered.
@@ -83,6 +90,10 @@ impl Orchestrator {
             },
             Cause::Undelivered(message) => (message.clone(), Step::Complete),
             Cause::Refused(words) => (refused(words), Step::Complete),
+            Cause::Warned => {
+                let grace_ms = self.times.cancel_grace_ms + WARNED_MS;
+                (LeaseMessage::CancelHeard { grace_ms }, Step::Warn)
+            }
         };
         self.send((job, lease), cause, message, actions);
     }
@@ -154,9 +165,12 @@ impl Orchestrator {
             }
             _ => {}
         }
-        let Cause::Callback(call) = cause else {
+        let call = match cause {
+            Cause::Callback(call) => call,
+            // If the host has not accepted it, the longer grace holds.
+            Cause::Warned => return,
             // If the host has not accepted the end, the lease runs out.
-            return self.end(job, lease, actions);
+            Cause::Undelivered(_) | Cause::Refused(_) => return self.end(job, lease, actions),
         };
         match answer {
             Ok(standing) => {
@@ -184,6 +198,10 @@ impl Orchestrator {
     ) {
         let answer = match step {
             Step::Acknowledge | Step::Start => {
+                let attempt = self.attempts.with_lease(job, lease);
+                if attempt.is_some_and(|attempt| !attempt.is_begun) {
+                    self.note(at.now, &call, "the worker has begun", actions);
+                }
                 self.on_begun(job, lease, actions);
                 if standing.cancel.is_some() {
                     let message = (CANCEL_UNBEGUN, Step::TurnAway);
@@ -199,12 +217,29 @@ impl Orchestrator {
                 let cancel = standing.cancel.as_ref();
                 Ok(AnswerOut::heartbeat(at.wall, cancel, is_overdue))
             }
-            Step::Complete => Ok(AnswerOut::completed(at.wall, &call.report)),
+            Step::Complete => {
+                self.note(at.now, &call, "the worker has ended", actions);
+                Ok(AnswerOut::completed(at.wall, standing.state))
+            }
+            // It answers no callback.
+            Step::Warn => return,
         };
         actions.send(call.link, answer);
         if matches!(step, Step::TurnAway | Step::TimeOut | Step::Complete) {
-            self.end(job, lease, actions);
+            self.end_called(at.now, job, lease, actions);
         }
+        let attempt = self.attempts.with_lease(job, lease);
+        let warned = attempt.filter(|it| standing.cancel.is_some() && !it.is_warned);
+        if let Some(attempt) = warned {
+            attempt.is_warned = true;
+            self.send_cause(at.now, (job, lease), Cause::Warned, actions);
+        }
+    }
+
+    /// Returns whether a message is under way that says that the worker of a job has begun.
+    pub(super) fn is_acknowledging(&self, job: JobId) -> bool {
+        let mut sent = self.sent.values();
+        sent.any(|it| it.job == job && matches!(it.step, Step::Acknowledge | Step::Start))
     }
 }
 

@@ -178,7 +178,7 @@ async fn invalid_fields_are_refused() {
         assert_eq!(answer.status, 422, "{shown}: {answer:?}");
         answer.refused(422, "invalid_field");
     }
-    for percent in [json!(-1), json!(101), json!("45"), json!(4.5)] {
+    for percent in [json!("45"), json!([45]), json!(true)] {
         let body = json!({"attempt": 1, "progressPct": percent});
         plane
             .call(&task, "heartbeat", &body)

@@ -18,6 +18,17 @@ fn health(plane: &Plane) -> WorkerHealth {
 }
 
 #[tokio::test]
+async fn a_token_limits_the_time_of_a_job() {
+    let model = LeaseHost::new();
+    let plane = Plane::start(&Setup::nowhere(), &model);
+    let rules = Remote(Arc::clone(&plane.role)).rules();
+    assert_eq!(rules.policy.timeout_ms, Some(3_540_000));
+    // Two hours, less a minute and the time of a cancel.
+    assert_eq!(rules.timeout_ms_max, Some((7_200 - 60 - 52) * 1_000));
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn a_dispatch_is_repeated_until_the_worker_accepts_it() {
     let world = World::start().await;
     let id = world.plane.enqueue();
@@ -111,53 +122,129 @@ async fn a_refused_dispatch_fails_its_attempt() {
 }
 
 #[tokio::test]
-async fn an_unreachable_worker_costs_no_attempt() {
+async fn a_job_that_no_worker_has_received_waits_and_costs_no_attempt() {
     let model = LeaseHost::new();
     let plane = Plane::start(&Setup::nowhere(), &model);
-    let id = plane.enqueue();
-    let is_running = |kept: &Kept| kept.job.lifecycle.state == State::Running;
-    model.until(id, is_running).await;
-    plane.until(|worker| worker.failures > 0).await;
-    // Nearly all of the window has passed at the next try.
-    model.clock.pass(89_950);
-    let second = |kept: &Kept| is_running(kept) && kept.job.lifecycle.attempt == 2;
-    let kept = model.until(id, second).await;
-    assert_eq!(kept.job.lifecycle.attempts_charged(), 1);
-    assert_eq!(
-        kept.attempts,
-        [],
-        "an attempt that was never delivered is recorded"
-    );
+    let ids = [(); 3].map(|()| plane.enqueue());
+    for tries in 1..=3 {
+        plane.until(|worker| worker.failures >= tries).await;
+        for id in ids {
+            let waits = |kept: &Kept| kept.job.lifecycle.state == State::Available;
+            let kept = model.until(id, waits).await;
+            assert_eq!(kept.job.lifecycle.attempts_charged(), 0);
+            assert_eq!(
+                kept.attempts,
+                [],
+                "an attempt that was never delivered is recorded"
+            );
+        }
+        let worker = health(&plane);
+        assert_eq!(worker.in_flight, 0);
+        assert!(worker.reason.unwrap().starts_with("cannot connect: "));
+        plane.pass_backoff().await;
+    }
     plane.stop().await;
 }
 
 #[tokio::test]
-async fn a_cancel_ends_an_undelivered_attempt() {
-    let model = LeaseHost::new();
-    let plane = Plane::start(&Setup::nowhere(), &model);
-    let id = plane.enqueue();
-    model
-        .until(id, |kept| kept.job.lifecycle.state == State::Running)
-        .await;
+async fn a_worker_that_refuses_all_dispatches_is_probed_with_one_job() {
+    let world = World::start().await;
+    let ids = [(); 2].map(|()| world.plane.enqueue());
+    for status in [401, 404] {
+        let dispatch = world.spark.dispatched().await;
+        dispatch.answer(status, &[], "no");
+        if status == 401 {
+            world.spark.dispatched().await.answer(401, &[], "no");
+        }
+        for id in ids {
+            let waits = |kept: &Kept| kept.job.lifecycle.state == State::Available;
+            world.plane.model.until(id, waits).await;
+        }
+        assert!(!world.spark.has_more().await);
+        world.plane.pass_backoff().await;
+    }
+    // It takes the next one, and so it gets the other job as well.
+    world.taken().await;
+    world.taken().await;
+    assert_eq!(health(&world.plane).failures, 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancel_ends_an_attempt_that_has_not_begun() {
+    for status in [200, 500, 503] {
+        let world = World::start().await;
+        let id = world.plane.enqueue();
+        let dispatch = world.spark.dispatched().await;
+        let task = dispatch.task();
+        dispatch.answer(status, &[("retry-after", "60")], "");
+        world.plane.until_answered().await;
+        world.plane.model.cancel(id, None).unwrap();
+        let ended = |kept: &Kept| kept.job.lifecycle.state.is_terminal();
+        let kept = world.plane.model.until(id, ended).await;
+        assert_eq!(kept.job.lifecycle.state, State::Cancelled, "{status}");
+        assert_eq!(kept.job.lifecycle.failure, Some(FailureKind::Cancelled));
+        let late = world.plane.started(&task).await;
+        assert_eq!(
+            late.refused(409, "task_already_terminal")["state"],
+            "CANCELLED"
+        );
+        world.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_ignores_its_cancel_has_its_grace_and_a_second() {
+    let world = World::start().await;
+    let (id, task) = world.begun().await;
+    let model = &world.plane.model;
     model.cancel(id, None).unwrap();
-    let kept = model
-        .until(id, |kept| kept.job.lifecycle.state.is_terminal())
-        .await;
-    assert_eq!(kept.job.lifecycle.state, State::Cancelled);
-    assert_eq!(kept.job.lifecycle.failure, Some(FailureKind::Cancelled));
-    plane.stop().await;
+    model.clock.pass(2_000);
+    assert_eq!(
+        world.plane.heartbeat(&task).await.ok()["shouldCancel"],
+        true
+    );
+    let cancel = model.kept(id).unwrap().job.lifecycle.cancel.unwrap();
+    let now = host_core::port::Clock::now(&*model.clock);
+    assert_eq!(cancel.grace_ends_at, Some(now.plus_ms(21_000)));
+    // Later heartbeats do not change that.
+    model.clock.pass(5_000);
+    world.plane.heartbeat(&task).await.ok();
+    let cancel = model.kept(id).unwrap().job.lifecycle.cancel.unwrap();
+    assert_eq!(cancel.grace_ends_at, Some(now.plus_ms(21_000)));
+    model.clock.pass(16_000);
+    model.tick();
+    assert_eq!(model.state(id), State::Discarded);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_answers_its_dispatch_after_its_last_callback() {
+    let world = World::start().await;
+    world.plane.enqueue();
+    let dispatch = world.spark.dispatched().await;
+    let task = dispatch.task();
+    world.plane.started(&task).await.ok();
+    world
+        .plane
+        .completed(&task, json!({"outcome": "SUCCEEDED"}))
+        .await
+        .ok();
+    // It first sends its log.
+    assert!(dispatch.is_awaited(), "the connection was closed");
+    dispatch.answer(200, &[], "ok");
+    world.stop().await;
 }
 
 #[tokio::test]
 async fn an_undelivered_attempt_is_given_back_at_the_stop() {
-    let model = LeaseHost::new();
-    let plane = Plane::start(&Setup::nowhere(), &model);
-    let id = plane.enqueue();
-    model
-        .until(id, |kept| kept.job.lifecycle.state == State::Running)
-        .await;
-    plane.until(|worker| worker.failures > 0).await;
-    plane.stop().await;
+    let world = World::start().await;
+    let id = world.plane.enqueue();
+    world.spark.dispatched().await.answer(503, &[], "busy");
+    world.plane.until_answered().await;
+    let model = Arc::clone(&world.plane.model);
+    assert_eq!(model.state(id), State::Running);
+    world.stop().await;
     let lifecycle = model.kept(id).unwrap().job.lifecycle;
     assert_eq!(
         (lifecycle.state, lifecycle.attempts_charged()),

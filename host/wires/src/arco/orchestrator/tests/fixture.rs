@@ -7,8 +7,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::policy::Policy;
+use host_core::port::lease::Leases;
+use host_core::time::Time;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Uncounted;
@@ -20,6 +23,7 @@ use host_testing::{LeaseAudit, LeaseHost, Refusals, TestClock};
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -33,8 +37,8 @@ use crate::arco::tests::peer::{BOUND, Incoming, Peer};
 use crate::arco::token::Tokens;
 use crate::arco::token::key::Keys;
 use crate::kit::session::Session as _;
-use crate::wire::Ports;
 use crate::wire::executors::Executors as _;
+use crate::wire::{JobLogs, Ports};
 
 pub(in crate::arco) const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -132,6 +136,18 @@ impl Setup {
     }
 }
 
+/// The lines of logs.
+#[derive(Default)]
+struct Logged(Mutex<Vec<(JobId, LogLine)>>);
+
+impl JobLogs for Logged {
+    fn keep(&self, job: JobId, _: u32, _: Time, lines: Vec<LogLine>) -> bool {
+        let lines = lines.into_iter().map(|line| (job, line));
+        self.0.lock().extend(lines);
+        true
+    }
+}
+
 /// A control plane that runs.
 pub(in crate::arco) struct Plane {
     pub(in crate::arco) model: Arc<LeaseHost>,
@@ -139,6 +155,7 @@ pub(in crate::arco) struct Plane {
     pub(in crate::arco) refusals: Arc<Refusals>,
     pub(in crate::arco) tokens: Tokens,
     audit: Arc<LeaseAudit>,
+    logged: Arc<Logged>,
     pub(in crate::arco) router: Router,
     tasks: Tasks,
 }
@@ -184,7 +201,10 @@ impl Plane {
             stopping: tasks.stopping().clone(),
         };
         let tokens = Tokens::new(&setup.keys);
-        role.start(&ports, Arc::<LeaseAudit>::clone(&audit), tokens.clone());
+        let logged = Arc::<Logged>::default();
+        let logs: Arc<dyn JobLogs> = Arc::<Logged>::clone(&logged);
+        let leases: Arc<dyn Leases> = Arc::<LeaseAudit>::clone(&audit);
+        role.start(&ports, (leases, Some(logs)), tokens.clone());
         tasks.spawn(Arc::clone(&role).run(tasks.stopping().clone()));
         Self {
             model: Arc::clone(model),
@@ -192,6 +212,7 @@ impl Plane {
             refusals,
             tokens,
             audit,
+            logged,
             router: router(groups, &serving, problem::render),
             tasks,
         }
@@ -203,6 +224,13 @@ impl Plane {
         let hub = self.role.hub.get().unwrap();
         let reached = hub.until(|session| is_it(&session.worker(&spark).unwrap().0));
         timeout(BOUND, reached).await.unwrap();
+    }
+
+    /// Waits until all dispatches are answered.
+    pub(super) async fn until_answered(&self) {
+        let hub = self.role.hub.get().unwrap();
+        let answered = hub.until(|session| session.dispatches.is_empty());
+        timeout(BOUND, answered).await.unwrap();
     }
 
     /// Passes the time until a dispatch that failed is sent again.
@@ -217,9 +245,12 @@ impl Plane {
         hub.pass_time();
     }
 
-    /// The rules of a job for `spark` that sets none.
+    /// The rules of a job for `spark` that sets a time limit of 30 s.
     pub(in crate::arco) fn policy(&self) -> Policy {
-        Remote(Arc::clone(&self.role)).rules().policy
+        Policy {
+            timeout_ms: Some(30_000),
+            ..Remote(Arc::clone(&self.role)).rules().policy
+        }
     }
 
     pub(in crate::arco) fn enqueue(&self) -> JobId {
@@ -282,6 +313,24 @@ impl Plane {
             headers: parts.headers,
             body: serde_json::from_slice(&bytes).unwrap_or_default(),
         }
+    }
+
+    /// Returns the log of a job.
+    pub(super) fn logged(&self, id: JobId) -> Vec<LogLine> {
+        let lines = self.logged.0.lock();
+        let of_job = lines.iter().filter(|(job, _)| *job == id);
+        of_job.map(|(_, line)| line.clone()).collect()
+    }
+
+    /// Uploads the log of a task, as a worker does with its API key.
+    pub(in crate::arco) async fn log(&self, run: &str, key: Option<&str>, body: &Value) -> Answer {
+        let path = format!("/api/v1/workspaces/default/runs/{run}/logs");
+        let bearer = key.map(|key| format!("Bearer {key}"));
+        let headers: Vec<_> = bearer
+            .iter()
+            .map(|it| ("authorization", it.as_str()))
+            .collect();
+        self.send(&path, &headers, body.to_string()).await
     }
 
     /// Stops the plane. What was sent to workers goes on.

@@ -1,5 +1,6 @@
 //! Compares our description of the callbacks with that of the current contract, and reads its examples.
 
+use host_core::outcome::Outcome;
 use serde_json::Value;
 
 use crate::arco::messages::{
@@ -85,6 +86,22 @@ fn the_current_contract_is_a_part_of_ours() {
 }
 
 #[test]
+fn logs_are_taken_as_the_current_contract_sends_them() {
+    let contract: Value = serde_json::from_str(CONTRACT).unwrap();
+    let (ours, path) = (
+        ours(),
+        "/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
+    );
+    let of = |document: &Value| {
+        let operation = &document["paths"][path]["post"];
+        let request = schema(document, &operation["requestBody"]);
+        let answer = schema(document, &operation["responses"]["200"]);
+        serde_json::json!([names(request), required(request), required(answer)])
+    };
+    assert_eq!(of(&contract), of(&ours));
+}
+
+#[test]
 fn the_contracts_examples_are_read() {
     macro_rules! example {
         ($name:literal) => {
@@ -100,7 +117,8 @@ fn the_contracts_examples_are_read() {
     let completed: TaskCompleted =
         serde_json::from_str(example!("task_completed_request")).unwrap();
     let ended = crate::arco::convert::ended(&completed).unwrap();
-    assert_eq!((ended.state, ended.meter.cpu_us), ("FAILED", 12_000));
+    assert!(matches!(ended.outcome, Outcome::Failed(_)));
+    assert_eq!(ended.meter.cpu_us, 12_000);
     let error: CallbackError = serde_json::from_str(example!("callback_error_payload")).unwrap();
     assert_eq!(error.expected_attempt_id.as_deref(), Some("att-123"));
     for text in [

@@ -184,6 +184,11 @@ impl Side {
         worker.unwrap().1
     }
 
+    /// Returns how many attempts it knows.
+    pub(in crate::arco) fn known(&self) -> usize {
+        self.session.attempts.jobs().len()
+    }
+
     pub(in crate::arco) fn end(self) {
         self.audit.assert_kept();
     }
@@ -265,7 +270,7 @@ impl Side {
                 self.sent.push(Sent::Dispatch(tag.0, body));
             }
             // What was sent may arrive all the same.
-            Effect::Abort(_) => {}
+            Effect::Abort(_) | Effect::Log(_) => {}
         }
     }
 }

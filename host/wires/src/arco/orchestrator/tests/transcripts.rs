@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Cancel, State};
 use host_core::json::JsonText;
-use host_core::lease::Revocation;
-use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
+use host_core::lease::{Hold, Revocation};
+use host_core::policy::Policy;
+use host_core::port::lease::{
+    Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Leases as _, Resumed, Standing,
+};
 use host_core::port::{Assignment, Tag};
 use host_core::rejection::Rejection;
 use host_core::suspicion::Suspicion;
 use host_core::time::Time;
+use host_runtime::mailbox::respond;
+use host_testing::LeaseHost;
 use uuid::Uuid;
 
 use super::fixture::TIMES;
@@ -107,6 +112,10 @@ impl Table {
             }
             ["told", tag, told] => Event::Answered(Tag(number(tag)), standing(told)),
             ["read", tag, "nothing"] => Event::Read(Tag(number(tag)), Ok(None)),
+            ["read", tag, job, stage] => {
+                let kept = Box::new(kept(&self.granted(job), stage == "begun"));
+                Event::Read(Tag(number(tag)), Ok(Some(kept)))
+            }
             ["read", tag, "busy"] => Event::Read(Tag(number(tag)), Err(LeaseError::Busy)),
             ["cancels", job] => Event::Lease(LeaseEvent::Cancelled {
                 job: job_id(job),
@@ -163,6 +172,30 @@ impl Table {
     }
 }
 
+/// A job as it is kept while its first attempt runs.
+fn kept(granted: &Granted, is_begun: bool) -> Kept {
+    let model = LeaseHost::new();
+    let id = model.enqueue(("spark", "key"), "{}", Policy::default(), &[]);
+    let (respond, _answer) = respond();
+    let request = LeaseRequest {
+        executors: vec!["spark".parse().unwrap()],
+        worker: "spark/1".to_owned(),
+        slots: 1,
+        hold: Hold::Ttl {
+            ttl_ms: TIMES.heartbeat_timeout_ms,
+        },
+        wait_ms: 0,
+        events: None,
+    };
+    model.first().lease(request, respond);
+    let mut kept = model.kept(id).unwrap();
+    kept.job.lifecycle.id = granted.job;
+    let lease = kept.job.lifecycle.lease.as_mut().unwrap();
+    lease.id = granted.lease;
+    lease.ack_by = granted.ack_by.filter(|_| !is_begun);
+    kept
+}
+
 fn number(text: &str) -> u64 {
     text.parse().unwrap()
 }
@@ -208,6 +241,7 @@ fn standing(told: &str) -> Result<Standing, LeaseError> {
         "running" => (State::Running, false),
         "cancel" => (State::Running, true),
         "over" => (State::Completed, false),
+        "cancelled" => (State::Cancelled, false),
         "unacknowledged" => {
             return Err(LeaseError::Rejected(Rejection::NotAcknowledged));
         }
@@ -249,6 +283,12 @@ fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
             )
         }
         Action::Effect(Effect::Abort(tag)) => format!("peer< abort {}", tag.0),
+        Action::Effect(Effect::Log(it)) => {
+            let fields = it.line.fields.iter();
+            let fields = fields.map(|(name, value)| format!(" {name}={value}"));
+            let (job, fields) = (short(it.job), fields.collect::<String>());
+            format!("host< log job {job}: {}{fields}", it.line.message)
+        }
         Action::Effect(Effect::Resume(name)) => format!("host< resume {name}"),
         Action::Effect(Effect::Ask(tag, name, slots)) => {
             format!("host< ask {} for {name}, slots: {slots}", tag.0)
@@ -283,6 +323,7 @@ fn said(message: &LeaseMessage) -> String {
             outcome => outcome.as_str().to_owned(),
         },
         LeaseMessage::CancelAck { .. } => "cancelled".to_owned(),
+        LeaseMessage::CancelHeard { grace_ms } => format!("cancel heard, grace {grace_ms} ms"),
         LeaseMessage::GiveBack { begun } => format!("give back, begun: {begun}"),
         LeaseMessage::Exited(_) => "exited".to_owned(),
     }

@@ -2,12 +2,13 @@
 //! then forgotten. Pure.
 
 use host_core::outcome::{Meter, Outcome};
+use host_core::time::Time;
 
-use super::task::{Report, Stage};
+use super::task::{Beats, Report, Stage, Task};
 use super::{Actions, DispatchEnd, Effect, Id, Worker};
 use crate::arco::convert;
-use crate::arco::messages::RunLogs;
-use crate::arco::worker::callbacks::Callback;
+use crate::arco::messages::{RunLogs, TaskCompleted};
+use crate::arco::worker::callbacks::{Callback, CallbackAnswer};
 use crate::arco::worker::order::segment;
 use crate::arco::worker::outbox::Pending;
 use crate::kit::http_client::BaseUrl;
@@ -36,6 +37,15 @@ impl Worker {
         message.worker_id = Some(name);
         message.traceparent.clone_from(&order.traceparent);
         message.completed_at = Some(at.wall.to_rfc3339());
+        // They keep the attempt alive until its end is accepted, which may take longer than the timeout.
+        let next_at = match &task.stage {
+            Stage::Running(run) => run.next_at,
+            _ => at.now.plus_ms(order.interval_ms),
+        };
+        let beats = Beats {
+            next_at,
+            request: None,
+        };
         let end = order.token_expires_at.map(|end| task.skew.ours(end));
         let pending = Pending {
             key: order.key.clone(),
@@ -49,12 +59,14 @@ impl Worker {
         task.backoff.reset();
         task.stage = Stage::Reporting(Report {
             is_storing: true,
+            beats: give_up.is_none().then_some(beats),
             ..Report::of(pending, give_up)
         });
     }
 
-    /// Sends the end of a task. One of an earlier process may be for an origin that is no longer allowed.
-    pub(super) fn send_end(&mut self, id: Id, actions: &mut Actions) {
+    /// Sends the end of a task. One of an earlier process may be for an origin that is no longer allowed: it
+    /// stays on disk, in case that is a mistake.
+    pub(super) fn send_end(&mut self, at: Moment, id: Id, actions: &mut Actions) {
         let Some(task) = self.tasks.get(&id) else {
             return;
         };
@@ -72,12 +84,91 @@ impl Worker {
                 };
                 self.send(id, callback, actions);
             }
-            None => self.forget(id, actions),
+            None if self.is_expired(at, id) => self.expire(id, actions),
+            None => {
+                let words =
+                    "the end of a task is kept but not sent: its origin is not in callback_origins";
+                actions.effect(Effect::Warn(report.pending.base.clone(), words));
+                self.finish(id, DispatchEnd::Over, actions);
+            }
         }
+    }
+
+    /// Handles the answer to the end of a task.
+    pub(super) fn on_reported(
+        &mut self,
+        at: Moment,
+        id: Id,
+        answer: CallbackAnswer,
+        actions: &mut Actions,
+    ) {
+        let is_expired = self.is_expired(at, id);
+        let Some(task) = self.task(id) else { return };
+        let Stage::Reporting(report) = &mut task.stage else {
+            return;
+        };
+        let after_ms = match answer {
+            CallbackAnswer::Accepted { .. } | CallbackAnswer::Over(_) => {
+                return self.forget(id, actions);
+            }
+            CallbackAnswer::Refused { status, why } => {
+                let message = convert::refused(&report.pending.body, status, &why);
+                if let Some(message) = message.filter(|_| !report.is_replaced) {
+                    return self.replace(id, &message, actions);
+                }
+                let words = "the control plane refuses the end of a task";
+                actions.effect(Effect::Warn(report.pending.path.clone(), words));
+                return self.forget(id, actions);
+            }
+            CallbackAnswer::TooLarge => {
+                let message = convert::shortened(&report.pending.body);
+                if let Some(message) = message.filter(|_| !report.is_replaced) {
+                    return self.replace(id, &message, actions);
+                }
+                0
+            }
+            CallbackAnswer::Again { after_ms, .. } => after_ms,
+        };
+        if is_expired {
+            self.expire(id, actions);
+        } else {
+            report.again_at = at.now.plus_ms(task.backoff.next_ms().max(after_ms));
+        }
+    }
+
+    /// Sends `message` instead of an end whose body was refused, once it is on disk.
+    fn replace(&mut self, id: Id, message: &TaskCompleted, actions: &mut Actions) {
+        let tag = self.tag(id);
+        let Some(task) = self.task(id) else { return };
+        if let Stage::Reporting(report) = &mut task.stage {
+            report.pending.body = serde_json::to_string(message).unwrap_or_default();
+            (report.is_storing, report.is_replaced) = (true, true);
+            task.backoff.reset();
+            actions.effect(Effect::Keep(tag, Box::new(report.pending.clone())));
+        }
+    }
+
+    fn is_expired(&self, at: Moment, id: Id) -> bool {
+        let stage = self.tasks.get(&id).map(|task| &task.stage);
+        matches!(stage, Some(Stage::Reporting(report)) if at.wall >= Time(report.pending.until_ms))
+    }
+
+    /// Forgets an end whose token has expired.
+    fn expire(&mut self, id: Id, actions: &mut Actions) {
+        if let Some(Task {
+            stage: Stage::Reporting(report),
+            ..
+        }) = self.task(id)
+        {
+            let words = "the token of a task expired before its end was accepted";
+            actions.effect(Effect::Warn(report.pending.path.clone(), words));
+        }
+        self.forget(id, actions);
     }
 
     /// Forgets the end of a task that the control plane has accepted or never will.
     pub(super) fn forget(&mut self, id: Id, actions: &mut Actions) {
+        self.abort(id, actions);
         let tag = self.tag(id);
         let Some(task) = self.task(id) else { return };
         if let Stage::Reporting(report) = &mut task.stage {
@@ -87,7 +178,7 @@ impl Worker {
     }
 
     /// Continues once the end of a task was written to disk or removed from it.
-    pub(super) fn on_stored(&mut self, id: Id, actions: &mut Actions) {
+    pub(super) fn on_stored(&mut self, at: Moment, id: Id, actions: &mut Actions) {
         let Some(task) = self.task(id) else { return };
         let Stage::Reporting(report) = &mut task.stage else {
             return;
@@ -96,7 +187,7 @@ impl Worker {
         if report.is_over {
             self.send_log(id, actions);
         } else {
-            self.send_end(id, actions);
+            self.send_end(at, id, actions);
         }
     }
 
@@ -108,7 +199,7 @@ impl Worker {
             let (workspace, run) = (order.workspace.as_ref()?, order.run.as_ref()?);
             let (stdout, stderr) = task.log.take();
             let log = RunLogs {
-                task_key: &order.task_key,
+                task_key: order.task_key.clone(),
                 attempt: order.attempt,
                 stdout,
                 stderr,

@@ -2,9 +2,9 @@
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
-use host_core::port::{Answer, Stop};
+use host_core::port::{Answer, Stop, Tag};
 
-use super::task::{Run, Stage, Stopped, Task};
+use super::task::{Beats, Run, Stage, Stopped, Task};
 use super::{Actions, DispatchEnd, Effect, Id, Worker};
 use crate::arco::messages::TaskHeartbeat;
 use crate::kit::session::Moment;
@@ -40,16 +40,33 @@ impl Worker {
         actions.effect(Effect::Start(tag, Box::new(job)));
     }
 
+    /// Sends a heartbeat, beside the report of the end if the guest has ended.
     pub(super) fn beat(&mut self, at: Moment, id: Id, actions: &mut Actions) {
         let name = self.setup.name.clone();
+        let tag = self.tag(id);
         let Some(task) = self.task(id) else { return };
-        let (Some(order), Stage::Running(run)) = (&task.order, &mut task.stage) else {
-            return;
+        let Some(order) = &task.order else { return };
+        let progress = match &mut task.stage {
+            Stage::Running(run) => {
+                run.sent_at = at.now;
+                task.request = Some(tag);
+                run.progress.as_ref()
+            }
+            Stage::Reporting(report) => {
+                report.beats = Some(Beats {
+                    next_at: at.now.plus_ms(order.interval_ms),
+                    request: Some(tag),
+                });
+                None
+            }
+            Stage::Starting { .. } | Stage::Logging => return self.untag(tag),
         };
-        run.sent_at = at.now;
-        let progress = run.progress.as_ref();
-        #[expect(clippy::cast_possible_truncation, reason = "0 to 100")]
-        let percent = |percent: f32| percent.clamp(0.0, 100.0).round() as i64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 to 100"
+        )]
+        let percent = |percent: f32| percent.clamp(0.0, 100.0).round() as u8;
         let text = progress.map(|it| it.message.clone());
         let message = TaskHeartbeat {
             attempt: order.attempt.into(),
@@ -61,7 +78,25 @@ impl Worker {
             message: text.filter(|it| !it.is_empty()),
         };
         let callback = order.callback("heartbeat", &message);
-        self.send(id, callback, actions);
+        actions.effect(Effect::Send(tag, Box::new(callback)));
+    }
+
+    /// Handles the answer to a heartbeat beside the report of an end. Returns whether `tag` was one.
+    pub(super) fn on_late_beat(&mut self, at: Moment, id: Id, tag: Tag, is_over: bool) -> bool {
+        let Some(task) = self.task(id) else {
+            return false;
+        };
+        let (Some(order), Stage::Reporting(report)) = (&task.order, &mut task.stage) else {
+            return false;
+        };
+        if report.beats.is_none_or(|beats| beats.request != Some(tag)) {
+            return false;
+        }
+        report.beats = (!is_over).then(|| Beats {
+            next_at: at.now.plus_ms(order.interval_ms),
+            request: None,
+        });
+        true
     }
 
     /// Stops a guest at once, because the control plane has given the attempt up.

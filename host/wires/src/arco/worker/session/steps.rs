@@ -1,7 +1,6 @@
 //! The steps of a task: what follows the answer to a callback, and what follows when its time comes. Pure.
 
 use host_core::port::Stop;
-use host_core::time::Time;
 
 use super::task::Stage;
 use super::{Actions, DispatchEnd, Effect, Id, Worker};
@@ -50,8 +49,11 @@ impl Worker {
             (Stage::Starting { .. }, CallbackAnswer::Over(_)) => {
                 self.finish(id, DispatchEnd::Over, actions);
             }
-            (Stage::Starting { .. }, CallbackAnswer::Refused(status)) => {
+            (Stage::Starting { .. }, CallbackAnswer::Refused { status, .. }) => {
                 self.finish(id, DispatchEnd::Refused(status), actions);
+            }
+            (Stage::Starting { .. }, CallbackAnswer::TooLarge) => {
+                self.finish(id, DispatchEnd::Refused(413), actions);
             }
             (
                 Stage::Starting {
@@ -77,8 +79,12 @@ impl Worker {
                             actions.effect(stop);
                         }
                     }
-                    CallbackAnswer::Over(_) | CallbackAnswer::Refused(_) => {
-                        self.give_up_run(id, actions);
+                    CallbackAnswer::Over(_) => self.give_up_run(id, actions),
+                    // A refusal may be a mistake of something in between. If it lasts, the time without an
+                    // accepted heartbeat ends the run.
+                    CallbackAnswer::Refused { .. } | CallbackAnswer::TooLarge => {
+                        let wait_ms = task.backoff.next_ms();
+                        run.next_at = at.now.plus_ms(wait_ms.min(order.interval_ms));
                     }
                     CallbackAnswer::Again { after_ms, .. } => {
                         let wait_ms = task.backoff.next_ms().max(after_ms);
@@ -86,16 +92,7 @@ impl Worker {
                     }
                 }
             }
-            (Stage::Reporting(report), CallbackAnswer::Again { after_ms, .. }) => {
-                if at.wall < Time(report.pending.until_ms) {
-                    report.again_at = at.now.plus_ms(task.backoff.next_ms().max(after_ms));
-                } else {
-                    let words = "the token of a task expired before its end was accepted";
-                    actions.effect(Effect::Warn(report.pending.path.clone(), words));
-                    self.forget(id, actions);
-                }
-            }
-            (Stage::Reporting(_), _) => self.forget(id, actions),
+            (Stage::Reporting(_), answer) => self.on_reported(at, id, answer, actions),
             (Stage::Logging, _) => self.finish(id, DispatchEnd::Over, actions),
         }
     }
@@ -117,7 +114,19 @@ impl Worker {
             Stage::Reporting(report) if report.give_up.is_some_and(|end| at.now >= end) => {
                 self.finish(id, DispatchEnd::Over, actions);
             }
-            Stage::Reporting(_) => self.send_end(id, actions),
+            Stage::Reporting(report) => {
+                let is_beat_due = report
+                    .beats
+                    .is_some_and(|it| it.request.is_none() && at.now >= it.next_at);
+                let is_end_due =
+                    task.request.is_none() && !report.is_storing && at.now >= report.again_at;
+                if is_beat_due {
+                    self.beat(at, id, actions);
+                }
+                if is_end_due {
+                    self.send_end(at, id, actions);
+                }
+            }
             Stage::Logging => {}
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct Task {
     /// The dispatch that waits for its end.
     pub(super) link: Option<Link>,
     pub(super) stage: Stage,
-    /// The callback that has no answer yet.
+    /// The callback that has no answer yet. While the end is reported, heartbeats are beside it.
     pub(super) request: Option<Tag>,
     /// When it continues without an event.
     pub(super) wake_at: Option<Time>,
@@ -75,9 +75,22 @@ pub(super) struct Report {
     /// Whether the end is being written to disk or removed from it.
     pub(super) is_storing: bool,
     pub(super) is_over: bool,
+    /// Whether it replaces one whose body was refused.
+    pub(super) is_replaced: bool,
+    /// The heartbeats that keep the attempt alive until its end is accepted; `None` if there are none.
+    pub(super) beats: Option<Beats>,
     pub(super) again_at: Time,
     /// When to stop sending it, if the worker stops.
     pub(super) give_up: Option<Time>,
+}
+
+/// Heartbeats beside the report of an end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beats {
+    /// When the next one goes out.
+    pub(super) next_at: Time,
+    /// The one that has no answer yet.
+    pub(super) request: Option<Tag>,
 }
 
 impl Task {
@@ -119,7 +132,10 @@ impl Task {
             Stage::Running(run) => Some(run.silent_at),
             Stage::Reporting(report) => {
                 let again_at = (waits && !report.is_storing).then_some(report.again_at);
-                [again_at, report.give_up].into_iter().flatten().min()
+                let beat_at = report.beats.filter(|beats| beats.request.is_none());
+                let beat_at = beat_at.map(|beats| beats.next_at);
+                let all = [again_at, beat_at, report.give_up];
+                all.into_iter().flatten().min()
             }
             Stage::Logging => None,
         }
@@ -132,6 +148,8 @@ impl Report {
             pending,
             is_storing: false,
             is_over: false,
+            is_replaced: false,
+            beats: None,
             again_at: Time(0),
             give_up,
         }

@@ -120,6 +120,7 @@ impl World {
             origins: vec![origin.origin().clone()],
             concurrency,
             logs_token: None,
+            hosts: vec!["tasks.example".to_owned()],
         };
         Self::start_as(plane, folder.map(PathBuf::from), config).await
     }

@@ -53,6 +53,23 @@ fn callbacks_follow_the_kind_of_the_dispatch() {
 }
 
 #[test]
+fn a_dispatch_is_the_same_however_its_url_is_written() {
+    let key = |base: &str, dispatch: Option<&str>| {
+        let order = envelope(|it| {
+            it["callbackBaseUrl"] = base.into();
+            it["dispatchId"] = dispatch.into();
+        });
+        order.unwrap().key
+    };
+    for dispatch in [Some("d"), None] {
+        for base in ["http://h/", "http://H:80", "http://h/api/"] {
+            assert_eq!(key(base, dispatch), key("http://h", dispatch), "{base}");
+        }
+    }
+    assert_ne!(key("http://h", Some("d")), key("http://h", Some("e")));
+}
+
+#[test]
 fn the_payload_may_name_the_handler_and_its_params() {
     for (payload, handler, params) in [
         (json!(null), Some("key"), "{}"),
@@ -111,7 +128,7 @@ fn times_are_those_of_the_dispatch_or_defaults() {
     );
     assert_eq!(
         times(&with("heartbeatIntervalMs", json!(1_000_000))),
-        (90_000, 90_000, 30_000)
+        (45_000, 90_000, 30_000)
     );
     assert_eq!(
         times(&with("cancelGracePeriodMs", json!(0))),

@@ -47,6 +47,32 @@ async fn an_end_is_sent_after_a_restart() {
     assert_eq!(left.finished.len(), 2);
 }
 
+#[tokio::test]
+async fn an_end_whose_origin_is_no_longer_allowed_stays_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (outbox, _) = Outbox::open(folder.path()).unwrap();
+    let kept = Pending {
+        base: "http://elsewhere:80".to_owned(),
+        until_ms: i64::MAX,
+        ..pending(1)
+    };
+    outbox.put(&kept).unwrap();
+    // The token of this one has expired.
+    outbox
+        .put(&Pending {
+            key: "old".to_owned(),
+            until_ms: 5,
+            ..kept.clone()
+        })
+        .unwrap();
+    for _ in 0..2 {
+        let world = World::start_with(Arc::new(Peer::start().await), Some(folder.path()), 2).await;
+        world.stop_all().await;
+        let (_, left) = Outbox::open(folder.path()).unwrap();
+        assert_eq!(left.pending, std::slice::from_ref(&kept));
+    }
+}
+
 fn pending(number: usize) -> Pending {
     Pending {
         key: format!("key\n{number}"),

@@ -115,7 +115,12 @@ fn read_answer(words: &[&str]) -> CallbackAnswer {
             server_time: None,
         },
         ["over"] => CallbackAnswer::Over(410),
-        ["refused"] => CallbackAnswer::Refused(401),
+        ["refused"] => read_answer(&["refused", "401", "no"]),
+        ["refused", status, why] => CallbackAnswer::Refused {
+            status: status.parse().unwrap(),
+            why: why.to_owned(),
+        },
+        ["too", "large"] => CallbackAnswer::TooLarge,
         ["lost"] => CallbackAnswer::Again {
             after_ms: 0,
             why: "lost".to_owned(),

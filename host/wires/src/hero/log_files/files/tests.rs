@@ -61,6 +61,26 @@ fn line(at_ms: u64, level: Level, message: &str) -> LogLine {
 }
 
 #[test]
+fn a_file_may_be_rotated_while_its_job_runs() {
+    let scene = Scene::new();
+    let file = scene.open("a/b.log", "j1", 1);
+    file.write(Time(0), &[line(0, Level::Info, "one")]);
+    assert!(scene.text("a/b.log").ends_with("one\n"));
+    let (path, rotated) = (
+        scene.folder.path().join("a/b.log"),
+        scene.folder.path().join("a/b.log.1"),
+    );
+    std::fs::rename(&path, &rotated).unwrap();
+    file.write(Time(0), &[line(0, Level::Info, "two")]);
+    assert!(scene.text("a/b.log").ends_with("two\n"));
+    assert!(std::fs::read_to_string(rotated).unwrap().ends_with("one\n"));
+    // It may also be removed with its folder.
+    std::fs::remove_dir_all(scene.folder.path().join("a")).unwrap();
+    file.write(Time(0), &[line(0, Level::Info, "three")]);
+    assert!(scene.text("a/b.log").ends_with("three\n"));
+}
+
+#[test]
 fn lines_have_their_time_level_and_job() {
     let scene = Scene::new();
     let file = scene.open("a/b.log", "j1", 1);

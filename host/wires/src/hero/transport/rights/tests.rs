@@ -21,12 +21,13 @@ const CONNECTING: [&str; 6] = [
 ];
 
 /// The scripts of a worker. All others belong to the other roles.
-const WORKER: [Script; 5] = [
+const WORKER: [Script; 6] = [
     Script::Claim,
     Script::Start,
     Script::Finish,
     Script::Renew,
     Script::Release,
+    Script::Wake,
 ];
 
 /// Returns the commands that the `n`th `ACL SETUSER` of the specification allows.

@@ -13,6 +13,51 @@ use crate::hero::worker::Worker;
 use host_core::port::Stop;
 
 #[test]
+fn jobs_that_rest_take_no_room_and_keep_the_number_of_their_attempt() {
+    let mut bench = Bench::with(|config| config.concurrency = 4);
+    // More than may be parked, each in its second retry.
+    for n in 1..=1_100 {
+        bench.enqueue(n, &[("retries", "10"), ("attempt", "2")]);
+        bench.end(n, failed(FailureKind::UserError, "no luck"));
+    }
+    assert_eq!(
+        (bench.worker.jobs(), bench.status(1).as_str()),
+        (0, "dispatched")
+    );
+    bench.enqueue(2_000, &[]);
+    bench.end(2_000, completed("1"));
+    assert_eq!(bench.status(2_000), "finished");
+    // Another host of the worker id takes them when their time has come.
+    let redis = std::mem::take(&mut bench.redis);
+    let mut other = Bench::unconnected(Worker::new(WorkerConfig::new("w1", "host-b")));
+    (other.redis, other.now) = (redis, bench.now);
+    other.connect();
+    other.pass(1_500);
+    assert_eq!(other.running(), [0_u32; 0]);
+    other.pass(1_600);
+    let attempts: Vec<u32> = other.guests.values().map(|job| job.attempt).collect();
+    assert!(
+        !attempts.is_empty() && attempts.iter().all(|attempt| *attempt == 3),
+        "{attempts:?}"
+    );
+}
+
+#[test]
+fn a_job_that_rests_can_be_stopped() {
+    let mut bench = Bench::new();
+    bench.enqueue(1, &[("retries", "10"), ("attempt", "9")]);
+    bench.end(1, failed(FailureKind::UserError, "no luck"));
+    assert_eq!(bench.worker.jobs(), 0);
+    bench.pass(1_000);
+    bench.redis.push("hero:stop_queue:w1", &id(1));
+    bench.pass(3_000);
+    assert_eq!(
+        (bench.status(1).as_str(), bench.error(1).as_str()),
+        ("error", "stopped_by_request")
+    );
+}
+
+#[test]
 fn a_job_is_taken_run_and_written_down() {
     let mut bench = Bench::new();
     bench.enqueue(
@@ -228,9 +273,10 @@ fn jobs_that_wait_for_each_other_are_refused_with_the_path() {
 fn retries_are_made_and_counted() {
     let mut bench = Bench::new();
     bench.enqueue(1, &[("retries", "2")]);
-    for wait_ms in [1_000, 2_000] {
+    // The second wait is long enough to rest in Redis.
+    for (wait_ms, status) in [(1_000, "started"), (2_000, "dispatched")] {
         bench.end(1, failed(FailureKind::Trapped, "again"));
-        assert_eq!(bench.status(1), "started");
+        assert_eq!(bench.status(1), status);
         bench.pass(wait_ms - 1);
         assert!(bench.guest(1).is_none());
         bench.pass(1);

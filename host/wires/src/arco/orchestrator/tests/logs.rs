@@ -1,0 +1,168 @@
+//! What workers say beside their outcomes: logs, and claims about themselves.
+
+use host_core::cell::{LogLine, LogSource};
+use host_core::job::State;
+use serde_json::{Value, json};
+
+use super::fixture::World;
+
+fn log(attempt: u64) -> Value {
+    json!({
+        "taskKey": "analytics.daily_sales",
+        "attempt": attempt,
+        "stdout": "one\ntwo\n",
+        "stderr": "three",
+    })
+}
+
+fn texts(lines: &[LogLine]) -> Vec<(LogSource, &str)> {
+    let guests = lines.iter().filter(|line| line.source != LogSource::Host);
+    guests
+        .map(|line| (line.source, line.message.as_str()))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_log_is_kept_with_its_attempt() {
+    let world = World::start().await;
+    for run in [None, Some("run-1")] {
+        let attributes: Vec<_> = run.iter().map(|run| ("arco.run_id", *run)).collect();
+        let id = world.plane.enqueue_with(&attributes);
+        let task = world.taken().await;
+        world.plane.started(&task).await.ok();
+        world.plane.model.clock.pass(2_000);
+        let succeeded = json!({"outcome": "SUCCEEDED"});
+        world.plane.completed(&task, succeeded).await.ok();
+        let run = run.map_or_else(|| id.to_string(), str::to_owned);
+        let answer = world.plane.log(&run, Some("s3cret"), &log(1)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let path = format!("/api/v1/jobs/{id}/logs");
+        assert_eq!(answer.body, json!({"path": path, "sizeBytes": 13}));
+        let lines = world.plane.logged(id);
+        let expected = [
+            (LogSource::Stdout, "one"),
+            (LogSource::Stdout, "two"),
+            (LogSource::Stderr, "three"),
+        ];
+        assert_eq!(texts(&lines), expected);
+        assert_eq!(lines.last().unwrap().at_ms, 2_000);
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_log_must_be_of_a_known_attempt_and_come_from_its_worker() {
+    let world = World::start().await;
+    let (id, task) = world.begun().await;
+    let run = id.to_string();
+    for key in [None, Some("other"), Some(task.token.as_str())] {
+        let answer = world.plane.log(&run, key, &log(1)).await;
+        answer.refused(401, "unauthorized");
+    }
+    let key = Some("s3cret");
+    let unknown = "0192f0c4-5b7a-7c3d-8e9f-000000000001";
+    for run in [unknown, "run-1"] {
+        world
+            .plane
+            .log(run, key, &log(1))
+            .await
+            .refused(404, "task_not_found");
+    }
+    world
+        .plane
+        .log(&run, key, &log(2))
+        .await
+        .refused(404, "task_not_found");
+    let mut other = log(1);
+    other["taskKey"] = "other".into();
+    world
+        .plane
+        .log(&run, key, &other)
+        .await
+        .refused(404, "task_not_found");
+    world
+        .plane
+        .log(&run, key, &log(0))
+        .await
+        .refused(400, "invalid_request");
+    world
+        .plane
+        .log(&run, key, &json!({"attempt": 1}))
+        .await
+        .refused(422, "invalid_field");
+    assert_eq!(texts(&world.plane.logged(id)), []);
+    // An attempt that still runs has one, too.
+    assert_eq!(world.plane.log(&run, key, &log(1)).await.status, 200);
+    assert_eq!(texts(&world.plane.logged(id)).len(), 3);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_worker_says_of_itself_is_in_the_log() {
+    let world = World::start().await;
+    let (id, task) = world.begun().await;
+    // A repetition is not noted.
+    world.plane.started(&task).await.ok();
+    let ended = json!({
+        "outcome": "FAILED",
+        "completedAt": "2020-01-01T00:00:05Z",
+        "metrics": {"cpuTimeMs": 3, "ioReadBytes": 10, "ioWriteBytes": 20},
+    });
+    world.plane.completed(&task, ended).await.ok();
+    let lines = world.plane.logged(id);
+    let shown = |line: &LogLine| {
+        let fields = line
+            .fields
+            .iter()
+            .map(|(name, value)| format!(" {name}={value}"));
+        line.message.clone() + &fields.collect::<String>()
+    };
+    let shown: Vec<_> = lines.iter().map(shown).collect();
+    assert_eq!(
+        shown,
+        [
+            "the worker has begun worker_id=w-1 started_at=2020-01-01T00:00:00Z",
+            "the worker has ended worker_id=w-1 completed_at=2020-01-01T00:00:05Z \
+             io_read_bytes=10 io_write_bytes=20",
+        ]
+    );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn the_final_state_is_that_of_the_job() {
+    let world = World::start().await;
+    let (id, task) = world.begun().await;
+    world.plane.model.cancel(id, None).unwrap();
+    let failed = json!({"outcome": "FAILED", "error": {"category": "USER_CODE", "message": "x"}});
+    for _ in 0..2 {
+        let answer = world.plane.completed(&task, failed.clone()).await;
+        assert_eq!(answer.ok()["finalState"], "CANCELLED");
+        assert_eq!(world.plane.model.state(id), State::Cancelled);
+    }
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn progress_is_any_number() {
+    let world = World::start().await;
+    let (id, task) = world.begun().await;
+    for (stated, expected) in [
+        ("45.5", 46.0),
+        ("101", 100.0),
+        ("-3", 0.0),
+        ("1e9", 100.0),
+        ("7", 7.0),
+    ] {
+        let percent: Value = serde_json::from_str(stated).unwrap();
+        let body = json!({"attempt": 1, "progressPct": percent});
+        world.plane.call(&task, "heartbeat", &body).await.ok();
+        let progress = world
+            .plane
+            .model
+            .look(id, |job| job.progress.clone())
+            .unwrap();
+        assert_eq!(progress.percent, Some(expected), "{stated}");
+    }
+    world.stop().await;
+}
