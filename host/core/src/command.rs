@@ -203,7 +203,7 @@ impl Command {
 
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
 /// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 21] = [
+pub const BOUNDS: [(&str, &str); 22] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -215,6 +215,7 @@ pub const BOUNDS: [(&str, &str); 21] = [
     ("complete", "one job and a slice of its dependents"),
     ("lose", "one job and a slice of its dependents"),
     ("cancel", "one job and a slice of its dependents"),
+    ("cancel_heard", "one job"),
     ("cancel_ack", "one job and a slice of its dependents"),
     ("retry", "one job and its prerequisites"),
     ("set_priority", "one job"),
