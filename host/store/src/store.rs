@@ -196,6 +196,9 @@ pub trait Others: Send + Sync {
     /// Gives up the batch that is being committed, unless its commit was sent: it has no effect.
     fn give_up(&self);
 
+    /// Records that the host stops: it no longer waits for a database that is away.
+    fn stop(&self);
+
     /// Takes the messages to this node about jobs that other nodes have changed.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;
 
