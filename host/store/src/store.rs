@@ -93,8 +93,8 @@ pub trait Reader: Send {
         examined_max: u64,
     ) -> Result<JobCount, StoreError>;
 
-    /// Returns the ended attempts of one job, oldest first.
-    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;
+    /// Returns the ended attempts of one job that are kept, after the one with the number `after`, oldest first.
+    fn attempts(&self, id: JobId, after: u32, limit: u32) -> Result<Vec<Attempt>, StoreError>;
 
     /// Returns attempts in this host's cells that ended at or after `since`, each with its handler:
     /// of the newest `limit` attempts, the one of the job that was enqueued last first.

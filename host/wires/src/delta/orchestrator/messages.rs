@@ -326,6 +326,7 @@ impl Orchestrator {
             | Rejection::UnknownPrerequisite(_)
             | Rejection::DependencyCycle(_)
             | Rejection::CascadeUnfinished(_)
+            | Rejection::TooManyAttempts { .. }
             | Rejection::TooManyQueues { .. }
             | Rejection::TooManyWaiting { .. }
             | Rejection::TooManyComponents { .. }
