@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use host_tests::server::host;
-use host_tests::{Client, Cluster};
+use host_tests::{Client, Cluster, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -36,6 +36,16 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// The jobs of one request.
 const ARRAY: usize = 1_000;
 
+/// How many requests with as many dependencies as are allowed there are at once, and how many jobs a job waits for.
+const REQUESTS: usize = 16;
+const WAITS_FOR: usize = 10;
+
+/// How long a tree may take to be discarded.
+const TREE_PATIENCE: Duration = Duration::from_mins(30);
+
+/// How many jobs fail again and again.
+const FAILING: usize = 1_000;
+
 /// How many jobs are purged, and how many queues, counts and listeners there are at full size.
 const PURGES: usize = 600;
 const QUEUES: usize = 9_990;
@@ -52,7 +62,7 @@ struct Case {
     attack: fn(&Stage, usize) -> Result<()>,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 8] = [
     Case {
         name: "purges beside unique keys",
         prepare: cancelled_keys,
@@ -72,6 +82,21 @@ const CASES: [Case; 5] = [
         name: "listeners that catch up",
         prepare: scheduled,
         attack: listeners,
+    },
+    Case {
+        name: "requests with many dependencies",
+        prepare: |_, _| Ok(()),
+        attack: dependencies,
+    },
+    Case {
+        name: "a cancelled tree",
+        prepare: tree,
+        attack: cancel_tree,
+    },
+    Case {
+        name: "jobs with many attempts",
+        prepare: |_, _| Ok(()),
+        attack: attempts,
     },
     Case {
         name: "store check",
@@ -291,6 +316,68 @@ fn listeners(stage: &Stage, size: usize) -> Result<()> {
         let ended = listening.into_iter().map(|it| it.join().expect("no panic"));
         ended.collect()
     })
+}
+
+/// Arrays at once whose jobs wait for others of the array.
+fn dependencies(stage: &Stage, _: usize) -> Result<()> {
+    let job = |n: usize| {
+        let first = n.saturating_sub(WAITS_FOR);
+        let named: Vec<_> = (first..n).map(|n| format!("#{n}")).collect();
+        json!({"handler": "noop", "params": {}, "queue": "tree", "depends_on": named})
+    };
+    let array = Value::Array((0..ARRAY).map(job).collect());
+    std::thread::scope(|scope| {
+        let asking = (0..REQUESTS).map(|_| {
+            scope.spawn(|| {
+                let answer = stage.server.client().post("/api/v1/jobs", &array)?;
+                ensure!(answer.status == 201, "cannot enqueue: {}", answer.body);
+                Ok(())
+            })
+        });
+        let asking: Vec<_> = asking.collect();
+        let ended = asking.into_iter().map(|it| it.join().expect("no panic"));
+        ended.collect()
+    })
+}
+
+/// The key of the job for which all others of a tree wait.
+const ROOT: &str = "root";
+
+/// Jobs that wait for one.
+fn tree(client: &Client, size: usize) -> Result<()> {
+    let mut root = later(0);
+    root["unique_key"] = ROOT.into();
+    let answer = client.post("/api/v1/jobs", &root)?;
+    let id = answer.body["id"].as_str().context("no id")?.to_owned();
+    fill(
+        client,
+        size,
+        |_| json!({"handler": "noop", "params": {}, "queue": "tree", "depends_on": [id]}),
+    )
+}
+
+fn cancel_tree(stage: &Stage, size: usize) -> Result<()> {
+    let client = stage.server.client();
+    let roots = client.get(&format!("/api/v1/jobs?unique_key={ROOT}"))?;
+    let root = roots.body["items"][0]["id"].as_str().context("no root")?;
+    let cancelled = client.post(&format!("/api/v1/jobs/{root}/cancel"), &json!({}))?;
+    ensure!(cancelled.status < 300, "cannot cancel: {}", cancelled.body);
+    eventually("the tree to be discarded", TREE_PATIENCE, || {
+        let queue = client.get("/api/v1/queues/tree").ok()?;
+        (queue.body["counts"]["discarded"] == size).then_some(())
+    });
+    Ok(())
+}
+
+/// Jobs that fail and ask to be tried again at once.
+fn attempts(stage: &Stage, _: usize) -> Result<()> {
+    let client = stage.server.client();
+    let params = json!({"fail_times": 1_000_000});
+    fill(
+        &client,
+        FAILING,
+        |_| json!({"handler": "flaky", "params": params, "queue": "flaky", "max_attempts": 1_000}),
+    )
 }
 
 fn check(stage: &Stage, _: usize) -> Result<()> {

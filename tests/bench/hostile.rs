@@ -220,7 +220,8 @@ fn frames_that_are_announced(address: &str) -> Result<Vec<TcpStream>> {
 pub(crate) fn longest(client: &Client, name: &str) -> Result<f64> {
     let page = client.get("/metrics")?.body;
     let page = page.as_str().context("/metrics is not text")?;
-    let value = page.lines().find_map(|line| line.strip_prefix(name));
-    let value = value.with_context(|| format!("/metrics has no {name}"))?;
-    Ok(value.trim().parse::<f64>()? * 1e3)
+    let samples = page.lines().filter_map(|line| line.strip_prefix(name));
+    let values = samples.filter_map(|sample| sample.rsplit(' ').next()?.parse().ok());
+    let longest: Option<f64> = values.reduce(f64::max);
+    Ok(longest.with_context(|| format!("/metrics has no {name}"))? * 1e3)
 }

@@ -45,15 +45,15 @@ pub struct FilterQuery {
     pub cursor: Option<String>,
 }
 
-/// Which lines.
+/// Which page of a list whose items are numbered.
 #[derive(Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
-pub struct LogsQuery {
+pub struct PageQuery {
     /// At most this many, 1 to 1,000; 100 if absent.
     #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
-    /// Lines behind the one with this `seq`: a `next_cursor`, or the last line seen to follow a log.
+    /// Items behind the one with this number: a `next_cursor`, or the last one seen, to follow the list.
     #[param(value_type = Option<u64>)]
     pub cursor: Option<String>,
 }

@@ -156,7 +156,7 @@ pub struct ProgressView {
 impl JobView {
     /// Shows a job in a list.
     pub fn summary(job: JobSummary, live: Option<Progress>, now: Time) -> Self {
-        let mut view = Self::new(&job.lifecycle, job.ran_ms, job.wire, now);
+        let mut view = Self::new(&job.lifecycle, job.wire, now);
         view.progress = live.map(ProgressView::from);
         if let Some(failure) = &mut view.failure {
             failure.user_kind = job.user_kind;
@@ -166,7 +166,7 @@ impl JobView {
 
     /// Shows all of a job; `live` is the progress of its running attempt.
     pub fn detail(job: JobDetail, live: Option<Progress>, now: Time) -> Self {
-        let mut view = Self::new(&job.lifecycle, job.ran_ms, job.payload.wire, now);
+        let mut view = Self::new(&job.lifecycle, job.payload.wire, now);
         let kept = job.lifecycle.policy.retention;
         view.kept_until = job.lifecycle.kept_until().map(Time::to_rfc3339);
         view.retention_seconds = Some(seconds(kept.ms));
@@ -190,9 +190,9 @@ impl JobView {
         view
     }
 
-    fn new(job: &Lifecycle, ended_ms: u64, wire: String, now: Time) -> Self {
+    fn new(job: &Lifecycle, wire: String, now: Time) -> Self {
         let runs = job.lease.as_ref();
-        let ran_ms = ended_ms + runs.map_or(0, |lease| now.since_ms(lease.granted_at));
+        let ran_ms = job.ran_ms + runs.map_or(0, |lease| now.since_ms(lease.granted_at));
         let exists_ms = job.finished_at.unwrap_or(now).since_ms(job.enqueued_at);
         let instant = |at: Option<Time>| at.map(Time::to_rfc3339);
         let cancel = job.cancel.as_ref();

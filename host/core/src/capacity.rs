@@ -9,6 +9,8 @@ pub struct Capacity {
     pub jobs_max: u64,
     /// The most components.
     pub components_max: u64,
+    /// The most attempts that a job may ask for.
+    pub attempts_max: u32,
 }
 
 impl Default for Capacity {
@@ -17,6 +19,7 @@ impl Default for Capacity {
             queues_max: 10_000,
             jobs_max: 10_000_000,
             components_max: 1_000,
+            attempts_max: 1_000,
         }
     }
 }

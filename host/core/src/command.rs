@@ -201,6 +201,54 @@ impl Command {
     }
 }
 
+/// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
+/// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
+pub const BOUNDS: [(&str, &str); 22] = [
+    (
+        "enqueue",
+        "the jobs and dependencies of a request, both limited",
+    ),
+    ("claim", "one job for each slot"),
+    ("ack", "one job"),
+    ("heartbeat", "one job"),
+    ("renew", "one job"),
+    ("complete", "one job and a slice of its dependents"),
+    ("lose", "one job and a slice of its dependents"),
+    ("cancel", "one job and a slice of its dependents"),
+    ("cancel_heard", "one job"),
+    ("cancel_ack", "one job and a slice of its dependents"),
+    ("retry", "one job and its prerequisites"),
+    ("set_priority", "one job"),
+    ("reschedule", "one job"),
+    (
+        "purge",
+        "one job, its latest attempts and a slice of its dependents",
+    ),
+    ("tick", "its number of jobs and dependents, and a time"),
+    (
+        "recover",
+        "the running jobs: as many as the nodes have slots",
+    ),
+    (
+        "take_over",
+        "the running jobs: as many as the nodes have slots",
+    ),
+    ("record", "one job"),
+    ("set_paused", "one queue"),
+    (
+        "deploy",
+        "the handlers of all components, and a look at their jobs",
+    ),
+    (
+        "rollback",
+        "the handlers of all components, and a look at their jobs",
+    ),
+    (
+        "remove",
+        "the handlers of a component, and a look at their jobs",
+    ),
+];
+
 /// The answer for one job of an enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enqueued {
@@ -290,4 +338,37 @@ pub struct Committed {
     pub next_wakeup: Option<Time>,
     /// How many jobs cells may claim. Jobs of runners and of paused queues are not counted.
     pub available: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BOUNDS;
+
+    /// Returns the name of a variant as [`super::Command::kind`] spells it.
+    fn kind(variant: &str) -> String {
+        let mut kind = String::new();
+        for letter in variant.chars() {
+            if letter.is_uppercase() && !kind.is_empty() {
+                kind.push('_');
+            }
+            kind.extend(letter.to_lowercase());
+        }
+        kind
+    }
+
+    #[test]
+    fn each_command_has_a_bound() {
+        let text = include_str!("command.rs");
+        let (_, text) = text.split_once("pub enum Command {\n").unwrap();
+        let (variants, _) = text.split_once("\n}\n").unwrap();
+        let name = |line: &str| {
+            let line = line.strip_prefix("    ")?;
+            let end = line.find(|letter: char| !letter.is_alphanumeric())?;
+            line.starts_with(char::is_uppercase)
+                .then(|| kind(&line[..end]))
+        };
+        let kinds: Vec<String> = variants.lines().filter_map(name).collect();
+        let bounds = BOUNDS.map(|(kind, _)| kind);
+        assert_eq!(kinds, bounds, "list what bounds a new command in BOUNDS");
+    }
 }

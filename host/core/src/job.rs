@@ -109,6 +109,8 @@ pub struct Lifecycle {
     /// How many attempts never count: they did not start, were lost because of another job, or preceded an
     /// operator's retry.
     pub attempts_forgiven: u32,
+    /// How long its attempts that have ended took together, in milliseconds.
+    pub ran_ms: u64,
     /// Grows with each lease and never resets.
     pub lease_epoch: u64,
     /// The current lease: `Some` if and only if the job is running.

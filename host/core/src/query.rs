@@ -77,12 +77,12 @@ impl JobFilter {
     }
 
     /// Returns whether a job's ended attempts match. The latest is the last.
-    pub fn has_attempts(&self, job: &Lifecycle, attempts: &[Attempt]) -> bool {
-        self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, attempts)
+    pub fn has_attempt(&self, job: &Lifecycle, latest: Option<&Attempt>) -> bool {
+        self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, latest)
     }
 
-    /// Returns whether the ended attempts of a job matter.
-    pub fn needs_attempts(&self) -> bool {
+    /// Returns whether the latest attempt of a job that has ended matters.
+    pub fn needs_attempt(&self) -> bool {
         self.user_kind.is_some()
     }
 
@@ -123,8 +123,6 @@ pub struct Cursor(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     pub lifecycle: Lifecycle,
-    /// How long its attempts that have ended took together, in milliseconds.
-    pub ran_ms: u64,
     /// The handler's own name of the error by which the latest attempt failed.
     pub user_kind: Option<String>,
     /// The wire that the job came by.
@@ -132,11 +130,10 @@ pub struct JobSummary {
 }
 
 impl JobSummary {
-    /// Sums up a job with its ended attempts, of which the latest is the last.
-    pub fn new(lifecycle: Lifecycle, attempts: &[Attempt], wire: String) -> Self {
+    /// Sums up a job with its latest attempt that has ended.
+    pub fn new(lifecycle: Lifecycle, latest: Option<&Attempt>, wire: String) -> Self {
         Self {
-            ran_ms: attempts.iter().map(Attempt::ran_ms).sum(),
-            user_kind: user_kind(&lifecycle, attempts).map(str::to_owned),
+            user_kind: user_kind(&lifecycle, latest).map(str::to_owned),
             lifecycle,
             wire,
         }
@@ -145,8 +142,8 @@ impl JobSummary {
 
 /// Returns the handler's own name of the error by which the latest attempt failed, unless the job has
 /// failed for another reason since.
-fn user_kind<'a>(job: &Lifecycle, attempts: &'a [Attempt]) -> Option<&'a str> {
-    let failure = attempts.last()?.failure.as_ref()?;
+fn user_kind<'a>(job: &Lifecycle, latest: Option<&'a Attempt>) -> Option<&'a str> {
+    let failure = latest?.failure.as_ref()?;
     let is_latest = Some(failure.kind) == job.failure;
     failure.user_kind.as_deref().filter(|_| is_latest)
 }
@@ -184,8 +181,6 @@ pub struct Changes {
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobDetail {
     pub lifecycle: Lifecycle,
-    /// How long its attempts that have ended took together, in milliseconds.
-    pub ran_ms: u64,
     pub payload: Payload,
     /// The key that is unique in its queue.
     pub unique_key: Option<String>,

@@ -59,6 +59,9 @@ pub enum Rejection {
         jobs: u64,
         limit: u64,
     },
+    /// A new job asks for too many attempts.
+    #[error("max_attempts: must be 1–{limit}, got {asked}")]
+    TooManyAttempts { asked: u32, limit: u32 },
     #[error("there are {limit} components already, and none is named {component}")]
     TooManyComponents { component: Name, limit: u64 },
     #[error("no queue is named {0}")]

@@ -103,6 +103,15 @@ impl Lifecycle {
     /// Applies `input` at `now`. Changes the job and returns what must be done, or refuses the
     /// input and leaves the job unchanged.
     pub fn apply(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
+        let granted_at = self.lease.as_ref().map(|lease| lease.granted_at);
+        let effects = self.apply_input(now, input)?;
+        if let Some(granted_at) = granted_at.filter(|_| self.lease.is_none()) {
+            self.ran_ms = self.ran_ms.saturating_add(now.since_ms(granted_at));
+        }
+        Ok(effects)
+    }
+
+    fn apply_input(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
         match input {
             Input::Claim {
                 node,

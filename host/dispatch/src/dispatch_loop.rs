@@ -21,10 +21,12 @@ mod stops;
 mod traces;
 mod unconfigured;
 mod worker_events;
+mod works;
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
@@ -49,6 +51,7 @@ use self::share::Share;
 use self::signals::Signals;
 use self::stops::Stops;
 use self::unconfigured::Unconfigured;
+use self::works::Works;
 use crate::lease_mail::{self, LeaseMail, LeaseService};
 use crate::logged::Logs;
 use crate::nodes::{CommitSignal, RemoteChange};
@@ -66,6 +69,9 @@ pub const EVENTS_MAX: usize = 1_024;
 /// The most bytes of params that cells and foreign workers may hold, each job's until its attempt has
 /// ended. Beyond that, jobs wait in the store instead of in memory.
 pub const PARAMS_BYTES_MAX: usize = 256 << 20;
+
+/// How long a turn is that the log names.
+const LONG_TURN: Duration = Duration::from_secs(1);
 
 /// How often a batch is tried before it is cut in two.
 const TRIES_MAX: u32 = 3;
@@ -166,6 +172,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         stops: Stops::new(wiring.stopping_ms, wiring.workers_end),
         signals: Signals::new(wiring.shared, wiring.numbers, wiring.logs, commit_signal),
         unrunnable: BTreeSet::new(),
+        works: Works::default(),
     };
     let _closes = dispatch_loop.leases.close_on_drop();
     dispatch_loop.recover(wiring.living)?;
@@ -185,7 +192,11 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         dispatch_loop.turn(intake)?;
         shared.away.turn_is_over();
         let took = dispatch_loop.clock.uptime().saturating_sub(begun);
-        dispatch_loop.signals.numbers.turned(took);
+        let works = std::mem::take(&mut dispatch_loop.works);
+        dispatch_loop.signals.numbers.turned(took, works.main());
+        if took >= LONG_TURN {
+            tracing::warn!(?took, %works, "a turn took long, and nobody was answered meanwhile");
+        }
         if dispatch_loop.is_done() {
             break;
         }
@@ -219,6 +230,8 @@ struct DispatchLoop<P> {
     signals: Signals,
     /// The handlers whose jobs are left to other nodes.
     unrunnable: BTreeSet<Name>,
+    /// What this turn has done.
+    works: Works,
 }
 
 impl<P: CellPort> DispatchLoop<P> {
@@ -421,6 +434,9 @@ impl<P: CellPort> DispatchLoop<P> {
         };
         match self.try_to_commit(now, &batch.commands, tries_max) {
             Ok(committed) => {
+                for (command, reply) in batch.commands.iter().zip(&committed.replies) {
+                    self.works.add(command, reply);
+                }
                 self.record_away(None);
                 self.settle(now, batch.origins, newly_available_max, committed);
                 self.signals.notify_commit();

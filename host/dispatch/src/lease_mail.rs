@@ -194,7 +194,7 @@ async fn answer(dispatch: &Dispatch, lookup: JobLookup) {
         let Some(job) = reader.job(id)? else {
             return Ok(None);
         };
-        let attempts = reader.attempts(id)?;
+        let attempts = reader.attempts(id, 0, u32::MAX)?;
         Ok(Some(Kept { job, attempts }))
     });
     let answer = read.await.map_err(|error| {

@@ -56,6 +56,11 @@ struct Entered {
     state: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Worked {
+    work: &'static str,
+}
+
 /// The longest time of something, in seconds.
 type Longest = Gauge<f64, AtomicU64>;
 
@@ -72,7 +77,7 @@ pub struct Numbers {
     commit_seconds: Histogram,
     commit_longest: Longest,
     failed: Counter,
-    turn_longest: Longest,
+    turn_longest: Family<Worked, Longest>,
     runs: Gauge,
     cells: Gauge,
     store_full: Gauge,
@@ -96,7 +101,7 @@ impl Default for Numbers {
             commit_seconds: Histogram::new(SECONDS),
             commit_longest: Longest::default(),
             failed: Counter::default(),
-            turn_longest: Longest::default(),
+            turn_longest: Family::default(),
             runs: Gauge::default(),
             cells: Gauge::default(),
             store_full: Gauge::default(),
@@ -135,7 +140,8 @@ impl Numbers {
                       other nodes, connections that broke, statements that took too long";
         registry.register("store_batches_failed", failed, self.failed.clone());
         let turn = "The longest turn of the dispatch loop since the host started, with its commit: as long \
-                    it answered nobody";
+                    it answered nobody. `work` is the kind of command that there was most of";
+        drop(self.turn_longest.get_or_create(&Worked { work: "none" }));
         timed(registry, "turn_longest", turn, self.turn_longest.clone());
         registry.register("runs", "Attempts in cells now", self.runs.clone());
         registry.register("cells", "Cells that take runs now", self.cells.clone());
@@ -250,8 +256,8 @@ impl Numbers {
         self.failed.inc();
     }
 
-    pub(super) fn turned(&self, took: Duration) {
-        raise(&self.turn_longest, took);
+    pub(super) fn turned(&self, took: Duration, work: &'static str) {
+        raise(&self.turn_longest.get_or_create(&Worked { work }), took);
     }
 
     pub(super) fn store_full(&self, is_full: bool) {
@@ -339,11 +345,15 @@ mod tests {
     fn the_longest_turn_and_commit_are_kept() {
         let numbers = Numbers::default();
         for ms in [3, 40, 7] {
-            numbers.turned(Duration::from_millis(2 * ms));
+            numbers.turned(Duration::from_millis(2 * ms), "tick");
             numbers.committed(1, Duration::from_millis(ms));
         }
-        let longest = [&numbers.turn_longest, &numbers.commit_longest];
-        let ms = longest.map(|longest| Duration::from_secs_f64(longest.get()).as_millis());
+        let turn = numbers
+            .turn_longest
+            .get_or_create(&Worked { work: "tick" })
+            .get();
+        let longest = [turn, numbers.commit_longest.get()];
+        let ms = longest.map(|seconds| Duration::from_secs_f64(seconds).as_millis());
         assert_eq!(ms, [80, 40]);
     }
 }

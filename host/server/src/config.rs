@@ -64,6 +64,8 @@ host_wires::settings! {
         "How many jobs may wait or run";
     LIMITS_COMPONENTS = "limits.components", Number("N", 1, 100_000), "1000",
         "How many components may be deployed";
+    LIMITS_ATTEMPTS = "limits.attempts", Number("N", 1, 1_000_000), "1000",
+        "How many attempts a job may ask for with max_attempts";
     LIMITS_CACHE_MIB = "limits.cache_mib", Number("MIB", 1, 1 << 30), "16384",
         "How much disk space compiled components may use, in MiB; also for workers";
     SHUTDOWN_GRACE_SECONDS = "shutdown.grace_seconds" ["shutdown-grace-seconds"], Seconds(31_536_000), "30",
@@ -281,6 +283,7 @@ fn capacity(values: &Section<'_>) -> Result<Capacity, ConfigError> {
         queues_max: values.number(&LIMITS_QUEUES)?,
         jobs_max: values.number(&LIMITS_WAITING_JOBS)?,
         components_max: values.number(&LIMITS_COMPONENTS)?,
+        attempts_max: u32::try_from(values.number(&LIMITS_ATTEMPTS)?).unwrap_or(u32::MAX),
     })
 }
 

@@ -40,6 +40,10 @@ pub use self::cascade::Cascade;
 /// jobs that wait for others. What is still due waits for the next tick.
 const TICK_MS_MAX: u64 = 10;
 
+/// How many of the latest attempts of a job are kept at least. Those before them are removed in slices of as many;
+/// the job keeps their number and how long they took.
+pub const ATTEMPTS_KEPT: u32 = 100;
+
 /// What bounds a batch.
 #[derive(Clone, Default)]
 pub struct Limits {
@@ -104,6 +108,8 @@ pub trait Rows {
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError>;
     /// Adds an attempt. The job's result, failure and progress become those of this attempt.
     fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError>;
+    /// Removes the attempts of a job below this number.
+    fn forget_attempts(&mut self, id: JobId, number: u32) -> Result<(), StoreError>;
     /// Keeps the reason why a job failed between two attempts. The job's result and progress are
     /// removed.
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError>;

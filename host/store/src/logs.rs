@@ -10,7 +10,7 @@ use crate::error::StoreError;
 /// The default limit on the size of the lines and their index, in bytes.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
 
-/// How many of the oldest lines one statement drops.
+/// How many of the oldest lines one statement drops at most.
 pub(crate) const DROP_LINES: u32 = 10_000;
 
 /// The levels. Stores hold a level's index in this list.

@@ -227,7 +227,7 @@ impl PostgresStore {
             Trouble::Lost(message) => {
                 self.session.lose();
                 if let Some(mut committed) = sent {
-                    let landed = self.driver.wait(self.session.connect_again())?;
+                    let landed = self.driver.wait(self.session.connect_again(&self.gate))?;
                     if let Some(landed) = landed {
                         committed.next_wakeup = landed.next_wakeup;
                         return Ok(committed);

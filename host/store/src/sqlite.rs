@@ -276,15 +276,12 @@ fn execute(
 fn doing(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     move |error| match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full,
-        Some(
-            ErrorCode::TooBig
-            | ErrorCode::OutOfMemory
-            | ErrorCode::DatabaseBusy
-            | ErrorCode::OperationInterrupted,
-        ) => StoreError::Failing {
-            operation,
-            message: error.to_string(),
-        },
+        Some(ErrorCode::TooBig | ErrorCode::OutOfMemory | ErrorCode::OperationInterrupted) => {
+            StoreError::Failing {
+                operation,
+                message: error.to_string(),
+            }
+        }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged {
             what: format!("the store (while trying to {operation})"),
             message: error.to_string(),

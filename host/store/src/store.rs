@@ -93,8 +93,8 @@ pub trait Reader: Send {
         examined_max: u64,
     ) -> Result<JobCount, StoreError>;
 
-    /// Returns the ended attempts of one job, oldest first.
-    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError>;
+    /// Returns the ended attempts of one job that are kept, after the one with the number `after`, oldest first.
+    fn attempts(&self, id: JobId, after: u32, limit: u32) -> Result<Vec<Attempt>, StoreError>;
 
     /// Returns attempts in this host's cells that ended at or after `since`, each with its handler:
     /// of the newest `limit` attempts, the one of the job that was enqueued last first.
@@ -195,6 +195,9 @@ pub trait Others: Send + Sync {
 
     /// Gives up the batch that is being committed, unless its commit was sent: it has no effect.
     fn give_up(&self);
+
+    /// Records that the host stops: it no longer waits for a database that is away.
+    fn stop(&self);
 
     /// Takes the messages to this node about jobs that other nodes have changed.
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;

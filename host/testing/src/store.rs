@@ -60,12 +60,6 @@ struct Entry {
     attempts: Vec<Attempt>,
 }
 
-impl Entry {
-    fn ran_ms(&self) -> u64 {
-        self.attempts.iter().map(Attempt::ran_ms).sum()
-    }
-}
-
 /// The result of a job's latest attempt, or why the job failed after it.
 #[derive(Clone, Default)]
 struct Ending {
@@ -161,6 +155,12 @@ impl Rows for Model {
             failure: ended.attempt.failure.clone(),
             progress: ended.progress.clone(),
         };
+        Ok(())
+    }
+
+    fn forget_attempts(&mut self, id: JobId, number: u32) -> Result<(), StoreError> {
+        let attempts = &mut self.entry(id)?.attempts;
+        attempts.retain(|attempt| attempt.number >= number);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use crate::change::{
 use crate::component::{
     ComponentView, DeployForm, DeployQuery, DeployedView, RemovedView, RevisionView, RollbackBody,
 };
-use crate::filter::{FilterQuery, LogsQuery};
+use crate::filter::{FilterQuery, PageQuery};
 use crate::handler::HandlerView;
 use crate::health::Health;
 use crate::job::JobView;
@@ -102,11 +102,11 @@ impl Client {
         self.wait(&path::of(path::JOB_WAIT, id), timeout)
     }
 
-    pub fn attempts(&self, id: &str) -> Result<Page<AttemptView>, Error> {
-        self.get(&path::of(path::JOB_ATTEMPTS, id))
+    pub fn attempts(&self, id: &str) -> Result<Listing<AttemptView>, Error> {
+        self.all(&path::of(path::JOB_ATTEMPTS, id))
     }
 
-    pub fn logs(&self, id: &str, query: &LogsQuery) -> Result<Page<LineView>, Error> {
+    pub fn logs(&self, id: &str, query: &PageQuery) -> Result<Page<LineView>, Error> {
         self.get(&with_query(&path::of(path::JOB_LOGS, id), query)?)
     }
 

@@ -23,6 +23,7 @@ impl Lifecycle {
             attempt: 0,
             attempts_uncharged: 0,
             attempts_forgiven: 0,
+            ran_ms: 0,
             lease_epoch: 0,
             lease: None,
             cancel: None,

@@ -59,15 +59,26 @@ pub(super) fn apply(
     Ok(Vec::new())
 }
 
+/// How many attempts may follow each other at once, as far as the handler and its backoff want it.
+const RESTLESS_ATTEMPTS: u32 = 10;
+
+/// The least pause before each further attempt, in milliseconds.
+const REST_MS: u64 = 1_000;
+
 impl Lifecycle {
-    /// Requeues the job after `after_ms` or its backoff. Discards it if no attempt is left, or if
-    /// the next one could not start before the deadline.
+    /// Requeues the job after `after_ms` or its backoff, and after many attempts not before it has rested.
+    /// Discards it if no attempt is left, or if the next one could not start before the deadline.
     pub(super) fn try_again(&mut self, now: Time, after_ms: Option<u64>) {
         let delay_ms = after_ms.unwrap_or_else(|| {
             self.policy
                 .backoff
                 .delay_ms(self.id, self.attempts_charged())
         });
+        let delay_ms = if self.attempt < RESTLESS_ATTEMPTS {
+            delay_ms
+        } else {
+            delay_ms.max(REST_MS)
+        };
         let too_late = self.is_overdue(now.plus_ms(delay_ms));
         if self.attempts_charged() >= self.policy.max_attempts || too_late {
             self.finish(now, State::Discarded);

@@ -82,6 +82,7 @@ impl From<Rejection> for ApiError {
             Rejection::DependencyCycle(_) => &kinds::DEPENDENCY_CYCLE,
             Rejection::UniqueKeyTaken(_) => &kinds::UNIQUE_KEY_TAKEN,
             Rejection::PrerequisiteGone(_) => &kinds::PREREQUISITE_GONE,
+            Rejection::TooManyAttempts { .. } => &kinds::INVALID_REQUEST,
             Rejection::CascadeUnfinished(_) => &kinds::CASCADE_UNFINISHED,
             Rejection::TooManyQueues { .. } => &kinds::TOO_MANY_QUEUES,
             Rejection::TooManyWaiting { .. } => &kinds::TOO_MANY_WAITING,

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use host_api::attempt::AttemptView;
 use host_api::change::{CancelBody, CancelView, PriorityBody, RescheduleBody, RetryBody};
-use host_api::filter::FilterQuery;
+use host_api::filter::{FilterQuery, PageQuery};
 use host_api::job::JobView;
 use host_api::node::NamedNode;
 use host_api::page::{PageView, WaitQuery};
@@ -19,7 +19,7 @@ use host_core::node::{NodeRecord, Reported};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_http::extract::{InQuery, small_body, small_body_or_default};
-use host_http::query::{page_limit, wait_timeout};
+use host_http::query::{cursor, page_limit, wait_timeout};
 
 use super::Shared;
 use super::enqueue::checked_priority;
@@ -314,22 +314,33 @@ pub(super) async fn wait(
     Ok(Json(read(&shared, id).await?))
 }
 
-/// Shows the attempts of a job, first to last, and the one that runs.
+/// Shows the attempts of a job, first to last, and the one that runs. Of many, the latest 100 are kept at least.
 #[utoipa::path(
     get, path = path::JOB_ATTEMPTS, tag = "jobs",
-    params(("id" = String, Path, description = "The job's id or the start of it")),
+    params(("id" = String, Path, description = "The job's id or the start of it"), PageQuery),
     responses((status = 200, body = PageView<AttemptView>))
 )]
 pub(super) async fn attempts(
     State(shared): State<Shared>,
     id: IdInPath,
+    InQuery(query): InQuery<PageQuery>,
 ) -> Result<Json<PageView<AttemptView>>, ApiError> {
+    let limit = page_limit(query.limit)?;
+    let after = cursor(query.cursor.as_deref())?.unwrap_or_default();
+    let after = u32::try_from(after).unwrap_or(u32::MAX);
     let id = id.find(&shared).await?;
     let dispatch = &shared.api.dispatch;
-    let (job, attempts) = dispatch
-        .read(move |reader| Ok((reader.job(id)?, reader.attempts(id)?)))
+    let (job, mut attempts) = dispatch
+        .read(move |reader| Ok((reader.job(id)?, reader.attempts(id, after, limit + 1)?)))
         .await?;
     let job = job.ok_or_else(|| unknown(id))?.lifecycle;
+    if attempts.len() > limit as usize {
+        attempts.truncate(limit as usize);
+        return Ok(Json(PageView {
+            next_cursor: attempts.last().map(|last| last.number.to_string()),
+            items: attempts.into_iter().map(AttemptView::from).collect(),
+        }));
+    }
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
     let latest = dispatch.shared().live.latest(id).unwrap_or_default();
     let node = Places::of(&shared, [&job]).await.of_job(&job);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::State;
-use host_api::filter::LogsQuery;
+use host_api::filter::PageQuery;
 use host_api::log::LineView;
 use host_api::page::PageView;
 use host_api::path;
@@ -21,13 +21,13 @@ use super::problem::kinds;
 /// Shows what a job has logged, oldest first.
 #[utoipa::path(
     get, path = path::JOB_LOGS, tag = "jobs",
-    params(("id" = String, Path, description = "The job's id or the start of it"), LogsQuery),
+    params(("id" = String, Path, description = "The job's id or the start of it"), PageQuery),
     responses((status = 200, body = PageView<LineView>))
 )]
 pub(super) async fn logs(
     State(shared): State<Shared>,
     id: IdInPath,
-    InQuery(query): InQuery<LogsQuery>,
+    InQuery(query): InQuery<PageQuery>,
 ) -> Result<Json<PageView<LineView>>, ApiError> {
     let limit = page_limit(query.limit)?;
     let after = cursor(query.cursor.as_deref())?;
@@ -37,7 +37,7 @@ pub(super) async fn logs(
         let Some(job) = reader.job(id)? else {
             return Ok(None);
         };
-        let attempts = reader.attempts(id)?;
+        let attempts = reader.attempts(id, 0, u32::MAX)?;
         let ended = attempts
             .iter()
             .map(|attempt| (attempt.number, attempt.started_at));

@@ -104,6 +104,7 @@ allow_weak = true
 queues = 2
 waiting_jobs = 3
 components = 4
+attempts = 6
 cache_mib = 5
 [grants]
 read_roots = [\"/srv/a\", \"/srv/b\"]
@@ -133,6 +134,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
         queues_max: 2,
         jobs_max: 3,
         components_max: 4,
+        attempts_max: 6,
     };
     assert_eq!(config.capacity, capacity);
     assert_eq!(config.cache_bytes_max, 5 << 20);
@@ -143,7 +145,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         OWN_SETTINGS.len() + store::SETTINGS.len(),
-        24,
+        25,
         "all of them but store.url_file are above"
     );
 }

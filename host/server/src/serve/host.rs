@@ -318,6 +318,9 @@ impl Host {
     pub(super) fn enter(&self, phase: Phase) {
         if phase > Phase::Running {
             self.wires.stop();
+            if let Some(node) = &self.node {
+                node.stop();
+            }
         }
         self.phase.send_replace(phase);
     }

@@ -125,6 +125,11 @@ impl Node {
         Some((self.done.take()?, self.commit_signal.clone()))
     }
 
+    /// Waits no longer for a database that is away.
+    pub(super) fn stop(&self) {
+        self.others.stop();
+    }
+
     /// Takes over from dead nodes and follows the others until the tasks stop.
     pub(super) fn follow(&mut self, dispatch: &Dispatch, deployments: &Deployments, tasks: &Tasks) {
         if let Some(events) = self.membership.events.take() {

@@ -36,6 +36,15 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
+    /// Checks how many attempts a new job asks for.
+    pub(super) fn check_attempts(&self, asked: u32) -> Result<(), Stop> {
+        let limit = self.limits.capacity.attempts_max;
+        if asked > limit {
+            return Err(Rejection::TooManyAttempts { asked, limit }.into());
+        }
+        Ok(())
+    }
+
     /// Checks that there may be another component.
     pub(super) fn check_components(&mut self, component: &Name) -> Result<(), Stop> {
         let limit = self.limits.capacity.components_max;

@@ -19,6 +19,9 @@ impl<R: Rows> Batch<'_, R> {
         let ended = self.ended_prerequisites(jobs, &stands_for)?;
         check_cycles(jobs, &stands_for)?;
         let is_new = |new: &&NewJob| stands_for[&new.id] == new.id;
+        for new in jobs {
+            self.check_attempts(new.policy.max_attempts)?;
+        }
         self.check_live(jobs.iter().filter(is_new).count())?;
         self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
         for new in jobs {

@@ -9,7 +9,7 @@ use host_core::lease::Fence;
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::transition::{Input, Loss};
 
-use super::{Batch, Ended, Rows, Stop};
+use super::{ATTEMPTS_KEPT, Batch, Ended, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
@@ -93,7 +93,16 @@ impl<R: Rows> Batch<'_, R> {
             result,
             progress: report.progress,
         };
-        self.rows.add_attempt(after.id, &ended)
+        self.add_attempt(after.id, &ended)
+    }
+
+    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+        self.rows.add_attempt(id, ended)?;
+        let number = ended.attempt.number;
+        if number > ATTEMPTS_KEPT && number.is_multiple_of(ATTEMPTS_KEPT) {
+            self.rows.forget_attempts(id, number - ATTEMPTS_KEPT + 1)?;
+        }
+        Ok(())
     }
 
     /// Releases a lease for the worker that holds it.
@@ -139,6 +148,6 @@ impl<R: Rows> Batch<'_, R> {
             result: None,
             progress: None,
         };
-        self.rows.add_attempt(after.id, &ended)
+        self.add_attempt(after.id, &ended)
     }
 }

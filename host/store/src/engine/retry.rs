@@ -21,6 +21,7 @@ impl<R: Rows> Batch<'_, R> {
             if terms.is_foreign {
                 return Err(Rejection::Foreign.into());
             }
+            self.check_live(usize::from(job.state != State::Completed))?;
             self.check_cascade(id)?;
             if prerequisites_open > 0 {
                 waits_for = self.open_prerequisites(&terms.depends_on)?;

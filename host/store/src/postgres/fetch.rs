@@ -209,7 +209,7 @@ impl Begun {
             for row in answers.nth(1).unwrap_or_default() {
                 let (key, held) = key_of(&row).map_err(Trouble::Fatal)?;
                 others.extend(held.job);
-                self.overlay.keys.insert(key, held);
+                self.overlay.hold(key, held);
             }
         }
         if !named.jobs.is_empty() {
@@ -452,7 +452,7 @@ pub(super) async fn lock_key(
                 is_new: true,
             };
         }
-        overlay.keys.insert(key, held);
+        overlay.hold(key, held);
     }
     Ok(())
 }

@@ -219,7 +219,7 @@ async fn payloads(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<
 async fn keys(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
     let (mut queues, mut keys, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut free_queues, mut free_keys) = (Vec::new(), Vec::new());
-    for ((queue, key), held) in &mut overlay.keys {
+    for ((queue, key), held) in overlay.keys() {
         if !std::mem::take(&mut held.is_new) {
             continue;
         }
@@ -317,8 +317,11 @@ async fn attempts(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<
     if !rows.is_empty() {
         let (mut jobs, mut numbers, mut bodies) = (Vec::new(), Vec::new(), Vec::new());
         let (mut progress, mut results) = (Vec::new(), Vec::new());
-        for row in rows {
-            jobs.push(row.job.0);
+        let rows = rows
+            .into_iter()
+            .flat_map(|(job, rows)| rows.into_iter().map(move |row| (job, row)));
+        for (job, row) in rows {
+            jobs.push(job.0);
             numbers.push(i64::from(row.number));
             bodies.push(row.body);
             progress.push(row.progress);
@@ -328,6 +331,15 @@ async fn attempts(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<
                    unnest($1::uuid[], $2::bigint[], $3::bytea[], $4::bytea[], $5::text[])";
         let values = values![jobs, numbers, bodies, progress, results];
         pipeline.add("write attempts", sql, values).await?;
+    }
+    let forgotten = std::mem::take(&mut overlay.forgotten_attempts);
+    if !forgotten.is_empty() {
+        let jobs: Vec<Uuid> = forgotten.keys().map(|job| job.0).collect();
+        let numbers: Vec<i64> = forgotten.into_values().map(i64::from).collect();
+        let sql = "DELETE FROM host_attempts AS old USING unnest($1::uuid[], $2::bigint[]) \
+                   AS kept (job, number) WHERE old.job = kept.job AND old.number < kept.number";
+        let values = values![jobs, numbers];
+        pipeline.add("delete old attempts", sql, values).await?;
     }
     let failures = std::mem::take(&mut overlay.failures);
     if !failures.is_empty() {

@@ -1,5 +1,7 @@
 //! Whether the batch that is being committed may still be given up: until its commit is sent.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -20,6 +22,8 @@ enum State {
 pub(super) struct Gate {
     state: Mutex<State>,
     given_up: Notify,
+    /// Whether the host stops.
+    is_stopping: AtomicBool,
 }
 
 impl Gate {
@@ -41,6 +45,16 @@ impl Gate {
             *state = State::GivenUp;
             self.given_up.notify_waiters();
         }
+    }
+
+    /// Records that the host stops.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether the host stops, so that it no longer finds out what became of a commit.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     /// Waits for `work`, unless the batch is given up. Cancel safe if `work` is.

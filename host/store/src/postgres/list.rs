@@ -132,20 +132,22 @@ pub(super) async fn wires(
         .collect())
 }
 
-/// Returns the ended attempts of jobs, of each oldest first.
-pub(super) async fn attempts_of(
+/// Returns the latest ended attempt of each job.
+pub(super) async fn latest_attempts(
     client: &Client,
     jobs: &[JobId],
-) -> Result<BTreeMap<JobId, Vec<Attempt>>, StoreError> {
+) -> Result<BTreeMap<JobId, Attempt>, StoreError> {
     let ids: Vec<Uuid> = jobs.iter().map(|id| id.0).collect();
-    let sql = "SELECT job, body FROM host_attempts WHERE job = ANY($1) ORDER BY job, number";
-    let mut attempts: BTreeMap<JobId, Vec<Attempt>> = BTreeMap::new();
+    let sql = "SELECT job, body FROM unnest($1::uuid[]) AS wanted (id) CROSS JOIN LATERAL \
+               (SELECT job, body FROM host_attempts WHERE job = wanted.id \
+                ORDER BY number DESC LIMIT 1) AS latest";
+    let mut latest = BTreeMap::new();
     for row in rows(client, "read jobs' attempts", sql, &[&ids]).await? {
         let id = JobId(row.get(0));
         let attempt = decode(row.get(1), || format!("an attempt of job {id}"))?;
-        attempts.entry(id).or_default().push(attempt);
+        latest.insert(id, attempt);
     }
-    Ok(attempts)
+    Ok(latest)
 }
 
 /// Returns whether columns alone decide what matches.
@@ -155,7 +157,7 @@ fn is_by_columns(filter: &JobFilter) -> bool {
         filter.until.is_some(),
         filter.failure.is_some(),
     ];
-    !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempts()
+    !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempt()
 }
 
 /// A query for the rows of one table that match by columns. Conditions that the filter lacks are left out, so
@@ -251,7 +253,7 @@ async fn examine(
         if filter.needs_payload() {
             check_payloads(client, filter, &mut jobs).await?;
         }
-        if filter.needs_attempts() {
+        if filter.needs_attempt() {
             check_attempts(client, filter, &mut jobs).await?;
         }
         let full = jobs.len() as u64 == u64::from(chunk);
@@ -300,12 +302,9 @@ async fn check_attempts(
 ) -> Result<(), StoreError> {
     let candidates = jobs.iter().filter_map(|(_, job)| job.as_ref());
     let ids: Vec<JobId> = candidates.map(|job| job.id).collect();
-    let attempts = attempts_of(client, &ids).await?;
+    let latest = latest_attempts(client, &ids).await?;
     for (_, job) in jobs {
-        let matches = |job: &Lifecycle| {
-            let attempts = attempts.get(&job.id).map_or(&[][..], Vec::as_slice);
-            filter.has_attempts(job, attempts)
-        };
+        let matches = |job: &Lifecycle| filter.has_attempt(job, latest.get(&job.id));
         *job = job.take().filter(matches);
     }
     Ok(())

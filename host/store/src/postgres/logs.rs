@@ -43,9 +43,13 @@ const APPEND: &str = "WITH numbered AS (\
 
 /// Drops the oldest lines if there are too many. Returns how many bytes are left and how many lines were
 /// dropped.
-const DROP: &str = "WITH gone AS (\
-      DELETE FROM host_logs WHERE (SELECT bytes FROM host_logs_end) > $1 \
-      AND n IN (SELECT n FROM host_logs ORDER BY n LIMIT $2::bigint) \
+const DROP: &str = "WITH oldest AS (\
+      SELECT n, sum(size) OVER (ORDER BY n) - size AS before FROM (\
+        SELECT n, $3::bigint + octet_length(message) + COALESCE(octet_length(fields), 0) AS size \
+        FROM host_logs ORDER BY n LIMIT $2::bigint) AS lines), \
+    gone AS (\
+      DELETE FROM host_logs WHERE n IN (\
+        SELECT n FROM oldest WHERE before < (SELECT bytes - $1 FROM host_logs_end)) \
       RETURNING $3::bigint + octet_length(message) + COALESCE(octet_length(fields), 0) AS size) \
     UPDATE host_logs_end SET bytes = bytes - (SELECT COALESCE(sum(size), 0)::bigint FROM gone) \
     WHERE bytes > $1 RETURNING bytes, (SELECT count(*) FROM gone)";

@@ -158,6 +158,10 @@ impl Others for PostgresOthers {
         self.gate.give_up();
     }
 
+    fn stop(&self) {
+        self.gate.stop();
+    }
+
     fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>> {
         async {
             let sql = "DELETE FROM host_mail WHERE node = $1 RETURNING id, job, body";

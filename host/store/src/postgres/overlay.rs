@@ -45,7 +45,6 @@ pub(super) struct New {
 
 /// An attempt to write.
 pub(super) struct AttemptRow {
-    pub(super) job: JobId,
     pub(super) number: u32,
     pub(super) body: Vec<u8>,
     pub(super) progress: Option<Vec<u8>>,
@@ -73,14 +72,18 @@ pub(super) struct Overlay {
     pub(super) new: HashMap<JobId, New>,
     /// Payloads that came with a claim.
     pub(super) claimed: HashMap<JobId, Payload>,
-    pub(super) keys: BTreeMap<Key, Held>,
+    keys: BTreeMap<Key, Held>,
+    /// The keys that jobs have held in this batch.
+    holds: HashMap<JobId, Vec<Key>>,
     /// Those of the components that new jobs name which are deployed; `None` if the batch may change them.
     pub(super) components: Option<BTreeSet<Name>>,
     pub(super) dependencies: Dependencies,
     // Write-only rows.
     /// The new jobs whose payloads have no row.
     pub(super) payloads: Vec<JobId>,
-    pub(super) attempts: Vec<AttemptRow>,
+    pub(super) attempts: BTreeMap<JobId, Vec<AttemptRow>>,
+    /// The lowest numbers of attempts to keep.
+    pub(super) forgotten_attempts: BTreeMap<JobId, u32>,
     pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
     /// Effects for other nodes.
     pub(super) mail: Vec<Mail>,
@@ -169,13 +172,14 @@ impl Overlay {
         if let Some(stored) = entry.stored {
             self.deleted.push((id, Table::of(stored)));
         }
-        self.new.remove(&id);
-        self.payloads.retain(|job| *job != id);
-        self.attempts.retain(|row| row.job != id);
+        if self.new.remove(&id).is_some() {
+            self.payloads.retain(|job| *job != id);
+        }
+        self.attempts.remove(&id);
         self.failures.remove(&id);
         self.dependencies.clear(id, entry.seq);
-        for held in self.keys.values_mut() {
-            if held.job == Some(id) {
+        for key in self.holds.remove(&id).unwrap_or_default() {
+            if let Some(held) = self.keys.get_mut(&key).filter(|held| held.job == Some(id)) {
                 *held = Held {
                     job: None,
                     is_new: true,
@@ -184,8 +188,24 @@ impl Overlay {
         }
     }
 
+    pub(super) fn key(&self, key: &Key) -> Option<&Held> {
+        self.keys.get(key)
+    }
+
+    /// Records who holds a key.
+    pub(super) fn hold(&mut self, key: Key, held: Held) {
+        if let Some(job) = held.job {
+            self.holds.entry(job).or_default().push(key.clone());
+        }
+        self.keys.insert(key, held);
+    }
+
+    pub(super) fn keys(&mut self) -> impl Iterator<Item = (&Key, &mut Held)> {
+        self.keys.iter_mut()
+    }
+
     pub(super) fn was_deleted(&self, id: JobId) -> bool {
-        self.deleted.iter().any(|(job, _)| *job == id)
+        self.absent.contains(&id)
     }
 
     /// Returns the jobs with changes that are not in their rows.

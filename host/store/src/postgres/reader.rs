@@ -127,10 +127,6 @@ async fn ending(client: &Client, id: JobId) -> Result<Ending, StoreError> {
     Ok((result.map(JsonText), attempt.failure, progress))
 }
 
-fn ran_ms(attempts: Option<&Vec<Attempt>>) -> u64 {
-    attempts.map_or(0, |all| all.iter().map(Attempt::ran_ms).sum())
-}
-
 const JOB: &str = "SELECT body FROM host_live WHERE id = $1 \
                    UNION ALL SELECT body FROM host_ended WHERE id = $1";
 
@@ -155,7 +151,6 @@ impl Reader for PostgresReader {
             let (result, failure, progress) = ending(client, id).await?;
             Ok(Some(JobDetail {
                 lifecycle,
-                ran_ms: ran_ms(list::attempts_of(client, &[id]).await?.get(&id)),
                 payload,
                 unique_key,
                 depends_on,
@@ -202,12 +197,12 @@ impl Reader for PostgresReader {
         self.ask_moment(&async |client| {
             let page = list::page(client, filter, after, limit).await?;
             let ids: Vec<JobId> = page.items.iter().map(|job| job.id).collect();
-            let attempts = list::attempts_of(client, &ids).await?;
+            let latest = list::latest_attempts(client, &ids).await?;
             let mut wires = list::wires(client, &ids).await?;
             let items = page.items.into_iter().map(|lifecycle| {
-                let attempts = attempts.get(&lifecycle.id).map_or(&[][..], Vec::as_slice);
+                let latest = latest.get(&lifecycle.id);
                 let wire = wires.remove(&lifecycle.id).unwrap_or_default();
-                JobSummary::new(lifecycle, attempts, wire)
+                JobSummary::new(lifecycle, latest, wire)
             });
             Ok(Page {
                 items: items.collect(),
@@ -239,9 +234,17 @@ impl Reader for PostgresReader {
         self.ask_moment(&async |client| list::count(client, filter, after, examined_max).await)
     }
 
-    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
-        let mut attempts = self.ask(&async |client| list::attempts_of(client, &[id]).await)?;
-        Ok(attempts.remove(&id).unwrap_or_default())
+    fn attempts(&self, id: JobId, after: u32, limit: u32) -> Result<Vec<Attempt>, StoreError> {
+        let sql = "SELECT body FROM host_attempts WHERE job = $1 AND number > $2 \
+                   ORDER BY number LIMIT $3";
+        let (after, limit) = (i64::from(after), i64::from(limit));
+        let found = self.ask(&async |client| {
+            let operation = "read a job's attempts";
+            rows(client, operation, sql, &[&id.0, &after, &limit]).await
+        })?;
+        let attempt =
+            |row: &tokio_postgres::Row| decode(row.get(0), || format!("an attempt of job {id}"));
+        found.iter().map(attempt).collect()
     }
 
     fn attempts_since(

@@ -230,13 +230,18 @@ impl Rows for Transaction<'_> {
     }
 
     fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
-        self.overlay.attempts.push(AttemptRow {
-            job: id,
+        let attempts = self.overlay.attempts.entry(id).or_default();
+        attempts.push(AttemptRow {
             number: ended.attempt.number,
             body: encode(&ended.attempt)?,
             progress: ended.progress.as_ref().map(encode).transpose()?,
             result: ended.result.clone(),
         });
+        Ok(())
+    }
+
+    fn forget_attempts(&mut self, id: JobId, number: u32) -> Result<(), StoreError> {
+        self.overlay.forgotten_attempts.insert(id, number);
         Ok(())
     }
 
@@ -268,16 +273,16 @@ impl Rows for Transaction<'_> {
             is_new: true,
         };
         let key = (job.queue.clone(), key.to_owned());
-        self.overlay.keys.insert(key, held);
+        self.overlay.hold(key, held);
         Ok(())
     }
 
     fn by_unique_key(&mut self, queue: &Name, key: &str) -> Result<Option<JobId>, StoreError> {
         let key = (queue.clone(), key.to_owned());
-        if !self.overlay.keys.contains_key(&key) {
+        if self.overlay.key(&key).is_none() {
             self.wait(async |client, overlay| fetch::lock_key(client, overlay, &key).await)?;
         }
-        Ok(self.overlay.keys.get(&key).and_then(|held| held.job))
+        Ok(self.overlay.key(&key).and_then(|held| held.job))
     }
 
     fn set_dependencies(

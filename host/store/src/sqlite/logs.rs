@@ -12,7 +12,7 @@ use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
-use super::{check, connect, damaged, doing, name_of};
+use super::{check, connect, damaged, doing, log_of, name_of};
 use crate::error::StoreError;
 use crate::finding::Finding;
 use crate::logs::{
@@ -38,11 +38,24 @@ CREATE TABLE lines (
 CREATE INDEX lines_job ON lines (job, n);
 ";
 
+/// The size of a line beyond its text, in bytes: its columns and an index entry.
+const LINE_BYTES: u64 = 64;
+
+/// Drops as many of the oldest lines as have `?3` bytes.
+const DROP: &str = "DELETE FROM lines WHERE n IN (SELECT n FROM \
+    (SELECT n, SUM(size) OVER (ORDER BY n) - size AS before FROM \
+     (SELECT n, ?1 + octet_length(message) + COALESCE(octet_length(fields), 0) AS size \
+      FROM lines ORDER BY n LIMIT ?2)) WHERE before < ?3)";
+
+/// Which part of the limit the write-ahead log may take before it is emptied: one in so many.
+const LOG_PART: u64 = 20;
+
 /// The only writer of the logs.
 pub struct LogStore {
     path: PathBuf,
     connection: Connection,
-    pages_max: u64,
+    bytes_max: u64,
+    page_bytes: u64,
 }
 
 /// A read-only connection to the logs.
@@ -60,7 +73,8 @@ impl LogStore {
     /// Opens the logs at `path` with a limit of `bytes_max`, and creates the file if it does not
     /// exist.
     ///
-    /// The file may exceed the limit by what one call of [`LogStore::append`] adds.
+    /// The file exceeds the limit only by lines of one call of [`LogStore::append`] that exceed it alone. Its
+    /// write-ahead log takes a twentieth more, and while lines are appended as much as they have.
     pub fn open_bounded(path: &Path, bytes_max: u64) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = connect(path, flags)?;
@@ -84,30 +98,44 @@ impl LogStore {
         Ok(Self {
             path: path.to_owned(),
             connection,
-            pages_max: bytes_max / page_bytes,
+            bytes_max,
+            page_bytes,
         })
     }
 
-    /// Drops the oldest lines until the used pages are within the limit.
-    fn bound(&mut self) -> Result<(), StoreError> {
-        let drop_oldest = doing("drop the oldest lines of the logs");
+    /// Drops the oldest lines until `added` more bytes are within the limit.
+    fn make_room(&self, added: u64) -> Result<(), StoreError> {
         loop {
             let pages = pragma(&self.connection, "page_count")?
                 - pragma(&self.connection, "freelist_count")?;
-            if pages.unsigned_abs() <= self.pages_max {
+            let bytes = pages.unsigned_abs() * self.page_bytes + added;
+            let excess = bytes.saturating_sub(self.bytes_max);
+            if excess == 0 {
                 return Ok(());
             }
+            // Less frees no page.
+            let excess = excess.max(4 * self.page_bytes);
             let dropped = self
                 .connection
-                .prepare_cached(
-                    "DELETE FROM lines WHERE n IN (SELECT n FROM lines ORDER BY n LIMIT ?1)",
-                )
-                .and_then(|mut statement| statement.execute([DROP_LINES]))
-                .map_err(&drop_oldest)?;
+                .prepare_cached(DROP)
+                .and_then(|mut drop| drop.execute(params![LINE_BYTES, DROP_LINES, excess]))
+                .map_err(doing("drop the oldest lines of the logs"))?;
             if dropped == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Empties the write-ahead log if it has become large.
+    fn checkpoint(&self) -> Result<(), StoreError> {
+        let log = std::fs::metadata(log_of(&self.path)).map_or(0, |log| log.len());
+        if log <= self.bytes_max / LOG_PART {
+            return Ok(());
+        }
+        // A reader may keep it: the next append tries again.
+        let empty = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let emptied = self.connection.query_row(empty, [], |_| Ok(()));
+        emptied.map_err(doing("empty the write-ahead log of the logs"))
     }
 }
 
@@ -143,13 +171,21 @@ pub fn check(path: &Path) -> Option<Finding> {
 impl LogWriter for LogStore {
     fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
         let write = doing("append to the logs");
-        let transaction = self.connection.unchecked_transaction().map_err(&write)?;
+        let mut added = 0;
+        let mut lines = Vec::with_capacity(entries.len());
         for entry in entries {
             let fields = if entry.fields.is_empty() {
                 None
             } else {
                 Some(serde_json::to_string(&entry.fields).map_err(damaged("a line to write"))?)
             };
+            let text = entry.message.len() + fields.as_ref().map_or(0, String::len);
+            added += LINE_BYTES + text as u64;
+            lines.push((entry, fields));
+        }
+        let transaction = self.connection.unchecked_transaction().map_err(&write)?;
+        self.make_room(added)?;
+        for (entry, fields) in lines {
             transaction
                 .prepare_cached(
                     "INSERT INTO lines (job, attempt, at, level, source, message, fields) \
@@ -168,8 +204,9 @@ impl LogWriter for LogStore {
                 })
                 .map_err(&write)?;
         }
+        self.make_room(0)?;
         transaction.commit().map_err(&write)?;
-        self.bound()
+        self.checkpoint()
     }
 
     fn forget(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {

@@ -100,11 +100,6 @@ impl SqliteReader {
             .and_then(|mut statement| statement.query_row([seq], |row| row.get(0)))
             .map_err(doing("read a job's wire"))
     }
-
-    fn ran_ms(&self, seq: i64) -> Result<u64, StoreError> {
-        let attempts = list::attempts_of(&self.connection, seq)?;
-        Ok(attempts.iter().map(Attempt::ran_ms).sum())
-    }
 }
 
 impl Reader for SqliteReader {
@@ -122,7 +117,6 @@ impl Reader for SqliteReader {
         let (result, failure, progress) = self.ending(seq)?;
         Ok(Some(JobDetail {
             lifecycle: self.lifecycle(seq)?,
-            ran_ms: self.ran_ms(seq)?,
             payload,
             unique_key,
             depends_on,
@@ -174,8 +168,8 @@ impl Reader for SqliteReader {
         let page = list::page(&moment, filter, after, limit)?;
         let mut items = Vec::with_capacity(page.items.len());
         for (seq, lifecycle) in page.items {
-            let attempts = list::attempts_of(&self.connection, seq)?;
-            items.push(JobSummary::new(lifecycle, &attempts, self.wire(seq)?));
+            let latest = list::latest_attempt(&self.connection, seq)?;
+            items.push(JobSummary::new(lifecycle, latest.as_ref(), self.wire(seq)?));
         }
         Ok(Page {
             items,
@@ -206,11 +200,13 @@ impl Reader for SqliteReader {
         list::count(&self.moment()?, filter, after, examined_max)
     }
 
-    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
+    fn attempts(&self, id: JobId, after: u32, limit: u32) -> Result<Vec<Attempt>, StoreError> {
         let Some(seq) = seq_of(&self.connection, id)? else {
             return Ok(Vec::new());
         };
-        list::attempts_of(&self.connection, seq)
+        let sql =
+            "SELECT body FROM attempts WHERE seq = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+        list::attempts(&self.connection, sql, (seq, after, limit))
     }
 
     fn attempts_since(

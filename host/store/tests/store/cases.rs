@@ -50,7 +50,7 @@ fn a_job_is_enqueued_claimed_and_completed_in_single_batches() {
         let everything = read(&*store.reader().unwrap());
         let (detail, attempts) = &everything.jobs[0];
         assert_eq!(detail.lifecycle.state, State::Completed);
-        assert_eq!(detail.ran_ms, 7);
+        assert_eq!(detail.lifecycle.ran_ms, 7);
         assert_eq!(detail.result.as_ref().unwrap().as_str(), "[1,2]");
         assert_eq!(attempts.len(), 1);
         assert_eq!((attempts[0].meter.fuel, attempts[0].number), (7, 1));
@@ -225,7 +225,11 @@ fn what_did_not_begin_leaves_no_attempt() {
         assert_eq!(state(store, 1), State::Available);
         claimed(store, NOW, claim([2], false));
         ask(store, NOW, complete(1, 2, returned())).unwrap();
-        let attempts = store.reader().unwrap().attempts(id(1)).unwrap();
+        let attempts = store
+            .reader()
+            .unwrap()
+            .attempts(id(1), 0, u32::MAX)
+            .unwrap();
         let numbers: Vec<u32> = attempts.iter().map(|attempt| attempt.number).collect();
         assert_eq!(numbers, [2]);
     });
@@ -426,7 +430,11 @@ fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
             (state(store, 1), state(store, 2)),
             (State::Available, State::Cancelled)
         );
-        let attempts = store.reader().unwrap().attempts(id(1)).unwrap();
+        let attempts = store
+            .reader()
+            .unwrap()
+            .attempts(id(1), 0, u32::MAX)
+            .unwrap();
         assert_eq!((attempts.len(), attempts[0].outcome.as_str()), (1, "lost"));
     });
 }
@@ -455,7 +463,7 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
         assert_eq!(kept.payload.external_id.as_deref(), Some("theirs-1"));
         assert_eq!(kept.lifecycle.enqueued_at, Time(NOW.0 - 20));
         assert_eq!(kept.lifecycle.finished_at, Some(Time(NOW.0 - 5)));
-        let attempt = &reader.attempts(id(1)).unwrap()[0];
+        let attempt = &reader.attempts(id(1), 0, u32::MAX).unwrap()[0];
         assert_eq!(attempt.started_at, Time(NOW.0 - 20));
         assert_eq!((attempt.number, attempt.meter.fuel), (1, 7));
         let committed = store

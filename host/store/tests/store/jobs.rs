@@ -225,7 +225,7 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
             let detail = reader.job(id).unwrap().unwrap();
             assert_eq!(detail.lifecycle, item.lifecycle);
             assert_eq!(invariants::check(&detail.lifecycle), Ok(()));
-            jobs.push((detail, reader.attempts(id).unwrap()));
+            jobs.push((detail, reader.attempts(id, 0, u32::MAX).unwrap()));
         }
         match page.next {
             Some(next) => after = Some(next),

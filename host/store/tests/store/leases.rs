@@ -144,7 +144,11 @@ fn stored(store: &dyn Store) -> Lifecycle {
 
 /// Returns the number, executor and outcome of each recorded attempt of job 1.
 fn attempts(store: &dyn Store) -> Vec<(u32, String, String)> {
-    let attempts = store.reader().unwrap().attempts(id(1)).unwrap();
+    let attempts = store
+        .reader()
+        .unwrap()
+        .attempts(id(1), 0, u32::MAX)
+        .unwrap();
     attempts
         .into_iter()
         .map(|attempt| (attempt.number, attempt.executor, attempt.outcome))

@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Reply};
+use host_core::outcome::Outcome;
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_store::store::Store;
 
 use crate::cases::check;
-use crate::jobs::{NOW, ask, claim, claimed, complete, enqueue, foreign, job, returned, revision};
+use crate::jobs::{
+    NOW, ask, claim, claimed, commit, complete, enqueue, foreign, id, job, returned, revision,
+};
 
 /// Sets small limits: one queue, two jobs that have not ended, one component.
 fn limited(store: &mut dyn Store) {
@@ -19,6 +22,7 @@ fn limited(store: &mut dyn Store) {
         queues_max: 1,
         jobs_max: 2,
         components_max: 1,
+        attempts_max: 7,
     };
     store.limit(capacity, Arc::new(SlowClock::default()));
 }
@@ -104,6 +108,87 @@ fn jobs_that_have_not_ended_are_limited_in_number() {
         assert_eq!(ask(store, NOW, another()), full(2), "a running job counts");
         ask(store, NOW, complete(1, 1, returned())).unwrap();
         ask(store, NOW, another()).unwrap();
+    });
+}
+
+#[test]
+fn a_job_that_runs_again_counts_as_one_that_has_not_ended() {
+    check(|store| {
+        limited(store);
+        enqueue(store, vec![job(1), job(2)]);
+        let cancel = Command::Cancel {
+            job: id(1),
+            reason: None,
+            grace_ms: None,
+        };
+        ask(store, NOW, cancel).unwrap();
+        enqueue(store, vec![job(3)]);
+        let retry = || Command::Retry {
+            job: id(1),
+            force: false,
+        };
+        let full = Rejection::TooManyWaiting { jobs: 2, limit: 2 };
+        assert_eq!(ask(store, NOW, retry()), Err(full));
+        claimed(store, NOW, claim([1], false));
+        ask(store, NOW, complete(2, 1, returned())).unwrap();
+        ask(store, NOW, retry()).unwrap();
+    });
+}
+
+#[test]
+fn attempts_are_limited_in_number() {
+    check(|store| {
+        limited(store);
+        let asks_for = |n, attempts| {
+            let mut new = job(n);
+            new.policy.max_attempts = attempts;
+            Command::Enqueue(vec![new])
+        };
+        let refused = Rejection::TooManyAttempts { asked: 8, limit: 7 };
+        assert_eq!(ask(store, NOW, asks_for(1, 8)), Err(refused));
+        ask(store, NOW, asks_for(1, 7)).unwrap();
+    });
+}
+
+/// A job that is tried again and again keeps its latest attempts, and how long all of them took.
+#[test]
+fn old_attempts_make_room_for_new_ones() {
+    const ATTEMPTS: u128 = 350;
+    check(|store| {
+        let mut new = job(1);
+        new.policy.max_attempts = 1_000;
+        enqueue(store, vec![new]);
+        let mut now = NOW;
+        for n in 1..=ATTEMPTS {
+            assert_eq!(claimed(store, now, claim([n], false)).len(), 1, "{n}");
+            now = now.plus_ms(3);
+            let again = Outcome::Retry {
+                after_ms: Some(0),
+                reason: "not yet".to_owned(),
+            };
+            let ended = ask(store, now, complete(1, n, again)).unwrap();
+            let Reply::Moved(ended) = ended else {
+                panic!("{ended:?}");
+            };
+            let rests = n > 9;
+            assert_eq!(ended.run_at.is_some(), rests, "{n}");
+            now = ended.run_at.unwrap_or(now);
+            commit(store, now, vec![Command::Tick { limit: 10 }]);
+        }
+        let reader = store.reader().unwrap();
+        let job = reader.job(id(1)).unwrap().unwrap().lifecycle;
+        assert_eq!(
+            (u128::from(job.attempt), u128::from(job.ran_ms)),
+            (ATTEMPTS, 3 * ATTEMPTS)
+        );
+        let numbers = |after, limit| {
+            let attempts = reader.attempts(id(1), after, limit).unwrap();
+            let numbers = attempts.iter().map(|attempt| attempt.number);
+            numbers.collect::<Vec<_>>()
+        };
+        assert_eq!(numbers(0, 1_000), (201..=350).collect::<Vec<_>>());
+        assert_eq!(numbers(0, 2), [201, 202]);
+        assert_eq!(numbers(348, 9), [349, 350]);
     });
 }
 

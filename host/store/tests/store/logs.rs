@@ -130,6 +130,22 @@ fn the_oldest_lines_make_room() {
 }
 
 #[test]
+fn no_more_lines_are_dropped_than_exceed_the_limit() {
+    const BYTES_MAX: u64 = 1 << 20;
+    check(BYTES_MAX, |logs| {
+        let text = "x".repeat(1_900);
+        for _ in 0..50 {
+            logs.append((0..20).map(|_| entry(1, &text)).collect())
+                .unwrap();
+        }
+        let reader = logs.reader().unwrap();
+        let kept = reader.page(id(1), None, 1_000).unwrap().items.len() as u64;
+        assert!(kept * 1_900 >= BYTES_MAX * 8 / 10, "{kept}");
+        assert!(kept * 1_900 <= BYTES_MAX, "{kept}");
+    });
+}
+
+#[test]
 fn hosts_write_to_one_database_and_each_reads_all() {
     let schema = Schema::new();
     let mut hosts = [1, 2, 3].map(|_| open(&schema, LOG_BYTES_MAX));

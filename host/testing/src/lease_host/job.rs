@@ -113,7 +113,6 @@ impl Job {
         Kept {
             job: JobDetail {
                 lifecycle: self.lifecycle.clone(),
-                ran_ms: 0,
                 payload: self.payload.clone(),
                 unique_key: None,
                 depends_on: Vec::new(),

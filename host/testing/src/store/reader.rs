@@ -26,7 +26,6 @@ impl Reader for MemoryReader {
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         Ok(self.state.lock().jobs.get(&id).map(|entry| JobDetail {
             lifecycle: entry.lifecycle.clone(),
-            ran_ms: entry.ran_ms(),
             payload: entry.payload.clone(),
             unique_key: entry.unique_key.clone(),
             depends_on: entry.depends_on.clone(),
@@ -65,7 +64,7 @@ impl Reader for MemoryReader {
         let (found, next) = page(&model, filter, after, limit);
         let items = found.iter().take(limit).map(|entry| {
             let wire = entry.payload.wire.clone();
-            JobSummary::new(entry.lifecycle.clone(), &entry.attempts, wire)
+            JobSummary::new(entry.lifecycle.clone(), entry.attempts.last(), wire)
         });
         Ok(Page {
             items: items.collect(),
@@ -107,12 +106,18 @@ impl Reader for MemoryReader {
         Ok(count)
     }
 
-    fn attempts(&self, id: JobId) -> Result<Vec<Attempt>, StoreError> {
+    fn attempts(&self, id: JobId, after: u32, limit: u32) -> Result<Vec<Attempt>, StoreError> {
         let model = self.state.lock();
         Ok(model
             .jobs
             .get(&id)
-            .map(|entry| entry.attempts.clone())
+            .map(|entry| {
+                let later = entry
+                    .attempts
+                    .iter()
+                    .filter(|attempt| attempt.number > after);
+                later.take(limit as usize).cloned().collect()
+            })
             .unwrap_or_default())
     }
 
@@ -249,5 +254,5 @@ fn page<'a>(
 fn matches(filter: &JobFilter, entry: &Entry) -> bool {
     filter.has(&entry.lifecycle)
         && filter.has_payload(&entry.payload, entry.unique_key.as_deref())
-        && filter.has_attempts(&entry.lifecycle, &entry.attempts)
+        && filter.has_attempt(&entry.lifecycle, entry.attempts.last())
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use host_api::client::{Client, Item};
-use host_api::filter::LogsQuery;
+use host_api::filter::PageQuery;
 use host_api::log::LineView;
 use host_api::page::PageView;
 use host_console::error::{CliError, cannot};
@@ -102,7 +102,7 @@ fn page(
     cursor: Option<String>,
 ) -> Result<PageView<Item<LineView>>, CliError> {
     let limit = None;
-    let page = client.logs(id, &LogsQuery { limit, cursor });
+    let page = client.logs(id, &PageQuery { limit, cursor });
     Ok(page.map_err(cannot(doing))?.view)
 }
 

@@ -36,7 +36,7 @@ impl Show {
         let answer = fetch(&client, &doing, &self.id)?;
         let view = &answer.view;
         let attempts = client.attempts(&view.id).map_err(cannot(&doing))?;
-        let attempts = attempts.view.items;
+        let attempts = attempts.items;
         let document = json::with_member(&answer.json, "attempts", &array(&attempts));
         output.one(&document, &plain::line(&view.id), || {
             print(output, view, &attempts, answer.now)

@@ -48,7 +48,7 @@ pub(crate) fn run(
     }
     view.note_end(output);
     let attempts = client.attempts(&view.id).map_err(cannot(&doing))?;
-    let attempts = attempts.view.items.iter().map(|item| &item.view);
+    let attempts = attempts.items.iter().map(|item| &item.view);
     Ok(cost(&view, &attempts.collect::<Vec<_>>()))
 }
 

@@ -191,7 +191,7 @@ impl Bench {
 
     pub(crate) async fn attempts(&self, id: JobId) -> Vec<Attempt> {
         self.dispatch
-            .read(move |reader| reader.attempts(id))
+            .read(move |reader| reader.attempts(id, 0, u32::MAX))
             .await
             .unwrap()
     }

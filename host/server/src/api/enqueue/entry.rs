@@ -125,8 +125,9 @@ fn policy_of(
     if let Some(attempts) = body.max_attempts {
         let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
         policy.max_attempts = read.ok_or_else(|| {
-            let most = u32::MAX;
-            invalid(format!("max_attempts: must be 1–{most}, got {attempts}"))
+            invalid(format!(
+                "max_attempts: must be at least 1 and at most limits.attempts, got {attempts}"
+            ))
         })?;
     }
     if let Some(timeout) = body.timeout_seconds {

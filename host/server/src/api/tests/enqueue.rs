@@ -168,13 +168,13 @@ const BAD: &[Case<'_>] = &[
         r#"{"handler":"noop","max_attempts":0}"#,
         422,
         "invalid_request",
-        "max_attempts: must be 1–4294967295, got 0",
+        "max_attempts: must be at least 1 and at most limits.attempts, got 0",
     ),
     (
         r#"{"handler":"noop","max_attempts":4294967296}"#,
         422,
         "invalid_request",
-        "max_attempts: must be 1–4294967295, got 4294967296",
+        "max_attempts: must be at least 1 and at most limits.attempts, got 4294967296",
     ),
     (
         r#"{"handler":"noop","timeout_seconds":0}"#,

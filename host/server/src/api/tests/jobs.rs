@@ -252,6 +252,31 @@ async fn waiting_ends_with_the_job_or_the_time() {
 }
 
 #[tokio::test]
+async fn attempts_come_in_pages() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+    for _ in 0..3 {
+        let claimed = host.claim().await;
+        let again = Outcome::Retry {
+            after_ms: Some(0),
+            reason: "not yet".to_owned(),
+        };
+        host.complete(&claimed, again).await;
+    }
+    host.claim().await;
+    let path = format!("/api/v1/jobs/{id}/attempts?limit=2");
+    let first = host.get(&path).await.body;
+    assert_eq!(
+        (&first["items"][1]["number"], &first["next_cursor"]),
+        (&json!(2), &json!("2"))
+    );
+    let last = host.get(&format!("{path}&cursor=2")).await.body;
+    let numbers = [&last["items"][0]["number"], &last["items"][1]["number"]];
+    assert_eq!(numbers, [3, 4], "the fourth runs");
+    assert_eq!(last["next_cursor"], json!(null));
+}
+
+#[tokio::test]
 async fn attempts_tell_what_they_used_and_why_they_failed() {
     let host = Host::start().await;
     let id = host.enqueue(r#"{"handler":"noop","max_attempts":1}"#).await;

@@ -42,6 +42,25 @@ fn the_oldest_lines_make_room_and_the_file_stays_bounded() {
 }
 
 #[test]
+fn a_small_file_is_full_of_long_lines_and_no_larger_than_its_limit() {
+    const BYTES_MAX: u64 = 1 << 20;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("logs.db");
+    let mut logs = LogStore::open_bounded(&path, BYTES_MAX).unwrap();
+    let text = "x".repeat(1_900);
+    for _ in 0..100 {
+        logs.append((0..20).map(|_| entry(1, &text)).collect())
+            .unwrap();
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let size = size(&path) + size(&log_of(&path));
+        assert!(size <= BYTES_MAX * 11 / 10, "{size}");
+    }
+    let reader = logs.reader().unwrap();
+    let kept = reader.page(job(1), None, 1_000).unwrap().items.len() as u64;
+    assert!(kept * 1_900 >= BYTES_MAX * 8 / 10, "{kept}");
+}
+
+#[test]
 fn a_file_of_a_later_version_is_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("logs.db");

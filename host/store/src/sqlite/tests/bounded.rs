@@ -130,3 +130,35 @@ fn a_claim_visits_few_queues_however_many_have_jobs() {
         assert_bounded(small, large);
     }
 }
+
+#[test]
+fn the_end_of_a_job_visits_a_slice_of_those_that_wait_for_it() {
+    let cancel = |dependents: u128| {
+        let mut store = Measured::new();
+        store.steps(&[Command::Enqueue(vec![job(1)])]);
+        let waits = (2..2 + dependents).map(|n| NewJob {
+            depends_on: vec![JobId(Uuid::from_u128(1))],
+            ..job(n)
+        });
+        store.steps(&[Command::Enqueue(waits.collect())]);
+        let root = JobId(Uuid::from_u128(1));
+        let cancel = Command::Cancel {
+            job: root,
+            reason: None,
+            grace_ms: None,
+        };
+        let late = NewJob {
+            depends_on: vec![root],
+            ..job(100_000)
+        };
+        [
+            store.steps(&[cancel]),
+            store.steps(&[Command::Tick { limit: 20 }]),
+            store.steps(&[Command::Enqueue(vec![late])]),
+            store.steps(&[Command::Purge { job: root }]),
+        ]
+    };
+    for (small, large) in cancel(1_000).into_iter().zip(cancel(8_000)) {
+        assert_bounded(small, large);
+    }
+}

@@ -301,6 +301,7 @@ impl Orchestrator {
             | Rejection::UnknownPrerequisite(_)
             | Rejection::DependencyCycle(_)
             | Rejection::CascadeUnfinished(_)
+            | Rejection::TooManyAttempts { .. }
             | Rejection::TooManyQueues { .. }
             | Rejection::TooManyWaiting { .. }
             | Rejection::TooManyComponents { .. }
