@@ -3,8 +3,8 @@
 // What a handler returns is the result. What it throws ends the attempt: an `Error` as failed, with its
 // message and stack; `JobError`, `Retry` and `Cancelled` say more. Handlers are synchronous: nothing awaits a promise.
 
-import { cancelled, progress as report, remainingMs, sleepMs } from 'host:jobs/control@1.0.0';
-import { write } from 'host:jobs/log@1.0.0';
+import { cancelled, progress as report, remainingMs, sleepMs } from 'host:jobs/control@1.1.0';
+import { write } from 'host:jobs/log@1.1.0';
 
 /** The attempt failed. `retryable` tells whether another attempt may help; without it, the category decides. */
 export class JobError extends Error {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::http::{Http, HttpError, HttpRequest, HttpResponse};
 use crate::services::Services;
 
 /// How urgent a log line is.
@@ -109,6 +110,24 @@ impl Ctx {
     pub fn sleep(&self, duration: Duration) {
         let ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         self.services.sleep_ms(ms);
+    }
+
+    /// Makes requests to HTTP servers that the manifest names. The host sends them and adds the headers of the
+    /// manifest, with secrets that the handler never sees.
+    ///
+    /// ```
+    /// # use guest_sdk::{Ctx, Error};
+    /// fn balance(ctx: &Ctx) -> Result<u64, Error> {
+    ///     let answer = ctx.http().get("https://api.example.com/balance").send()?;
+    ///     answer.ok()?.json()
+    /// }
+    /// ```
+    pub const fn http(&self) -> Http<'_> {
+        Http::new(self)
+    }
+
+    pub(crate) fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
+        self.services.http(request)
     }
 
     /// Writes a line with fields to the job's log.

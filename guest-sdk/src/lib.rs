@@ -43,6 +43,7 @@ mod ctx;
 mod error;
 #[doc(hidden)]
 pub mod export;
+mod http;
 #[cfg(not(target_family = "wasm"))]
 mod mock;
 mod services;
@@ -50,12 +51,13 @@ mod services;
 pub use ctx::{Ctx, Job, Level};
 pub use error::{Category, Error};
 pub use host_guest_sdk_macros::handler;
+pub use http::{Http, HttpError, HttpErrorKind, HttpRequest, HttpResponse, RequestBuilder};
 #[cfg(not(target_family = "wasm"))]
 pub use mock::MockHost;
 #[cfg(feature = "schema")]
 pub use schemars;
 
-/// The generated bindings of `host:jobs@1.0.0`.
+/// The generated bindings of `host:jobs@1.1.0`.
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod bindings {
@@ -67,7 +69,7 @@ pub mod bindings {
         reason = "generated"
     )]
     wit_bindgen::generate!({
-        path: "wit/host-jobs-1.0.0",
+        path: "wit/host-jobs-1.1.0",
         world: "job",
         pub_export_macro: true,
         export_macro_name: "export_job",

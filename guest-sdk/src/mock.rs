@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::ctx::{Ctx, Job, Level};
+use crate::http::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::Services;
 
 /// Replaces the host in `cargo test`. It records progress and logs, and can ask the handler to stop.
@@ -22,6 +23,7 @@ use crate::services::Services;
 pub struct MockHost {
     state: Rc<RefCell<State>>,
     job: Job,
+    answer: Option<Rc<Answer>>,
 }
 
 #[derive(Default)]
@@ -31,7 +33,11 @@ struct State {
     progress: Vec<(Option<f32>, String)>,
     logs: Vec<(Level, String)>,
     slept_ms: u64,
+    requests: Vec<HttpRequest>,
 }
+
+/// Answers requests in place of HTTP servers.
+type Answer = dyn Fn(&HttpRequest) -> Result<HttpResponse, HttpError>;
 
 impl MockHost {
     /// Makes a host that runs the first attempt of the job `test`.
@@ -45,6 +51,7 @@ impl MockHost {
                 protocol: "test".to_owned(),
                 ..Job::default()
             },
+            answer: None,
         }
     }
 
@@ -61,6 +68,24 @@ impl MockHost {
         self.job
             .attributes
             .push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Answers the handler's requests to HTTP servers. Without it none is granted.
+    ///
+    /// ```
+    /// use guest_sdk::{HttpResponse, MockHost};
+    ///
+    /// let host = MockHost::new().answer(|_| Ok(HttpResponse::json_of(200, &[1, 2])));
+    /// let answer = host.ctx().http().get("https://api.example.com").send().unwrap();
+    /// assert_eq!(answer.text(), "[1,2]");
+    /// ```
+    #[must_use]
+    pub fn answer(
+        mut self,
+        answer: impl Fn(&HttpRequest) -> Result<HttpResponse, HttpError> + 'static,
+    ) -> Self {
+        self.answer = Some(Rc::new(answer));
         self
     }
 
@@ -87,6 +112,11 @@ impl MockHost {
     /// Returns all log lines.
     pub fn logs(&self) -> Vec<(Level, String)> {
         self.state.borrow().logs.clone()
+    }
+
+    /// Returns all requests to HTTP servers.
+    pub fn requests(&self) -> Vec<HttpRequest> {
+        self.state.borrow().requests.clone()
     }
 
     /// Returns the total time of all sleeps, in milliseconds. The mock does not really sleep.
@@ -126,6 +156,17 @@ impl Services for MockHost {
             .borrow_mut()
             .logs
             .push((level, message.to_owned()));
+    }
+
+    fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
+        self.state.borrow_mut().requests.push(request.clone());
+        match &self.answer {
+            Some(answer) => answer(request),
+            None => Err(HttpError {
+                kind: HttpErrorKind::NotGranted,
+                message: "the mock answers no requests; see MockHost::answer".to_owned(),
+            }),
+        }
     }
 }
 

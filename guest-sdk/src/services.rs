@@ -1,6 +1,7 @@
 //! The services that the host offers to a running handler: the imports of the WIT world, or a mock.
 
 use crate::ctx::Level;
+use crate::http::{HttpError, HttpRequest, HttpResponse};
 
 /// The host as seen by a handler.
 pub(crate) trait Services {
@@ -9,6 +10,7 @@ pub(crate) trait Services {
     fn progress(&self, percent: Option<f32>, message: &str);
     fn sleep_ms(&self, ms: u32);
     fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
+    fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError>;
 }
 
 /// The imports of the component.
@@ -47,5 +49,37 @@ impl Services for Imports {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         log::write(level, message, &fields);
+    }
+
+    fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
+        use crate::bindings::host::jobs::http::{self, ErrorKind};
+        use crate::http::HttpErrorKind;
+        let request = request.clone();
+        let answer = http::send(&http::Request {
+            method: request.method,
+            url: request.url,
+            headers: request.headers,
+            body: request.body,
+            timeout_ms: request.timeout_ms,
+        });
+        match answer {
+            Ok(response) => Ok(HttpResponse {
+                status: response.status,
+                headers: response.headers,
+                body: response.body,
+            }),
+            Err(error) => Err(HttpError {
+                kind: match error.kind {
+                    ErrorKind::NotGranted => HttpErrorKind::NotGranted,
+                    ErrorKind::InvalidRequest => HttpErrorKind::InvalidRequest,
+                    ErrorKind::Unreachable => HttpErrorKind::Unreachable,
+                    ErrorKind::TimedOut => HttpErrorKind::TimedOut,
+                    ErrorKind::TooLarge => HttpErrorKind::TooLarge,
+                    ErrorKind::LimitReached => HttpErrorKind::LimitReached,
+                    ErrorKind::Unavailable => HttpErrorKind::Unavailable,
+                },
+                message: error.message,
+            }),
+        }
     }
 }

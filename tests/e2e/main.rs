@@ -16,6 +16,7 @@ mod delta_launched;
 mod delta_worker;
 mod deploy;
 mod durability;
+mod egress;
 mod events;
 mod fixture;
 mod garbage;

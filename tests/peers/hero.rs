@@ -344,6 +344,7 @@ fn a_worker_written_from_the_document_executes_our_jobs() {
             attributes: BTreeMap::new(),
         };
         ours.start(Execution {
+            host_job: format!("job-{n}"),
             job,
             timeout_ms: 5_000,
             deadline: None,

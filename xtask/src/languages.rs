@@ -20,7 +20,7 @@ const JAVASCRIPT: &str = "componentize-js-0.23.0";
 const PYTHON_EXAMPLE: &str = "examples/python";
 const JAVASCRIPT_EXAMPLE: &str = "examples/javascript";
 const APPS: &str = "tests/peers/languages";
-const WIT: &str = "wit/host-jobs-1.0.0";
+const WIT: &str = "wit/host-jobs-1.1.0";
 
 /// The command that installs componentize-js.
 const PACKAGE: [&str; 3] = ["package.json", "package-lock.json", "build.mjs"];

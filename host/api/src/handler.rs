@@ -2,6 +2,7 @@
 
 use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::handler::{DirGrant, Grants, Limits};
+use host_core::http_grant::HttpGrant;
 use host_core::policy::Backoff;
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,10 @@ pub struct GrantsView {
     pub env: Vec<String>,
     /// Directories to read.
     pub read_dirs: Vec<DirView>,
+    /// Requests to HTTP servers.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub http: Vec<HttpGrantView>,
 }
 
 /// A directory to read.
@@ -109,6 +114,22 @@ pub struct DirView {
     pub host: String,
     /// Where the guest sees it.
     pub guest: String,
+}
+
+/// Requests to one HTTP server.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = HttpGrant)]
+pub struct HttpGrantView {
+    /// The server, as `https://api.example.com`.
+    pub to: String,
+    /// The methods; all if empty.
+    pub methods: Vec<String>,
+    /// Patterns of paths; all if empty.
+    pub paths: Vec<String>,
+    /// The names of headers that the host adds.
+    pub headers: Vec<String>,
+    /// The names of secrets in these headers.
+    pub secrets: Vec<String>,
 }
 
 /// What the attempts of one revision have cost.
@@ -182,6 +203,19 @@ impl From<&Grants> for GrantsView {
         Self {
             env: grants.env.clone(),
             read_dirs: dirs.map(DirView::from).collect(),
+            http: grants.http.iter().map(HttpGrantView::from).collect(),
+        }
+    }
+}
+
+impl From<&HttpGrant> for HttpGrantView {
+    fn from(grant: &HttpGrant) -> Self {
+        Self {
+            to: grant.to.to_string(),
+            methods: grant.methods.clone(),
+            paths: grant.paths.clone(),
+            headers: grant.headers.keys().cloned().collect(),
+            secrets: grant.secrets().map(str::to_owned).collect(),
         }
     }
 }

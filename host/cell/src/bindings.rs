@@ -1,10 +1,11 @@
-//! The generated bindings of the world `job` of `host:jobs@1.0.0`.
+//! The generated bindings of the world `job` of `host:jobs@1.1.0`.
 
 wasmtime::component::bindgen!({
-    path: "../../wit/host-jobs-1.0.0",
+    path: "../../wit/host-jobs-1.1.0",
     world: "job",
     imports: {
         "host:jobs/control.sleep-ms": async,
+        "host:jobs/http.send": async,
         default: trappable,
     },
     exports: { default: async },

@@ -6,12 +6,13 @@ use std::io::{self, Write as _};
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
+use host_confine as harden;
 use host_core::cell::Protection;
 
 use crate::compile::compile;
-use crate::{engine, harden, session};
+use crate::{engine, session};
 
-pub use crate::harden::Confinement;
+pub use host_confine::Confinement;
 
 /// Takes over a descriptor that the host passes to this process.
 ///

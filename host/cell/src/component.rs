@@ -15,8 +15,8 @@ use wasmtime::{Engine, Error, Result, bail, format_err};
 
 use crate::bindings::JobPre;
 use crate::context::Guest;
-use crate::harden::opened;
 use crate::linker::{link, stub};
+use host_confine::opened;
 
 /// How much of a compiled file is read at once to hash it, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;

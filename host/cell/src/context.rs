@@ -1,6 +1,7 @@
 //! The data in the wasmtime store of one run: its limits, its grants and its state.
 
 use std::fs::File;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use host_core::cell::LogSource;
@@ -11,6 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::clock::{SteppedClock, SteppedWall};
+use crate::egress::Egress;
 use crate::limits::MemoryLimit;
 use crate::run_output::RunOutput;
 use crate::stdio::Stdio;
@@ -22,11 +24,21 @@ const RANDOM_BYTES_MAX: u64 = 64 << 10;
 /// The most resources (streams, descriptors, pollables) that a guest may hold at once.
 const RESOURCES_MAX: usize = 1_000;
 
+/// What a run may open.
+#[derive(Debug, Default)]
+pub(crate) struct GivenToRun {
+    /// Directories, under the names that the guest sees.
+    pub(crate) dirs: Vec<(File, String)>,
+    /// The socket to the broker, or why there is none. `None` without a grant.
+    pub(crate) broker: Option<Result<UnixStream, String>>,
+}
+
 /// The state of one run that host calls use.
 pub(crate) struct Guest {
     pub(crate) memory: MemoryLimit,
     pub(crate) output: Arc<RunOutput>,
     pub(crate) stop: Arc<Stop>,
+    pub(crate) egress: Egress,
     env: Vec<(String, String)>,
     /// The directories that the guest may read, under the names that it sees.
     dirs: Vec<(Dir, String)>,
@@ -36,17 +48,17 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Creates the state of a run that may read the open directories `dirs`, under the names that it sees.
+    /// Creates the state of a run that may use what is `given`.
     pub(crate) fn new(
         memory: MemoryLimit,
         output: Arc<RunOutput>,
         stop: Arc<Stop>,
         env: Vec<(String, String)>,
-        dirs: Vec<(File, String)>,
+        given: GivenToRun,
     ) -> Self {
         let mut table = ResourceTable::new();
         table.set_max_capacity(RESOURCES_MAX);
-        let dirs = dirs.into_iter().map(|(dir, name)| {
+        let dirs = given.dirs.into_iter().map(|(dir, name)| {
             let dir = Dir::new(dir, FsPerms::ReadOnly, OpenMode::READ, false);
             (dir, name)
         });
@@ -54,6 +66,7 @@ impl Guest {
             memory,
             output,
             stop,
+            egress: Egress::new(given.broker),
             env,
             dirs: dirs.collect(),
             wasi: None,

@@ -1,4 +1,5 @@
 //! The host functions that guests call: one file per WIT interface.
 
 mod control;
+mod http;
 mod log;

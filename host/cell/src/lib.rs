@@ -10,8 +10,9 @@ mod clock;
 mod compile;
 mod component;
 mod context;
+mod egress;
 mod engine;
-mod harden;
+
 mod imports;
 mod limits;
 mod linker;

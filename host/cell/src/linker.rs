@@ -28,6 +28,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
     jobs::control::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    jobs::http::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::log::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
 
     io::error::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
@@ -58,6 +59,7 @@ pub(crate) fn is_linked(name: &str) -> bool {
     const INTERFACES: &[&str] = &[
         "host:jobs/types",
         "host:jobs/control",
+        "host:jobs/http",
         "host:jobs/log",
         "wasi:io/error",
         "wasi:io/poll",

@@ -71,6 +71,7 @@ fn noop() -> Start {
         params: JsonText::null(),
         limits: Limits::default(),
         env: Vec::new(),
+        http: None,
         read_dirs: Vec::new(),
     }
 }

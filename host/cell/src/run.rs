@@ -1,6 +1,5 @@
 //! One run: a fresh store, a fresh instance, one call, and its outcome.
 
-use std::fs::File;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -16,7 +15,7 @@ use wasmtime::{Engine, Result, Store, UpdateDeadline};
 
 use crate::bindings::JobPre;
 use crate::bindings::host::jobs::types as wit;
-use crate::context::Guest;
+use crate::context::{GivenToRun, Guest};
 use crate::limits::{CellMemory, MemoryLimit};
 use crate::meter::{Metered, Used};
 use crate::outcome;
@@ -24,9 +23,9 @@ use crate::run_output::RunOutput;
 use crate::stop::{Forced, Stop};
 use crate::watchdog::Activity;
 
-/// How much data a guest may pass in one call beyond the size of its largest result, in bytes: room for
-/// names and messages.
-const HOSTCALL_OVERHEAD_BYTES: u64 = 64 << 10;
+/// How much data a guest may pass in one call beyond the size of its largest result or body, in bytes: room for
+/// names, headers and messages.
+const HOSTCALL_OVERHEAD_BYTES: u64 = 128 << 10;
 
 /// The most component-model handles that a guest may hold.
 const HANDLES_MAX: usize = 1_000;
@@ -67,24 +66,23 @@ enum Ended<T> {
 /// that is stopped inside a loop is still charged for its work.
 const FUEL_COUNT_INTERVAL: u64 = 1_000_000;
 
-/// Executes one handler, which may read the open directories `dirs`, and returns its outcome and what it
-/// used. If the future is dropped, the guest is ended.
+/// Executes one handler, which may use what is `given`, and returns its outcome and what it used. If the future is dropped, the guest is ended.
 pub(crate) async fn execute(
     resources: &Resources,
     component: &JobPre<Guest>,
     start: Start,
-    dirs: Vec<(File, String)>,
+    given: GivenToRun,
     output: &Arc<RunOutput>,
     stop: &Arc<Stop>,
 ) -> (Outcome, Meter) {
     let limits = start.limits;
-    let names: Vec<String> = dirs.iter().map(|(_, name)| name.clone()).collect();
+    let names: Vec<String> = given.dirs.iter().map(|(_, name)| name.clone()).collect();
     let guest = Guest::new(
         resources.memory(&limits),
         Arc::clone(output),
         Arc::clone(stop),
         start.env,
-        dirs,
+        given,
     );
     let fuel = fuel(&limits);
     let mut meter = Meter::default();
@@ -136,7 +134,7 @@ pub(crate) async fn describe(
         Arc::clone(&output),
         Arc::clone(&stop),
         Vec::new(),
-        Vec::new(),
+        GivenToRun::default(),
     );
     let mut store = prepare(&resources.engine, guest, &limits, DESCRIBE_FUEL)
         .map_err(|error| trapped(&error))?;
@@ -177,7 +175,7 @@ pub(crate) async fn call_bare(
         output,
         stop,
         Vec::new(),
-        Vec::new(),
+        GivenToRun::default(),
     );
     let mut store = prepare(&resources.engine, guest, &start.limits, fuel(&start.limits))?;
     let context = context(start.context.clone());
@@ -209,7 +207,8 @@ fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<
         guest.output.used.set(fuel - left, peak_memory_bytes);
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now())))
     });
-    let bytes_max = limits.result_bytes_max + HOSTCALL_OVERHEAD_BYTES;
+    let body_bytes_max = store.data().egress.body_bytes_max();
+    let bytes_max = limits.result_bytes_max.max(body_bytes_max) + HOSTCALL_OVERHEAD_BYTES;
     store.set_hostcall_fuel(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
     Ok(store)

@@ -29,6 +29,7 @@ use wasmtime::Engine;
 use self::given::Given;
 use self::outgoing::write_messages;
 use crate::component::Components;
+use crate::context::GivenToRun;
 use crate::run::{self, Resources};
 use crate::run_output::RunOutput;
 use crate::stop::Stop;
@@ -150,8 +151,8 @@ impl Cell {
                 }
             }
             ToCell::Unload { component } => self.components.borrow_mut().unload(component),
-            ToCell::Start(start) => match given.dirs(&start.read_dirs) {
-                Ok(dirs) => self.start(*start, dirs),
+            ToCell::Start(start) => match given.of_run(&start) {
+                Ok(given) => self.start(*start, given),
                 Err(missing) => self.refuse(start.run, missing).await,
             },
             ToCell::Stop {
@@ -188,7 +189,7 @@ impl Cell {
         .await;
     }
 
-    fn start(self: &Rc<Self>, start: Start, dirs: Vec<(File, String)>) {
+    fn start(self: &Rc<Self>, start: Start, given: GivenToRun) {
         let id = start.run;
         let running = Running {
             output: Arc::new(RunOutput::new(
@@ -207,7 +208,7 @@ impl Cell {
             let (outcome, meter) = match component {
                 Ok(component) => {
                     let resources = &cell.resources;
-                    run::execute(resources, &component, start, dirs, &output, &stop).await
+                    run::execute(resources, &component, start, given, &output, &stop).await
                 }
                 Err(error) => (Outcome::Failed(not_loaded(&error)), Meter::default()),
             };

@@ -330,13 +330,12 @@ impl Cache {
             .create_new(true)
             .mode(0o600)
             .open(file)?;
-        let words = ["compile".to_owned(), "--fd=3".to_owned()];
+        let words = ["cell", "compile", "--fd=3"].map(str::to_owned);
         let order = Order {
             words: &words,
             handed: vec![file.into()],
-            reads: false,
             has_pipes: true,
-            group: None,
+            ..Order::default()
         };
         Child::start(&self.program, order)
     }

@@ -24,14 +24,16 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::fd_sender::FdSender;
-use self::listen::{listen, log};
+use self::listen::listen;
 use self::talk::talk;
 use crate::port::{CellEvent, CellId, CellPort, Unresponsive};
 use crate::run::chain::Planning;
 use crate::run::handlers::Program;
+use crate::sandbox::broker::{Broker, Reach};
 use crate::sandbox::room::Room;
 use crate::sandbox::roots::ReadRoots;
 use crate::sandbox::spawn::{Spawned, Spawner};
+use crate::sandbox::stderr::log;
 use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
 
@@ -52,6 +54,7 @@ pub struct Cells {
     runtime: Handle,
     memory_mib: u64,
     roots: ReadRoots,
+    broker: Broker,
     lifeline: Option<Arc<Lifeline>>,
 }
 
@@ -82,15 +85,23 @@ pub enum DescribeError {
 
 impl Cells {
     /// Makes cells that `spawner` starts, with `memory_mib` for all guests of one cell together.
-    /// Runs may be given directories below `roots`. Their tasks run on the runtime in which this is
-    /// called.
-    pub fn new(spawner: Spawner, tasks: Tasks, memory_mib: u64, roots: ReadRoots) -> Self {
+    /// Runs may be given directories below `roots`, and requests to what is in `reach`. Their tasks run on the
+    /// runtime in which this is called.
+    pub fn new(
+        spawner: Spawner,
+        tasks: Tasks,
+        memory_mib: u64,
+        roots: ReadRoots,
+        reach: Reach,
+    ) -> Self {
+        let broker = Broker::new(reach, spawner.clone());
         Self {
             spawner,
             tasks,
             runtime: Handle::current(),
             memory_mib,
             roots,
+            broker,
             lifeline: None,
         }
     }
@@ -105,6 +116,11 @@ impl Cells {
     /// Returns the directories below which runs may be given some.
     pub(crate) const fn roots(&self) -> &ReadRoots {
         &self.roots
+    }
+
+    /// Returns what requests of runs may reach.
+    pub(crate) fn reach(&self) -> &Reach {
+        self.broker.reach()
     }
 
     /// Asks a component for its handlers, in a cell of its own.
@@ -167,7 +183,7 @@ impl Cells {
                 memory_mib: self.memory_mib,
             },
             spawner: self.spawner.clone(),
-            roots: self.roots.clone(),
+            opens: (self.roots.clone(), self.broker.clone()),
             lifeline: self.lifeline.clone(),
             messages,
             events,
@@ -234,7 +250,8 @@ struct Life {
     name: String,
     room: Room,
     spawner: Spawner,
-    roots: ReadRoots,
+    /// What the cell's runs may be given.
+    opens: (ReadRoots, Broker),
     lifeline: Option<Arc<Lifeline>>,
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
@@ -248,14 +265,14 @@ async fn live(life: Life) {
         name,
         room,
         spawner,
-        roots,
+        opens,
         lifeline,
         messages,
         events,
         kill,
     } = life;
     let how = match spawner.spawn(room, lifeline).await {
-        Ok(spawned) => converse(id, &name, spawned, (messages, roots), &events, &kill).await,
+        Ok(spawned) => converse(id, &name, spawned, (messages, opens), &events, &kill).await,
         Err(error) => format!("cannot start it: {error}"),
     };
     // If the host has stopped, no receiver is left.
@@ -267,12 +284,12 @@ async fn converse(
     id: CellId,
     name: &str,
     spawned: Spawned,
-    (messages, roots): (mpsc::Receiver<Vec<ToCell>>, ReadRoots),
+    (messages, (roots, broker)): (mpsc::Receiver<Vec<ToCell>>, (ReadRoots, Broker)),
     events: &mpsc::Sender<CellEvent>,
     kill: &CancellationToken,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
-    let opened = FdSender::new(&socket, roots).and_then(|fd_sender| {
+    let opened = FdSender::new(&socket, roots, broker).and_then(|fd_sender| {
         socket.set_nonblocking(true)?;
         Ok((UnixStream::from_std(socket)?.into_split(), fd_sender))
     });

@@ -8,8 +8,8 @@ use host_console::error::{CliError, Exit};
 use host_wires::WIRES;
 
 use crate::commands::{
-    backup, build, cell, completion, component, deploy, dev, docs, doctor, explain, handler, job,
-    man, new, node, queue, run, runner, serve, store, worker,
+    backup, build, cell, completion, component, deploy, dev, docs, doctor, egress, explain,
+    handler, job, man, new, node, queue, run, runner, serve, store, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -35,6 +35,9 @@ const BEFORE_WIRES: &str = "runner";
 
 /// The noun of child processes.
 const CELL: &str = "cell";
+
+/// The noun of the process that sends requests of handlers.
+const EGRESS: &str = "egress";
 
 /// Runs jobs in sandboxes and loses none of them
 #[derive(Debug, Parser)]
@@ -90,6 +93,9 @@ enum Noun {
     /// The child processes of a host
     #[command(name = CELL, hide = true)]
     Cell(cell::Cell),
+    /// The process that sends requests of handlers
+    #[command(name = EGRESS, hide = true)]
+    Egress(egress::Egress),
     /// Print docs/cli.md
     #[command(name = "__cli-docs", hide = true)]
     CliDocs,
@@ -117,6 +123,9 @@ pub(crate) fn parse() -> Result<ArgMatches, clap::Error> {
     // A child process needs none of the other nouns, which would be half a megabyte in each cell.
     let definition = match std::env::args_os().nth(1) {
         Some(noun) if noun == CELL => Cli::command().subcommand(cell::Cell::definition(CELL)),
+        Some(noun) if noun == EGRESS => {
+            Cli::command().subcommand(egress::Egress::definition(EGRESS))
+        }
         _ => definition(),
     };
     let line = worker::two_dashes(server_last(std::env::args_os().collect()).into_iter());
@@ -177,6 +186,7 @@ impl Noun {
             Self::Explain(explain) => explain.run(),
             Self::Completion(completion) => completion.run(definition()),
             Self::Cell(cell) => cell.run(),
+            Self::Egress(egress) => egress.run(),
             Self::CliDocs => docs::run(definition()),
             Self::Man(man) => man.run(definition()),
         }

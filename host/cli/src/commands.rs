@@ -9,6 +9,7 @@ pub(crate) mod deploy;
 pub(crate) mod dev;
 pub(crate) mod docs;
 pub(crate) mod doctor;
+pub(crate) mod egress;
 pub(crate) mod explain;
 pub(crate) mod handler;
 pub(crate) mod job;

@@ -11,6 +11,7 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+use crate::egress::Pass;
 use crate::failure::Failure;
 use crate::handler::{DirGrant, HandlerInfo, Limits};
 use crate::json::JsonText;
@@ -95,6 +96,8 @@ pub struct Start {
     pub limits: Limits,
     /// Environment variables the guest sees.
     pub env: Vec<(String, String)>,
+    /// The way to HTTP servers, if the handler has grants.
+    pub http: Option<EgressDoor>,
     /// Directories the guest may read.
     pub read_dirs: Vec<GivenDir>,
 }
@@ -126,6 +129,26 @@ impl From<DirGrant> for GivenDir {
     fn from(grant: DirGrant) -> Self {
         let dir = Handover::Comes;
         Self { grant, dir }
+    }
+}
+
+/// The socket of a run to the broker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EgressDoor {
+    /// What the broker is told. The cell does not see it.
+    #[serde(skip)]
+    pub pass: Box<Pass>,
+    /// Whether the socket comes with the message, before the directories.
+    pub socket: Handover,
+}
+
+impl EgressDoor {
+    /// Returns the door of a run that may do what `pass` says.
+    pub fn new(pass: Pass) -> Self {
+        Self {
+            pass: Box::new(pass),
+            ..Self::default()
+        }
     }
 }
 

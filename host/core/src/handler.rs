@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::http_grant::HttpGrant;
 use crate::json::JsonText;
 use crate::name::Name;
 use crate::policy::{Backoff, Policy, RetentionChoice};
@@ -61,6 +62,8 @@ pub struct Grants {
     pub env: Vec<String>,
     /// Directories the guest may read.
     pub read_dirs: Vec<DirGrant>,
+    /// Requests that the guest may make.
+    pub http: Vec<HttpGrant>,
 }
 
 /// The pauses between attempts, as written in a manifest.
@@ -126,6 +129,8 @@ pub struct ManifestSection {
     pub env: Option<Vec<String>>,
     /// Directories that the guest may read.
     pub read_dirs: Option<Vec<DirGrant>>,
+    /// Requests to HTTP servers that the guest may make.
+    pub http: Option<Vec<HttpGrant>>,
 }
 
 /// The manifest beside a component: its name, limits and grants.
@@ -183,6 +188,11 @@ impl Manifest {
             read_dirs: own
                 .and_then(|own| own.read_dirs.as_ref())
                 .or(self.defaults.read_dirs.as_ref())
+                .cloned()
+                .unwrap_or_default(),
+            http: own
+                .and_then(|own| own.http.as_ref())
+                .or(self.defaults.http.as_ref())
                 .cloned()
                 .unwrap_or_default(),
         }

@@ -235,7 +235,7 @@ impl Numbers {
     }
 
     /// Counts an attempt for another orchestrator.
-    pub(crate) fn foreign_ended(&self, wire: &'static str, outcome: &Outcome) {
+    pub fn foreign_ended(&self, wire: &'static str, outcome: &Outcome) {
         let outcome = outcome.as_str();
         self.foreign
             .get_or_create(&ForeignEnded { wire, outcome })

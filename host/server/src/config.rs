@@ -15,6 +15,7 @@ use std::thread::available_parallelism;
 
 use host_cells::pool::Isolation;
 use host_cells::run::build::Environment;
+use host_cells::sandbox::broker::Reach;
 use host_cells::sandbox::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::name::Name;
@@ -25,7 +26,7 @@ use host_wires::wire::section::{ConfigError, Section, Sources, refused};
 use host_wires::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
-pub use self::grants::{check_roots, for_one_run};
+pub use self::grants::{ForOneRun, check_roots, for_one_run};
 pub use self::store::Database;
 use crate::executors::Routes;
 use crate::retention::Retentions;
@@ -58,6 +59,14 @@ host_wires::settings! {
         "The directories below which manifests may grant directories, comma-separated";
     GRANTS_ENV = "grants.env" ["grant-env"], List("NAMES"), "none",
         "The variables of the host that manifests may grant, comma-separated; never HOST_…";
+    GRANTS_HTTP = "grants.http" ["grant-http"], List("ORIGINS"), "none",
+        "The servers to which manifests may grant requests, comma-separated: `https://api.example.com`, or `https://*.example.com:8443` for all names below one";
+    GRANTS_HTTP_NETWORKS = "grants.http_networks" ["grant-http-networks"], List("NETWORKS"), "none",
+        "Networks besides public ones that these servers may be in, comma-separated: `10.1.0.0/16`";
+    EGRESS_NAMESERVERS = "egress.nameservers", List("ADDRS"), "those of /etc/resolv.conf",
+        "The servers that resolve the names of HTTP servers, comma-separated addresses with ports";
+    EGRESS_CA_FILE = "egress.ca_file", Text("FILE"), "none",
+        "Certificates of authorities in PEM that requests of handlers trust besides those of the system";
     LIMITS_QUEUES = "limits.queues", Number("N", 1, 1_000_000), "10000",
         "How many queues there may be; a queue stays known when its last job is gone";
     LIMITS_WAITING_JOBS = "limits.waiting_jobs", Number("N", 1, 1_000_000_000), "10000000",
@@ -82,6 +91,10 @@ host_wires::table_settings! {
         "How long jobs of this queue are kept after they have ended, in seconds, 1 or more. A job's own value comes first";
     "queues.NAME.retention_discarded_seconds", "`retention_seconds`",
         "How long discarded jobs of this queue are kept, in seconds, 1 or more";
+    "secrets.NAME.file", "none",
+        "The file with the value of this secret, which manifests may put into headers of requests as `{secret:NAME}`";
+    "secrets.NAME.env", "none",
+        "The variable of the host's environment with the value of this secret, in place of a file";
 }
 
 /// The variable with the path of the configuration file, used if no flag gives it.
@@ -158,6 +171,8 @@ pub struct Config {
     pub confinement: Confinement,
     /// The variables that guests may be granted.
     pub grantable: Environment,
+    /// What requests of guests may reach.
+    pub reach: Reach,
     /// The host's environment.
     pub environment: Environment,
 }
@@ -258,6 +273,7 @@ impl Config {
             log_bytes_max: values.number(&LOGS_MAX_MIB)? << 20,
             confinement: grants::confinement(&values)?,
             grantable: grants::grantable(&values, &environment)?,
+            reach: grants::reach(&values)?,
             environment,
         })
     }

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
 use host_core::handler::{BackoffSection, DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
+use host_core::http_grant::{
+    REQUESTS_DEFAULT, REQUESTS_MAX, RESPONSE_KIB_DEFAULT, RESPONSE_KIB_MAX, TIMEOUT_MS_DEFAULT,
+};
 use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
 
@@ -49,7 +52,80 @@ retention_seconds = 86400
 retention_discarded_seconds = 2592000
 env = ["LANG"]
 read_dirs = [{ host = "/srv/reports", guest = "/reports" }]
+
+[[handlers.charge.http]]
+to = "https://api.stripe.com"
+methods = ["GET", "POST"]
+paths = ["/v1/charges", "/v1/charges/*"]
+headers = { authorization = "Bearer {secret:stripe}" }
+max_requests = 100
+max_response_kib = 256
+timeout_seconds = 10
 "#;
+
+const HTTP: &str = "
+## Requests to HTTP servers
+
+Each `[[handlers.NAME.http]]` grants requests to one server; the first whose `to`, `methods` and `paths` fit
+a request decides. A handler has no network itself: the host sends the request, if its configuration allows the
+server too (`grants.http`), and only to public addresses and `grants.http_networks`. Redirects are not followed;
+the handler sees them and may ask again. A value of `headers` may contain `{secret:NAME}`, which the host
+replaces by a secret of its configuration. The handler never sees it, and where a server sends it back
+literally, the response shows its name instead. A server that encodes or splits it can still give it away.
+
+| key | default | range | what it is |
+|---|---|---|---|
+";
+
+/// The keys of a grant of requests.
+fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
+    let all = || "all".to_owned();
+    vec![
+        (
+            "to",
+            "required".to_owned(),
+            "`https://NAME`, `http://NAME`, with a port if it is another; `https://*.NAME` for all names below one"
+                .to_owned(),
+            "The server",
+        ),
+        (
+            "methods",
+            all(),
+            "upper-case names, not `CONNECT` and `TRACE`".to_owned(),
+            "The methods",
+        ),
+        (
+            "paths",
+            all(),
+            "patterns: `*` within a segment, `**` over segments".to_owned(),
+            "The paths, after normalization; with patterns, paths with an encoded `/`, `\\`, `.` or NUL are refused",
+        ),
+        (
+            "headers",
+            "none".to_owned(),
+            "lower-case names, not of the connection".to_owned(),
+            "Headers that the host adds; the handler cannot set them",
+        ),
+        (
+            "max_requests",
+            REQUESTS_DEFAULT.to_string(),
+            format!("1 to {REQUESTS_MAX}"),
+            "The most requests of an attempt",
+        ),
+        (
+            "max_response_kib",
+            RESPONSE_KIB_DEFAULT.to_string(),
+            format!("1 to {RESPONSE_KIB_MAX}"),
+            "The largest body of a response, in KiB",
+        ),
+        (
+            "timeout_seconds",
+            (TIMEOUT_MS_DEFAULT / 1_000).to_string(),
+            "0.001 or more".to_owned(),
+            "Time limit of a request, in seconds; the attempt's ends it too",
+        ),
+    ]
+}
 
 /// The keys: name, default, range and meaning.
 fn keys() -> Vec<(&'static str, String, String, &'static str)> {
@@ -132,6 +208,12 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "Variables of the host's environment that the guest sees",
         ),
         (
+            "http",
+            none(),
+            "at most 64, to servers of `grants.http`".to_owned(),
+            "Requests to HTTP servers that the handler may make; the keys of each are below",
+        ),
+        (
             "read_dirs",
             none(),
             "at most 64, absolute paths below `grants.read_roots`".to_owned(),
@@ -144,6 +226,10 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
 fn the_published_manifest_is_what_the_host_reads() {
     let mut doc = INTRO.to_owned() + EXAMPLE + KEYS;
     for (key, default, range, meaning) in keys() {
+        writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
+    }
+    doc.push_str(HTTP);
+    for (key, default, range, meaning) in http_keys() {
         writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
     }
     published::check("manifest.md", &doc);
@@ -168,6 +254,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
             host: "/a".to_owned(),
             guest: "/b".to_owned(),
         }]),
+        http: Some(Vec::new()),
     };
     let written = serde_json::to_value(&all).unwrap();
     let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();
@@ -175,6 +262,13 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
     written.sort();
     published.sort();
     assert_eq!(published, written);
+    let keys: Vec<_> = http_keys().iter().map(|key| key.0).collect();
+    for key in &keys {
+        assert!(
+            EXAMPLE.contains(&format!("\n{key} = ")),
+            "the example lacks {key}"
+        );
+    }
     let example = manifest::parse(EXAMPLE).unwrap();
     assert_eq!(manifest::check(&example), Ok(()));
     let limits = example.limits(&"summary".parse().unwrap());

@@ -11,6 +11,7 @@ use host_cells::deploy::examine::{Candidate, Examiner, Flaw, Setup, StartError};
 use host_cells::process::once::RunEvent;
 use host_cells::run::build::{Caps, Environment, RunBuilder, RunRequest};
 use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::broker::Reach;
 use host_cells::sandbox::spawn::CellProgram;
 use host_core::cell::Context;
 use host_core::handler::{HandlerInfo, Manifest};
@@ -41,6 +42,8 @@ pub struct Asked {
     pub params: JsonText,
     /// The variables that may be granted.
     pub environment: Environment,
+    /// What requests of the handler may reach.
+    pub reach: Reach,
 }
 
 /// Why the handler was not run.
@@ -100,6 +103,7 @@ async fn execute(
         cache_bytes_max: CACHE_BYTES_MAX,
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
+        reach: asked.reach.clone(),
     };
     config::check_roots(&setup.program.confinement, &setup.cache).map_err(OnceError::Refused)?;
     let examiner = Examiner::start(setup, Tasks::default());

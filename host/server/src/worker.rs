@@ -17,6 +17,7 @@ use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::process::ProcessPort;
 use host_cells::run::build::{Environment, RunBuilder};
 use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::broker::Reach;
 use host_cells::sandbox::spawn::CellProgram;
 use host_core::name::Name;
 use host_core::port::Counters;
@@ -76,6 +77,8 @@ pub struct WorkerConfig {
     pub prints_logs: bool,
     /// The variables that guests may be granted.
     pub grantable: Environment,
+    /// What requests of guests may reach.
+    pub reach: Reach,
     /// The environment.
     pub environment: Environment,
 }
@@ -261,6 +264,7 @@ impl Workers {
             cache_bytes_max: config.cache_bytes_max,
             memory_mib: config.memory_mib,
             environment: config.grantable.clone(),
+            reach: config.reach.clone(),
         };
         let private = match &config.source {
             Source::Data(data) => data,

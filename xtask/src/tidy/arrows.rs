@@ -62,6 +62,17 @@ const RULES: &[Rule] = &[
         never_directly: &[],
     },
     Rule {
+        package: "host-confine",
+        never: &["tokio", "hyper", "wasmtime"],
+        never_directly: &[],
+    },
+    // It holds secrets and parses what servers answer: nothing else belongs into its process.
+    Rule {
+        package: "host-egress",
+        never: &["rusqlite", "axum", "redis", "toml", "clap", "wasmtime"],
+        never_directly: &[],
+    },
+    Rule {
         package: "host-cells",
         never: &["rusqlite", "axum", "hyper", "redis", "clap"],
         never_directly: &[],
@@ -101,7 +112,9 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-runtime", &["host-core"]),
     ("host-console", &["host-core", API]),
     ("host-store", &["host-core"]),
-    ("host-cell", &["host-core"]),
+    ("host-confine", &["host-core"]),
+    ("host-cell", &["host-core", "host-confine"]),
+    ("host-egress", &["host-core", "host-confine"]),
     ("host-cells", &["host-core", "host-runtime"]),
     (TESTING, &["host-core"]),
     (

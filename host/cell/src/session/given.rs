@@ -1,5 +1,5 @@
-//! Receives open descriptors from the host, on a socket of their own: the file of a component, or the
-//! directories of a run.
+//! Receives open descriptors from the host, on a socket of their own: the file of a component, or a run's
+//! directories and its socket to the broker.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -7,7 +7,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use host_core::cell::{GivenDir, HANDED_OVER_MAX, Handover};
+use crate::context::GivenToRun;
+use host_core::cell::{GivenDir, HANDED_OVER_MAX, Handover, Start};
 use host_core::failure::{Failure, FailureKind};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
 
@@ -38,12 +39,13 @@ impl Given {
         }
     }
 
-    /// Returns the directories that came with the message, under the names that the guest sees.
-    pub(super) fn dirs(&mut self, dirs: &[GivenDir]) -> Result<Vec<(File, String)>, Failure> {
-        if dirs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let comes = dirs.iter().filter(|dir| dir.dir == Handover::Comes).count();
+    /// Returns what came with the message: the socket to the broker, or why there is none, and the directories
+    /// under the names that the guest sees.
+    pub(super) fn of_run(&mut self, start: &Start) -> Result<GivenToRun, Failure> {
+        let (door, dirs) = (start.http.as_ref(), &start.read_dirs);
+        let sockets = door.iter().map(|door| &door.socket);
+        let handovers = sockets.chain(dirs.iter().map(|dir| &dir.dir));
+        let comes = handovers.filter(|it| **it == Handover::Comes).count();
         // Take it even if the run fails, so that the next message gets its own.
         let group = if comes == 0 {
             Ok(Vec::new())
@@ -51,16 +53,19 @@ impl Given {
             self.group(comes)
         };
         let mut group = group.map(Vec::into_iter);
-        let open = dirs.iter().map(|GivenDir { grant, dir }| {
-            let fd = match (dir, &mut group) {
-                (Handover::Failed(cause), _) => Err(cause.clone()),
-                (Handover::Comes, Err(cause)) => Err(cause.clone()),
-                (Handover::Comes, Ok(group)) => group.next().ok_or_else(lost),
-            };
-            fd.map(|fd| (File::from(fd), grant.guest.clone()))
+        let mut next = |handover: &Handover| match (handover, &mut group) {
+            (Handover::Failed(cause), _) => Err(cause.clone()),
+            (Handover::Comes, Err(cause)) => Err(cause.clone()),
+            (Handover::Comes, Ok(group)) => group.next().ok_or_else(lost),
+        };
+        let broker = door.map(|door| next(&door.socket).map(UnixStream::from));
+        let dirs = dirs.iter().map(|GivenDir { grant, dir }| {
+            next(dir)
+                .map(|fd| (File::from(fd), grant.guest.clone()))
                 .map_err(|cause| missing(&grant.host, &cause))
         });
-        open.collect()
+        let dirs = dirs.collect::<Result<_, _>>()?;
+        Ok(GivenToRun { dirs, broker })
     }
 
     fn group(&mut self, count: usize) -> Result<Vec<OwnedFd>, String> {

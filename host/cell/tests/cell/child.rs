@@ -282,6 +282,7 @@ impl Cell {
             params: JsonText(params.to_owned()),
             limits,
             env: Vec::new(),
+            http: None,
             read_dirs: Vec::new(),
         }
     }

@@ -95,11 +95,9 @@ pub(crate) async fn vet(
 async fn ask(program: &CellProgram, schemas: &[u8]) -> Result<Reply, String> {
     let failed = |error: io::Error| format!("the process that compiles schemas failed: {error}");
     let order = Order {
-        words: &["schemas".to_owned()],
-        handed: Vec::new(),
-        reads: false,
+        words: &["cell".to_owned(), "schemas".to_owned()],
         has_pipes: true,
-        group: None,
+        ..Order::default()
     };
     let mut child = Child::start(program, order).map_err(failed)?;
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {

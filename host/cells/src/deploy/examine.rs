@@ -17,11 +17,12 @@ use thiserror::Error;
 
 use crate::compile::vet::Refused;
 use crate::compile::{Cache, CompileError};
-use crate::deploy::grants;
+use crate::deploy::grants::Available;
 use crate::deploy::manifest::{self, ManifestError};
 use crate::process::{Cells, DescribeError};
 use crate::run::handlers::{self, Handlers, Program};
 use crate::run::programs::Environment;
+use crate::sandbox::broker::Reach;
 use crate::sandbox::cgroup::{self, Groups};
 use crate::sandbox::protection::{self, ProtectionError};
 use crate::sandbox::spawn::{CellProgram, Spawner};
@@ -148,6 +149,8 @@ pub struct Setup {
     pub memory_mib: u64,
     /// The variables of the host that may be granted.
     pub environment: Environment,
+    /// What requests of handlers may reach.
+    pub reach: Reach,
 }
 
 impl Examiner {
@@ -162,7 +165,7 @@ impl Examiner {
         let spawner = spawner.map_err(StartError::Thread)?;
         Ok(Self {
             cache,
-            cells: Cells::new(spawner, tasks, setup.memory_mib, roots),
+            cells: Cells::new(spawner, tasks, setup.memory_mib, roots, setup.reach),
             protection: Arc::new(protection),
             environment: setup.environment,
         })
@@ -198,9 +201,7 @@ impl Examiner {
 
     /// Returns which grant of a revision this host does not give, if there is one.
     pub fn lacks(&self, revision: &Revision) -> Option<handlers::Flaw> {
-        let roots = self.cells.roots();
-        let (manifest, offered) = (&revision.manifest, &revision.handlers);
-        let message = grants::missing(manifest, offered, &self.environment, roots)?;
+        let message = self.missing(&revision.manifest, &revision.handlers)?;
         // A directory may be created later.
         let may_pass = true;
         Some(handlers::Flaw { message, may_pass })
@@ -235,11 +236,20 @@ impl Examiner {
         offer(&offered)?;
         self.vet(&offered).await?;
         manifest::fits(manifest, &offered).map_err(Flaw::Manifest)?;
-        let roots = self.cells.roots();
-        match grants::missing(manifest, &offered, &self.environment, roots) {
+        match self.missing(manifest, &offered) {
             None => Ok(offered),
             Some(message) => Err(Flaw::GrantMissing(message)),
         }
+    }
+
+    /// Returns a message about the first grant that this host does not give, if there is one.
+    fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<String> {
+        let available = Available {
+            environment: &self.environment,
+            roots: self.cells.roots(),
+            reach: self.cells.reach(),
+        };
+        available.missing(manifest, handlers)
     }
 
     /// Compiles all schemas of a component in a limited process.

@@ -5,46 +5,84 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
+use host_core::http_grant::HttpGrant;
 use host_core::name::Name;
 
 use crate::run::programs::{Environment, NO_VARIABLE};
+use crate::sandbox::broker::Reach;
 use crate::sandbox::roots::ReadRoots;
 
-/// Returns a message about the first grant that this host does not give, if there is one.
-pub fn missing(
-    manifest: &Manifest,
-    handlers: &[HandlerInfo],
-    environment: &Environment,
-    roots: &ReadRoots,
-) -> Option<String> {
-    handlers.iter().find_map(|handler| {
-        let grants = manifest.grants(&handler.name);
-        lacking(&handler.name, &grants, environment, roots)
-    })
+/// What this host can give.
+pub struct Available<'a> {
+    pub environment: &'a Environment,
+    pub roots: &'a ReadRoots,
+    pub reach: &'a Reach,
 }
 
-fn lacking(
-    handler: &Name,
-    grants: &Grants,
-    environment: &Environment,
-    roots: &ReadRoots,
-) -> Option<String> {
-    let variable = grants
-        .env
-        .iter()
-        .find(|name| !environment.contains_key(*name));
-    if let Some(name) = variable {
-        return Some(format!(
-            "the manifest grants {handler} the environment variable {name}, {NO_VARIABLE}"
-        ));
+impl Available<'_> {
+    /// Returns a message about the first grant that this host does not give, if there is one.
+    pub fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<String> {
+        handlers.iter().find_map(|handler| {
+            let grants = manifest.grants(&handler.name);
+            self.lacking(&handler.name, &grants)
+        })
     }
-    grants.read_dirs.iter().find_map(|dir| {
-        let error = roots.open(Path::new(&dir.host)).err()?;
+
+    fn lacking(&self, handler: &Name, grants: &Grants) -> Option<String> {
+        let mut variables = grants.env.iter();
+        if let Some(name) = variables.find(|name| !self.environment.contains_key(*name)) {
+            return Some(format!(
+                "the manifest grants {handler} the environment variable {name}, {NO_VARIABLE}"
+            ));
+        }
+        let dir = grants.read_dirs.iter().find_map(|dir| {
+            let error = self.roots.open(Path::new(&dir.host)).err()?;
+            Some(format!(
+                "the manifest grants {handler} the directory {}, which this host does not allow: {error}",
+                dir.host
+            ))
+        });
+        dir.or_else(|| self.unreachable(handler, &grants.http))
+    }
+
+    fn unreachable(&self, handler: &Name, grants: &[HttpGrant]) -> Option<String> {
+        let Reach {
+            origins, secrets, ..
+        } = self.reach;
+        let other = grants
+            .iter()
+            .find(|grant| !origins.iter().any(|origin| origin.covers(&grant.to)));
+        if let Some(HttpGrant { to, .. }) = other {
+            return Some(format!(
+                "the manifest grants {handler} requests to {to}, which is not in grants.http"
+            ));
+        }
+        let mut named = grants.iter().flat_map(HttpGrant::secrets);
+        let unknown = named.find(|name| !secrets.contains_key(*name))?;
         Some(format!(
-            "the manifest grants {handler} the directory {}, which this host does not allow: {error}",
-            dir.host
+            "the manifest gives requests of {handler} the secret {unknown}, which has no section \
+             [secrets.{unknown}] in the configuration"
         ))
-    })
+    }
+}
+
+/// Describes a grant of requests in one line.
+fn http_line(grant: &HttpGrant) -> String {
+    let list = |words: &[String], all: &str| match words {
+        [] => all.to_owned(),
+        _ => words.join(","),
+    };
+    let mut line = format!(
+        "http {} {} {}",
+        grant.to,
+        list(&grant.methods, "any method"),
+        list(&grant.paths, "any path")
+    );
+    let secrets: Vec<&str> = grant.secrets().collect();
+    if !secrets.is_empty() {
+        line = format!("{line} with the secret {}", secrets.join(", "));
+    }
+    line
 }
 
 /// What a revision changes of the grants of handlers: one line for each, in order.
@@ -85,7 +123,9 @@ fn lines<'a>(
         let env = env.map(|variable| format!("{name}: env {variable}"));
         let dirs = grants.read_dirs.into_iter();
         let dirs = dirs.map(|dir| format!("{name}: read {} as {}", dir.host, dir.guest));
-        env.chain(dirs).collect::<Vec<_>>()
+        let http = grants.http.iter();
+        let http = http.map(|grant| format!("{name}: {}", http_line(grant)));
+        env.chain(dirs).chain(http).collect::<Vec<_>>()
     };
     handlers.flat_map(of_handler).collect()
 }

@@ -164,7 +164,17 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
             }
         }
     }
-    for (key, count) in [("env", variables.count()), ("read_dirs", dirs.count())] {
+    let requests = section.http.iter().flatten();
+    for grant in requests.clone() {
+        if let Some((key, value, expected)) = grant.flaw() {
+            return Err(refused(key, value, expected));
+        }
+    }
+    for (key, count) in [
+        ("http", requests.count()),
+        ("env", variables.count()),
+        ("read_dirs", dirs.count()),
+    ] {
         if count > GRANTS_MAX {
             let expected = format!("at most {GRANTS_MAX}");
             return Err(refused(key, format!("{count} entries"), expected));

@@ -1,5 +1,5 @@
-//! Passes open descriptors to a cell, on a socket of their own: the file of a component, or the directories
-//! of a run. The cell opens no path itself.
+//! Passes open descriptors to a cell, on a socket of their own: the file of a component, or a run's directories
+//! and its socket to the broker. The cell opens no path itself.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -12,13 +12,14 @@ use std::path::Path;
 use host_core::cell::{HANDED_OVER_MAX, Handover, ToCell};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
+use crate::sandbox::broker::Broker;
 use crate::sandbox::roots::ReadRoots;
 
 /// Returns whether descriptors go with the message.
 pub(super) fn hands_over(message: &ToCell) -> bool {
     match message {
         ToCell::Load { .. } => true,
-        ToCell::Start(start) => !start.read_dirs.is_empty(),
+        ToCell::Start(start) => !start.read_dirs.is_empty() || start.http.is_some(),
         _ => false,
     }
 }
@@ -27,16 +28,21 @@ pub(super) fn hands_over(message: &ToCell) -> bool {
 pub(super) struct FdSender {
     socket: UnixStream,
     roots: ReadRoots,
+    broker: Broker,
 }
 
 impl FdSender {
     /// Passes one end of a new socket to the cell behind `messages`.
-    pub(super) fn new(messages: &UnixStream, roots: ReadRoots) -> io::Result<Self> {
+    pub(super) fn new(messages: &UnixStream, roots: ReadRoots, broker: Broker) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         // A cell that reads nothing must not block the host.
         socket.set_nonblocking(true)?;
         send(messages, &[theirs.into()])?;
-        Ok(Self { socket, roots })
+        Ok(Self {
+            socket,
+            roots,
+            broker,
+        })
     }
 
     /// Opens and passes the descriptors of a message, and notes in the message which are missing. Send the
@@ -53,6 +59,10 @@ impl FdSender {
         match message {
             ToCell::Load { path, file, .. } => *file = note(open_file(path)),
             ToCell::Start(start) => {
+                if let Some(door) = &mut start.http {
+                    let pass = std::mem::take(&mut *door.pass);
+                    door.socket = note(self.broker.open(pass));
+                }
                 for given in &mut start.read_dirs {
                     given.dir = note(self.roots.open(Path::new(&given.grant.host)));
                 }
@@ -75,10 +85,12 @@ fn mark_failed(message: &mut ToCell, cause: &str) {
     };
     match message {
         ToCell::Load { file, .. } => note(file),
-        ToCell::Start(start) => start
-            .read_dirs
-            .iter_mut()
-            .for_each(|dir| note(&mut dir.dir)),
+        ToCell::Start(start) => {
+            let doors = start.http.iter_mut();
+            doors.for_each(|door| note(&mut door.socket));
+            let dirs = start.read_dirs.iter_mut();
+            dirs.for_each(|dir| note(&mut dir.dir));
+        }
         _ => {}
     }
 }

@@ -18,7 +18,7 @@ use crate::compile::schema::Budget;
 use crate::run::chain::{Chain, Step};
 use crate::run::handlers::{Handler, Handlers, Program};
 use crate::run::order::Order;
-use crate::run::programs::{Programs, read_dirs};
+use crate::run::programs::{Programs, http, read_dirs};
 
 pub use crate::run::programs::{ChainHandlers, Environment};
 
@@ -122,10 +122,12 @@ impl RunBuilder {
             handler.check_params(&request.params, &mut Budget::default())?;
         }
         let env = self.programs.granted(handler, &request.env)?;
+        let limits = request.caps.cut(now, handler.limits.clone());
         Ok(Start {
             run: RunId(0),
             component: ComponentKey(0),
-            limits: request.caps.cut(now, handler.limits.clone()),
+            http: http(handler, &limits, &request.context),
+            limits,
             context: request.context,
             params: request.params,
             env,

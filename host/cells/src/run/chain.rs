@@ -19,7 +19,7 @@ use host_core::outcome::{Meter, Outcome};
 
 use self::calls::Calls;
 use crate::run::handlers::{Handler, Program};
-use crate::run::programs::{Programs, read_dirs};
+use crate::run::programs::{Programs, http, read_dirs};
 
 pub use self::planning::{Planned, Planning};
 
@@ -200,6 +200,7 @@ impl Chain {
         let start = Start {
             run: RunId(0),
             component: step.program.component,
+            http: http(&step.handler, &limits, &context),
             context,
             params: step.params,
             limits,

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use host_core::cell::GivenDir;
+use host_core::cell::{Context, EgressDoor, GivenDir};
 use host_core::chain::ChainKind;
+use host_core::egress::Pass;
 use host_core::failure::{Failure, FailureKind};
-use host_core::handler::Grants;
+use host_core::handler::{Grants, Limits};
 use host_core::name::Name;
 
 use crate::run::handlers::{Handler, Handlers};
@@ -75,6 +76,25 @@ pub(crate) fn read_dirs(grants: &Grants) -> Vec<GivenDir> {
         .cloned()
         .map(GivenDir::from)
         .collect()
+}
+
+/// Returns the way to HTTP servers that a run of `handler` gets, if it has grants.
+pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Option<EgressDoor> {
+    let grants = &handler.grants.http;
+    if grants.is_empty() {
+        return None;
+    }
+    let (component, revision) = handler.provider();
+    let mut trace = context.trace.iter();
+    let parent = trace.find(|(name, _)| name == "traceparent");
+    Some(EgressDoor::new(Pass {
+        component,
+        revision,
+        handler: handler.info.name.to_string(),
+        grants: grants.clone(),
+        time_left_ms: limits.timeout_ms.saturating_add(limits.grace_ms),
+        traceparent: parent.map(|(_, value)| value.clone()),
+    }))
 }
 
 fn granted(

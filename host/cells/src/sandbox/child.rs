@@ -1,4 +1,4 @@
-//! Child processes of a host: `host cell …`, with inherited descriptors and the configured sandbox. Where the
+//! Child processes of a host: `host cell …` and `host egress`, with inherited descriptors and the configured sandbox. Where the
 //! kernel allows it, each has namespaces of its own.
 
 mod clone;
@@ -58,13 +58,16 @@ impl Default for Confinement {
 }
 
 /// What to start.
+#[derive(Default)]
 pub(crate) struct Order<'a> {
-    /// The arguments after `host cell`.
+    /// The arguments after `host`.
     pub(crate) words: &'a [String],
     /// The child's descriptors from 3 on.
     pub(crate) handed: Vec<OwnedFd>,
     /// Whether the child may read below the roots.
     pub(crate) reads: bool,
+    /// Whether the child may use the network.
+    pub(crate) has_network: bool,
     /// Whether standard input and output are pipes; otherwise they are `/dev/null`.
     pub(crate) has_pipes: bool,
     /// The child's own control group.
@@ -115,7 +118,7 @@ impl Child {
         let words = words(program, order.words, root_count);
         let exe = CString::new(program.exe.as_os_str().as_bytes())?;
         let door = order.group.as_ref().map(Group::door).transpose()?;
-        let process = Prepared::new(exe, words, fds, door)?.start()?;
+        let process = Prepared::new(exe, words, fds, door)?.start(order.has_network)?;
         Ok(Self {
             process: register(process)?,
             has_ended: false,
@@ -174,7 +177,7 @@ fn register(process: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 /// Returns the arguments of a child.
 fn words(program: &CellProgram, words: &[String], roots: usize) -> Vec<String> {
     let confinement = &program.confinement;
-    let mut all = vec!["host".to_owned(), "cell".to_owned()];
+    let mut all = vec!["host".to_owned()];
     all.extend(words.iter().cloned());
     if geteuid().is_root() {
         all.push(format!("--user={}", confinement.user));
@@ -227,9 +230,8 @@ pub(crate) mod tests {
         Order {
             words: &[],
             handed,
-            reads: false,
             has_pipes: true,
-            group: None,
+            ..Order::default()
         }
     }
 
@@ -250,7 +252,7 @@ pub(crate) mod tests {
         let mut stdout = child.stdout.take().unwrap();
         stdout.read_to_string(&mut output).await.unwrap();
         assert!(output.starts_with("handed\ntold\n"), "{output}");
-        assert!(output.contains("cell"), "{output}");
+        assert!(output.contains("--roots=0"), "{output}");
         // The first process of a namespace has pid 1, and an argument says that it has a namespace.
         let last = output.lines().last().unwrap();
         assert_eq!(

@@ -57,11 +57,10 @@ pub async fn probe(program: &CellProgram) -> Result<Protection, ProtectionError>
 async fn ask(program: &CellProgram) -> Result<Protection, String> {
     let failed = |error: io::Error| format!("the child failed: {error}");
     let order = Order {
-        words: &["probe".to_owned()],
-        handed: Vec::new(),
+        words: &["cell".to_owned(), "probe".to_owned()],
         reads: true,
         has_pipes: true,
-        group: None,
+        ..Order::default()
     };
     let mut child = Child::start(program, order).map_err(failed)?;
     drop(child.stdin.take());

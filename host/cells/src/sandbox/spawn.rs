@@ -1,6 +1,6 @@
-//! Starts the processes of cells. One thread starts them all, because the kernel kills a cell when the thread
-//! that started it ends. A cell inherits only its end of a socket pair, a lock that shows that it is alive,
-//! and the timer that ends its right to run guests.
+//! Starts the processes of cells and the broker's. One thread starts them all, because the kernel kills a child
+//! when the thread that started it ends. A cell inherits only its end of a socket pair, a lock that shows that
+//! it is alive, and the timer that ends its right to run guests.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ use crate::sandbox::room::Room;
 /// The file descriptor of a cell's end of the socket pair.
 const SOCKET_FD: i32 = 3;
 
-/// How many requests to start a cell may wait.
+/// How many requests to start a child may wait.
 const WAITING_MAX: usize = 256;
 
 /// A started cell.
@@ -34,10 +34,13 @@ pub struct Spawned {
     pub socket: UnixStream,
 }
 
-struct Job {
-    room: Room,
-    lifeline: Option<Arc<Lifeline>>,
-    reply: oneshot::Sender<io::Result<Spawned>>,
+/// Starts one child, with what the thread has.
+type Job = Box<dyn FnOnce(&Kit) + Send>;
+
+struct Kit {
+    program: CellProgram,
+    lock: File,
+    groups: Option<Groups>,
 }
 
 /// Starts cells. Clones share the thread, which ends when the last clone is dropped.
@@ -56,11 +59,13 @@ impl Spawner {
             .name("cell-spawner".to_owned())
             .spawn(move || {
                 let _runtime = runtime.enter();
+                let kit = Kit {
+                    program,
+                    lock,
+                    groups,
+                };
                 while let Ok(job) = waiting.recv() {
-                    let lifeline = job.lifeline.as_deref();
-                    let spawned = spawn(&program, &lock, groups.as_ref(), job.room, lifeline);
-                    // If the caller is gone, the child is dropped and thus killed.
-                    let _gone = job.reply.send(spawned);
+                    job(&kit);
                 }
             })?;
         Ok(Self { jobs })
@@ -68,30 +73,57 @@ impl Spawner {
 
     /// Starts a cell, which ends when `lifeline` does.
     pub async fn spawn(&self, room: Room, lifeline: Option<Arc<Lifeline>>) -> io::Result<Spawned> {
+        let answer = self.ask(move |kit| spawn(kit, room, lifeline.as_deref()))?;
+        answer.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Starts the broker with these arguments and descriptors. Blocks.
+    pub(crate) fn spawn_broker(
+        &self,
+        words: Vec<String>,
+        handed: Vec<OwnedFd>,
+    ) -> io::Result<Child> {
+        let answer = self.ask(move |kit| {
+            let order = Order {
+                words: &words,
+                handed,
+                has_network: true,
+                ..Order::default()
+            };
+            Child::start(&kit.program, order)
+        })?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(ended()))
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        start: impl FnOnce(&Kit) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<oneshot::Receiver<io::Result<T>>> {
         let (reply, answer) = oneshot::channel();
-        let job = Job {
-            room,
-            lifeline,
-            reply,
-        };
+        let job = Box::new(move |kit: &Kit| {
+            // If the caller is gone, the child is dropped and thus killed.
+            let _gone = reply.send(start(kit));
+        });
         self.jobs
             .try_send(job)
-            .map_err(|_| io::Error::other("too many cells are waiting to start"))?;
-        answer
-            .await
-            .unwrap_or_else(|_| Err(io::Error::other("the thread that starts cells has ended")))
+            .map_err(|_| io::Error::other("too many children are waiting to start"))?;
+        Ok(answer)
     }
 }
 
-fn spawn(
-    program: &CellProgram,
-    lock: &File,
-    groups: Option<&Groups>,
-    room: Room,
-    lifeline: Option<&Lifeline>,
-) -> io::Result<Spawned> {
+fn ended() -> io::Error {
+    io::Error::other("the thread that starts children has ended")
+}
+
+fn spawn(kit: &Kit, room: Room, lifeline: Option<&Lifeline>) -> io::Result<Spawned> {
+    let Kit {
+        program,
+        lock,
+        groups,
+    } = kit;
     let (ours, theirs) = UnixStream::pair()?;
     let mut words = vec![
+        "cell".to_owned(),
         "run".to_owned(),
         format!("--fd={SOCKET_FD}"),
         format!("--slots={}", room.slots),
@@ -107,8 +139,11 @@ fn spawn(
         words: &words,
         handed,
         reads: true,
-        has_pipes: false,
-        group: groups.map(|groups| groups.open(room)).transpose()?,
+        group: groups
+            .as_ref()
+            .map(|groups| groups.open(room))
+            .transpose()?,
+        ..Order::default()
     };
     let child = Child::start(program, order)?;
     Ok(Spawned {

@@ -151,6 +151,7 @@ fn start_of(handler: &str) -> Start {
             ..Limits::default()
         },
         env: Vec::new(),
+        http: None,
         read_dirs: Vec::new(),
     }
 }

@@ -73,7 +73,7 @@ enum Verb {
 
 /// How the process is confined.
 #[derive(Debug, Args)]
-struct Confined {
+pub(crate) struct Confined {
     /// The user to become
     #[arg(long)]
     user: Option<u32>,
@@ -90,7 +90,7 @@ struct Confined {
 
 impl Confined {
     /// Takes over the roots, the first of which is `first`.
-    fn take(self, first: RawFd) -> Result<Confinement, String> {
+    pub(crate) fn take(self, first: RawFd) -> Result<Confinement, String> {
         let roots = (first..).take(usize::from(self.roots));
         Ok(Confinement {
             user: self.user,
@@ -102,7 +102,7 @@ impl Confined {
 }
 
 /// Takes over a descriptor that is passed to this process.
-fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
+pub(crate) fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
     // SAFETY: a child takes over each of its descriptors once, before it does anything else.
     unsafe { child::inherited(fd) }
 }

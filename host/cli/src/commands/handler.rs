@@ -44,7 +44,18 @@ fn grant_lines(grants: &GrantsView) -> Vec<String> {
         let (host, guest) = (plain::line(&dir.host), plain::line(&dir.guest));
         format!("read {host} as {guest}")
     });
-    variables.chain(directories).collect()
+    let requests = grants.http.iter().map(|grant| {
+        let list = |words: &[String], all: &str| match words {
+            [] => all.to_owned(),
+            _ => plain::line(&words.join(",")).into_owned(),
+        };
+        let (methods, paths) = (
+            list(&grant.methods, "any method"),
+            list(&grant.paths, "any path"),
+        );
+        format!("http {} {methods} {paths}", plain::line(&grant.to))
+    });
+    variables.chain(directories).chain(requests).collect()
 }
 
 /// Describes how much CPU a handler may use.

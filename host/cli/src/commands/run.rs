@@ -16,7 +16,7 @@ use host_console::{human, json, plain};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
-use host_server::config;
+use host_server::config::{self, ForOneRun};
 use host_server::once::{self, Asked, OnceError};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -32,8 +32,9 @@ use crate::manifest::{Manifest, Overrides};
 Examples:
   host run target/guests/basics.wasm echo --params '{\"a\": 1}'
   host run report.wasm summary --params @input.json --timeout 10s -o json
+  host run billing.wasm charge --grant-http https://api.example.com --secret api=API_KEY
 
-The manifest applies as in `host deploy`, but it grants only what --grant-read and --grant-env allow. Nothing is stored and nothing is retried.
+The manifest applies as in `host deploy`, but it grants only what --grant-read, --grant-env and --grant-http allow. Nothing is stored and nothing is retried.
 Compiled components are cached under $XDG_CACHE_HOME/host (or ~/.cache/host).
 
 Exit codes: 0 completed, 3 failed or asked for a retry, 4 cancelled.")]
@@ -54,6 +55,15 @@ pub(crate) struct Run {
     /// Let the manifest grant this environment variable (repeatable)
     #[arg(long, value_name = "NAME")]
     grant_env: Vec<String>,
+    /// Let the manifest grant requests to this server (repeatable)
+    #[arg(long, value_name = "ORIGIN")]
+    grant_http: Vec<String>,
+    /// Let such requests reach this network, for example 127.0.0.0/8 (repeatable)
+    #[arg(long, value_name = "NETWORK")]
+    grant_http_networks: Vec<String>,
+    /// Give requests the secret NAME from this environment variable (repeatable)
+    #[arg(long = "secret", value_name = "NAME=VARIABLE", value_parser = parse_secret)]
+    secrets: Vec<(Name, String)>,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
@@ -103,14 +113,19 @@ impl Run {
             let cause = "there is no directory for the cache of compiled components";
             CliError::new(Exit::Failed, &doing, cause).next("set HOME or XDG_CACHE_HOME")
         })?;
-        let (confinement, granted) = config::for_one_run(&self.granted(), &environment)
+        let ForOneRun {
+            confinement,
+            environment,
+            reach,
+        } = config::for_one_run(&self.granted(), &self.secrets, &environment)
             .map_err(|error| CliError::new(Exit::Usage, &doing, error))?;
         let asked = Asked {
             component: component(&self.file)?,
             manifest,
             handler: self.name.clone(),
             params: JsonText(params),
-            environment: granted,
+            environment,
+            reach,
         };
         let spinner = Spinner::new(output, &doing);
         let (outcome, meter) = once::run(
@@ -135,10 +150,20 @@ impl Run {
         let keys = [
             ("grants.read_roots", all(&self.grant_read, dirs)),
             ("grants.env", all(&self.grant_env, variables)),
+            ("grants.http", self.grant_http.join(",")),
+            ("grants.http_networks", self.grant_http_networks.join(",")),
         ];
         let keys = keys.into_iter().filter(|(_, text)| !text.is_empty());
         keys.map(|(key, text)| (key.to_owned(), text)).collect()
     }
+}
+
+fn parse_secret(text: &str) -> Result<(Name, String), String> {
+    let (name, variable) = text
+        .split_once('=')
+        .ok_or("expected NAME=VARIABLE, like stripe=STRIPE_KEY")?;
+    let name = name.parse::<Name>().map_err(|error| error.to_string())?;
+    Ok((name, variable.to_owned()))
 }
 
 fn show(output: Output, spinner: &Spinner, event: RunEvent) {

@@ -56,6 +56,9 @@ struct Common {
     /// The variables of this process that manifests may grant, with commas between them
     #[arg(long, value_name = "NAMES")]
     grant_env: Option<String>,
+    /// The servers to which manifests may grant requests, comma-separated
+    #[arg(long, value_name = "ORIGINS")]
+    grant_http: Option<String>,
     /// Write the logs of guests to standard output if the wire has no place for them: JSON, one document per line,
     /// with the job's id and the level
     #[arg(long, value_name = "WHETHER", default_value = "on")]
@@ -236,6 +239,7 @@ impl Common {
             ("cells.isolation", self.cell_isolation.clone()),
             ("grants.read_roots", self.grant_read.clone()),
             ("grants.env", self.grant_env.clone()),
+            ("grants.http", self.grant_http.clone()),
         ];
         let given = given.into_iter();
         given.filter_map(|(key, text)| Some((key.to_owned(), text?)))
@@ -267,6 +271,7 @@ impl Common {
             prints_logs: self.log_jobs == LogJobs::On,
             state: config::state(&config.environment),
             grantable: config.grantable,
+            reach: config.reach,
             environment: config.environment,
         })
     }

@@ -1,19 +1,31 @@
 //! What manifests may grant at most, and the sandbox of cells.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use host_cells::run::build::Environment;
+use host_cells::sandbox::broker::{Reach, SecretSource};
 use host_cells::sandbox::roots::{ROOTS_MAX, ReadRoots};
 use host_cells::sandbox::spawn::Confinement;
-use host_wires::wire::section::{ConfigError, Section, Sources};
+use host_core::http_grant::is_secret_name;
+use host_core::name::Name;
+use host_wires::wire::section::{ConfigError, NamedTable, Section, Sources, Tables};
+use host_wires::wire::settings::Setting;
 
-use super::{CELLS_ALLOW_WEAK, CELLS_USER, GRANTS_ENV, GRANTS_READ_ROOTS};
+use super::{
+    CELLS_ALLOW_WEAK, CELLS_USER, EGRESS_CA_FILE, EGRESS_NAMESERVERS, GRANTS_ENV, GRANTS_HTTP,
+    GRANTS_HTTP_NETWORKS, GRANTS_READ_ROOTS,
+};
 
 /// The prefix of the host's own variables.
 const OWN: &str = "HOST_";
 
 /// The most variables.
 const VARIABLES_MAX: usize = 256;
+
+/// The most servers, networks and servers of names, each.
+const HTTP_ITEMS_MAX: usize = 256;
 
 /// Reads the sandbox of cells.
 pub(super) fn confinement(values: &Section<'_>) -> Result<Confinement, ConfigError> {
@@ -52,21 +64,98 @@ pub(super) fn grantable(
     Ok(granted.collect())
 }
 
-/// Reads both for a single run, only from flags and the environment.
+/// Returns what requests of guests may reach.
+pub(super) fn reach(values: &Section<'_>) -> Result<Reach, ConfigError> {
+    let origins = listed(values, &GRANTS_HTTP, "servers like https://api.example.com")?;
+    let networks = listed(values, &GRANTS_HTTP_NETWORKS, "networks like 10.1.0.0/16")?;
+    let wanted = "addresses with ports, like 10.0.0.53:53";
+    let nameservers = listed(values, &EGRESS_NAMESERVERS, wanted)?;
+    let secrets = values.tables("secrets").map(|(name, table)| {
+        let source = secret(values, name, table)?;
+        Ok((name.to_string(), source))
+    });
+    Ok(Reach {
+        origins,
+        networks,
+        nameservers,
+        authorities: values.path(&EGRESS_CA_FILE),
+        secrets: secrets.collect::<Result<_, _>>()?,
+    })
+}
+
+/// Reads a list whose items have a form of their own.
+fn listed<T: FromStr>(
+    values: &Section<'_>,
+    setting: &Setting,
+    wanted: &str,
+) -> Result<Vec<T>, ConfigError> {
+    let items = values.list(setting);
+    if items.len() > HTTP_ITEMS_MAX {
+        return Err(values.refuse(setting, format!("expected at most {HTTP_ITEMS_MAX} items")));
+    }
+    let items = items.into_iter().map(str::parse);
+    items
+        .collect::<Result<_, _>>()
+        .map_err(|_| values.refuse(setting, format!("expected {wanted}")))
+}
+
+/// Reads where the value of a secret is.
+fn secret(
+    values: &Section<'_>,
+    name: &Name,
+    table: &NamedTable,
+) -> Result<SecretSource, ConfigError> {
+    let refused = |message: String| ConfigError::Hidden {
+        origin: table.origin(""),
+        message,
+    };
+    if !is_secret_name(name.as_str()) {
+        let message = "a secret's name has 1–64 letters, digits, `-` and `_`";
+        return Err(refused(message.to_owned()));
+    }
+    match (table.text("file")?, table.text("env")?) {
+        (Some(path), None) => Ok(SecretSource::File(PathBuf::from(path))),
+        (None, Some(variable)) => match values.variable(variable) {
+            Some(value) => Ok(SecretSource::Value(value.to_owned())),
+            None => Err(refused(format!("the variable {variable} is not set"))),
+        },
+        _ => Err(refused("expected either `file` or `env`".to_owned())),
+    }
+}
+
+/// What a single run may be given.
+#[derive(Debug)]
+pub struct ForOneRun {
+    pub confinement: Confinement,
+    pub environment: Environment,
+    pub reach: Reach,
+}
+
+/// Reads it for a single run, only from flags and the environment. `secrets` are names and variables.
 pub fn for_one_run(
-    flags: &std::collections::BTreeMap<String, String>,
+    flags: &BTreeMap<String, String>,
+    secrets: &[(Name, String)],
     environment: &Environment,
-) -> Result<(Confinement, Environment), ConfigError> {
-    let none = std::collections::BTreeMap::new();
+) -> Result<ForOneRun, ConfigError> {
+    let mut named = Tables::default();
+    for (name, variable) in secrets {
+        let table = toml::Table::from_iter([("env".to_owned(), variable.clone().into())]);
+        let origin = format!("the flag --secret {name}");
+        named.insert(name.clone(), NamedTable::new(origin, table));
+    }
     let sources = Sources {
         flags,
         environment,
-        values: &none,
-        tables: &std::collections::BTreeMap::new(),
+        values: &BTreeMap::new(),
+        tables: &BTreeMap::from([("secrets".to_owned(), named)]),
         read: &super::file::bytes,
     };
     let values = Section::new(sources);
-    Ok((confinement(&values)?, grantable(&values, environment)?))
+    Ok(ForOneRun {
+        confinement: confinement(&values)?,
+        environment: grantable(&values, environment)?,
+        reach: reach(&values)?,
+    })
 }
 
 /// Checks that no root contains the kernel's files or the host's own: its data directory or its cache.

@@ -1,5 +1,6 @@
 //! Which source wins, and which values are rejected, as tables.
 
+use host_cells::sandbox::broker::SecretSource;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -109,6 +110,15 @@ cache_mib = 5
 [grants]
 read_roots = [\"/srv/a\", \"/srv/b\"]
 env = [\"LANG\", \"UNSET\"]
+http = [\"https://a.example\", \"https://*.b.example:8443\"]
+http_networks = [\"10.1.0.0/16\"]
+[egress]
+nameservers = [\"10.0.0.53:53\"]
+ca_file = \"/ca.pem\"
+[secrets.one]
+file = \"/run/one\"
+[secrets.two]
+env = \"OTHER\"
 [store]
 url = \"postgres://u:p@db/jobs\"
 allow_unsafe = true
@@ -122,6 +132,21 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(confined.read_roots, ReadRoots::new(roots));
     let granted = Environment::from([("LANG".to_owned(), "C".to_owned())]);
     assert_eq!(config.grantable, granted);
+    let origins = ["https://a.example", "https://*.b.example:8443"];
+    let reach = Reach {
+        origins: origins.map(|it| it.parse().unwrap()).to_vec(),
+        networks: vec!["10.1.0.0/16".parse().unwrap()],
+        nameservers: vec!["10.0.0.53:53".parse().unwrap()],
+        authorities: Some(PathBuf::from("/ca.pem")),
+        secrets: BTreeMap::from([
+            (
+                "one".to_owned(),
+                SecretSource::File(PathBuf::from("/run/one")),
+            ),
+            ("two".to_owned(), SecretSource::Value("x".to_owned())),
+        ]),
+    };
+    assert_eq!(config.reach, reach);
     assert_eq!(config.data, PathBuf::from("/d"));
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
     assert_eq!(config.listen, Some("[::1]:0".parse().unwrap()));
@@ -145,7 +170,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         OWN_SETTINGS.len() + store::SETTINGS.len(),
-        25,
+        29,
         "all of them but store.url_file are above"
     );
 }
@@ -255,6 +280,10 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("cells.isolation",  "handler",  "shared or component"),
         ("grants.read_roots", "/a,b",    "absolute paths"),
         ("grants.env", "LANG, HOST_DATA", "own variables"),
+        ("grants.http", "example.com",   "like https://api.example.com"),
+        ("grants.http", "https://a.b/c", "like https://api.example.com"),
+        ("grants.http_networks", "10.1", "like 10.1.0.0/16"),
+        ("egress.nameservers", "10.0.0.53", "addresses with ports"),
         ("shutdown.grace_seconds", "-1", "expected 0–31536000 seconds"),
         ("shutdown.grace_seconds", "NaN", "expected 0–31536000 seconds"),
     ];
@@ -266,6 +295,20 @@ fn what_is_not_taken_is_named_with_its_place() {
         .unwrap_err()
         .to_string();
     assert_eq!(message, "HOST_CELLS_COUNT: expected 1–256");
+    for (table, says) in [
+        ("", "either `file` or `env`"),
+        ("file = \"/a\"\nenv = \"A\"", "either `file` or `env`"),
+        ("env = \"UNSET\"", "the variable UNSET is not set"),
+        ("file = 7", "expected a string"),
+        ("value = \"x\"", "unknown key"),
+    ] {
+        let file = format!("[secrets.key]\n{table}\n");
+        let message = resolve(&[], &[], &file).unwrap_err().to_string();
+        assert!(
+            message.contains("secrets.key") && message.contains(says),
+            "{message}"
+        );
+    }
     let message = resolve(&[], &[], "[cells").unwrap_err().to_string();
     assert!(message.contains("host.toml: line 1: "), "{message}");
     assert_eq!(

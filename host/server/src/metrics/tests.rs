@@ -83,6 +83,7 @@ fn shown() -> String {
     numbers.changed(&[changed]);
     metrics.refused("rrq", "malformed");
     numbers.ended("echo", &Outcome::Completed { result: None }, 1);
+    numbers.foreign_ended("hero", &Outcome::Completed { result: None });
     metrics.encode()
 }
 

@@ -379,6 +379,7 @@ async fn examiner(
         cache_bytes_max: config.cache_bytes_max,
         memory_mib: config.memory_mib,
         environment: config.grantable.clone(),
+        reach: config.reach.clone(),
     };
     let started = Examiner::start(setup, tasks.clone()).await;
     started.map_err(ServeError::Start)

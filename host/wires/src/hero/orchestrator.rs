@@ -56,6 +56,9 @@ pub struct Orchestrator {
     /// after a restart.
     instance: String,
     out: BTreeMap<Tag, Out>,
+    /// What an earlier life of this host had sent, by our jobs, as long as these may come again. `None` before the
+    /// first connection.
+    left: Option<BTreeMap<String, Trace>>,
     /// Ended jobs whose traces must still be removed, with the time for that.
     ended: BTreeSet<(Time, Trace)>,
     calls: Calls<Purpose>,
@@ -116,6 +119,8 @@ enum Due {
     Away,
     Absent,
     Tidy,
+    /// What an earlier life had sent comes no more.
+    Left,
     Submit(Tag),
     GiveUp(Tag),
 }
@@ -128,6 +133,7 @@ impl Orchestrator {
         Self {
             instance: instance.into(),
             out: BTreeMap::new(),
+            left: None,
             ended: BTreeSet::new(),
             calls: Calls::default(),
             long: VecDeque::new(),
@@ -138,14 +144,19 @@ impl Orchestrator {
     }
 
     /// Sends a job out. If Redis cannot be reached, answers that there is no room.
-    pub fn on_start(&mut self, at: Moment, tag: Tag, execution: Execution, todo: &mut Todo) {
+    pub fn on_start(&mut self, at: Moment, tag: Tag, mut execution: Execution, todo: &mut Todo) {
         if self.stopping || !self.calls.is_connected() || !is_id(&execution.job.id) {
             let end = End::NoRoom;
             return todo.push(OrchestratorAct::Ended { tag, end });
         }
+        let left = self.take_left(&execution);
+        let is_adopted = left.is_some();
+        if let Some(trace) = left {
+            execution.job.id = trace.id;
+        }
         let out = Out {
             execution,
-            queued: false,
+            queued: is_adopted,
             queued_at: at.now,
             started_at: None,
             start_seen: (None, 0),
@@ -156,7 +167,19 @@ impl Orchestrator {
             late_since: None,
         };
         self.out.insert(tag, out);
-        self.submit(at, tag, todo);
+        if is_adopted {
+            self.look_soon(at.now, tag);
+        } else {
+            self.submit(at, tag, todo);
+        }
+    }
+
+    /// Takes what an earlier life of this host had sent for the same job to the same worker id.
+    fn take_left(&mut self, execution: &Execution) -> Option<Trace> {
+        let left = self.left.as_mut()?;
+        let trace = left.get(&execution.host_job)?;
+        let is_same = trace.worker == execution.job.worker_id;
+        is_same.then(|| left.remove(&execution.host_job))?
     }
 
     /// Takes a job back if no worker has it; otherwise asks its worker to stop it. If the worker
@@ -190,8 +213,9 @@ impl Orchestrator {
         };
         let job = &out.execution.job;
         let (id, worker_id) = (&job.id, &job.worker_id);
+        let whose = format!("{worker_id} {}", out.execution.host_job);
         let commands = vec![
-            messages::plain(&["HSET", &messages::out(&self.instance), id, worker_id]),
+            messages::plain(&["HSET", &messages::out(&self.instance), id, &whose]),
             messages::store_and_queue(id, worker_id, &job.fields(at.wall)),
         ];
         self.call(Purpose::Submit(tag), commands, todo);
@@ -273,6 +297,7 @@ impl RedisSession for Orchestrator {
         self.calls.disconnect();
         self.long.clear();
         self.ended.clear();
+        self.left = Some(BTreeMap::new());
         self.timers.retain(|due| matches!(due, Due::GiveUp(_)));
         // At once, and then as long as Redis is away.
         self.timers.arm(Time(0), Due::Away);
@@ -319,6 +344,7 @@ impl RedisSession for Orchestrator {
                 Due::Away => self.watch_without_redis(at, todo),
                 Due::Absent => self.look_for_absent(at, todo),
                 Due::Tidy => self.tidy(at.now, at, todo),
+                Due::Left => self.take_back_left(at, todo),
                 Due::Submit(tag) => self.submit(at, tag, todo),
                 Due::GiveUp(tag) => self.cancel_timed_out(at, tag, todo),
             }

@@ -62,6 +62,7 @@ handlers!(
     ending::panic_loop,
     reach::read_files,
     reach::connect,
+    reach::request,
     reach::clock,
 );
 

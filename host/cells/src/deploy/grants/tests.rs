@@ -23,6 +23,7 @@ type Before<'a> = (&'a str, &'a [&'a str]);
 #[test]
 fn what_changes_for_a_handler_is_shown() {
     let env = "[defaults]\nenv = [\"A\"]";
+    let http = "[[handlers.x.http]]\nto = \"https://a.com\"\nmethods = [\"GET\"]\nheaders = { x = \"{secret:key}\" }";
     let dir = "[handlers.x]\nread_dirs = [{ host = \"/h\", guest = \"/g\" }]";
     #[rustfmt::skip]
     let table: &[(Option<Before<'_>>, &str, &[&str], &[&str], &[&str])] = &[
@@ -34,6 +35,7 @@ fn what_changes_for_a_handler_is_shown() {
         (Some((env, &["x"])),            "",       &["x"],       &[],                       &["x: env A"]),
         (Some((env, &["x"])),            dir,      &["x", "y"],  &["x: read /h as /g"],     &["x: env A"]),
         (Some((dir, &["x"])),            dir,      &["x"],       &[],                       &[]),
+        (Some((env, &["y"])),            http,     &["x"],       &["x: http https://a.com GET any path with the secret key"], &[]),
         (Some((env, &["gone", "x"])),    env,      &["x"],       &[],                       &[]),
     ];
     for (before, after, names, added, removed) in table {
@@ -58,12 +60,15 @@ fn what_the_host_does_not_give_is_named() {
     let environment = Environment::from([("HAS".to_owned(), String::new())]);
     let some = ReadRoots::new(vec![folder.path().to_owned()]);
     let flaw = |manifest: &str, roots: &ReadRoots| {
-        missing(
-            &parse(manifest).unwrap(),
-            &handlers(&["x"]),
-            &environment,
+        let available = Available {
+            environment: &environment,
             roots,
-        )
+            reach: &Reach {
+                origins: vec!["https://*.example.com".parse().unwrap()],
+                ..Reach::default()
+            },
+        };
+        available.missing(&parse(manifest).unwrap(), &handlers(&["x"]))
     };
     let dir =
         |host: &str| format!("[defaults]\nread_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");
@@ -85,4 +90,20 @@ fn what_the_host_does_not_give_is_named() {
         "{unset}"
     );
     assert_eq!(flaw("[handlers.y]\nenv = [\"UNSET\"]", &some), None);
+    let http = |to: &str| format!("[[handlers.x.http]]\nto = \"{to}\"\n");
+    assert_eq!(flaw(&http("https://a.example.com"), &some), None);
+    let other = flaw(&http("https://example.com"), &some).unwrap();
+    assert!(
+        other.contains("https://example.com, which is not in grants.http"),
+        "{other}"
+    );
+    let secret = format!(
+        "{}headers = {{ x = \"{{secret:key}}\" }}",
+        http("https://a.example.com")
+    );
+    let unknown = flaw(&secret, &some).unwrap();
+    assert!(
+        unknown.contains("the secret key, which has no section"),
+        "{unknown}"
+    );
 }

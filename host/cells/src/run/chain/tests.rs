@@ -94,6 +94,7 @@ fn start(limits: Limits) -> Start {
         params: JsonText::null(),
         limits,
         env: Vec::new(),
+        http: None,
         read_dirs: Vec::new(),
     }
 }

@@ -62,12 +62,14 @@ impl Prepared {
     }
 
     /// Starts the process and returns it.
-    pub(super) fn start(self) -> io::Result<OwnedFd> {
-        let isolated = if geteuid().is_root() {
-            NAMESPACES
-        } else {
-            NAMESPACES | libc::CLONE_NEWUSER
-        };
+    pub(super) fn start(self, has_network: bool) -> io::Result<OwnedFd> {
+        let mut isolated = NAMESPACES;
+        if !geteuid().is_root() {
+            isolated |= libc::CLONE_NEWUSER;
+        }
+        if has_network {
+            isolated &= !libc::CLONE_NEWNET;
+        }
         match self.clone(isolated) {
             Err(error) if is_not_allowed(&error) => self.clone(0),
             started => started,

@@ -22,10 +22,11 @@ const FILES: &[(&str, &str)] = files![
     "src/ctx.rs",
     "src/error.rs",
     "src/export.rs",
+    "src/http.rs",
     "src/lib.rs",
     "src/mock.rs",
     "src/services.rs",
-    "wit/host-jobs-1.0.0/jobs.wit",
+    "wit/host-jobs-1.1.0/jobs.wit",
 ];
 
 const LICENSE: &str = include_str!("../../../../../LICENSE");

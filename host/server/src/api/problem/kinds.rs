@@ -97,7 +97,7 @@ host_http::kinds! {
         "Build with optimization and strip names.";
     COMPONENT_WRONG_WORLD 422 "component_wrong_world", "Not a component of jobs",
         "The component does not export what the world host:jobs/job asks for.",
-        "Build it with the guest SDK or against the WIT package host:jobs@1.0.0.";
+        "Build it with the guest SDK or against the WIT package host:jobs@1.1.0.";
     COMPONENT_FORBIDDEN_IMPORT 422 "component_forbidden_import", "Forbidden import",
         "The component imports something that no component gets here.",
         "Build it without the import that the detail names.";

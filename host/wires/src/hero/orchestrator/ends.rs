@@ -1,7 +1,7 @@
 //! Ends jobs that are out and removes their data from Redis, including those of an earlier run of
 //! this host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::Outcome;
@@ -20,6 +20,9 @@ const TIDY_AFTER_MS: u64 = 2_000;
 /// milliseconds.
 const AGAIN_AFTER_MS: u64 = 5_000;
 
+/// How long after a start of the host its jobs may come again, in milliseconds, so that they go on where they are.
+const LEFT_MS: u64 = 10_000;
+
 /// How long the hash of an ended job is kept, in seconds.
 const JOB_TTL_SECONDS: u64 = 3_600;
 
@@ -30,7 +33,8 @@ impl Orchestrator {
         self.call(Purpose::Reconcile, vec![list], todo);
     }
 
-    /// Takes back the jobs that are out only in Redis. Then new jobs may be sent.
+    /// Takes back the jobs that are out only in Redis; those of an earlier life only if they do not come again soon.
+    /// Then new jobs may be sent.
     pub(super) fn reconciled(&mut self, at: Moment, value: Option<&Value>, todo: &mut Todo) {
         let Some(found @ Value::List(_)) = value else {
             self.refused(value.map_or(&[], std::slice::from_ref), todo);
@@ -47,13 +51,34 @@ impl Orchestrator {
         let texts = found.texts();
         let pairs = texts.chunks_exact(2);
         let others = pairs.filter(|pair| !ours.contains(pair[0].as_str()));
-        let traces = others.map(|pair| Trace {
-            id: pair[0].clone(),
-            worker: pair[1].clone(),
-        });
-        let traces = traces.collect();
+        let mut traces = Vec::new();
+        let mut left = BTreeMap::new();
+        for pair in others {
+            let (worker, job) = pair[1].split_once(' ').unwrap_or((&pair[1], ""));
+            let trace = Trace {
+                id: pair[0].clone(),
+                worker: worker.to_owned(),
+            };
+            // Two of one job are none: only one can be adopted.
+            let later = if self.left.is_none() && !job.is_empty() {
+                left.insert(job.to_owned(), trace)
+            } else {
+                Some(trace)
+            };
+            traces.extend(later);
+        }
+        if self.left.is_none() {
+            self.left = Some(left);
+            self.timers.arm(at.now.plus_ms(LEFT_MS), Due::Left);
+        }
         self.forget(at, traces, todo);
         todo.push(OrchestratorAct::Ready);
+    }
+
+    /// Takes back what an earlier life had sent and whose jobs have not come again.
+    pub(super) fn take_back_left(&mut self, at: Moment, todo: &mut Todo) {
+        let left = self.left.replace(BTreeMap::new()).unwrap_or_default();
+        self.forget(at, left.into_values().collect(), todo);
     }
 
     /// Takes a job back and continues to watch it.

@@ -12,6 +12,8 @@ use crate::hero::job::new::{CALLER, CALLER_ID, CONTEXT_ID, LOG_PATH, NewJob, Tas
 /// One execution by a foreign worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
+    /// Our job.
+    pub host_job: String,
     /// The job there. Its time limit is in whole seconds, rounded up.
     pub job: NewJob,
     /// The time limit, in milliseconds.
@@ -28,6 +30,7 @@ impl Execution {
     /// `caller_id`, `context_id` and `log_path` have their own fields, and those named `env.NAME` are
     /// variables; the default context is the queue.
     pub fn of(assignment: Assignment, worker_id: &str, id: String) -> Result<Self, Failure> {
+        let host_job = assignment.job_id;
         let mut attributes: BTreeMap<String, String> = assignment.attributes.into_iter().collect();
         let caller_id = attributes.remove(CALLER_ID);
         let context_id = attributes.remove(CONTEXT_ID);
@@ -59,6 +62,7 @@ impl Execution {
             attributes,
         };
         Ok(Self {
+            host_job,
             job,
             timeout_ms: assignment.timeout_ms,
             deadline: assignment.deadline,

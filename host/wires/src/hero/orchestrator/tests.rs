@@ -37,6 +37,7 @@ fn execution(n: u32) -> Execution {
         attributes: BTreeMap::new(),
     };
     Execution {
+        host_job: format!("job-{n}"),
         job,
         timeout_ms: 1_500,
         deadline: None,
@@ -166,7 +167,7 @@ fn a_job_is_stored_queued_and_awaited() {
     assert_eq!(bench.outcome(), Outcome::Completed { result });
     assert!(bench.dispatcher.is_idle());
     let out = "hero:out:host-a";
-    assert_eq!(bench.redis.texts(out), [(id(1), "w1".to_owned())]);
+    assert_eq!(bench.redis.texts(out), [(id(1), "w1 job-1".to_owned())]);
     // A worker replies a moment after it has written the hash.
     bench.redis.push(&format!("hero:reply:{}", id(1)), "42");
     bench.pass(2_500);
@@ -310,6 +311,9 @@ fn what_an_earlier_life_had_out_is_taken_back() {
     assert_eq!(bench.ended, [(4, End::NoRoom)], "it is not ready yet");
     bench.tell(Orchestrator::on_connected);
     assert_eq!(bench.ready, 1);
+    // Their jobs do not come again: they were cancelled, or another node has them.
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+    bench.pass(10_000);
     bench.send(5);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(5)]);
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(2)]);
@@ -319,11 +323,56 @@ fn what_an_earlier_life_had_out_is_taken_back() {
     );
     assert_eq!(bench.redis.field(&id(3), "status").unwrap(), "finished");
     let out: Vec<_> = bench.redis.texts("hero:out:host-a");
-    let still = [2, 5].map(|n| (id(n), "w1".to_owned()));
+    let still = [2, 5].map(|n| (id(n), format!("w1 job-{n}")));
     assert_eq!(out, still, "one runs on, one is new");
     for n in 1..=3 {
         assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(n))], 3_600);
     }
+}
+
+#[test]
+fn jobs_that_an_earlier_life_had_sent_go_on_where_they_are() {
+    let mut bench = Bench::new();
+    for n in 1..=3 {
+        bench.send(n);
+    }
+    bench.taken(2);
+    bench.worker_says(2, &[("status", "started")]);
+    bench.taken(3);
+    bench
+        .redis
+        .hset(&id(3), &[("status", "finished"), ("output", "3")]);
+    // The host was killed and starts again; its jobs come again with attempts of their own.
+    bench.dispatcher = Orchestrator::new("host-a");
+    bench.tell(Orchestrator::on_connected);
+    for n in 1..=3 {
+        let again = Execution {
+            host_job: format!("job-{n}"),
+            ..execution(n + 10)
+        };
+        bench.tell(|it, at, todo| it.on_start(at, Tag(u64::from(n) + 10), again, todo));
+    }
+    bench.pass(LOOK_MS);
+    let result = |text: &str| {
+        let result = Some(JsonText(text.to_owned()));
+        End::Outcome(Outcome::Completed { result })
+    };
+    assert_eq!(bench.ended, [(13, result("3"))]);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
+    assert!(bench.redis.items("hero:stop_queue:w1").is_empty());
+    bench.worker_says(2, &[("status", "finished"), ("output", "2")]);
+    assert_eq!(bench.ended.last(), Some(&(12, result("2"))));
+    // The next attempt of one of them is a new execution.
+    let again = Execution {
+        host_job: "job-2".to_owned(),
+        ..execution(22)
+    };
+    bench.tell(|it, at, todo| it.on_start(at, Tag(22), again, todo));
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(22), id(1)]);
+    // A cancel reaches what was adopted.
+    bench.tell(|it, at, todo| it.on_cancel(at, Tag(11), 100, todo));
+    bench.pass(LOOK_MS);
+    assert_eq!(bench.redis.field(&id(1), "status").unwrap(), "error");
 }
 
 #[test]
@@ -347,7 +396,7 @@ fn a_host_that_stops_takes_back_what_is_out() {
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
     // The next run removes the rest.
     let out = bench.redis.texts("hero:out:host-a");
-    assert_eq!(out, [(id(1), "w1".to_owned())]);
+    assert_eq!(out, [(id(1), "w1 job-1".to_owned())]);
 }
 
 #[test]

@@ -86,6 +86,16 @@ const TALK: &[libc::c_long] = &[
 /// Keeping an open file.
 const KEEP: &[libc::c_long] = &[libc::SYS_fdatasync, libc::SYS_fsync];
 
+/// Connections to other machines, and datagrams to servers of names.
+const CONNECT: &[libc::c_long] = &[
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+];
+
 /// `ioctl` with these requests: non-blocking mode, and which pages a guest has written to.
 const IOCTLS: [u64; 2] = [0x5421, 0xc060_6610];
 
@@ -100,6 +110,12 @@ const FCNTLS: [i32; 5] = [
     libc::F_GETFL,
     libc::F_SETFL,
     libc::F_DUPFD_CLOEXEC,
+];
+
+/// The domains of the broker's sockets.
+const INTERNET: [u64; 2] = [
+    libc::AF_INET.cast_unsigned() as u64,
+    libc::AF_INET6.cast_unsigned() as u64,
 ];
 
 /// The only domain of `socketpair`.
@@ -125,6 +141,7 @@ pub(super) enum Calls {
     CellThatReads,
     Compiler,
     Schemas,
+    Broker,
 }
 
 impl Calls {
@@ -136,6 +153,7 @@ impl Calls {
             Self::CellThatReads => allow(&[BASE, PATHS, READ, TALK], &refused_from_here()?),
             Self::Compiler => allow(&[BASE, PATHS, KEEP], &refused_paths()),
             Self::Schemas => allow(&[BASE, PATHS], &refused_paths()),
+            Self::Broker => allow(&[BASE, PATHS, TALK, CONNECT], &refused_paths()),
         }
     }
 }
@@ -189,8 +207,10 @@ fn allow(lists: &[&[libc::c_long]], refused: &Rules) -> io::Result<()> {
     ] {
         rules.insert(call, vec![rule(&[(0, SeccompCmpOp::Le, CLOCK_MAX)])?]);
     }
-    // Only to the peer of a connected socket, without an address.
-    if let Some(sends) = rules.get_mut(&libc::SYS_sendto) {
+    if rules.contains_key(&libc::SYS_connect) {
+        rules.insert(libc::SYS_socket, one_of(0, &INTERNET)?);
+    } else if let Some(sends) = rules.get_mut(&libc::SYS_sendto) {
+        // Only to the peer of a connected socket, without an address.
         sends.push(rule(&[(4, SeccompCmpOp::Eq, 0)])?);
     }
     // Only reads, and only the limits of this process.

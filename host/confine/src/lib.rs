@@ -2,7 +2,7 @@
 //! the process ends, unless weak sandboxes are allowed.
 
 mod calls;
-pub(crate) mod opened;
+pub mod opened;
 mod own;
 
 use std::io;
@@ -46,7 +46,7 @@ pub struct Confinement {
 
 /// Prepares any child process: it ends with its parent, ignores stop signals, writes no core dump, and aborts
 /// on a panic, so that it never continues in a bad state.
-pub(crate) fn child() -> io::Result<()> {
+pub fn child() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"host-cell")?;
     // Terminals and service managers send these signals to all processes. The host decides when its
@@ -68,7 +68,7 @@ pub(crate) fn child() -> io::Result<()> {
 }
 
 /// Restricts a cell. Call it before the first thread is started, and after the last path is opened.
-pub(crate) fn cell(confinement: Confinement) -> io::Result<Protection> {
+pub fn cell(confinement: Confinement) -> io::Result<Protection> {
     limit(Resource::Nofile, FILES_MAX)?;
     // A cell writes to no file, not even an open one.
     limit(Resource::Fsize, 0)?;
@@ -81,7 +81,7 @@ pub(crate) fn cell(confinement: Confinement) -> io::Result<Protection> {
 }
 
 /// Restricts the compile child, which writes only to one open file.
-pub(crate) fn compiler(
+pub fn compiler(
     confinement: Confinement,
     memory_bytes: u64,
     cpu_seconds: u64,
@@ -93,7 +93,7 @@ pub(crate) fn compiler(
 }
 
 /// Restricts the schema child.
-pub(crate) fn schemas(
+pub fn schemas(
     confinement: Confinement,
     memory_bytes: u64,
     cpu_seconds: u64,
@@ -102,6 +102,13 @@ pub(crate) fn schemas(
     limit(Resource::Cpu, cpu_seconds)?;
     limit(Resource::Fsize, 0)?;
     confine(confinement, Calls::Schemas)
+}
+
+/// Restricts the broker, which opens no path but may connect to any address.
+pub fn broker(confinement: Confinement) -> io::Result<Protection> {
+    limit(Resource::Nofile, FILES_MAX)?;
+    limit(Resource::Fsize, 0)?;
+    confine(confinement, Calls::Broker)
 }
 
 fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
@@ -138,7 +145,7 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_no_new_privs(true)?;
-    let landlock = no_paths(roots).map_err(io::Error::other)?;
+    let landlock = no_paths(roots, calls).map_err(io::Error::other)?;
     match (landlock, has_own_root) {
         (RulesetStatus::FullyEnforced, _) => {}
         (RulesetStatus::PartiallyEnforced, _) => {
@@ -163,20 +170,27 @@ fn confine(confinement: Confinement, calls: Calls) -> io::Result<Protection> {
     Ok(Protection { missing, reduced })
 }
 
-/// Drops the right to open any path, except to read below `roots`. Returns how much of that the kernel
+/// Drops the right to open any path, except to read below `roots`, and to use TCP, except that the broker
+/// connects. Returns how much of that the kernel
 /// enforces.
 fn no_paths(
     roots: Vec<OwnedFd>,
+    calls: Calls,
 ) -> Result<RulesetStatus, Box<dyn std::error::Error + Send + Sync>> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let rules = roots.into_iter().map(|root| {
         let rule = PathBeneath::new(root, read);
         Ok::<_, landlock::RulesetError>(rule)
     });
+    let network = if calls == Calls::Broker {
+        AccessNet::BindTcp.into()
+    } else {
+        AccessNet::from_all(ABI::V5)
+    };
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(ABI::V5))?
-        .handle_access(AccessNet::from_all(ABI::V5))?
+        .handle_access(network)?
         .scope(Scope::AbstractUnixSocket | Scope::Signal)?
         .create()?
         .add_rules(rules)?

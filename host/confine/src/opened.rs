@@ -17,7 +17,7 @@ const NONE: i32 = -1;
 static FILE: AtomicI32 = AtomicI32::new(NONE);
 
 /// Calls `open` with a path that opens `file`, once. The calls of this process must be restricted.
-pub(crate) fn as_file<T>(file: File, open: impl FnOnce(&Path) -> T) -> T {
+pub fn as_file<T>(file: File, open: impl FnOnce(&Path) -> T) -> T {
     FILE.store(file.into_raw_fd(), Ordering::SeqCst);
     let path = HANDED_OVER.to_str().unwrap_or_default();
     let opened = open(Path::new(path));

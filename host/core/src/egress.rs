@@ -1,0 +1,121 @@
+//! The messages to the broker, the process that sends requests of guests to HTTP servers, from the host and from
+//! cells.
+//!
+//! The host passes each run that has grants a socket of its own, whose other end goes to the broker together
+//! with what the run may do: a [`Pass`]. A cell says nothing about its rights, and has none after its socket is
+//! closed.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::http_grant::HttpGrant;
+
+/// The largest message between the host and the broker, in bytes: a manifest with its overhead, or a secret.
+pub const CONTROL_BYTES_MAX: usize = 128 << 10;
+
+/// The largest secret, in bytes.
+pub const SECRET_BYTES_MAX: usize = 16 << 10;
+
+/// The largest body of a request, in bytes.
+pub const BODY_BYTES_MAX: usize = 4 << 20;
+
+/// The longest URL of a request, in bytes.
+pub const URL_BYTES_MAX: usize = 8 << 10;
+
+/// The most headers of a request or a response.
+pub const HEADERS_MAX: usize = 100;
+
+/// The most bytes of all headers of a request or a response together.
+pub const HEADERS_BYTES_MAX: usize = 64 << 10;
+
+/// The largest frame between a cell and the broker, in bytes: a response at its highest limit of 16 MiB, plus
+/// overhead.
+pub const EGRESS_FRAME_BYTES_MAX: usize = 17 << 20;
+
+/// What the host tells the broker. One message is one packet.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToBroker {
+    /// The value of a secret. All come before the first run.
+    Secret { name: String, value: String },
+    /// A run has begun; its socket comes with the message.
+    Run(Pass),
+}
+
+/// What a run may ask of HTTP servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pass {
+    /// The component and its revision: connections are shared by runs of the same revision only.
+    pub component: String,
+    pub revision: u32,
+    /// The handler, for messages.
+    pub handler: String,
+    pub grants: Vec<HttpGrant>,
+    /// After this time, from receipt, nothing is sent for the run, in milliseconds.
+    pub time_left_ms: u64,
+    /// The trace that the run belongs to.
+    pub traceparent: Option<String>,
+}
+
+/// A request of a guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpRequest {
+    /// Identifies the request in its run.
+    pub call: u32,
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// A time limit below that of the grant, in milliseconds.
+    pub timeout_ms: Option<u32>,
+}
+
+/// The answer to the request `call`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpAnswer {
+    pub call: u32,
+    pub result: Result<HttpResponse, HttpError>,
+}
+
+/// The answer of an HTTP server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpResponse {
+    pub status: u16,
+    /// Names are in lower case; what is not UTF-8 is replaced.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct HttpError {
+    pub kind: HttpErrorKind,
+    /// One sentence for a person; it contains no secret.
+    pub message: String,
+}
+
+impl HttpError {
+    pub fn new(kind: HttpErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message }
+    }
+}
+
+/// Who must act on an [`HttpError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpErrorKind {
+    /// The manifest does not grant the request, or this host does not allow its server.
+    NotGranted,
+    /// The request is invalid.
+    InvalidRequest,
+    /// The server cannot be reached, or breaks off.
+    Unreachable,
+    /// The server takes too long.
+    TimedOut,
+    /// The response is too large.
+    TooLarge,
+    /// The attempt has made as many requests as it may.
+    LimitReached,
+    /// The broker is gone; another attempt may help.
+    Unavailable,
+}

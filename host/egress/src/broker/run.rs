@@ -1,0 +1,129 @@
+//! Serves one run: reads its requests from its socket and sends back the answers. When the cell closes the
+//! socket, all its requests are cut.
+
+use std::os::unix::net::UnixStream as StdStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use host_core::egress::{
+    EGRESS_FRAME_BYTES_MAX, HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Pass,
+};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
+
+use crate::broker::Broker;
+use crate::client;
+use crate::policy;
+
+/// The most requests of one run at once.
+const AT_ONCE_MAX: usize = 16;
+
+/// Serves a run until its cell closes the socket, breaks the protocol, or the run's time is over.
+pub(crate) async fn serve(broker: Rc<Broker>, pass: Pass, socket: StdStream) {
+    let limit = Duration::from_millis(pass.time_left_ms);
+    let Ok(stream) = socket
+        .set_nonblocking(true)
+        .and_then(|()| UnixStream::from_std(socket))
+    else {
+        return;
+    };
+    let mut codec = LengthDelimitedCodec::new();
+    codec.set_max_frame_length(EGRESS_FRAME_BYTES_MAX);
+    let (read, write) = stream.into_split();
+    let frames = (
+        FramedRead::new(read, codec.clone()),
+        FramedWrite::new(write, codec),
+    );
+    // Dropping it cuts the requests.
+    let _over = timeout(limit, converse(broker, Rc::new(pass), frames)).await;
+}
+
+async fn converse(
+    broker: Rc<Broker>,
+    pass: Rc<Pass>,
+    (mut stream, mut sink): (
+        FramedRead<OwnedReadHalf, LengthDelimitedCodec>,
+        FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
+    ),
+) {
+    let (answers, mut answered) = mpsc::channel::<HttpAnswer>(AT_ONCE_MAX);
+    let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
+    let mut left: Vec<u32> = pass.grants.iter().map(policy::requests_max).collect();
+    let mut requests = JoinSet::new();
+    let writing = async {
+        while let Some(answer) = answered.recv().await {
+            let Ok(frame) = postcard::to_stdvec(&answer) else {
+                return;
+            };
+            if sink.send(Bytes::from(frame)).await.is_err() {
+                return;
+            }
+        }
+    };
+    let reading = async {
+        loop {
+            // Until one has ended, the cell's next request waits in its socket.
+            let Ok(permit) = Arc::clone(&at_once).acquire_owned().await else {
+                return;
+            };
+            let Some(Ok(frame)) = stream.next().await else {
+                return;
+            };
+            let Ok(request) = postcard::from_bytes::<HttpRequest>(&frame) else {
+                return;
+            };
+            while requests.try_join_next().is_some() {}
+            let call = request.call;
+            let decided = broker.decide(&pass, request).and_then(|order| {
+                count(&mut left, order.grant)?;
+                Ok(order)
+            });
+            let (broker, pass, answers) = (Rc::clone(&broker), Rc::clone(&pass), answers.clone());
+            requests.spawn_local(async move {
+                let result = match decided {
+                    Ok(order) => exchange(&broker, &pass, order).await,
+                    Err(error) => Err(error),
+                };
+                // If the cell is gone, nobody waits for it.
+                let _gone = answers.send(HttpAnswer { call, result }).await;
+                drop(permit);
+            });
+        }
+    };
+    tokio::select! {
+        () = writing => {}
+        () = reading => {}
+    }
+}
+
+/// Takes one of the requests that a grant still allows.
+fn count(left: &mut [u32], grant: usize) -> Result<(), HttpError> {
+    let taken = left.get_mut(grant).and_then(|left| {
+        *left = left.checked_sub(1)?;
+        Some(())
+    });
+    taken.ok_or_else(|| {
+        let message = "the attempt has made as many requests as its manifest grants (max_requests)";
+        HttpError::new(HttpErrorKind::LimitReached, message)
+    })
+}
+
+async fn exchange(
+    broker: &Broker,
+    pass: &Pass,
+    order: policy::Order,
+) -> Result<HttpResponse, HttpError> {
+    let _handler = broker.enter(pass).await;
+    let bytes = order.body.len() + order.response_bytes_max;
+    let _memory: Option<SemaphorePermit<'_>> = broker.reserve(bytes).await;
+    let revision = (pass.component.clone(), pass.revision);
+    let client = broker.client(&revision);
+    client::send(&client, order).await
+}

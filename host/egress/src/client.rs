@@ -1,0 +1,184 @@
+//! Sends requests. Kept connections belong to one revision of one component.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use host_core::egress::{HEADERS_BYTES_MAX, HEADERS_MAX, HttpError, HttpErrorKind, HttpResponse};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::{Request, Response, body::Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
+use tokio::time::timeout;
+
+use crate::dial::{Dial, DialError};
+use crate::mask::mask;
+use crate::policy::Order;
+
+/// The most revisions whose connections are kept.
+const REVISIONS_MAX: usize = 256;
+
+/// The most idle connections to one server.
+const IDLE_MAX: usize = 8;
+
+/// How long an idle connection is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Headers of a response that belong to its connection, or are no longer true of the body.
+const DROPPED: [&str; 6] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "trailer",
+    "transfer-encoding",
+];
+
+/// A component and its revision.
+pub(crate) type Revision = (String, u32);
+
+/// Sends requests over connections that it keeps. Clones share them.
+pub(crate) type HttpClient = Client<HttpsConnector<Dial>, Full<Bytes>>;
+
+/// The clients of all revisions.
+pub(crate) struct Clients {
+    connector: HttpsConnector<Dial>,
+    clients: HashMap<Revision, HttpClient>,
+}
+
+impl Clients {
+    pub(crate) fn new(dial: Dial, tls: ClientConfig) -> Self {
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(dial);
+        Self {
+            connector,
+            clients: HashMap::new(),
+        }
+    }
+
+    /// Returns the client of a revision. Clones share its connections.
+    pub(crate) fn of(&mut self, revision: &Revision) -> HttpClient {
+        if let Some(client) = self.clients.get(revision) {
+            return client.clone();
+        }
+        if self.clients.len() >= REVISIONS_MAX {
+            // Requests in flight keep their connections.
+            self.clients.clear();
+        }
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_MAX)
+            .http1_max_headers(HEADERS_MAX)
+            .http1_max_buf_size(HEADERS_BYTES_MAX)
+            .build(self.connector.clone());
+        self.clients.insert(revision.clone(), client.clone());
+        client
+    }
+}
+
+/// Sends a request and reads the response. If it is dropped, the connection is closed.
+pub(crate) async fn send(client: &HttpClient, order: Order) -> Result<HttpResponse, HttpError> {
+    let Order {
+        grant: _,
+        method,
+        uri,
+        headers,
+        body,
+        timeout: limit,
+        response_bytes_max,
+        secrets,
+    } = order;
+    let host = uri.host().unwrap_or_default().to_owned();
+    let request = Request::builder()
+        .method(method)
+        .uri(uri)
+        .body(Full::new(body));
+    let mut request = request.map_err(|error| {
+        HttpError::new(
+            HttpErrorKind::InvalidRequest,
+            format!("invalid request: {error}"),
+        )
+    })?;
+    *request.headers_mut() = headers;
+    let exchange = async {
+        let response = client.request(request).await;
+        let response = response.map_err(|error| unreachable(&host, &error))?;
+        let is_encoded = response
+            .headers()
+            .get(CONTENT_ENCODING)
+            .is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
+        if is_encoded && !secrets.is_empty() {
+            let message =
+                format!("{host} answered with a compressed body, which could hide a secret");
+            return Err(HttpError::new(HttpErrorKind::Unreachable, message));
+        }
+        read(&host, response, response_bytes_max).await
+    };
+    let mut response = timeout(limit, exchange).await.unwrap_or_else(|_| {
+        let message = format!("{host} did not answer within {} ms", limit.as_millis());
+        Err(HttpError::new(HttpErrorKind::TimedOut, message))
+    })?;
+    mask(&mut response, &secrets);
+    Ok(response)
+}
+
+async fn read(
+    host: &str,
+    response: Response<Incoming>,
+    bytes_max: usize,
+) -> Result<HttpResponse, HttpError> {
+    let (head, body) = response.into_parts();
+    let body = Limited::new(body, bytes_max)
+        .collect()
+        .await
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let message = format!("the response of {host} has more than {bytes_max} bytes");
+                HttpError::new(HttpErrorKind::TooLarge, message)
+            } else {
+                let message = format!("{host} broke off its response: {error}");
+                HttpError::new(HttpErrorKind::Unreachable, message)
+            }
+        })?;
+    Ok(HttpResponse {
+        status: head.status.as_u16(),
+        headers: shown(&head.headers),
+        body: body.to_bytes().into(),
+    })
+}
+
+fn shown(headers: &HeaderMap) -> Vec<(String, String)> {
+    let kept = headers
+        .iter()
+        .filter(|(name, _)| !DROPPED.contains(&name.as_str()));
+    kept.map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        (name.as_str().to_owned(), value)
+    })
+    .collect()
+}
+
+/// Describes why a request got no response.
+fn unreachable(host: &str, error: &legacy::Error) -> HttpError {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    let mut last = String::new();
+    while let Some(error) = cause {
+        if let Some(DialError::Refused { .. }) = error.downcast_ref() {
+            return HttpError::new(HttpErrorKind::NotGranted, error.to_string());
+        }
+        last = error.to_string();
+        cause = error.source();
+    }
+    HttpError::new(
+        HttpErrorKind::Unreachable,
+        format!("no answer from {host}: {last}"),
+    )
+}

@@ -1,0 +1,137 @@
+//! Opens connections: resolves a name once, checks **every** address of it, and connects to a checked one.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hickory_resolver::TokioResolver;
+use hyper::Uri;
+use hyper_util::rt::TokioIo;
+use ipnet::IpNet;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::address::is_allowed;
+
+/// How many addresses of a name are tried.
+const TRIES_MAX: usize = 4;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum DialError {
+    /// No server of names knows the name, or none answers.
+    Unresolved(String),
+    /// An address that requests may not go to.
+    Refused {
+        host: String,
+        address: IpAddr,
+    },
+    Connect(io::Error),
+}
+
+impl fmt::Display for DialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unresolved(cause) => write!(f, "cannot resolve its name: {cause}"),
+            Self::Refused { host, address } => write!(
+                f,
+                "{host} has the address {address}, which is not public; an operator can allow its network \
+                 with grants.http_networks"
+            ),
+            Self::Connect(error) => write!(f, "cannot connect: {error}"),
+        }
+    }
+}
+
+impl StdError for DialError {}
+
+/// Opens checked connections. Clones share the resolver.
+#[derive(Clone)]
+pub(crate) struct Dial(Arc<Shared>);
+
+struct Shared {
+    /// `None` if this system names no server of names.
+    resolver: Option<TokioResolver>,
+    networks: Vec<IpNet>,
+}
+
+impl Dial {
+    pub(crate) fn new(resolver: Option<TokioResolver>, networks: Vec<IpNet>) -> Self {
+        Self(Arc::new(Shared { resolver, networks }))
+    }
+
+    async fn connect(self, uri: Uri) -> Result<TokioIo<TcpStream>, DialError> {
+        let host = uri.host().unwrap_or_default();
+        let default_port = if uri.scheme_str() == Some("https") {
+            443
+        } else {
+            80
+        };
+        let port = uri.port_u16().unwrap_or(default_port);
+        let addresses = self.0.addresses(host).await?;
+        let mut failed = io::Error::other("its name has no address");
+        for address in addresses.into_iter().take(TRIES_MAX) {
+            match TcpStream::connect(SocketAddr::new(address, port)).await {
+                Ok(stream) => {
+                    // Without it small requests only take longer.
+                    let _kept = stream.set_nodelay(true);
+                    return Ok(TokioIo::new(stream));
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(DialError::Connect(failed))
+    }
+}
+
+impl Shared {
+    /// Returns the addresses of `host`, all of which are allowed.
+    async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, DialError> {
+        let literal = host.trim_start_matches('[').trim_end_matches(']');
+        let addresses = match literal.parse() {
+            Ok(address) => vec![address],
+            Err(_) => self.resolve(host).await?,
+        };
+        let refused = addresses
+            .iter()
+            .find(|it| !is_allowed(**it, &self.networks));
+        match refused {
+            None => Ok(addresses),
+            Some(address) => Err(DialError::Refused {
+                host: host.to_owned(),
+                address: *address,
+            }),
+        }
+    }
+
+    async fn resolve(&self, host: &str) -> Result<Vec<IpAddr>, DialError> {
+        let unresolved = |cause: String| DialError::Unresolved(cause);
+        let Some(resolver) = &self.resolver else {
+            let cause = "/etc/resolv.conf names no server";
+            return Err(unresolved(cause.to_owned()));
+        };
+        // A final dot: never a name below a domain of this machine.
+        let found = resolver.lookup_ip(format!("{host}.")).await;
+        let found = found.map_err(|error| unresolved(error.to_string()))?;
+        Ok(found.iter().collect())
+    }
+}
+
+impl Service<Uri> for Dial {
+    type Response = TokioIo<TcpStream>;
+    type Error = DialError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, DialError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        Box::pin(self.clone().connect(uri))
+    }
+}

@@ -1,0 +1,232 @@
+//! Decides whether a request may be sent, and makes of it what is sent. Decides on the parsed URL, which is
+//! also what is sent; nothing else reads the guest's text.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use host_core::egress::{
+    BODY_BYTES_MAX, HEADERS_BYTES_MAX, HEADERS_MAX, HttpError, HttpErrorKind, HttpRequest, Pass,
+    URL_BYTES_MAX,
+};
+use host_core::http_grant::{
+    HttpGrant, REQUESTS_DEFAULT, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, may_be_added,
+};
+use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Uri};
+use url::Url;
+
+use crate::mask::Secret;
+
+/// Parts of a path that servers may take for others after decoding: `/`, `\`, `.` and NUL.
+const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
+
+/// The secrets by name.
+pub(crate) type Secrets = BTreeMap<String, String>;
+
+/// A request that may be sent.
+pub(crate) struct Order {
+    /// The grant that allows it, by its place in the pass.
+    pub(crate) grant: usize,
+    pub(crate) method: Method,
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) timeout: Duration,
+    pub(crate) response_bytes_max: usize,
+    /// The secrets in its headers.
+    pub(crate) secrets: Vec<Secret>,
+}
+
+/// Returns how many requests one attempt may make by this grant.
+pub(crate) fn requests_max(grant: &HttpGrant) -> u32 {
+    grant.max_requests.unwrap_or(REQUESTS_DEFAULT)
+}
+
+/// Decides whether a run with this pass may send the request.
+pub(crate) fn decide(
+    pass: &Pass,
+    secrets: &Secrets,
+    request: HttpRequest,
+) -> Result<Order, HttpError> {
+    let url = url(&request.url)?;
+    let method = method(&request.method)?;
+    let (index, grant) = grant(pass, &method, &url)?;
+    if request.body.len() > BODY_BYTES_MAX {
+        let message = format!(
+            "the request's body has {} bytes, more than {BODY_BYTES_MAX}",
+            request.body.len()
+        );
+        return Err(invalid(message));
+    }
+    let mut headers = headers(&request.headers, grant)?;
+    let (added, used) = added(grant, secrets)?;
+    headers.extend(added);
+    if !used.is_empty() {
+        // A compressed body could not be searched for them.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    if let Some(trace) = &pass.traceparent
+        && let Ok(value) = HeaderValue::from_str(trace)
+    {
+        headers.insert("traceparent", value);
+    }
+    let uri = url.as_str().parse();
+    let timeout_ms = grant.timeout_seconds.map_or(TIMEOUT_MS_DEFAULT, |it| it.ms);
+    let asked_ms = request.timeout_ms.map_or(u64::MAX, u64::from);
+    let response_kib = grant.max_response_kib.unwrap_or(RESPONSE_KIB_DEFAULT);
+    Ok(Order {
+        grant: index,
+        method,
+        uri: uri.map_err(|_| invalid("the URL cannot be sent"))?,
+        headers,
+        body: request.body.into(),
+        timeout: Duration::from_millis(timeout_ms.min(asked_ms)),
+        response_bytes_max: (response_kib as usize) << 10,
+        secrets: used,
+    })
+}
+
+fn url(text: &str) -> Result<Url, HttpError> {
+    if text.len() > URL_BYTES_MAX {
+        let message = format!(
+            "the URL has {} bytes, more than {URL_BYTES_MAX}",
+            text.len()
+        );
+        return Err(invalid(message));
+    }
+    if !text.bytes().all(|it| it > b' ' && it != 0x7f) {
+        return Err(invalid("the URL has a space or a control character"));
+    }
+    let parsed = Url::parse(text).map_err(|error| invalid(format!("invalid URL: {error}")));
+    let mut url = parsed?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(invalid("the URL must start with https:// or http://"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(invalid("the URL must not contain a user or a password"));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+fn method(name: &str) -> Result<Method, HttpError> {
+    let method = Method::from_bytes(name.as_bytes());
+    let method = method.map_err(|_| invalid("invalid name of a method"))?;
+    if method == Method::CONNECT || method == Method::TRACE {
+        return Err(invalid(format!("{method} cannot be sent")));
+    }
+    Ok(method)
+}
+
+/// Returns the first grant that allows the request, and its place.
+fn grant<'a>(
+    pass: &'a Pass,
+    method: &Method,
+    url: &Url,
+) -> Result<(usize, &'a HttpGrant), HttpError> {
+    let refused = |message| HttpError::new(HttpErrorKind::NotGranted, message);
+    let (is_tls, host) = (url.scheme() == "https", url.host_str().unwrap_or_default());
+    let port = url.port_or_known_default().unwrap_or_default();
+    let Pass {
+        component, handler, ..
+    } = pass;
+    let mut grants = pass.grants.iter().enumerate();
+    let to_server = |grant: &HttpGrant| grant.to.includes(is_tls, host, port);
+    let mut known = grants
+        .clone()
+        .filter(|(_, grant)| to_server(grant))
+        .peekable();
+    if known.peek().is_none() {
+        let origin = url.origin().ascii_serialization();
+        let named: Vec<_> = grants
+            .by_ref()
+            .map(|(_, grant)| grant.to.to_string())
+            .collect();
+        return Err(refused(format!(
+            "the manifest of {component} grants {handler} no requests to {origin}, only to {}",
+            named.join(", ")
+        )));
+    }
+    let is_ambiguous = {
+        let path = url.path().to_ascii_lowercase();
+        AMBIGUOUS.iter().any(|part| path.contains(part))
+    };
+    let allows = |grant: &HttpGrant| {
+        let is_path = grant.paths.is_empty()
+            || !is_ambiguous
+                && grant
+                    .paths
+                    .iter()
+                    .any(|it| fast_glob::glob_match(it, url.path()));
+        let is_method =
+            grant.methods.is_empty() || grant.methods.iter().any(|it| it == method.as_str());
+        is_path && is_method
+    };
+    known.find(|(_, grant)| allows(grant)).ok_or_else(|| {
+        let path = url.path();
+        refused(format!(
+            "the manifest of {component} grants {handler} requests to {host}, but not {method} {path}"
+        ))
+    })
+}
+
+/// Checks the guest's headers.
+fn headers(given: &[(String, String)], grant: &HttpGrant) -> Result<HeaderMap, HttpError> {
+    let bytes: usize = given
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if given.len() > HEADERS_MAX || bytes > HEADERS_BYTES_MAX {
+        return Err(invalid(format!(
+            "too many headers: at most {HEADERS_MAX} with {HEADERS_BYTES_MAX} bytes"
+        )));
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in given {
+        let name = name.to_ascii_lowercase();
+        if !may_be_added(&name) {
+            return Err(invalid(format!("the header {name:?} cannot be set")));
+        }
+        if grant.headers.contains_key(&name) {
+            return Err(invalid(format!(
+                "the manifest sets the header {name}, so the handler cannot"
+            )));
+        }
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| invalid(format!("invalid value of the header {name}")))?;
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| invalid(format!("invalid name of a header: {name:?}")))?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// Returns the headers that the grant adds, and the secrets in them.
+fn added(grant: &HttpGrant, secrets: &Secrets) -> Result<(HeaderMap, Vec<Secret>), HttpError> {
+    let (mut headers, mut used) = (HeaderMap::new(), Vec::new());
+    for (name, template) in &grant.headers {
+        let unset = |message: String| HttpError::new(HttpErrorKind::NotGranted, message);
+        let value = template.fill(|secret| secrets.get(secret).map(String::as_str));
+        let value = value.map_err(|secret| unset(format!("this host has no secret {secret}")))?;
+        let mut value = HeaderValue::from_str(&value)
+            .map_err(|_| unset(format!("the secret in the header {name} has a line break")))?;
+        value.set_sensitive(true);
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| unset(format!("invalid name of a header: {name:?}")))?;
+        headers.insert(name, value);
+        used.extend(template.secrets().filter_map(|name| {
+            let value = secrets.get(name)?.clone();
+            let name = name.to_owned();
+            Some(Secret { name, value })
+        }));
+    }
+    Ok((headers, used))
+}
+
+fn invalid(message: impl Into<String>) -> HttpError {
+    HttpError::new(HttpErrorKind::InvalidRequest, message)
+}
+
+#[cfg(test)]
+mod tests;

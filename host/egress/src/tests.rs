@@ -1,0 +1,233 @@
+//! Tests of a broker in this process, with servers of HTTP and of names that the tests script.
+
+mod fixture;
+
+use host_core::egress::HttpErrorKind;
+
+use self::fixture::{World, grant, reply, run_with};
+
+#[test]
+fn a_request_reaches_the_server_with_the_headers_of_the_manifest_and_the_secret_stays_hidden() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let server = world.server(|request| reply(200, request)).await;
+        let mut granted = grant(&format!("http://127.0.0.1:{}", server.port));
+        let template = "Bearer {secret:key}".parse().unwrap();
+        granted.headers.insert("authorization".to_owned(), template);
+        let run = world.run(1, vec![granted]);
+        let response = run.get(&server.url("/a?b=c")).await.unwrap();
+        assert_eq!(response.status, 200);
+        let seen = server.requests();
+        assert!(
+            seen[0].starts_with("GET /a?b=c HTTP/1.1\r\n"),
+            "{}",
+            seen[0]
+        );
+        assert!(
+            seen[0].contains("authorization: Bearer s3cr3t-value\r\n"),
+            "{}",
+            seen[0]
+        );
+        assert!(
+            seen[0].contains("accept-encoding: identity\r\n"),
+            "{}",
+            seen[0]
+        );
+        let body = String::from_utf8(response.body).unwrap();
+        assert!(
+            body.contains("authorization: Bearer {secret:key}"),
+            "{body}"
+        );
+        assert!(!body.contains("s3cr3t"), "{body}");
+    });
+}
+
+#[test]
+fn only_public_addresses_and_named_networks_are_reached() {
+    run_with(&["127.0.0.2/32"], |world| async move {
+        let server = world.server(|_| reply(200, "reached")).await;
+        let port = server.port;
+        // Names that resolve to what may not be reached, alone and beside what may.
+        world.names(&[
+            ("loopback.test", &["127.0.0.1"]),
+            ("metadata.test", &["169.254.169.254"]),
+            ("mixed.test", &["127.0.0.2", "127.0.0.1"]),
+            ("allowed.test", &["127.0.0.2"]),
+        ]);
+        for host in [
+            "127.0.0.1",
+            "[::1]",
+            "169.254.169.254",
+            "loopback.test",
+            "metadata.test",
+            "mixed.test",
+        ] {
+            let run = world.run(1, vec![grant(&format!("http://{host}:{port}"))]);
+            let error = run
+                .get(&format!("http://{host}:{port}/"))
+                .await
+                .unwrap_err();
+            assert_eq!(error.kind, HttpErrorKind::NotGranted, "{host}: {error}");
+            assert!(error.message.contains("not public"), "{host}: {error}");
+        }
+        let run = world.run(1, vec![grant(&format!("http://allowed.test:{port}"))]);
+        let error = run.get(&format!("http://allowed.test:{port}/")).await;
+        // The server listens on 127.0.0.1 alone: the address is allowed, and nobody is there.
+        assert_eq!(error.unwrap_err().kind, HttpErrorKind::Unreachable);
+        assert!(server.requests().is_empty());
+    });
+}
+
+#[test]
+fn a_name_that_changes_its_address_is_checked_again() {
+    run_with(&["127.0.0.1/32"], |world| async move {
+        // Each answer closes the connection, so that the next request opens one.
+        let server = world
+            .server(|_| {
+                b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".to_vec()
+            })
+            .await;
+        let port = server.port;
+        world.names(&[("rebind.test", &["127.0.0.1"])]);
+        let run = world.run(1, vec![grant(&format!("http://rebind.test:{port}"))]);
+        let url = format!("http://rebind.test:{port}/");
+        assert_eq!(run.get(&url).await.unwrap().status, 200);
+        world.names(&[("rebind.test", &["127.0.0.3"])]);
+        let error = run.get(&url).await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::NotGranted, "{error}");
+        assert_eq!(server.requests().len(), 1);
+    });
+}
+
+#[test]
+fn a_redirect_is_an_answer() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let location =
+            "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n";
+        let server = world.server(|_| location.as_bytes().to_vec()).await;
+        let run = world.run(1, vec![grant(&server.origin())]);
+        let response = run.get(&server.url("/")).await.unwrap();
+        assert_eq!(response.status, 302);
+        let target = ("location".to_owned(), "http://169.254.169.254/".to_owned());
+        assert!(response.headers.contains(&target), "{:?}", response.headers);
+        let error = run.get("http://169.254.169.254/").await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::NotGranted);
+    });
+}
+
+#[test]
+fn a_hostile_server_gets_an_error_and_harms_nothing() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let server = world
+            .server(|request| {
+                let path = request.split(' ').nth(1).unwrap_or_default();
+                match path {
+                    "/huge" => [b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec(), vec![b'a'; 4 << 20]].concat(),
+                    "/endless" => [b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), vec![b'a'; 4 << 20]].concat(),
+                    "/headers" => {
+                        let many: String = "x: y\r\n".repeat(5_000);
+                        format!("HTTP/1.1 200 OK\r\n{many}\r\n").into_bytes()
+                    }
+                    "/long-header" => format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "y".repeat(1 << 20)).into_bytes(),
+                    "/short" => b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc".to_vec(),
+                    "/both" => b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsmuggl".to_vec(),
+                    "/garbage" => b"\x00\x01\x02 not http\r\n\r\n".to_vec(),
+                    "/silent" => Vec::new(),
+                    _ => reply(200, "fine"),
+                }
+            })
+            .await;
+        let run = world.run(1, vec![grant(&server.origin())]);
+        for (path, kind) in [
+            ("/huge", HttpErrorKind::TooLarge),
+            ("/endless", HttpErrorKind::TooLarge),
+            ("/headers", HttpErrorKind::Unreachable),
+            ("/long-header", HttpErrorKind::Unreachable),
+            ("/short", HttpErrorKind::Unreachable),
+            ("/garbage", HttpErrorKind::Unreachable),
+            ("/silent", HttpErrorKind::Unreachable),
+        ] {
+            let error = run.get(&server.url(path)).await.unwrap_err();
+            assert_eq!(error.kind, kind, "{path}: {error}");
+        }
+        if let Ok(response) = run.get(&server.url("/both")).await {
+            assert!(response.body.is_empty(), "{response:?}");
+        }
+        let fine = run.get(&server.url("/fine")).await.unwrap();
+        assert_eq!(
+            fine.body, b"fine",
+            "no answer of another request is left over"
+        );
+    });
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_given_up_and_a_run_that_ends_is_cut() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let server = world.silent_server().await;
+        let mut granted = grant(&server.origin());
+        granted.timeout_seconds = Some(0.05.try_into().unwrap());
+        let run = world.run(1, vec![granted]);
+        let error = run.get(&server.url("/")).await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::TimedOut, "{error}");
+        let mut server = world.silent_server().await;
+        let run = world.run(1, vec![grant(&server.origin())]);
+        run.begin(&server.url("/")).await;
+        server.accepted().await;
+        drop(run);
+        server.closed().await;
+    });
+}
+
+#[test]
+fn an_attempt_makes_as_many_requests_as_it_may() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let server = world.server(|_| reply(200, "")).await;
+        let mut granted = grant(&server.origin());
+        granted.max_requests = Some(2);
+        let run = world.run(1, vec![granted.clone()]);
+        for _ in 0..2 {
+            assert!(run.get(&server.url("/")).await.is_ok());
+        }
+        let error = run.get(&server.url("/")).await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::LimitReached);
+        // Another attempt may.
+        assert!(
+            world
+                .run(1, vec![granted])
+                .get(&server.url("/"))
+                .await
+                .is_ok()
+        );
+    });
+}
+
+#[test]
+fn connections_are_kept_for_runs_of_the_same_revision_only() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let server = world.server(|_| reply(200, "")).await;
+        let granted = vec![grant(&server.origin())];
+        for revision in [1, 1, 2, 1] {
+            let run = world.run(revision, granted.clone());
+            assert!(run.get(&server.url("/")).await.is_ok());
+        }
+        assert_eq!(server.requests().len(), 4);
+        assert_eq!(server.connections(), 2);
+    });
+}
+
+#[test]
+fn a_certificate_must_be_for_the_name_and_of_an_authority() {
+    run_with(&["127.0.0.0/8"], |world: World| async move {
+        let server = world.tls_server("api.test").await;
+        world.names(&[("api.test", &["127.0.0.1"]), ("other.test", &["127.0.0.1"])]);
+        let get = |host: &'static str| {
+            let origin = format!("https://{host}:{}", server.port);
+            let run = world.run(1, vec![grant(&origin)]);
+            async move { run.get(&format!("{origin}/")).await }
+        };
+        assert_eq!(get("api.test").await.unwrap().body, b"over TLS");
+        let error = get("other.test").await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::Unreachable);
+        assert!(error.message.contains("certificate"), "{error}");
+    });
+}

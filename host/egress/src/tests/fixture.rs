@@ -1,0 +1,388 @@
+//! A broker in this process, and scripted servers.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream as StdStream;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use host_core::egress::{HttpAnswer, HttpError, HttpRequest, HttpResponse, Pass, ToBroker};
+use host_core::http_grant::HttpGrant;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    sendmsg, socketpair,
+};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UdpSocket, UnixStream};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::mpsc;
+use tokio::task::spawn_local;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use crate::broker::{self, Broker};
+use crate::child;
+use crate::client::Clients;
+use crate::dial::Dial;
+
+type Names = Rc<RefCell<BTreeMap<String, Vec<Ipv4Addr>>>>;
+
+/// A broker, and what its runs see.
+pub(super) struct World {
+    control: std::os::fd::OwnedFd,
+    names: Names,
+    authority: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// Runs a test with a broker that may reach `networks`.
+pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnOnce(World) -> F) {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .unwrap();
+    runtime.block_on(async {
+        let networks = networks.iter().map(|it| it.parse().unwrap()).collect();
+        let authority = authority();
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone()).unwrap();
+        let tls = ClientConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let names = Names::default();
+        let resolver = child::resolver(&[name_server(Rc::clone(&names)).await]);
+        let resolver = resolver.map(|builder| builder.build().unwrap());
+        let broker = Broker::new(Clients::new(Dial::new(resolver, networks), tls));
+        let (control, theirs) = pair();
+        spawn_local(async move { broker::serve(theirs, broker).await.unwrap() });
+        let world = World {
+            control,
+            names,
+            authority,
+        };
+        world.tell(
+            &ToBroker::Secret {
+                name: "key".to_owned(),
+                value: "s3cr3t-value".to_owned(),
+            },
+            None,
+        );
+        test(world).await;
+    });
+}
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn authority() -> CertifiedIssuer<'static, KeyPair> {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+fn pair() -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
+    let flags = SocketFlags::CLOEXEC;
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+}
+
+pub(super) fn grant(to: &str) -> HttpGrant {
+    HttpGrant {
+        to: to.parse().unwrap(),
+        methods: Vec::new(),
+        paths: Vec::new(),
+        headers: BTreeMap::new(),
+        max_requests: None,
+        max_response_kib: None,
+        timeout_seconds: None,
+    }
+}
+
+/// Makes an answer with this body.
+pub(super) fn reply(status: u16, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+impl World {
+    fn tell(&self, message: &ToBroker, socket: Option<&StdStream>) {
+        let message = postcard::to_stdvec(message).unwrap();
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds: Vec<_> = socket.iter().map(|it| it.as_fd()).collect();
+        if !fds.is_empty() {
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+        }
+        let bytes = [std::io::IoSlice::new(&message)];
+        sendmsg(&self.control, &bytes, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    /// Sets the addresses of names.
+    pub(super) fn names(&self, names: &[(&str, &[&str])]) {
+        for (name, addresses) in names {
+            let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
+            self.names
+                .borrow_mut()
+                .insert((*name).to_owned(), addresses);
+        }
+    }
+
+    /// Begins a run of this revision.
+    pub(super) fn run(&self, revision: u32, grants: Vec<HttpGrant>) -> Run {
+        let (ours, theirs) = StdStream::pair().unwrap();
+        let pass = Pass {
+            component: "c".to_owned(),
+            revision,
+            handler: "h".to_owned(),
+            grants,
+            time_left_ms: 600_000,
+            traceparent: None,
+        };
+        self.tell(&ToBroker::Run(pass), Some(&theirs));
+        ours.set_nonblocking(true).unwrap();
+        let stream = UnixStream::from_std(ours).unwrap();
+        let frames = Framed::new(
+            stream,
+            LengthDelimitedCodec::builder()
+                .max_frame_length(32 << 20)
+                .new_codec(),
+        );
+        Run(RefCell::new(frames))
+    }
+
+    /// Starts a server that answers each request with what `answer` makes of its head, and closes the connection
+    /// unless the answer says how long it is.
+    pub(super) async fn server(&self, answer: impl Fn(&str) -> Vec<u8> + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server::new(&listener);
+        let (requests, connections) = (Rc::clone(&server.requests), Rc::clone(&server.connections));
+        let answer = Rc::new(answer);
+        spawn_local(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.set(connections.get() + 1);
+                let (requests, answer) = (Rc::clone(&requests), Rc::clone(&answer));
+                spawn_local(async move { converse(stream, &requests, &*answer).await });
+            }
+        });
+        server
+    }
+
+    /// Starts a server with a certificate for `name`.
+    pub(super) async fn tls_server(&self, name: &str) -> Server {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.authority).unwrap();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.serialize_der());
+        let config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key.into())
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Server::new(&listener);
+        let requests = Rc::clone(&server.requests);
+        spawn_local(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (requests, acceptor) = (Rc::clone(&requests), acceptor.clone());
+                spawn_local(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        converse(stream, &requests, &|_| reply(200, "over TLS")).await;
+                    }
+                });
+            }
+        });
+        server
+    }
+
+    /// Starts a server that accepts connections and answers nothing.
+    pub(super) async fn silent_server(&self) -> SilentServer {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (events, happened) = mpsc::channel(64);
+        spawn_local(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let events = events.clone();
+                spawn_local(async move {
+                    events.send(true).await.unwrap();
+                    let mut rest = Vec::new();
+                    let _reset = stream.read_to_end(&mut rest).await;
+                    let _over = events.send(false).await;
+                });
+            }
+        });
+        SilentServer { port, happened }
+    }
+}
+
+async fn converse(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    requests: &RefCell<Vec<String>>,
+    answer: &dyn Fn(&str) -> Vec<u8>,
+) {
+    let (mut text, mut buffer) = (Vec::new(), [0; 4_096]);
+    loop {
+        let Ok(read @ 1..) = stream.read(&mut buffer).await else {
+            return;
+        };
+        text.extend_from_slice(&buffer[..read]);
+        if !text.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let request = String::from_utf8(std::mem::take(&mut text)).unwrap();
+        let answer = answer(&request);
+        requests.borrow_mut().push(request);
+        let is_kept = answer.starts_with(b"HTTP/1.1 200 X\r\ncontent-length");
+        if stream.write_all(&answer).await.is_err() || !is_kept {
+            let _closed = stream.shutdown().await;
+            return;
+        }
+    }
+}
+
+/// A scripted server.
+pub(super) struct Server {
+    pub(super) port: u16,
+    requests: Rc<RefCell<Vec<String>>>,
+    connections: Rc<Cell<usize>>,
+}
+
+impl Server {
+    fn new(listener: &TcpListener) -> Self {
+        Self {
+            port: listener.local_addr().unwrap().port(),
+            requests: Rc::default(),
+            connections: Rc::default(),
+        }
+    }
+
+    pub(super) fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin())
+    }
+
+    /// Returns the heads of all requests.
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.requests.borrow().clone()
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.connections.get()
+    }
+}
+
+pub(super) struct SilentServer {
+    port: u16,
+    /// Whether a connection was accepted, or else closed by the other side.
+    happened: mpsc::Receiver<bool>,
+}
+
+impl SilentServer {
+    pub(super) fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin())
+    }
+
+    pub(super) async fn accepted(&mut self) {
+        assert!(self.happened.recv().await.unwrap());
+    }
+
+    pub(super) async fn closed(&mut self) {
+        while self.happened.recv().await.unwrap() {}
+    }
+}
+
+/// The socket of a run.
+pub(super) struct Run(RefCell<Framed<UnixStream, LengthDelimitedCodec>>);
+
+impl Run {
+    /// Sends a request without waiting for the answer.
+    #[expect(
+        clippy::await_holding_refcell_ref,
+        reason = "a test does one thing at a time"
+    )]
+    pub(super) async fn begin(&self, url: &str) {
+        let request = HttpRequest {
+            call: 7,
+            method: "GET".to_owned(),
+            url: url.to_owned(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            timeout_ms: None,
+        };
+        let frame = postcard::to_stdvec(&request).unwrap();
+        self.0.borrow_mut().send(Bytes::from(frame)).await.unwrap();
+    }
+
+    #[expect(
+        clippy::await_holding_refcell_ref,
+        reason = "a test does one thing at a time"
+    )]
+    pub(super) async fn get(&self, url: &str) -> Result<HttpResponse, HttpError> {
+        self.begin(url).await;
+        let frame = self.0.borrow_mut().next().await.unwrap().unwrap();
+        let answer: HttpAnswer = postcard::from_bytes(&frame).unwrap();
+        assert_eq!(answer.call, 7);
+        answer.result
+    }
+}
+
+/// Answers questions for IPv4 addresses from `names`; no answer may be kept.
+async fn name_server(names: Names) -> std::net::SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    spawn_local(async move {
+        let mut question = [0; 512];
+        while let Ok((length, from)) = socket.recv_from(&mut question).await {
+            let answer = name_answer(&question[..length], &names.borrow());
+            let _gone = socket.send_to(&answer, from).await;
+        }
+    });
+    address
+}
+
+/// Answers one question (RFC 1035, section 4).
+fn name_answer(question: &[u8], names: &BTreeMap<String, Vec<Ipv4Addr>>) -> Vec<u8> {
+    const HEADER: usize = 12;
+    const IPV4: [u8; 2] = [0, 1];
+    let (mut name, mut at) = (String::new(), HEADER);
+    while question[at] != 0 {
+        let label = &question[at + 1..=at + usize::from(question[at])];
+        if !name.is_empty() {
+            name.push('.');
+        }
+        name.push_str(&String::from_utf8_lossy(label).to_lowercase());
+        at += label.len() + 1;
+    }
+    let end = at + 5;
+    let known = names.get(&name);
+    let addresses = match known {
+        Some(addresses) if question[at + 1..at + 3] == IPV4 => &addresses[..],
+        _ => &[],
+    };
+    let mut answer = question[..2].to_vec();
+    // An authoritative answer; an unknown name does not exist.
+    answer.extend([0x85, if known.is_some() { 0 } else { 3 }]);
+    answer.extend([0, 1, 0, u8::try_from(addresses.len()).unwrap(), 0, 0, 0, 0]);
+    answer.extend(&question[HEADER..end]);
+    for address in addresses {
+        // The name of the question, an address, no time to live, four bytes.
+        answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
+        answer.extend(address.octets());
+    }
+    answer
+}

@@ -1,0 +1,329 @@
+//! Requests of handlers to HTTP servers, through the broker's process.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use host_tests::processes::{children, command};
+use host_tests::server::host;
+use host_tests::worker::cache;
+use host_tests::{Client, Options, Server, eventually, guests};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The secret; what a host writes is searched for it.
+const SECRET: &str = "pl4nted-s3cret-of-an-api-6b1d";
+
+/// How long something may take that happens soon.
+const SOON: Duration = Duration::from_mins(1);
+
+/// An HTTP server that answers each request with its head.
+struct Reflector {
+    port: u16,
+    heads: Receiver<String>,
+    /// Connections on which a request to `/wait` waits; they are answered when the test says so.
+    waiting: Receiver<TcpStream>,
+}
+
+impl Reflector {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let ((head_sender, heads), (wait_sender, waiting)) = (channel(), channel());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (heads, waits) = (head_sender.clone(), wait_sender.clone());
+                std::thread::spawn(move || serve(stream, &heads, &waits));
+            }
+        });
+        Self {
+            port,
+            heads,
+            waiting,
+        }
+    }
+
+    fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.origin())
+    }
+
+    fn manifest(&self) -> String {
+        format!(
+            "[[handlers.request.http]]\nto = \"{}\"\nmethods = [\"GET\", \"POST\"]\n\
+             headers = {{ authorization = \"Bearer {{secret:api}}\" }}\n",
+            self.origin()
+        )
+    }
+}
+
+fn serve(stream: TcpStream, heads: &Sender<String>, waits: &Sender<TcpStream>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut stream = stream;
+    loop {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if reader.read_line(&mut head).is_ok_and(|read| read == 0) {
+                return;
+            }
+        }
+        // If the test is over, nobody reads it.
+        let _over = heads.send(head.clone());
+        if head.contains(" /wait ") {
+            let _over = waits.send(stream);
+            return;
+        }
+        let length = head.len();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{head}");
+        if stream.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Starts a host that may send requests to the reflector.
+fn start(data: &TempDir, reflector: &Reflector) -> Server {
+    let secret = data.path().join("host.toml");
+    let text = format!(
+        "[secrets.api]\nenv = \"API_KEY\"\n[grants]\nhttp = [\"{}\"]\nhttp_networks = [\"127.0.0.0/8\"]\n",
+        reflector.origin()
+    );
+    fs::write(&secret, text).unwrap();
+    let mut options = Options::new(&data.path().join("data"));
+    options.args = vec!["--config".to_owned(), secret.display().to_string()];
+    options.env = vec![("API_KEY".to_owned(), SECRET.to_owned())];
+    Server::start(&options)
+}
+
+fn deploy(client: &Client, reflector: &Reflector) {
+    let hostile = fs::read(guests::component("hostile")).unwrap();
+    let manifest = reflector.manifest();
+    let answer = client.deploy_accepted("hostile", &hostile, Some(&manifest));
+    let answer = answer.unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+}
+
+fn broker(server: &Server) -> Option<u32> {
+    let mut children = children(server.pid()).into_iter();
+    children.find(|child| command(*child).contains("egress"))
+}
+
+#[test]
+fn a_request_carries_the_secret_and_nobody_else_sees_it() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let server = start(&data, &reflector);
+    let client = server.client();
+    let hostile = fs::read(guests::component("hostile")).unwrap();
+    let manifest = reflector.manifest();
+    let answer = client.deploy("hostile", &hostile, Some(&manifest)).unwrap();
+    assert_eq!(answer.body["code"], "grants_not_accepted", "{answer:?}");
+    let detail = answer.body["detail"].as_str().unwrap();
+    let grant = format!(
+        "request: http {} GET,POST any path with the secret api",
+        reflector.origin()
+    );
+    assert!(detail.contains(&grant), "{detail}");
+    assert_eq!(broker(&server), None, "nobody needs it yet");
+    deploy(&client, &reflector);
+    let params = json!({"requests": [
+        {"url": reflector.url("/first")},
+        {"method": "POST", "url": reflector.url("/second"), "body_bytes": 100},
+        {"method": "DELETE", "url": reflector.url("/third")},
+        {"url": "http://169.254.169.254/latest/meta-data"},
+        {"url": reflector.url("/fourth"), "headers": [["authorization", "mine"]]},
+        {"url": reflector.url("/fifth"), "headers": [["a\r\nb", "c"]]},
+        {"url": "http://10.0.0.1\r\n/"},
+    ]});
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let job = client.run(&json!({
+        "handler": "request",
+        "params": params,
+        "max_attempts": 1,
+        "trace_context": {"traceparent": traceparent},
+    }));
+    assert_eq!(job["state"], "completed", "{job}");
+    let learned = job["result"].as_array().unwrap();
+    assert_eq!(learned[0]["status"], 200, "{job}");
+    assert!(
+        learned[0]["body"]
+            .as_str()
+            .unwrap()
+            .contains("Bearer {secret:api}"),
+        "{job}"
+    );
+    assert_eq!(learned[1]["status"], 200, "{job}");
+    for (index, kind) in [
+        (2, "NotGranted"),
+        (3, "NotGranted"),
+        (4, "InvalidRequest"),
+        (5, "InvalidRequest"),
+        (6, "InvalidRequest"),
+    ] {
+        assert_eq!(learned[index]["kind"], kind, "{job}");
+    }
+    let head = reflector.heads.recv_timeout(SOON).unwrap();
+    assert!(
+        head.contains(&format!("authorization: Bearer {SECRET}\r\n")),
+        "{head}"
+    );
+    assert!(
+        head.contains("traceparent: 00-0af7651916cd43dd8448eb211c80319c-"),
+        "{head}"
+    );
+    assert!(
+        reflector
+            .heads
+            .recv_timeout(SOON)
+            .unwrap()
+            .starts_with("POST /second ")
+    );
+    assert!(reflector.heads.try_recv().is_err(), "nothing else was sent");
+    assert!(broker(&server).is_some());
+}
+
+#[test]
+fn a_handler_without_a_grant_gets_a_sentence() {
+    let own = crate::fixture::own();
+    let client = own.server.client();
+    crate::fixture::deploy(&client, "hostile");
+    let params = json!({"requests": [{"url": "https://example.com"}]});
+    let job = client.run(&json!({"handler": "request", "params": params, "max_attempts": 1}));
+    let learned = &job["result"][0];
+    assert_eq!(learned["kind"], "NotGranted", "{job}");
+    let message = learned["message"].as_str().unwrap();
+    assert!(message.contains("[[handlers.NAME.http]]"), "{message}");
+    assert_eq!(broker(&own.server), None);
+}
+
+#[test]
+fn a_manifest_names_only_servers_and_secrets_of_the_configuration() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let server = start(&data, &reflector);
+    let client = server.client();
+    let hostile = fs::read(guests::component("hostile")).unwrap();
+    let refused = |manifest: &str| {
+        let answer = client.deploy_accepted("hostile", &hostile, Some(manifest));
+        let body = answer.unwrap().body;
+        (
+            body["code"].clone(),
+            body["detail"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    let other = "[[handlers.request.http]]\nto = \"https://example.com\"\n";
+    let (code, detail) = refused(other);
+    assert_eq!(code, "grant_missing");
+    assert!(
+        detail.contains("https://example.com, which is not in grants.http"),
+        "{detail}"
+    );
+    let (code, detail) = refused(&reflector.manifest().replace("secret:api", "secret:other"));
+    assert_eq!(code, "grant_missing");
+    assert!(detail.contains("[secrets.other]"), "{detail}");
+    let (code, detail) = refused(&reflector.manifest().replace("authorization", "host"));
+    assert_eq!(code, "manifest_invalid", "{detail}");
+    assert!(detail.contains("http.headers"), "{detail}");
+}
+
+#[test]
+fn a_cancelled_attempt_and_a_dead_broker_cut_requests() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let server = start(&data, &reflector);
+    let client = server.client();
+    deploy(&client, &reflector);
+    let wait = json!({"requests": [{"url": reflector.url("/wait")}], "strict": true});
+    let id = client.enqueue(&json!({"handler": "request", "params": wait}));
+    let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
+    let cancelled = client.post(
+        &format!("/api/v1/jobs/{id}/cancel"),
+        &json!({"grace_seconds": 0}),
+    );
+    assert!(cancelled.unwrap().status < 300);
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    assert_eq!(
+        stream.read(&mut [0]).unwrap_or(0),
+        0,
+        "the connection ends with the attempt"
+    );
+    assert_eq!(client.wait(&id)["state"], "cancelled");
+    // The broker dies: the attempt fails, and the next one goes through a new broker.
+    let id = client.enqueue(&json!({"handler": "request", "params": wait}));
+    let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
+    let first = broker(&server).unwrap();
+    let pid = Pid::from_raw(first.cast_signed()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+    let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        .unwrap();
+    let job = client.wait(&id);
+    assert_eq!(job["state"], "completed", "{job}");
+    assert_eq!(job["result"][0]["body"], "ok", "{job}");
+    assert!(broker(&server).is_some_and(|second| second != first));
+    let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
+    let kinds: Vec<&Value> = attempts
+        .iter()
+        .map(|it| &it["failure"]["user_kind"])
+        .collect();
+    assert!(kinds.contains(&&json!("http_unavailable")), "{attempts:?}");
+}
+
+#[test]
+fn the_broker_has_rights_of_its_own() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let server = start(&data, &reflector);
+    let client = server.client();
+    deploy(&client, &reflector);
+    let params = json!({"requests": [{"url": reflector.url("/")}]});
+    client.run(&json!({"handler": "request", "params": params}));
+    let pid = eventually("a broker", SOON, || broker(&server));
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    for line in ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.contains(line), "{status}");
+    }
+    if rustix::process::geteuid().is_root() {
+        assert!(
+            status.contains("Uid:\t65534\t65534\t65534\t65534"),
+            "{status}"
+        );
+    }
+    let arguments = command(pid);
+    assert!(!arguments.contains(SECRET), "{arguments}");
+}
+
+#[test]
+fn a_single_run_sends_requests_with_its_flags() {
+    let (folder, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let manifest = folder.path().join("manifest.toml");
+    fs::write(&manifest, reflector.manifest()).unwrap();
+    let params = json!({"requests": [{"url": reflector.url("/")}]}).to_string();
+    let ran = Command::new(host())
+        .arg("run")
+        .arg(guests::component("hostile"))
+        .args(["request", "--params", &params, "--manifest"])
+        .arg(&manifest)
+        .args(["--grant-http", &reflector.origin()])
+        .args([
+            "--grant-http-networks",
+            "127.0.0.0/8",
+            "--secret",
+            "api=API_KEY",
+        ])
+        .env("XDG_CACHE_HOME", cache())
+        .env("API_KEY", SECRET)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{errors}");
+    let learned: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(learned[0]["status"], 200, "{learned}");
+    let head = reflector.heads.recv_timeout(SOON).unwrap();
+    assert!(head.contains(SECRET), "{head}");
+    assert!(!learned.to_string().contains(SECRET), "{learned}");
+}
