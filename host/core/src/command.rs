@@ -212,7 +212,7 @@ impl Command {
 
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
 /// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 22] = [
+pub const BOUNDS: [(&str, &str); 23] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -220,6 +220,7 @@ pub const BOUNDS: [(&str, &str); 22] = [
     ("claim", "one job for each slot"),
     ("ack", "one job"),
     ("heartbeat", "one job"),
+    ("log", "one job"),
     ("renew", "one job"),
     ("complete", "one job and a slice of its dependents"),
     ("lose", "one job and a slice of its dependents"),
