@@ -67,5 +67,13 @@ fn jobs_that_were_in_two_killed_cells_run_apart_in_groups() {
     let own = with_endless_jobs();
     kill_cells(&own, 1);
     kill_cells(&own, 2);
-    assert_eq!(all_run(&own), 3);
+    // Jobs of the first of these cells may have begun in the second before that was killed: their groups are
+    // smaller, so not all jobs run at once.
+    let client = own.server.client();
+    eventually("groups of suspects to run", WAIT_MAX, || {
+        let jobs = client.items("/api/v1/jobs");
+        let is_suspect =
+            |job: &&Value| job["state"] == "running" && job["attempt"].as_u64() >= Some(3);
+        (jobs.iter().filter(is_suspect).count() >= JOBS / 2).then_some(())
+    });
 }
