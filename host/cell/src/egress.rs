@@ -4,14 +4,14 @@ use std::os::unix::net::UnixStream as StdStream;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
-    BODY_BYTES_MAX, EGRESS_FRAME_BYTES_MAX, HttpAnswer, HttpError, HttpErrorKind, HttpRequest,
-    HttpResponse,
+    BODY_BYTES_MAX, EGRESS_FRAME_BYTES_MAX, HEADERS_BYTES_MAX, HttpAnswer, HttpError,
+    HttpErrorKind, HttpRequest, HttpResponse, URL_BYTES_MAX,
 };
 use tokio::net::UnixStream;
 use tokio_util::bytes::Bytes;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
-/// What a guest without a grant is told.
+/// The message to a guest without a grant.
 const NO_GRANT: &str = "the manifest grants this handler no HTTP requests; add [[handlers.NAME.http]] with \
                         to = \"https://…\" to it, and the server to grants.http of the host";
 
@@ -34,11 +34,11 @@ impl Egress {
         }
     }
 
-    /// Returns the largest body that the guest may pass, in bytes.
-    pub(crate) fn body_bytes_max(&self) -> u64 {
+    /// Returns the size of the largest request that the guest may pass, in bytes.
+    pub(crate) fn request_bytes_max(&self) -> u64 {
         match self {
             Self::NotGranted => 0,
-            _ => BODY_BYTES_MAX as u64,
+            _ => (BODY_BYTES_MAX + HEADERS_BYTES_MAX + URL_BYTES_MAX) as u64,
         }
     }
 

@@ -23,9 +23,9 @@ use crate::run_output::RunOutput;
 use crate::stop::{Forced, Stop};
 use crate::watchdog::Activity;
 
-/// How much data a guest may pass in one call beyond the size of its largest result or body, in bytes: room for
-/// names, headers and messages.
-const HOSTCALL_OVERHEAD_BYTES: u64 = 128 << 10;
+/// How much data a guest may pass in one call beyond the size of its largest result or request, in bytes: room
+/// for names and messages.
+const HOSTCALL_OVERHEAD_BYTES: u64 = 64 << 10;
 
 /// The most component-model handles that a guest may hold.
 const HANDLES_MAX: usize = 1_000;
@@ -207,8 +207,8 @@ fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<
         guest.output.used.set(fuel - left, peak_memory_bytes);
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now())))
     });
-    let body_bytes_max = store.data().egress.body_bytes_max();
-    let bytes_max = limits.result_bytes_max.max(body_bytes_max) + HOSTCALL_OVERHEAD_BYTES;
+    let request_bytes_max = store.data().egress.request_bytes_max();
+    let bytes_max = limits.result_bytes_max.max(request_bytes_max) + HOSTCALL_OVERHEAD_BYTES;
     store.set_hostcall_fuel(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
     Ok(store)

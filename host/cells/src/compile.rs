@@ -86,7 +86,7 @@ pub enum CompileError {
     },
 }
 
-/// Returns the last name of a path: clients see these errors, and the whole path is none of their business.
+/// Returns the last name of a path: clients see these errors, which must not reveal the host's folders.
 fn last_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()

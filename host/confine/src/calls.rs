@@ -86,7 +86,7 @@ const TALK: &[libc::c_long] = &[
 /// Keeping an open file.
 const KEEP: &[libc::c_long] = &[libc::SYS_fdatasync, libc::SYS_fsync];
 
-/// Connections to other machines, and datagrams to servers of names.
+/// Connections to other machines, and datagrams to DNS servers.
 const CONNECT: &[libc::c_long] = &[
     libc::SYS_bind,
     libc::SYS_connect,

@@ -108,9 +108,9 @@ pub enum Command {
         /// Overrides the job's grace, in milliseconds.
         grace_ms: Option<u64>,
     },
-    /// A worker has heard of the cancel: its grace ends after this time at the latest, in milliseconds. Refused
+    /// A worker has received the cancel: its grace ends after this time at the latest, in milliseconds. Refused
     /// if no cancel is requested. Answered by [`Reply::Moved`].
-    CancelHeard {
+    CancelReceived {
         job: JobId,
         fence: Fence,
         grace_ms: u64,
@@ -192,7 +192,7 @@ impl Command {
             Self::Complete { .. } => "complete",
             Self::Lose { .. } => "lose",
             Self::Cancel { .. } => "cancel",
-            Self::CancelHeard { .. } => "cancel_heard",
+            Self::CancelReceived { .. } => "cancel_received",
             Self::CancelAck { .. } => "cancel_ack",
             Self::Retry { .. } => "retry",
             Self::SetPriority { .. } => "set_priority",
@@ -225,7 +225,7 @@ pub const BOUNDS: [(&str, &str); 23] = [
     ("complete", "one job and a slice of its dependents"),
     ("lose", "one job and a slice of its dependents"),
     ("cancel", "one job and a slice of its dependents"),
-    ("cancel_heard", "one job"),
+    ("cancel_received", "one job"),
     ("cancel_ack", "one job and a slice of its dependents"),
     ("retry", "one job and its prerequisites"),
     ("set_priority", "one job"),

@@ -46,7 +46,7 @@ impl Suspicion {
         })
     }
 
-    /// Returns whether the job is a suspect, which runs apart from all jobs that are none.
+    /// Returns whether the job is a suspect, which runs apart from jobs that are not suspects.
     pub const fn is_apart(self) -> bool {
         self.0 >= APART
     }

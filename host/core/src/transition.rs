@@ -63,8 +63,8 @@ pub enum Input<'a> {
         /// Overrides the policy's grace, in milliseconds.
         grace_ms: Option<u64>,
     },
-    /// The worker has heard of the cancel and must stop within this time, in milliseconds.
-    CancelHeard(&'a Fence, u64),
+    /// The worker has received the cancel and must stop within this time, in milliseconds.
+    CancelReceived(&'a Fence, u64),
     /// The worker has stopped because of the cancel.
     CancelAck(&'a Fence),
     /// Time has passed.
@@ -138,7 +138,7 @@ impl Lifecycle {
             Input::Complete(fence, outcome) => complete::apply(self, now, fence, outcome),
             Input::Lose(fence, loss) => lose::apply(self, now, fence, *loss),
             Input::Cancel { reason, grace_ms } => cancel::apply(self, now, *reason, *grace_ms),
-            Input::CancelHeard(fence, grace_ms) => cancel::heard(self, now, fence, *grace_ms),
+            Input::CancelReceived(fence, grace_ms) => cancel::received(self, now, fence, *grace_ms),
             Input::CancelAck(fence) => cancel::acknowledge(self, now, fence),
             Input::Tick => Ok(tick::apply(self, now)),
             Input::Retry { prerequisites_open } => operator::retry(self, now, *prerequisites_open),

@@ -156,7 +156,7 @@ impl Workers {
                 partial: partial.clone(),
                 message: message.clone(),
             },
-            LeaseMessage::CancelHeard { grace_ms } => Command::CancelHeard {
+            LeaseMessage::CancelReceived { grace_ms } => Command::CancelReceived {
                 job,
                 fence,
                 grace_ms: *grace_ms,

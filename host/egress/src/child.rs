@@ -28,7 +28,7 @@ const AUTHORITIES_BYTES_MAX: u64 = 4 << 20;
 pub struct Settings {
     /// Networks besides public ones to which requests may go.
     pub networks: Vec<IpNet>,
-    /// The servers that resolve names; those of this system if empty.
+    /// The DNS servers; those of this system if empty.
     pub nameservers: Vec<SocketAddr>,
     /// Certificates of authorities to trust besides those of this system, in PEM.
     pub authorities: Option<OwnedFd>,

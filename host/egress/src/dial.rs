@@ -24,7 +24,7 @@ const TRIES_MAX: usize = 4;
 /// Why there is no connection.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// No server of names knows the name, or none answers.
+    /// No DNS server knows the name, or no server answers.
     Unresolved(String),
     /// An address that requests may not go to.
     Refused {
@@ -55,7 +55,7 @@ impl StdError for DialError {}
 pub(crate) struct Dial(Arc<Shared>);
 
 struct Shared {
-    /// `None` if this system names no server of names.
+    /// `None` if this system has no DNS server.
     resolver: Option<TokioResolver>,
     networks: Vec<IpNet>,
 }

@@ -131,18 +131,12 @@ fn grant<'a>(
     let Pass {
         component, handler, ..
     } = pass;
-    let mut grants = pass.grants.iter().enumerate();
-    let to_server = |grant: &HttpGrant| grant.to.includes(is_tls, host, port);
-    let mut known = grants
-        .clone()
-        .filter(|(_, grant)| to_server(grant))
-        .peekable();
-    if known.peek().is_none() {
+    let grants = pass.grants.iter().enumerate();
+    let to_server = grants.filter(|(_, grant)| grant.to.includes(is_tls, host, port));
+    let to_server: Vec<_> = to_server.collect();
+    if to_server.is_empty() {
         let origin = url.origin().ascii_serialization();
-        let named: Vec<_> = grants
-            .by_ref()
-            .map(|(_, grant)| grant.to.to_string())
-            .collect();
+        let named: Vec<_> = pass.grants.iter().map(|it| it.to.to_string()).collect();
         return Err(refused(format!(
             "the manifest of {component} grants {handler} no requests to {origin}, only to {}",
             named.join(", ")
@@ -163,7 +157,8 @@ fn grant<'a>(
             grant.methods.is_empty() || grant.methods.iter().any(|it| it == method.as_str());
         is_path && is_method
     };
-    known.find(|(_, grant)| allows(grant)).ok_or_else(|| {
+    let mut allowing = to_server.into_iter().filter(|(_, grant)| allows(grant));
+    allowing.next().ok_or_else(|| {
         let path = url.path();
         refused(format!(
             "the manifest of {component} grants {handler} requests to {host}, but not {method} {path}"

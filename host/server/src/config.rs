@@ -64,7 +64,7 @@ host_wires::settings! {
     GRANTS_HTTP_NETWORKS = "grants.http_networks" ["grant-http-networks"], List("NETWORKS"), "none",
         "Networks besides public ones that these servers may be in, comma-separated: `10.1.0.0/16`";
     EGRESS_NAMESERVERS = "egress.nameservers", List("ADDRS"), "those of /etc/resolv.conf",
-        "The servers that resolve the names of HTTP servers, comma-separated addresses with ports";
+        "The DNS servers for requests of handlers, comma-separated addresses with ports";
     EGRESS_CA_FILE = "egress.ca_file", Text("FILE"), "none",
         "Certificates of authorities in PEM that requests of handlers trust besides those of the system";
     LIMITS_QUEUES = "limits.queues", Number("N", 1, 1_000_000), "10000",

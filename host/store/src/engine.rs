@@ -285,11 +285,11 @@ impl<R: Rows> Batch<'_, R> {
                 let (reason, grace_ms) = (reason.as_deref(), *grace_ms);
                 self.moved(*job, &Input::Cancel { reason, grace_ms })
             }
-            Command::CancelHeard {
+            Command::CancelReceived {
                 job,
                 fence,
                 grace_ms,
-            } => self.moved(*job, &Input::CancelHeard(fence, *grace_ms)),
+            } => self.moved(*job, &Input::CancelReceived(fence, *grace_ms)),
             Command::CancelAck {
                 job,
                 fence,

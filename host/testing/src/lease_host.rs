@@ -334,7 +334,7 @@ impl Inner {
             },
             LeaseMessage::Complete { outcome, .. } => Input::Complete(fence, outcome),
             LeaseMessage::CancelAck { .. } => Input::CancelAck(fence),
-            LeaseMessage::CancelHeard { grace_ms } => Input::CancelHeard(fence, *grace_ms),
+            LeaseMessage::CancelReceived { grace_ms } => Input::CancelReceived(fence, *grace_ms),
             LeaseMessage::GiveBack { begun } => Input::Lose(fence, loss(*begun)),
             LeaseMessage::Exited(exit) => Input::Lose(fence, Loss::Exited(*exit)),
         };

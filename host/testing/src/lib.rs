@@ -13,6 +13,7 @@ mod clock;
 mod executor;
 mod lease_host;
 pub mod pushed;
+mod random;
 mod refusals;
 
 #[cfg(feature = "cells")]
@@ -28,6 +29,7 @@ pub use audit::{ExecuteAudit, LeaseAudit};
 pub use clock::{TestClock, TokioClock};
 pub use executor::{FakeExecutor, Run};
 pub use lease_host::{LeaseHost, LeaseNode};
+pub use random::Random;
 pub use refusals::Refusals;
 
 /// Returns what is known of a compiled component whose hash consists of this byte.

@@ -66,7 +66,7 @@ const RULES: &[Rule] = &[
         never: &["tokio", "hyper", "wasmtime"],
         never_directly: &[],
     },
-    // It holds secrets and parses what servers answer: nothing else belongs into its process.
+    // It holds secrets and parses what servers answer: nothing else belongs in its process.
     Rule {
         package: "host-egress",
         never: &["rusqlite", "axum", "redis", "toml", "clap", "wasmtime"],

@@ -62,7 +62,7 @@ pub struct Reach {
     pub origins: Vec<OriginPattern>,
     /// Networks besides public ones.
     pub networks: Vec<IpNet>,
-    /// The servers that resolve names; those of the system if empty.
+    /// The DNS servers; those of the system if empty.
     pub nameservers: Vec<SocketAddr>,
     /// A file with certificates of authorities to trust besides those of the system.
     pub authorities: Option<PathBuf>,

@@ -20,7 +20,7 @@ pub(crate) struct Egress {
     /// A network besides public ones to which requests may go
     #[arg(long = "network")]
     networks: Vec<IpNet>,
-    /// A server that resolves names
+    /// A DNS server
     #[arg(long = "nameserver")]
     nameservers: Vec<SocketAddr>,
     /// The open file with certificates of authorities

@@ -209,9 +209,9 @@ pub enum LeaseMessage {
         /// How it stopped, in the worker's words: the message of the failure.
         message: Option<String>,
     },
-    /// The worker has heard of a cancel, and has `grace_ms` milliseconds from now at the most. Refused if no cancel
+    /// The worker has received a cancel, and has `grace_ms` milliseconds from now at the most. Refused if no cancel
     /// was requested.
-    CancelHeard {
+    CancelReceived {
         /// The rest of its grace.
         grace_ms: u64,
     },

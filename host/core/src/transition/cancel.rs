@@ -1,4 +1,4 @@
-//! A user cancels a job, or its worker reports that it has heard of it or has stopped.
+//! A user cancels a job, or its worker reports that it has received the cancel or has stopped.
 
 use super::Effect;
 use crate::failure::FailureKind;
@@ -50,8 +50,8 @@ pub(super) fn apply(
     Ok(Vec::new())
 }
 
-/// Shortens the grace of a cancel that the worker has heard of.
-pub(super) fn heard(
+/// Shortens the grace of a cancel that the worker has received.
+pub(super) fn received(
     job: &mut Lifecycle,
     now: Time,
     fence: &Fence,

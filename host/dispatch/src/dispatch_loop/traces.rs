@@ -143,7 +143,7 @@ impl Traces {
             | LeaseMessage::Heartbeat { .. }
             | LeaseMessage::Log { .. }
             | LeaseMessage::CancelAck { .. }
-            | LeaseMessage::CancelHeard { .. } => return,
+            | LeaseMessage::CancelReceived { .. } => return,
         };
         if let Some(attempt) = self.attempts.get_mut(&job) {
             attempt.ended = Some(ended);

@@ -24,7 +24,7 @@ const OWN: &str = "HOST_";
 /// The most variables.
 const VARIABLES_MAX: usize = 256;
 
-/// The most servers, networks and servers of names, each.
+/// The most servers, networks and DNS servers, each.
 const HTTP_ITEMS_MAX: usize = 256;
 
 /// Reads the sandbox of cells.

@@ -68,7 +68,7 @@ impl Named {
             | Command::Complete { job, .. }
             | Command::Lose { job, .. }
             | Command::Cancel { job, .. }
-            | Command::CancelHeard { job, .. }
+            | Command::CancelReceived { job, .. }
             | Command::CancelAck { job, .. }
             | Command::Retry { job, .. }
             | Command::SetPriority { job, .. }

@@ -105,7 +105,7 @@ impl Leases for LeaseAudit {
                 message,
                 LeaseMessage::Ack
                     | LeaseMessage::Heartbeat { .. }
-                    | LeaseMessage::CancelHeard { .. }
+                    | LeaseMessage::CancelReceived { .. }
             ),
             respond,
         };

@@ -42,7 +42,7 @@ impl Job {
             }
             LeaseMessage::Ack
             | LeaseMessage::Log { .. }
-            | LeaseMessage::CancelHeard { .. }
+            | LeaseMessage::CancelReceived { .. }
             | LeaseMessage::GiveBack { .. }
             | LeaseMessage::Exited(_) => return,
         };

@@ -16,7 +16,7 @@ use host_core::port::lease::{
 };
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
-use host_testing::{LeaseHost, LeaseNode};
+use host_testing::{LeaseHost, LeaseNode, Random};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -44,18 +44,18 @@ const END_MS: u64 = 3_600_000;
 
 /// What the host tells one life of an orchestrator.
 #[derive(Default)]
-struct Told {
+struct LeaseEnds {
     events: Mutex<Vec<orchestrator::Event>>,
     is_over: AtomicBool,
 }
 
-impl Told {
+impl LeaseEnds {
     fn push(&self, event: orchestrator::Event) {
         self.events.lock().push(event);
     }
 }
 
-impl LeaseEvents for Told {
+impl LeaseEvents for LeaseEnds {
     fn cancelled(&self, _: JobId, lease: LeaseId, grace_ms: u64) {
         self.push(orchestrator::Event::Cancelled { lease, grace_ms });
     }
@@ -67,14 +67,14 @@ impl LeaseEvents for Told {
 
 /// A request for a task.
 struct Asked {
-    told: Arc<Told>,
+    lease_ends: Arc<LeaseEnds>,
     ask: Ask,
     withdrawn: Arc<AtomicBool>,
 }
 
 impl Respond<Vec<Granted>> for Asked {
     fn is_gone(&self) -> bool {
-        self.withdrawn.load(Ordering::Relaxed) || self.told.is_over.load(Ordering::Relaxed)
+        self.withdrawn.load(Ordering::Relaxed) || self.lease_ends.is_over.load(Ordering::Relaxed)
     }
 
     fn respond(self: Box<Self>, mut answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
@@ -83,14 +83,14 @@ impl Respond<Vec<Granted>> for Asked {
         }
         let granted = answer.pop();
         let granted = granted.map(|it| task(it.job, it.lease, it.assignment));
-        self.told
+        self.lease_ends
             .push(orchestrator::Event::Answered(self.ask, granted));
         Ok(())
     }
 }
 
 /// The end of a lease.
-struct Reported(Arc<Told>, LeaseId);
+struct Reported(Arc<LeaseEnds>, LeaseId);
 
 impl Respond<Result<Standing, LeaseError>> for Reported {
     fn is_gone(&self) -> bool {
@@ -110,7 +110,7 @@ impl Respond<Result<Standing, LeaseError>> for Reported {
 struct Life {
     session: Orchestrator,
     leases: Arc<LeaseNode>,
-    told: Arc<Told>,
+    lease_ends: Arc<LeaseEnds>,
     asks: BTreeMap<Ask, Arc<AtomicBool>>,
 }
 
@@ -141,7 +141,7 @@ struct World {
     arrives: BTreeMap<(Link, bool), Time>,
     executed: BTreeMap<String, u32>,
     made: u64,
-    random: u64,
+    random: Random,
 }
 
 impl World {
@@ -155,7 +155,7 @@ impl World {
             arrives: BTreeMap::new(),
             executed: BTreeMap::new(),
             made: 0,
-            random: seed | 1,
+            random: Random::new(seed),
         };
         for n in [1, 2] {
             world.nodes.push((NodeId(Uuid::from_u128(n)), 0));
@@ -178,13 +178,6 @@ impl World {
         world
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % limit
-    }
-
     fn at(&self) -> Moment {
         let now = self.model.clock.now();
         Moment { now, wall: now }
@@ -198,7 +191,7 @@ impl World {
 
     /// Puts an event on a connection, after those already on it.
     fn carry(&mut self, link: Link, to_worker: bool, event: Event) {
-        let delay_ms = self.below(20);
+        let delay_ms = self.random.below(20);
         let arrives = self.at().now.plus_ms(delay_ms);
         let before = self.arrives.get(&(link, to_worker)).copied();
         let arrives = before.map_or(arrives, |before| before.max(arrives));
@@ -231,26 +224,26 @@ impl World {
         self.lives.push(Some(Life {
             session: Orchestrator::new(config, self.at()),
             leases,
-            told: Arc::default(),
+            lease_ends: Arc::default(),
             asks: BTreeMap::new(),
         }));
     }
 
     /// Ends a node that lives, or starts it again.
     fn change(&mut self) {
-        let n = usize::try_from(self.below(self.nodes.len() as u64)).unwrap();
+        let n = usize::try_from(self.random.below(self.nodes.len() as u64)).unwrap();
         let (node, life) = self.nodes[n];
         if self.lives[life].is_none() {
             return self.start(n);
         }
-        if self.below(2) == 0 {
+        if self.random.below(2) == 0 {
             self.say(life, orchestrator::Event::Stop);
             self.say(life, orchestrator::Event::Cut);
             self.collect();
         }
         self.model.kill(node);
         if let Some(life) = self.lives[life].take() {
-            life.told.is_over.store(true, Ordering::Relaxed);
+            life.lease_ends.is_over.store(true, Ordering::Relaxed);
         }
         for n in 0..self.workers.len() {
             if let Some((link, _)) = self.workers[n].at.filter(|(_, of)| *of == life) {
@@ -297,7 +290,7 @@ impl World {
         let Some(Some(life)) = self.lives.get_mut(n) else {
             return;
         };
-        let told = Arc::clone(&life.told);
+        let lease_ends = Arc::clone(&life.lease_ends);
         match effect {
             Effect::Ask {
                 ask,
@@ -312,10 +305,10 @@ impl World {
                     slots: 1,
                     hold: Hold::Connection,
                     wait_ms,
-                    events: Some(Arc::clone(&told) as Arc<dyn LeaseEvents>),
+                    events: Some(Arc::clone(&lease_ends) as Arc<dyn LeaseEvents>),
                 };
                 let asked = Asked {
-                    told,
+                    lease_ends,
                     ask,
                     withdrawn,
                 };
@@ -331,7 +324,7 @@ impl World {
                 lease,
                 message,
             } => {
-                let respond = Box::new(Reported(told, lease));
+                let respond = Box::new(Reported(lease_ends, lease));
                 let leases = Arc::clone(&life.leases);
                 leases.send(job, Fence::Lease(lease), *message, respond);
             }
@@ -346,7 +339,7 @@ impl World {
 
     /// Sends a message, or breaks its connection.
     fn send(&mut self, link: Link, (life, worker): (usize, usize), to_worker: bool, bytes: Bytes) {
-        if self.below(60) == 0 {
+        if self.random.below(60) == 0 {
             self.carry(link, true, Event::ClosedAtWorker(worker, link));
             self.carry(link, false, Event::ClosedAtNode(life, link));
         } else if to_worker {
@@ -371,12 +364,12 @@ impl World {
                     let before = self.workers[n].runs.replace(tag);
                     assert!(before.is_none(), "a worker has one task at a time");
                     *self.executed.entry(job.external_id).or_default() += 1;
-                    let ms = self.below(1_500);
+                    let ms = self.random.below(1_500);
                     let done = Outcome::Completed { result: None };
                     self.later(ms, Event::GuestEnds(n, tag, done));
                 }
                 Action::Effect(worker::Effect::Stop(tag, _)) => {
-                    let ms = self.below(300);
+                    let ms = self.random.below(300);
                     let stopped = Outcome::Cancelled { partial: None };
                     self.later(ms, Event::GuestEnds(n, tag, stopped));
                 }
@@ -390,8 +383,11 @@ impl World {
     fn collect(&mut self) {
         for n in 0..self.lives.len() {
             loop {
-                let told = self.lives[n].as_ref().map(|life| Arc::clone(&life.told));
-                let events = told.map(|told| std::mem::take(&mut *told.events.lock()));
+                let lease_ends = self.lives[n]
+                    .as_ref()
+                    .map(|life| Arc::clone(&life.lease_ends));
+                let events =
+                    lease_ends.map(|lease_ends| std::mem::take(&mut *lease_ends.events.lock()));
                 let events = events.unwrap_or_default();
                 if events.is_empty() {
                     break;
@@ -409,7 +405,7 @@ impl World {
             lives.filter(|life| world.lives[*life].is_some()).collect()
         };
         let living = living(self);
-        let drawn = self.below(living.len().max(1) as u64);
+        let drawn = self.random.below(living.len().max(1) as u64);
         // A worker connects when the guest of its last connection has ended.
         let life = living.get(usize::try_from(drawn).unwrap()).copied();
         let Some(life) = life.filter(|_| self.workers[n].runs.is_none()) else {

@@ -60,9 +60,9 @@ fn a_worker_may_say_that_it_has_stopped_once_it_is_asked_to() {
 }
 
 #[test]
-fn the_grace_of_a_worker_that_has_heard_of_a_cancel_only_gets_shorter() {
+fn the_grace_of_a_worker_that_has_received_a_cancel_only_gets_shorter() {
     let mut job = running(Policy::default(), TTL);
-    let unasked = job.apply(NOW, &Input::CancelHeard(&FENCE, 1_000));
+    let unasked = job.apply(NOW, &Input::CancelReceived(&FENCE, 1_000));
     assert_eq!(unasked, Err(Rejection::CancelNotRequested));
     cancel(&mut job);
     let end = |job: &Lifecycle| job.cancel.as_ref().unwrap().grace_ends_at.unwrap();
@@ -72,10 +72,10 @@ fn the_grace_of_a_worker_that_has_heard_of_a_cancel_only_gets_shorter() {
         (1_000, NOW.plus_ms(1_000)),
         (2_000, NOW.plus_ms(1_000)),
     ] {
-        let effects = job.apply(NOW, &Input::CancelHeard(&FENCE, grace_ms));
+        let effects = job.apply(NOW, &Input::CancelReceived(&FENCE, grace_ms));
         assert_eq!((effects, end(&job)), (Ok(Vec::new()), expected));
     }
-    let stale = job.apply(NOW, &Input::CancelHeard(&Fence::Attempt(0), 1));
+    let stale = job.apply(NOW, &Input::CancelReceived(&Fence::Attempt(0), 1));
     assert_eq!(stale, Err(Rejection::Stale));
     job.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
     assert!(job.state.is_terminal());

@@ -123,7 +123,11 @@ fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
     let late_ack = Input::CancelAck(current);
     vec![
         ("cancel", NOW, cancel),
-        ("cancel heard", NOW, Input::CancelHeard(current, 1_000)),
+        (
+            "cancel received",
+            NOW,
+            Input::CancelReceived(current, 1_000),
+        ),
         ("cancel acknowledged", NOW, Input::CancelAck(current)),
         ("cancel acknowledged, old lease", NOW, Input::CancelAck(old)),
         ("cancel acknowledged after the lease", LATE, late_ack),

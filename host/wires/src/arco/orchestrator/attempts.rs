@@ -33,7 +33,7 @@ pub(super) struct Attempt {
     pub(super) has_slot: bool,
     /// Whether its worker has begun, as far as this node knows.
     pub(super) is_begun: bool,
-    /// Whether the host knows that its worker has heard of the cancel.
+    /// Whether the host knows that its worker has received the cancel.
     pub(super) is_warned: bool,
     /// `None` once its worker has it, or if no worker is to have it any more.
     pub(super) delivery: Option<Delivery>,

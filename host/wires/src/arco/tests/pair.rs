@@ -17,7 +17,7 @@ use crate::arco::orchestrator::tests::side::{self, BASE};
 use crate::arco::worker::tests::side as worker_side;
 use crate::histories::histories;
 use crate::kit::session::Moment;
-use host_testing::LeaseHost;
+use host_testing::{LeaseHost, Random};
 
 /// How many tasks go through one pair of links.
 const TASKS: usize = 20;
@@ -60,7 +60,7 @@ struct Pair {
     worker: worker_side::Side,
     /// How far the worker's wall clock is ahead of host time.
     ahead_ms: i64,
-    random: u64,
+    random: Random,
     made: u64,
     on_the_way: BTreeMap<(Time, u64), Message>,
     /// The request that came over a link, and whether its answer is lost.
@@ -80,7 +80,7 @@ impl Pair {
             worker: worker_side::Side::start(BASE, IN_FLIGHT_MAX),
             model,
             ahead_ms,
-            random: seed | 1,
+            random: Random::new(seed),
             made: 0,
             on_the_way: BTreeMap::new(),
             dispatches: BTreeMap::new(),
@@ -109,12 +109,12 @@ impl Pair {
 
     /// Ends a node that lives, or starts it again.
     fn change_node(&mut self) {
-        let n = usize::try_from(self.below(self.nodes.len() as u64)).unwrap();
+        let n = usize::try_from(self.random.below(self.nodes.len() as u64)).unwrap();
         let (node, life) = self.nodes[n];
         if self.lives[life].is_none() {
             return self.start_node(n);
         }
-        if self.below(2) == 0 {
+        if self.random.below(2) == 0 {
             self.lives[life].as_mut().unwrap().stop();
             self.collect();
         }
@@ -137,15 +137,8 @@ impl Pair {
         let lives: Vec<usize> = (0..self.lives.len())
             .filter(|life| self.lives[*life].is_some())
             .collect();
-        let drawn = self.below(lives.len().max(1) as u64);
+        let drawn = self.random.below(lives.len().max(1) as u64);
         lives.get(usize::try_from(drawn).unwrap()).copied()
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % limit
     }
 
     fn at(&self) -> Moment {
@@ -158,13 +151,13 @@ impl Pair {
 
     fn send(&mut self, within_ms: u64, message: Message) {
         self.made += 1;
-        let at = self.at().now.plus_ms(self.below(within_ms));
+        let at = self.at().now.plus_ms(self.random.below(within_ms));
         self.on_the_way.insert((at, self.made), message);
     }
 
     /// Sends a request, which `make` puts on a link; `lost` is the answer to one that is lost.
     fn request(&mut self, make: impl Fn(u64) -> Message, lost: Message) -> Option<(u64, bool)> {
-        let drawn = self.below(100);
+        let drawn = self.random.below(100);
         if drawn < LOST {
             self.send(DELAY_MS, lost);
             return None;
@@ -207,7 +200,7 @@ impl Pair {
                 }
             }
         }
-        let guest_ms = self.below(20_000);
+        let guest_ms = self.random.below(20_000);
         self.worker.guest_ms = guest_ms;
         for sent in self.worker.go_on(self.at()) {
             match sent {

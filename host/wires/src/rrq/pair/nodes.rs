@@ -14,7 +14,7 @@ use host_core::port::lease::Assignment;
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
 use host_runtime::slots::{Pusher, Slots};
-use host_testing::LeaseHost;
+use host_testing::{LeaseHost, Random};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -85,7 +85,7 @@ struct World {
     /// The attempts that were ever executed, by their requests.
     executed: BTreeSet<String>,
     made: u64,
-    random: u64,
+    random: Random,
 }
 
 impl World {
@@ -107,20 +107,13 @@ impl World {
             arrives: BTreeMap::new(),
             executed: BTreeSet::new(),
             made: 0,
-            random: seed | 1,
+            random: Random::new(seed),
         };
         for n in [1, 2] {
             world.nodes.push((NodeId(Uuid::from_u128(n)), 0));
             world.start(world.nodes.len() - 1);
         }
         world
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % limit
     }
 
     fn at(&self) -> Moment {
@@ -155,12 +148,12 @@ impl World {
 
     /// Ends a node that lives, or starts it again.
     fn change(&mut self) {
-        let n = usize::try_from(self.below(self.nodes.len() as u64)).unwrap();
+        let n = usize::try_from(self.random.below(self.nodes.len() as u64)).unwrap();
         let (node, life) = self.nodes[n];
         if self.lives[life].is_none() {
             return self.start(n);
         }
-        if self.below(2) == 0 {
+        if self.random.below(2) == 0 {
             self.say(life, PoolEvent::Stop);
             self.collect();
         }
@@ -180,7 +173,7 @@ impl World {
 
     /// Puts an event on a connection, after those already on it.
     fn carry(&mut self, end: Link, to_worker: bool, event: Event) {
-        let delay_ms = self.below(20);
+        let delay_ms = self.random.below(20);
         let arrives = self.at().now.plus_ms(delay_ms);
         let before = self.arrives.get(&(end, to_worker)).copied();
         let arrives = before.map_or(arrives, |before| before.max(arrives));
@@ -255,7 +248,7 @@ impl World {
         let Some(end) = self.ends.get(&(life, link)).copied() else {
             return;
         };
-        if self.below(60) == 0 {
+        if self.random.below(60) == 0 {
             self.carry(end, true, Event::ClosedAtWorker(end));
             self.carry(end, false, Event::ClosedAtPool(life, link));
         } else {
@@ -292,7 +285,7 @@ impl World {
             Action::Effect(WorkerEffect::Start(tag, job)) => {
                 let is_new = self.executed.insert(job.request_id.clone());
                 assert!(is_new, "{job:?} is executed twice");
-                let ms = self.below(2_000);
+                let ms = self.random.below(2_000);
                 self.later(ms, Event::GuestEnds(tag, job.external_id));
             }
             // The guest goes on to its end.

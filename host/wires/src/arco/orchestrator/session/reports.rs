@@ -24,7 +24,7 @@ pub(super) const CANCEL_UNBEGUN: LeaseMessage = LeaseMessage::CancelAck {
     message: None,
 };
 
-/// How long after its grace a worker that has heard of a cancel may take to report, in milliseconds.
+/// How long after its grace a worker that has received a cancel may take to report, in milliseconds.
 const WARNED_MS: u64 = 1_000;
 
 /// Why a message is sent.
@@ -36,7 +36,7 @@ pub(super) enum Cause {
     Undelivered(LeaseMessage),
     /// The worker refused the dispatch with these words.
     Refused(String),
-    /// The attempt's worker has heard of the cancel.
+    /// The attempt's worker has received the cancel.
     Warned,
 }
 
@@ -92,7 +92,7 @@ impl Orchestrator {
             Cause::Refused(words) => (refused(words), Step::Complete),
             Cause::Warned => {
                 let grace_ms = self.times.cancel_grace_ms + WARNED_MS;
-                (LeaseMessage::CancelHeard { grace_ms }, Step::Warn)
+                (LeaseMessage::CancelReceived { grace_ms }, Step::Warn)
             }
         };
         self.send((job, lease), cause, message, actions);

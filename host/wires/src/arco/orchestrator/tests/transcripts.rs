@@ -323,7 +323,9 @@ fn said(message: &LeaseMessage) -> String {
             outcome => outcome.as_str().to_owned(),
         },
         LeaseMessage::CancelAck { .. } => "cancelled".to_owned(),
-        LeaseMessage::CancelHeard { grace_ms } => format!("cancel heard, grace {grace_ms} ms"),
+        LeaseMessage::CancelReceived { grace_ms } => {
+            format!("cancel received, grace {grace_ms} ms")
+        }
         LeaseMessage::GiveBack { begun } => format!("give back, begun: {begun}"),
         LeaseMessage::Exited(_) => "exited".to_owned(),
         LeaseMessage::Log { .. } => "log".to_owned(),
