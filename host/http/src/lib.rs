@@ -10,6 +10,7 @@ mod heads;
 pub mod json;
 pub mod local;
 pub mod metrics;
+pub mod peer;
 pub mod problem;
 mod problem_stream;
 pub mod query;

@@ -41,13 +41,13 @@ impl LocalListener {
         &self.path
     }
 
-    /// Accepts the next connection of this user or root. Cancel safe.
-    pub(crate) async fn next(&self) -> io::Result<UnixStream> {
+    /// Accepts the next connection of this user or root, and returns which of them it is. Cancel safe.
+    pub(crate) async fn next(&self) -> io::Result<(UnixStream, u32)> {
         loop {
             let (stream, _) = self.listener.accept().await?;
             let peer = stream.peer_cred()?.uid();
             if is_welcome(peer, geteuid().as_raw()) {
-                return Ok(stream);
+                return Ok((stream, peer));
             }
             tracing::warn!(peer, "refused a connection from another user");
         }
@@ -170,7 +170,8 @@ mod tests {
         }
         other.join().unwrap();
         let own = BlockingStream::connect(&path).unwrap();
-        listener.next().await.unwrap();
+        let (_, uid) = listener.next().await.unwrap();
+        assert_eq!(uid, geteuid().as_raw());
         drop(own);
     }
 

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::heads::Unclear;
 use crate::local::LocalListener;
 use crate::metrics::Metrics;
+use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::problem_stream::ProblemStream;
 use crate::refusal::Refusal;
@@ -67,25 +68,26 @@ pub trait Accept {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Accepts the next connection. Cancel safe.
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Peer)>> + Send;
 }
 
 impl Accept for TcpListener {
     type Stream = TcpStream;
 
-    async fn accept(&self) -> io::Result<TcpStream> {
-        let (stream, _) = Self::accept(self).await?;
+    async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, address) = Self::accept(self).await?;
         // Answers are written in one piece, so waiting for more data would only delay them.
         let _best_effort = stream.set_nodelay(true);
-        Ok(stream)
+        Ok((stream, Peer::remote(address.ip())))
     }
 }
 
 impl Accept for LocalListener {
     type Stream = UnixStream;
 
-    async fn accept(&self) -> io::Result<UnixStream> {
-        self.next().await
+    async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
+        let (stream, uid) = self.next().await?;
+        Ok((stream, Peer::local(uid)))
     }
 }
 
@@ -138,8 +140,8 @@ pub(crate) async fn accept(
             accepted = listener.accept() => accepted,
             () = tasks.stopping().cancelled() => return,
         };
-        let stream = match accepted {
-            Ok(stream) => stream,
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept an HTTP connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -159,7 +161,7 @@ pub(crate) async fn accept(
         let (router, metrics) = (router.clone(), Arc::clone(metrics));
         let stopping = tasks.stopping().clone();
         tasks.spawn(async move {
-            connection(stream, router, metrics, stopping, only).await;
+            connection((stream, peer), router, metrics, stopping, only).await;
             drop(permit);
         });
     }
@@ -191,6 +193,7 @@ impl Drop for Open {
 /// The requests of one connection.
 struct Requests {
     router: TowerToHyperService<Router>,
+    peer: Peer,
     unclear: Unclear,
     /// The only path that is answered, if there are too many connections.
     only: Option<&'static str>,
@@ -198,9 +201,10 @@ struct Requests {
 }
 
 impl Requests {
-    fn new(router: Router, unclear: Unclear, only: Option<&'static str>) -> Self {
+    fn new(router: Router, peer: Peer, unclear: Unclear, only: Option<&'static str>) -> Self {
         Self {
             router: TowerToHyperService::new(router),
+            peer,
             unclear,
             only,
             count: AtomicU64::new(0),
@@ -211,7 +215,7 @@ impl Requests {
     /// the last of its connection, because the heads after it are not followed.
     fn answer(
         &self,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
         let is_unclear = self.unclear.is(self.count.fetch_add(1, Ordering::Relaxed));
         let is_busy = self.only.is_some_and(|only| request.uri().path() != only);
@@ -222,6 +226,7 @@ impl Requests {
         } else if is_busy {
             Err(Refusal::Busy)
         } else {
+            request.extensions_mut().insert(self.peer.clone());
             Ok(self.router.call(request))
         };
         async move {
@@ -241,7 +246,7 @@ impl Requests {
 /// Answers the requests of one connection until it ends or breaks, or until `stopping` is
 /// cancelled. With `only`, it answers one request for this path and refuses any other.
 pub(crate) async fn connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    (stream, peer): (impl AsyncRead + AsyncWrite + Unpin + 'static, Peer),
     router: Router,
     metrics: Arc<dyn Metrics>,
     stopping: CancellationToken,
@@ -250,7 +255,7 @@ pub(crate) async fn connection(
     let _open = Open::new(metrics);
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
     let stream = ProblemStream::new(stream, HEADER_BYTES_MAX);
-    let requests = Requests::new(router, stream.unclear(), only);
+    let requests = Requests::new(router, peer, stream.unclear(), only);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(only.map_or(HEADER_TIMEOUT, |_| RESERVED_TIMEOUT))

@@ -3,5 +3,6 @@
 mod connections;
 mod fixture;
 mod gone_clients;
+mod peers;
 mod requests;
 mod slow_clients;

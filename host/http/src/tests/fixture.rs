@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Request as HttpRequest};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Router};
 use host_runtime::tasks::Tasks;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
@@ -21,6 +21,7 @@ use crate::budget::ByteBudget;
 use crate::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
 use crate::guard::AllowedHosts;
 use crate::metrics::Metrics;
+use crate::peer::Peer;
 use crate::problem::{self, Problem};
 use crate::query::page_limit;
 use crate::refusal::Refusal;
@@ -81,6 +82,10 @@ async fn list(InQuery(query): InQuery<ListQuery>) -> Result<String, Problem> {
     Ok(page_limit(query.limit)?.to_string())
 }
 
+async fn peer(Extension(peer): Extension<Peer>) -> String {
+    format!("{peer:?}")
+}
+
 /// Renders a refusal in the format of the second group.
 fn plain(refusal: &Refusal) -> Response {
     (refusal.status(), format!("plain: {refusal}")).into_response()
@@ -90,6 +95,7 @@ fn groups() -> Vec<Group> {
     let bodies = ByteBudget::default();
     let api = [
         Route::get("/api/ping", || async { "pong" }),
+        Route::get("/api/peer", peer),
         Route::get("/api/stuck", pending::<&str>),
         Route::get("/api/wait", pending::<&str>).long_running(),
         Route::get("/api/large", || async { "x".repeat(LARGE_BYTES) }),

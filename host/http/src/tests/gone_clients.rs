@@ -9,6 +9,7 @@ use tokio::io::{AsyncWriteExt as _, duplex};
 use tokio::sync::Notify;
 
 use super::fixture::{Counted, SOON, serving};
+use crate::peer::Peer;
 use crate::problem;
 use crate::route::{Group, Route};
 use crate::router::router;
@@ -52,7 +53,7 @@ async fn ends(method: &str, route: Route<Arc<Work>>) -> bool {
     let (mut client, theirs) = duplex(64 << 10);
     let stopping = tasks.stopping().clone();
     let counted = Arc::clone(&metrics);
-    let served = connection(theirs, app, counted, stopping, None);
+    let served = connection((theirs, Peer::default()), app, counted, stopping, None);
     let request = format!(
         "{method} /api/work HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\r\n"
     );

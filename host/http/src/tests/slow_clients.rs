@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::time::Instant;
 
 use super::fixture::{Counted, LARGE_BYTES, app};
+use crate::peer::Peer;
 use crate::serve::connection;
 
 /// The time limit of headers, bodies, idle connections and clients that do not read.
@@ -20,7 +21,8 @@ fn open(tasks: &Tasks) -> (DuplexStream, Arc<Counted>) {
     let metrics = Arc::<Counted>::default();
     let (router, stopping) = (app(&metrics), tasks.stopping().clone());
     let counted = Arc::clone(&metrics);
-    tasks.spawn(async move { connection(theirs, router, counted, stopping, None).await });
+    let accepted = (theirs, Peer::default());
+    tasks.spawn(async move { connection(accepted, router, counted, stopping, None).await });
     (ours, metrics)
 }
 

@@ -1,0 +1,36 @@
+//! What a connection knows of its peer. Each request has it in its extensions.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The peer of a connection, as far as the connection itself proves it. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// The remote address, or the one that a trusted proxy forwards for. `None` on a local socket.
+    pub address: Option<IpAddr>,
+    /// Whether the peer speaks TLS, to this process or to a trusted proxy.
+    pub is_tls: bool,
+    /// The name in the verified client certificate by which the configuration allows it.
+    pub certificate_name: Option<Arc<str>>,
+    /// The user of the process on the other end of a local socket, as the kernel reports it.
+    pub uid: Option<u32>,
+}
+
+impl Peer {
+    /// The peer of a TCP connection without TLS.
+    pub fn remote(address: IpAddr) -> Self {
+        Self {
+            // An IPv4 client of a listener on IPv6 has the address that it would have on IPv4.
+            address: Some(address.to_canonical()),
+            ..Self::default()
+        }
+    }
+
+    /// The peer of a local socket.
+    pub fn local(uid: u32) -> Self {
+        Self {
+            uid: Some(uid),
+            ..Self::default()
+        }
+    }
+}

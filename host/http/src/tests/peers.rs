@@ -1,0 +1,49 @@
+//! What requests know of their peer.
+
+use std::sync::Arc;
+
+use host_runtime::tasks::Tasks;
+use rustix::process::geteuid;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+use super::fixture::{Counted, SOON, app};
+use crate::local::LocalListener;
+use crate::peer::Peer;
+use crate::serve::{Accept, serve};
+
+const ASK: &[u8] = b"GET /api/peer HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+fn start(tasks: &Tasks, listener: impl Accept + Send + Sync + 'static) {
+    let metrics: Arc<Counted> = Arc::default();
+    let (router, theirs) = (app(&metrics), tasks.clone());
+    tasks.spawn(async move { serve(listener, router, metrics, &theirs, None).await });
+}
+
+/// Returns the body of the answer.
+async fn ask(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> String {
+    stream.write_all(ASK).await.unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+    answer.split("\r\n\r\n").nth(1).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_request_knows_its_address_or_the_user_of_its_socket() {
+    let tasks = Tasks::default();
+    let tcp = TcpListener::bind("[::]:0").await.unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    start(&tasks, tcp);
+    for address in ["127.0.0.1", "::1"] {
+        let answer = ask(TcpStream::connect((address, port)).await.unwrap()).await;
+        let peer = Peer::remote(address.parse().unwrap());
+        assert_eq!(answer, format!("{peer:?}"));
+    }
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("api.sock");
+    start(&tasks, LocalListener::bind(&path).unwrap());
+    let answer = ask(UnixStream::connect(&path).await.unwrap()).await;
+    assert_eq!(answer, format!("{:?}", Peer::local(geteuid().as_raw())));
+    tasks.stop();
+}
