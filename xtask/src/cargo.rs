@@ -1,10 +1,15 @@
 //! Runs cargo and other programs in the workspace, and says which one failed.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write, stdout};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -33,30 +38,75 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// How long tests may run where nobody watches them: a test that hangs is named by its test program after a
+/// minute, and must not hang whatever waits for the tests.
+const TIME_LIMIT: Duration = Duration::from_mins(30);
+
 /// Runs a command to its end, with its output passed through.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     let status = command
         .status()
         .with_context(|| format!("cannot start `{shown}`"))?;
-    if !status.success() {
-        bail!("`{shown}` failed ({status})");
-    }
-    Ok(())
+    check(status, &shown)
 }
 
-/// Runs a command to its end, and prints its output then.
-pub(crate) fn run_captured(command: &mut Command) -> Result<()> {
+/// Runs tests to their end, within [`TIME_LIMIT`], with their output passed through.
+pub(crate) fn run_tests(command: &mut Command) -> Result<()> {
+    finish(command, |mut child| child.wait())
+}
+
+/// Runs tests to their end, within [`TIME_LIMIT`], and prints their output then.
+pub(crate) fn run_tests_captured(command: &mut Command) -> Result<()> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(command, |child| {
+        let output = child.wait_with_output()?;
+        let mut terminal = std::io::stderr().lock();
+        terminal.write_all(&output.stdout)?;
+        terminal.write_all(&output.stderr)?;
+        Ok(output.status)
+    })
+}
+
+/// Starts a command and waits for its end. Without a terminal the command is killed at [`TIME_LIMIT`] with all
+/// that it started; at a terminal somebody can press Ctrl-C, which reaches only processes of the same group.
+fn finish(
+    command: &mut Command,
+    wait: impl FnOnce(Child) -> std::io::Result<ExitStatus>,
+) -> Result<()> {
     let shown = show(command);
-    let output = command
-        .output()
+    let is_watched = stdout().is_terminal();
+    if !is_watched {
+        command.process_group(0);
+    }
+    let child = command
+        .spawn()
         .with_context(|| format!("cannot start `{shown}`"))?;
-    let mut terminal = std::io::stderr().lock();
-    terminal.write_all(&output.stdout)?;
-    terminal.write_all(&output.stderr)?;
-    drop(terminal);
-    if !output.status.success() {
-        bail!("`{shown}` failed ({})", output.status);
+    let group = Pid::from_child(&child);
+    let (ended, has_ended) = channel::<()>();
+    let killer = thread::spawn(move || {
+        let is_late =
+            !is_watched && has_ended.recv_timeout(TIME_LIMIT) == Err(RecvTimeoutError::Timeout);
+        if is_late {
+            let _gone = kill_process_group(group, Signal::KILL);
+        }
+        is_late
+    });
+    let status = wait(child);
+    drop(ended);
+    if killer.join().unwrap_or_default() {
+        let minutes = TIME_LIMIT.as_secs() / 60;
+        bail!("`{shown}` did not end within {minutes} minutes and was killed");
+    }
+    check(
+        status.with_context(|| format!("cannot wait for `{shown}`"))?,
+        &shown,
+    )
+}
+
+fn check(status: ExitStatus, shown: &str) -> Result<()> {
+    if !status.success() {
+        bail!("`{shown}` failed ({status})");
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::cargo::{cargo, output, run, run_captured, show};
+use crate::cargo::{cargo, output, run_tests, run_tests_captured, show};
 use crate::progress::Expected::{self, MinuteAtFirst, Minutes, MinutesAtFirst, Seconds};
 use crate::progress::step;
 use crate::{dist, guests, peers, programs, setup};
@@ -277,14 +277,14 @@ struct Checks {
 impl Checks {
     fn run(&mut self, name: &str, expected: Expected, mut command: Command) {
         let shown = show(&command);
-        let result = step(name, expected, || run(&mut command));
+        let result = step(name, expected, || run_tests(&mut command));
         self.note(name, &shown, result);
     }
 
     /// Runs a command while others use the terminal: its output comes when it has ended.
     fn run_aside(&mut self, name: &str, mut command: Command) {
         let shown = show(&command);
-        let result = step(name, Minutes, || run_captured(&mut command));
+        let result = step(name, Minutes, || run_tests_captured(&mut command));
         self.note(name, &shown, result);
     }
 

@@ -40,8 +40,8 @@ struct Line<'a> {
 /// Takes lines and writes them in a thread of its own.
 pub(super) struct JobLines {
     clock: Clock,
-    /// `None` ends the thread.
-    texts: SyncSender<Option<String>>,
+    /// The thread ends once this is dropped and everything taken is written.
+    texts: Arc<SyncSender<String>>,
     counts: Arc<Counts>,
     ended: Receiver<()>,
 }
@@ -86,8 +86,8 @@ fn render(
     text
 }
 
-fn write(texts: &Receiver<Option<String>>, counts: &Counts, mut out: impl Write) {
-    while let Ok(Some(text)) = texts.recv() {
+fn write(texts: &Receiver<String>, counts: &Counts, mut out: impl Write) {
+    while let Ok(text) = texts.recv() {
         counts
             .waiting_bytes
             .fetch_sub(text.len(), Ordering::Relaxed);
@@ -127,23 +127,25 @@ impl JobLines {
             })?;
         Ok(Self {
             clock,
-            texts,
+            texts: Arc::new(texts),
             counts,
             ended,
         })
     }
 
-    /// Returns what takes the lines.
+    /// Returns what takes the lines. After [`JobLines::end`] it drops them.
     pub(super) fn sink(&self) -> HomelessLogs {
-        let (clock, texts) = (self.clock, self.texts.clone());
+        let (clock, texts) = (self.clock, Arc::downgrade(&self.texts));
         let counts = Arc::clone(&self.counts);
         Box::new(move |job, attempt, started_at, lines| {
             let ahead_ms = clock.wall().0.saturating_sub(clock.now().0);
             let text = render((job, attempt), started_at, ahead_ms, lines);
             let bytes = text.len();
             let waiting = counts.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
-            let is_taken =
-                waiting + bytes <= WAITING_BYTES_MAX && texts.try_send(Some(text)).is_ok();
+            let is_taken = waiting + bytes <= WAITING_BYTES_MAX
+                && texts
+                    .upgrade()
+                    .is_some_and(|texts| texts.try_send(text).is_ok());
             if !is_taken {
                 counts.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 counts.dropped.fetch_add(1, Ordering::Relaxed);
@@ -153,16 +155,18 @@ impl JobLines {
 
     /// Waits a moment until what was taken is written.
     pub(super) fn end(self) {
+        drop(self.texts);
         // A reader that has stopped must not keep the worker.
-        if self.texts.try_send(None).is_ok() {
-            let _late = self.ended.recv_timeout(END_TIMEOUT).is_err();
-        }
+        let _late = self.ended.recv_timeout(END_TIMEOUT).is_err();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::RecvTimeoutError;
+
     use host_core::cell::{Level, LogSource};
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
     use super::*;
@@ -199,14 +203,22 @@ mod tests {
         assert_eq!(read, [expected("one\ntwo"), expected("\u{1b}[31m")]);
     }
 
-    /// An output that takes nothing until it is told to.
-    struct Slow(Receiver<()>, SyncSender<String>);
+    /// Bounds each wait of a test.
+    const PATIENCE: Duration = Duration::from_mins(1);
 
-    impl Write for Slow {
+    /// An output that passes on what is written, and takes nothing while `gate` is shut.
+    struct Gated {
+        gate: Arc<Mutex<()>>,
+        passed_on: SyncSender<String>,
+        began: SyncSender<()>,
+    }
+
+    impl Write for Gated {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.recv().map_err(io::Error::other)?;
+            let _told_before = self.began.try_send(());
+            let _open = self.gate.lock();
             let text = String::from_utf8_lossy(bytes).into_owned();
-            self.1.send(text).map_err(io::Error::other)?;
+            self.passed_on.send(text).map_err(io::Error::other)?;
             Ok(bytes.len())
         }
 
@@ -217,26 +229,33 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_behind_delays_nothing() {
-        let (go, wait) = sync_channel(WAITING_MAX * 2);
-        let (said, heard) = sync_channel(WAITING_MAX * 2);
-        let lines = JobLines::start_on(Clock::start(), Slow(wait, said)).unwrap();
+        let gate = Arc::new(Mutex::new(()));
+        let (passed_on, lines_read) = sync_channel(WAITING_MAX * 2);
+        let (began, has_begun) = sync_channel(1);
+        let out = Gated {
+            gate: Arc::clone(&gate),
+            passed_on,
+            began,
+        };
+        let shut = gate.lock();
+        let lines = JobLines::start_on(Clock::start(), out).unwrap();
         let sink = lines.sink();
-        // One is being written, or none.
+        sink("j", 1, Time(0), vec![line("x")]);
+        has_begun.recv_timeout(PATIENCE).unwrap();
         for _ in 0..WAITING_MAX + 2 {
             sink("j", 1, Time(0), vec![line("x")]);
         }
-        let dropped = lines.counts.dropped.load(Ordering::Relaxed);
-        assert!((1..=2).contains(&dropped), "{dropped}");
-        for _ in 0..WAITING_MAX + 2 {
-            go.send(()).unwrap();
-        }
+        assert_eq!(lines.counts.dropped.load(Ordering::Relaxed), 2);
         lines.end();
-        let texts: Vec<String> = heard.into_iter().collect();
-        assert_eq!(texts.len() as u64, WAITING_MAX as u64 + 2 - dropped);
-        assert!(
-            texts
-                .iter()
-                .any(|it| it.contains("messages of jobs were dropped"))
-        );
+        sink("j", 1, Time(0), vec![line("late")]);
+        drop(shut);
+        let mut texts = Vec::new();
+        while texts.len() <= WAITING_MAX {
+            texts.push(lines_read.recv_timeout(PATIENCE).unwrap());
+        }
+        assert!(texts[1].contains("3 messages of jobs were dropped"));
+        // The thread has ended, though the sink is still there.
+        let end = lines_read.recv_timeout(PATIENCE);
+        assert_eq!(end, Err(RecvTimeoutError::Disconnected));
     }
 }
