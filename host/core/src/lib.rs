@@ -3,6 +3,7 @@
 //! Every decision here is a pure function of (state, input, now). This crate has no clock, no
 //! randomness, no I/O, no async and no wire; callers pass the time and ready-made ids.
 
+pub mod access;
 pub mod capacity;
 pub mod cell;
 pub mod chain;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use axum::handler::Handler;
 use axum::routing::{MethodRouter, delete, get, post, put};
+use host_core::access::Access;
 use host_core::port::Clock;
 use tokio_util::sync::CancellationToken;
 use utoipa::openapi::OpenApi;
@@ -27,6 +28,8 @@ pub struct Route<S = ()> {
     pub method: &'static str,
     /// The path, with its parameters in braces.
     pub path: &'static str,
+    /// Who may use it.
+    pub access: Access,
     /// Whether the handler limits its own time, as for requests that wait.
     pub is_long_running: bool,
     /// Whether to drop the handler when its client is gone, although it may change something.
@@ -47,34 +50,65 @@ impl<S> fmt::Debug for Route<S> {
 
 impl<S: Clone + Send + Sync + 'static> Route<S> {
     /// Makes a route for GET, which also serves HEAD.
-    pub fn get<T: 'static>(path: &'static str, handler: impl Handler<T, S>) -> Self {
-        Self::new("GET", path, get(handler))
+    pub fn get<T: 'static>(
+        access: impl Into<Access>,
+        path: &'static str,
+        handler: impl Handler<T, S>,
+    ) -> Self {
+        Self::new("GET", access.into(), path, get(handler))
     }
 
     /// Makes a route for POST with a JSON body.
-    pub fn post<T: 'static>(path: &'static str, handler: impl Handler<T, S>) -> Self {
-        Self::new("POST", path, post(handler))
+    pub fn post<T: 'static>(
+        access: impl Into<Access>,
+        path: &'static str,
+        handler: impl Handler<T, S>,
+    ) -> Self {
+        Self::new("POST", access.into(), path, post(handler))
     }
 
     /// Makes a route for PUT with a JSON body.
-    pub fn put<T: 'static>(path: &'static str, handler: impl Handler<T, S>) -> Self {
-        Self::new("PUT", path, put(handler))
+    pub fn put<T: 'static>(
+        access: impl Into<Access>,
+        path: &'static str,
+        handler: impl Handler<T, S>,
+    ) -> Self {
+        Self::new("PUT", access.into(), path, put(handler))
     }
 
     /// Makes a route for DELETE.
-    pub fn delete<T: 'static>(path: &'static str, handler: impl Handler<T, S>) -> Self {
-        Self::new("DELETE", path, delete(handler))
+    pub fn delete<T: 'static>(
+        access: impl Into<Access>,
+        path: &'static str,
+        handler: impl Handler<T, S>,
+    ) -> Self {
+        Self::new("DELETE", access.into(), path, delete(handler))
     }
 
-    fn new(method: &'static str, path: &'static str, call: MethodRouter<S>) -> Self {
+    fn new(
+        method: &'static str,
+        access: Access,
+        path: &'static str,
+        call: MethodRouter<S>,
+    ) -> Self {
         Self {
             method,
             path,
+            access,
             is_long_running: false,
             ends_with_client: false,
             media_types: JSON,
             is_body_optional: false,
             call,
+        }
+    }
+
+    /// Lets in principals whose scope has not everything: the handler names and shows nothing else.
+    #[must_use]
+    pub fn scoped(self) -> Self {
+        Self {
+            access: self.access.scoped(),
+            ..self
         }
     }
 
@@ -120,6 +154,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         Route {
             method: self.method,
             path: self.path,
+            access: self.access,
             is_long_running: self.is_long_running,
             ends_with_client: self.ends_with_client,
             media_types: self.media_types,

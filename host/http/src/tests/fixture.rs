@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Request as HttpRequest};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Router};
+use host_core::access::Access;
 use host_runtime::tasks::Tasks;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
@@ -94,20 +95,23 @@ fn plain(refusal: &Refusal) -> Response {
 fn groups() -> Vec<Group> {
     let bodies = ByteBudget::default();
     let api = [
-        Route::get("/api/ping", || async { "pong" }),
-        Route::get("/api/peer", peer),
-        Route::get("/api/stuck", pending::<&str>),
-        Route::get("/api/wait", pending::<&str>).long_running(),
-        Route::get("/api/large", || async { "x".repeat(LARGE_BYTES) }),
-        Route::get("/api/list", list),
-        Route::post("/api/echo", echo),
-        Route::post("/api/touch/{name}", touch).body_optional(),
-        Route::put("/api/file", || async { "kept" }).takes(&["application/wasm", "text/plain"]),
+        Route::get(Access::Open, "/api/ping", || async { "pong" }),
+        Route::get(Access::Open, "/api/peer", peer),
+        Route::get(Access::Open, "/api/stuck", pending::<&str>),
+        Route::get(Access::Open, "/api/wait", pending::<&str>).long_running(),
+        Route::get(Access::Open, "/api/large", || async {
+            "x".repeat(LARGE_BYTES)
+        }),
+        Route::get(Access::Open, "/api/list", list),
+        Route::post(Access::Open, "/api/echo", echo),
+        Route::post(Access::Open, "/api/touch/{name}", touch).body_optional(),
+        Route::put(Access::Open, "/api/file", || async { "kept" })
+            .takes(&["application/wasm", "text/plain"]),
     ];
     let api = api.map(|route| route.with_state(bodies.clone()));
     let other = vec![
-        Route::get("/api/other/stuck", pending::<&str>),
-        Route::post("/api/other/any", || async { "taken" }).takes(&[]),
+        Route::get(Access::Open, "/api/other/stuck", pending::<&str>),
+        Route::post(Access::Open, "/api/other/any", || async { "taken" }).takes(&[]),
     ];
     vec![
         Group {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
+use host_core::access::Access;
 use host_runtime::tasks::Tasks;
 use tokio::io::{AsyncWriteExt as _, duplex};
 use tokio::sync::Notify;
@@ -71,11 +72,29 @@ async fn ends(method: &str, route: Route<Arc<Work>>) -> bool {
 #[tokio::test]
 async fn what_changes_something_goes_on_without_its_client() {
     let all = async {
-        assert!(ends("POST", Route::post("/api/work", work)).await);
-        assert!(ends("POST", Route::post("/api/work", work).long_running()).await);
-        assert!(!ends("POST", Route::post("/api/work", work).ends_with_client()).await);
-        assert!(!ends("GET", Route::get("/api/work", work)).await);
-        assert!(!ends("GET", Route::get("/api/work", work).long_running()).await);
+        assert!(ends("POST", Route::post(Access::Open, "/api/work", work)).await);
+        assert!(
+            ends(
+                "POST",
+                Route::post(Access::Open, "/api/work", work).long_running()
+            )
+            .await
+        );
+        assert!(
+            !ends(
+                "POST",
+                Route::post(Access::Open, "/api/work", work).ends_with_client()
+            )
+            .await
+        );
+        assert!(!ends("GET", Route::get(Access::Open, "/api/work", work)).await);
+        assert!(
+            !ends(
+                "GET",
+                Route::get(Access::Open, "/api/work", work).long_running()
+            )
+            .await
+        );
     };
     tokio::time::timeout(SOON, all).await.unwrap();
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
+use host_core::access::{Access, Verb};
 use host_testing::store::MemoryStore;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -241,4 +242,38 @@ async fn an_answer_that_does_not_come_is_not_waited_for_for_ever() {
     let host = broken(sender, &Tasks::default());
     let answer = host.post("/api/v1/queues/q/pause", "{}").await;
     answer.refused(504, "timed_out");
+}
+
+/// What says nothing about jobs, so that load balancers and programs may look without a token.
+const OPEN: &[&str] = &["/api/v1/openapi.json", "/healthz", "/readyz"];
+
+/// Where wires check the proofs of their peers.
+const PROOFS: &[&str] = &[
+    "/api/v1/internal/",
+    "/api/v1/tasks/",
+    "/v1/tasks/",
+    "/api/v1/workspaces/",
+];
+
+/// Each route says who may use it: the type of a route demands it. This checks that it says the right thing.
+#[tokio::test]
+async fn each_route_names_its_verb() {
+    let (tasks, clock) = (Tasks::default(), Clock::start());
+    let dispatch = Host::run_loop(&tasks, clock);
+    let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
+    let of_wires = groups.iter().flat_map(|group| &group.routes);
+    let of_wires = of_wires.map(|route| (route.method, route.path, route.access));
+    let own = routes::all().into_iter();
+    let own = own.map(|route| (route.method, route.path, route.access));
+    for (method, path, access) in own.chain(of_wires) {
+        let name = format!("{method} {path}");
+        let is_proof = PROOFS.iter().any(|prefix| path.starts_with(prefix));
+        assert_eq!(access == Access::Open, OPEN.contains(&path), "{name}");
+        assert_eq!(access == Access::Proof, is_proof, "{name}");
+        if let Some(verb) = access.verb() {
+            let looks = [Verb::Read, Verb::ReadPayload, Verb::Metrics, Verb::Audit];
+            let is_look = looks.contains(&verb) || (verb == Verb::Tokens && method == "GET");
+            assert_eq!(is_look, method == "GET", "{name} needs {verb}");
+        }
+    }
 }

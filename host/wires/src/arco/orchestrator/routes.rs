@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use host_core::access::Access;
 use host_http::budget::ByteBudget;
 use host_http::route::{Group, Route, RoutePorts};
 
@@ -54,7 +55,11 @@ pub(super) fn routes(role: &Arc<Role>, ports: &RoutePorts) -> Vec<Group> {
         "/api/v1/tasks/{task_id}/heartbeat",
         "/api/v1/tasks/{task_id}/completed",
     ];
-    let logs = Route::post("/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs", logs);
+    let logs = Route::post(
+        Access::Proof,
+        "/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
+        logs,
+    );
     vec![
         group("/v1/tasks", documented),
         group("/api/v1/tasks", current),
@@ -78,7 +83,7 @@ fn route(path: &'static str, read: Read) -> Route<Shared> {
     let answer = move |State(shared): State<Shared>, Path(id): Path<String>, request: Request| async move {
         shared.answer(&id, request, read).await
     };
-    Route::post(path, answer)
+    Route::post(Access::Proof, path, answer)
 }
 
 impl Shared {

@@ -8,6 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use host_core::access::Access;
 use host_core::port::Counters;
 use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
@@ -67,10 +68,10 @@ fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
     };
     let routes: [Route<Shared>; 2] = [
         // A task that has begun goes on without its requester.
-        Route::post("/dispatch", dispatch)
+        Route::post(Access::Proof, "/dispatch", dispatch)
             .long_running()
             .ends_with_client(),
-        Route::get("/health", health),
+        Route::get(Access::Open, "/health", health),
     ];
     let group = Group {
         prefix: "/",

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
+use host_core::access::Access::Proof;
 use host_http::budget::RequestBody;
 use host_http::route::{Description, Group, Route, RoutePorts};
 use serde::Deserialize;
@@ -57,13 +58,15 @@ pub(in crate::delta) fn routes(pools: Arc<Pools>, ports: RoutePorts) -> Group {
     let shared = Shared::new(Api { pools, ports });
     let log_types = &["text/plain", "application/octet-stream"];
     let routes: [Route<Shared>; 7] = [
-        Route::post(LEASE, lease).long_running().ends_with_client(),
-        Route::post(ACK_LEASE, ack_lease),
-        Route::post(HEARTBEAT, heartbeat).long_running(),
-        Route::post(COMPLETE, complete),
-        Route::post(CANCEL_ACK, cancel_ack),
-        Route::put(LOGS, logs).takes(log_types),
-        Route::put(LOGS_OF_LEASE, logs_of_lease).takes(log_types),
+        Route::post(Proof, LEASE, lease)
+            .long_running()
+            .ends_with_client(),
+        Route::post(Proof, ACK_LEASE, ack_lease),
+        Route::post(Proof, HEARTBEAT, heartbeat).long_running(),
+        Route::post(Proof, COMPLETE, complete),
+        Route::post(Proof, CANCEL_ACK, cancel_ack),
+        Route::put(Proof, LOGS, logs).takes(log_types),
+        Route::put(Proof, LOGS_OF_LEASE, logs_of_lease).takes(log_types),
     ];
     let routes = routes.map(|route| route.with_state(Arc::clone(&shared)));
     Group {

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use host_core::access::Verb;
 use host_core::time::Time;
 use host_http::extract::TextInPath;
 use host_http::problem::{self, Problem};
@@ -50,15 +51,15 @@ struct State {
 pub(in crate::hero) fn routes(source: Option<Source>, ports: RoutePorts) -> Group {
     let shared = Shared::new(State { source, ports });
     let routes: [Route<Shared>; 9] = [
-        Route::post(path::JOBS, submit::submit),
-        Route::get(path::JOBS, list::list),
-        Route::get(path::JOB, list::show),
-        Route::get(path::WAIT, list::wait).long_running(),
-        Route::get(path::LOGS, logs::logs),
-        Route::post(path::STOP, steer::stop).body_optional(),
-        Route::post(path::REQUEUE, steer::requeue).body_optional(),
-        Route::get(path::WORKER, list::worker),
-        Route::post(path::STALE, steer::requeue_stale).body_optional(),
+        Route::post(Verb::Enqueue, path::JOBS, submit::submit),
+        Route::get(Verb::Read, path::JOBS, list::list),
+        Route::get(Verb::ReadPayload, path::JOB, list::show),
+        Route::get(Verb::ReadPayload, path::WAIT, list::wait).long_running(),
+        Route::get(Verb::ReadPayload, path::LOGS, logs::logs),
+        Route::post(Verb::Cancel, path::STOP, steer::stop).body_optional(),
+        Route::post(Verb::Retry, path::REQUEUE, steer::requeue).body_optional(),
+        Route::get(Verb::Read, path::WORKER, list::worker),
+        Route::post(Verb::Operate, path::STALE, steer::requeue_stale).body_optional(),
     ];
     let routes = routes.map(|route| route.with_state(Arc::clone(&shared)));
     Group {
