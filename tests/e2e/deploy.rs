@@ -172,6 +172,15 @@ fn a_schema_that_waiting_jobs_do_not_match_needs_force() {
         wide.status, 201,
         "a schema that all of them match: {wide:?}"
     );
+
+    let back = |body: Value| {
+        let path = "/api/v1/components/good/rollback";
+        client.post(path, &body).unwrap()
+    };
+    let refused = back(json!({"revision": 2}));
+    assert_refused("back", &refused, &["waiting_jobs_unfit"], &expected);
+    let forced = back(json!({"revision": 2, "force": true}));
+    assert_eq!((forced.status, &forced.body["revision"]), (200, &json!(2)));
 }
 
 #[test]

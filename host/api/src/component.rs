@@ -185,6 +185,9 @@ pub struct RollbackBody {
     /// Its number.
     #[schema(minimum = 1)]
     pub revision: u32,
+    /// Roll back although params of waiting jobs do not match the schema of that revision.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// The parts of a deploy; the body may also be the component alone, as `application/wasm`.

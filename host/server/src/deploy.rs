@@ -156,10 +156,16 @@ impl Deployments {
         self.run(deploying).await
     }
 
-    /// Makes an earlier revision current. If this future is dropped, the change is still completed.
-    pub async fn rollback(&self, name: Name, revision: u32) -> Result<Deployed, DeployError> {
+    /// Makes an earlier revision current, if what would come of it for waiting jobs is accepted. Its grants were
+    /// accepted when it was deployed. If this future is dropped, the change is still completed.
+    pub async fn rollback(
+        &self,
+        name: Name,
+        revision: u32,
+        consent: Consent,
+    ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.rollback(name, revision).await })
+        self.run(async move { shared.rollback(name, revision, consent).await })
             .await
     }
 
@@ -314,18 +320,7 @@ impl Shared {
         if !grants.added.is_empty() && !consent.new_grants {
             return Err(DeployError::NewGrants(grants.added));
         }
-        let unfit = self.unfit_jobs(&handlers).await?;
-        if !unfit.is_empty() {
-            if !consent.unfit_jobs {
-                return Err(DeployError::UnfitJobs(unfit));
-            }
-            let (component, jobs) = (name.as_str(), lines(&unfit));
-            tracing::warn!(
-                component,
-                jobs,
-                "deploying although params of waiting jobs do not match the new schema"
-            );
-        }
+        self.check_waiting(&name, &handlers, consent).await?;
         let changes = RevisionChanges {
             grants,
             limits_changed: limits::changed(current.as_ref(), &manifest, &handlers),
@@ -346,6 +341,29 @@ impl Shared {
         self.change(command, changes).await
     }
 
+    /// Refuses schemas that waiting jobs do not match, unless that is accepted.
+    async fn check_waiting(
+        &self,
+        component: &Name,
+        handlers: &[HandlerInfo],
+        consent: Consent,
+    ) -> Result<(), DeployError> {
+        let unfit = self.unfit_jobs(handlers).await?;
+        if unfit.is_empty() {
+            return Ok(());
+        }
+        if !consent.unfit_jobs {
+            return Err(DeployError::UnfitJobs(unfit));
+        }
+        let (component, jobs) = (component.as_str(), lines(&unfit));
+        tracing::warn!(
+            component,
+            jobs,
+            "deploying although params of waiting jobs do not match the new schema"
+        );
+        Ok(())
+    }
+
     /// Finds waiting jobs that do not fit those schemas that are new.
     async fn unfit_jobs(&self, handlers: &[HandlerInfo]) -> Result<Vec<Unfit>, DeployError> {
         let deployed = self.handlers.all();
@@ -363,7 +381,12 @@ impl Shared {
         finding.await.map_err(unread)
     }
 
-    async fn rollback(&self, name: Name, number: u32) -> Result<Deployed, DeployError> {
+    async fn rollback(
+        &self,
+        name: Name,
+        number: u32,
+        consent: Consent,
+    ) -> Result<Deployed, DeployError> {
         let _one = self.one_at_a_time.lock().await;
         let asked = name.clone();
         let (revisions, current) = self
@@ -376,6 +399,7 @@ impl Shared {
             let digest = target.digest;
             let bytes = self.bytes(digest).await?;
             let compiled = self.compiled(digest, &bytes).await?;
+            self.check_waiting(&name, &target.handlers, consent).await?;
             let before = revisions.iter().find(|known| known.revision == current);
             changes = RevisionChanges {
                 grants: grants::changes(before, &target.manifest, &target.handlers),

@@ -220,8 +220,14 @@ pub(super) async fn rollback(
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<DeployedView>, ApiError> {
-    let RollbackBody { revision } = small_body(&shared.api.bodies, request).await?;
-    let deployed = shared.api.deployer.rollback(name, revision).await?;
+    let RollbackBody { revision, force } = small_body(&shared.api.bodies, request).await?;
+    let consent = Consent {
+        // Somebody accepted them when the revision was deployed.
+        new_grants: true,
+        unfit_jobs: force,
+    };
+    let rolling_back = shared.api.deployer.rollback(name, revision, consent);
+    let deployed = rolling_back.await?;
     deployed_view(&shared, deployed).await.map(Json)
 }
 

@@ -26,8 +26,13 @@ impl Deployer for Deployments {
             .boxed()
     }
 
-    fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.rollback(name, revision)
+    fn rollback(
+        &self,
+        name: Name,
+        revision: u32,
+        consent: Consent,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        self.rollback(name, revision, consent)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }

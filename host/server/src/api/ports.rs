@@ -35,8 +35,13 @@ pub trait Deployer: Send + Sync {
         consent: Consent,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
-    /// Makes an earlier revision current.
-    fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>>;
+    /// Makes an earlier revision current. What would come of it for waiting jobs must be accepted.
+    fn rollback(
+        &self,
+        name: Name,
+        revision: u32,
+        consent: Consent,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
     /// Publishes what other nodes have deployed meanwhile. Returns false if there are none.
     fn look(&self) -> BoxFuture<'_, bool> {

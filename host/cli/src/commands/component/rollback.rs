@@ -16,13 +16,17 @@ use super::{fetch, hint_removed, put_changed_limits, put_grants, put_removed};
 #[command(after_help = "\
 Examples:
   host component rollback basics
-  host component rollback basics 3")]
+  host component rollback basics 3
+  host component rollback basics 3 --force")]
 pub(super) struct Rollback {
     /// The component's name
     name: String,
     /// The revision to go back to [default: the newest one before the current]
     #[arg(value_parser = human::whole::<u32>(1, u32::MAX.into()))]
     revision: Option<u32>,
+    /// Roll back even if waiting jobs do not match the schema of that revision; they fail when they start
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     remote: Remote,
 }
@@ -36,8 +40,12 @@ impl Rollback {
             Some(revision) => revision,
             None => before_current(&client, &doing, &self.name)?,
         };
+        let body = RollbackBody {
+            revision,
+            force: self.force,
+        };
         let waiting = Progress::new(output, &format!("rolling back {name}"));
-        let answer = client.roll_back(&self.name, &RollbackBody { revision });
+        let answer = client.roll_back(&self.name, &body);
         drop(waiting);
         let next = format!(
             "`host component show {name}` lists the revisions, `host component ls` lists \

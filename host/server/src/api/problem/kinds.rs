@@ -121,7 +121,7 @@ host_http::kinds! {
         "Look at what the detail lists; then deploy with --accept-grants, over HTTP with ?accept_grants=true.";
     WAITING_JOBS_UNFIT 409 "waiting_jobs_unfit", "Waiting jobs do not match the schema",
         "The revision has a schema that the params of waiting jobs do not match. They would be discarded with invalid_params when they start. The detail says how many of the oldest 1,000 of each handler.",
-        "Accept the old params in the schema, or wait until the jobs have ended; --force deploys anyway, over HTTP with ?force=true.";
+        "Accept the old params in the schema, or wait until the jobs have ended; --force deploys or rolls back anyway, over HTTP ?force=true or, in a rollback, \"force\": true.";
     STOPPING 503 "stopping", "Stopping",
         "The host is stopping. Whether the request was carried out is unknown.",
         "Check once it is back before you repeat it; an enqueue with `unique` of scope `retained` may be repeated."

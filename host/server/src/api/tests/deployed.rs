@@ -363,8 +363,13 @@ impl Deployer for Counted {
         self.below.deploy(name, manifest, bytes, consent)
     }
 
-    fn rollback(&self, name: Name, revision: u32) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.below.rollback(name, revision)
+    fn rollback(
+        &self,
+        name: Name,
+        revision: u32,
+        consent: Consent,
+    ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
+        self.below.rollback(name, revision, consent)
     }
 
     fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>> {

@@ -176,6 +176,7 @@ impl Deployer for Listed {
         &self,
         component: Name,
         revision: u32,
+        _consent: Consent,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(self.deployed(Command::Rollback {
             component,

@@ -2,6 +2,7 @@
 //! worker.
 
 mod limits;
+mod nodes;
 mod stops;
 mod storms;
 
@@ -323,8 +324,8 @@ fn what_an_earlier_life_had_out_is_taken_back() {
     );
     assert_eq!(bench.redis.field(&id(3), "status").unwrap(), "finished");
     let out: Vec<_> = bench.redis.texts("hero:out:host-a");
-    let still = [2, 5].map(|n| (id(n), format!("w1 job-{n}")));
-    assert_eq!(out, still, "one runs on, one is new");
+    let still = [(id(2), "w1".to_owned()), (id(5), "w1 job-5".to_owned())];
+    assert_eq!(out, still, "one is to stop, one is new");
     for n in 1..=3 {
         assert_eq!(bench.redis.expiries[&format!("hero:job:{}", id(n))], 3_600);
     }
@@ -394,9 +395,20 @@ fn a_host_that_stops_takes_back_what_is_out() {
     );
     assert!(bench.redis.items("hero:work_queue:w1").is_empty());
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
-    // The next run removes the rest.
+    // The next run removes the rest. It does not go on with what was asked to stop: its job starts anew.
     let out = bench.redis.texts("hero:out:host-a");
-    assert_eq!(out, [(id(1), "w1 job-1".to_owned())]);
+    assert_eq!(out, [(id(1), "w1".to_owned())]);
+    bench.ended.clear();
+    bench.dispatcher = Orchestrator::new("host-a");
+    bench.tell(Orchestrator::on_connected);
+    let again = Execution {
+        host_job: "job-1".to_owned(),
+        ..execution(11)
+    };
+    bench.tell(|it, at, todo| it.on_start(at, Tag(11), again, todo));
+    bench.worker_says(1, &[("status", "error"), ("error", "stopped_by_request")]);
+    assert_eq!(bench.ended, []);
+    assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(11)]);
 }
 
 #[test]

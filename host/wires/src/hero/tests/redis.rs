@@ -487,6 +487,9 @@ impl FakeRedis {
                 }
                 said = "asked";
             }
+            if let Some(out) = self.hash(keys[4]).get_mut(id) {
+                out.truncate(out.iter().position(|it| *it == b' ').unwrap_or(out.len()));
+            }
         }
         if said != "asked" {
             self.remove(keys[2], id, 0);
