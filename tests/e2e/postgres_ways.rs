@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use host_tests::faulty::{Fault, Faulty};
 use host_tests::processes::children;
 use host_tests::server::host;
 use host_tests::{Client, Cluster, Options, Server, Supervisor, eventually, guests};
@@ -318,6 +319,46 @@ fn a_host_whose_database_hangs_refuses_jobs_and_goes_on_afterwards() {
     takes_jobs(&client);
     let kept = client.items("/api/v1/jobs");
     assert_eq!(kept.len(), 2, "what was refused is not kept: {kept:?}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// The server commits an enqueue, and its answer never comes. Whoever repeats it gets the same job.
+#[test]
+fn a_job_whose_commit_is_not_confirmed_is_kept_once() {
+    let cluster = Cluster::start(&folder(), &[]);
+    let proxy = Faulty::before(cluster.folder());
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    options
+        .env
+        .push(("HOST_STORE_URL".to_owned(), Cluster::url_at(proxy.folder())));
+    let server = Server::start(&options);
+    let client = server.client();
+    deploy(&client, "basics");
+    let job = json!({"handler": "noop", "unique": {"key": "once", "scope": "retained"}});
+    // Another commit of the host may be the next one; then nothing of the enqueue is kept.
+    let unknown = eventually("an unconfirmed commit", Duration::from_mins(2), || {
+        takes_jobs(&client);
+        proxy.inject(Fault::DeafAfterCommit);
+        let answer = client.post("/api/v1/jobs", &job).unwrap();
+        proxy.heal();
+        if answer.status == 503 {
+            assert_eq!(answer.body["code"], "store_away", "{answer:?}");
+            return None;
+        }
+        Some(answer)
+    });
+    assert_eq!(
+        (unknown.status, &unknown.body["code"]),
+        (504, &json!("outcome_unknown")),
+        "{unknown:?}"
+    );
+    let repeat = || client.post("/api/v1/jobs", &job).ok();
+    let kept = eventually("the database to be back", Duration::from_mins(1), || {
+        repeat().filter(|answer| answer.status < 300)
+    });
+    assert_eq!(kept.status, 200, "it was committed: {kept:?}");
+    assert_eq!(repeat().unwrap().body["id"], kept.body["id"]);
     assert_eq!(server.stop(), Some(0));
 }
 

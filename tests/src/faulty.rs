@@ -25,6 +25,8 @@ pub enum Fault {
     CutBeforeCommit,
     /// The next connection that commits ends before the client gets the answer.
     CutAfterCommit,
+    /// The next commit reaches the server, and no answers arrive from then on, until connections are healed.
+    DeafAfterCommit,
     /// No answers of the server arrive, until connections are healed; then they end.
     Deafen,
     /// Everything arrives this many milliseconds late, until connections are healed.
@@ -91,7 +93,7 @@ impl Faulty {
     pub fn inject(&self, fault: Fault) {
         match fault {
             Fault::Drop => self.end_all(),
-            Fault::CutBeforeCommit | Fault::CutAfterCommit => {
+            Fault::CutBeforeCommit | Fault::CutAfterCommit | Fault::DeafAfterCommit => {
                 *lock(&self.state.commit) = Some(fault);
             }
             Fault::Deafen => self.state.delay_ms.store(DEAF, Ordering::Relaxed),
@@ -158,14 +160,16 @@ fn carry(pair: &Pair, state: &State, to_server: bool) {
         }
         let commits = to_server && sent.windows(COMMIT.len()).any(|word| word == COMMIT);
         let fault = commits.then(|| lock(&state.commit).take()).flatten();
-        if fault == Some(Fault::CutAfterCommit) {
+        match fault {
             // The client gets nothing more; the server executes everything it received.
-            let _gone = pair.client.shutdown(Shutdown::Both);
+            Some(Fault::CutAfterCommit) => drop(pair.client.shutdown(Shutdown::Both)),
+            Some(Fault::DeafAfterCommit) => state.delay_ms.store(DEAF, Ordering::Relaxed),
+            _ => {}
         }
         if fault == Some(Fault::CutBeforeCommit) || to.write_all(sent).is_err() {
             return;
         }
-        if fault.is_some() {
+        if fault == Some(Fault::CutAfterCommit) {
             let _closed = pair.server.shutdown(Shutdown::Write);
             return wait_for_end(&pair.server);
         }
