@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::http::{Http, HttpError, HttpRequest, HttpResponse};
 use crate::services::Services;
+use crate::store::{NewJob, StoreError, StoreErrorKind};
 
 /// How urgent a log line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +131,46 @@ impl Ctx {
         self.services.http(request)
     }
 
+    /// Enqueues a job that exists exactly if this attempt completes. Returns its id. If a job with the same unique
+    /// key exists then, none is added.
+    ///
+    /// ```
+    /// # use guest_sdk::{Ctx, Error, NewJob};
+    /// fn order(ctx: &Ctx, rows: &[u32]) -> Result<(), Error> {
+    ///     for row in rows {
+    ///         ctx.enqueue(&NewJob::new("import-row").params(row)?)?;
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn enqueue(&self, job: &NewJob) -> Result<String, StoreError> {
+        only(self.enqueue_all(std::slice::from_ref(job))?)
+    }
+
+    /// Enqueues jobs, all or none, as [`Ctx::enqueue`] does. Returns their ids, in order.
+    pub fn enqueue_all(&self, jobs: &[NewJob]) -> Result<Vec<String>, StoreError> {
+        self.enqueue_some(jobs, false)
+    }
+
+    /// Enqueues a job now: it is on disk when this returns, and stays if this attempt does not complete. An attempt
+    /// that follows enqueues it again, unless it has a unique key. Returns its id, or that of the job that has the
+    /// key.
+    pub fn enqueue_now(&self, job: &NewJob) -> Result<String, StoreError> {
+        only(self.enqueue_all_now(std::slice::from_ref(job))?)
+    }
+
+    /// Enqueues jobs, all or none, as [`Ctx::enqueue_now`] does. Returns their ids, in order.
+    pub fn enqueue_all_now(&self, jobs: &[NewJob]) -> Result<Vec<String>, StoreError> {
+        self.enqueue_some(jobs, true)
+    }
+
+    fn enqueue_some(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.services.enqueue(jobs, now)
+    }
+
     /// Writes a line with fields to the job's log.
     pub fn log(&self, level: Level, message: impl Display, fields: &[(&str, &str)]) {
         self.services.log(level, &message.to_string(), fields);
@@ -144,4 +185,12 @@ impl Ctx {
     pub fn warn(&self, message: impl Display) {
         self.log(Level::Warn, message, &[]);
     }
+}
+
+/// Returns the id of the one job of a call.
+fn only(mut ids: Vec<String>) -> Result<String, StoreError> {
+    ids.pop().ok_or_else(|| StoreError {
+        kind: StoreErrorKind::Unavailable,
+        message: "the host did not return the id of the job".to_owned(),
+    })
 }

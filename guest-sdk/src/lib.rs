@@ -47,6 +47,7 @@ mod http;
 #[cfg(not(target_family = "wasm"))]
 mod mock;
 mod services;
+mod store;
 
 pub use ctx::{Ctx, Job, Level};
 pub use error::{Category, Error};
@@ -56,6 +57,7 @@ pub use http::{Http, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Reques
 pub use mock::MockHost;
 #[cfg(feature = "schema")]
 pub use schemars;
+pub use store::{NewJob, StoreError, StoreErrorKind};
 
 /// The generated bindings of `host:jobs@1.1.0`.
 #[cfg(target_family = "wasm")]

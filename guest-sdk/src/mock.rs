@@ -1,11 +1,12 @@
 //! A mock host for native tests of handlers.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use crate::ctx::{Ctx, Job, Level};
 use crate::http::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::Services;
+use crate::store::{NewJob, StoreError, StoreErrorKind};
 
 /// Replaces the host in `cargo test`. It records progress and logs, and can ask the handler to stop.
 ///
@@ -24,6 +25,7 @@ pub struct MockHost {
     state: Rc<RefCell<State>>,
     job: Job,
     answer: Option<Rc<Answer>>,
+    has_no_store: bool,
 }
 
 #[derive(Default)]
@@ -34,6 +36,8 @@ struct State {
     logs: Vec<(Level, String)>,
     slept_ms: u64,
     requests: Vec<HttpRequest>,
+    enqueued: Vec<NewJob>,
+    enqueued_now: Vec<NewJob>,
 }
 
 /// Answers requests in place of HTTP servers.
@@ -52,6 +56,7 @@ impl MockHost {
                 ..Job::default()
             },
             answer: None,
+            has_no_store: false,
         }
     }
 
@@ -89,6 +94,13 @@ impl MockHost {
         self
     }
 
+    /// Grants neither jobs nor state, as a manifest without grants.
+    #[must_use]
+    pub const fn without_store(mut self) -> Self {
+        self.has_no_store = true;
+        self
+    }
+
     /// Returns the context to call a handler with.
     pub fn ctx(&self) -> Ctx {
         Ctx::new(self.job.clone(), self.clone())
@@ -117,6 +129,17 @@ impl MockHost {
     /// Returns all requests to HTTP servers.
     pub fn requests(&self) -> Vec<HttpRequest> {
         self.state.borrow().requests.clone()
+    }
+
+    /// Returns the jobs that exist exactly if the attempt completes, in order. Their ids are `job-1`, `job-2` and so
+    /// on, counted together with the others.
+    pub fn enqueued(&self) -> Vec<NewJob> {
+        self.state.borrow().enqueued.clone()
+    }
+
+    /// Returns the jobs that were enqueued at once, in order.
+    pub fn enqueued_now(&self) -> Vec<NewJob> {
+        self.state.borrow().enqueued_now.clone()
     }
 
     /// Returns the total time of all sleeps, in milliseconds. The mock does not really sleep.
@@ -167,6 +190,31 @@ impl Services for MockHost {
                 message: "the mock answers no requests; see MockHost::answer".to_owned(),
             }),
         }
+    }
+
+    fn enqueue(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError> {
+        let mut state = self.store()?;
+        let first = state.enqueued.len() + state.enqueued_now.len() + 1;
+        let kept = if now {
+            &mut state.enqueued_now
+        } else {
+            &mut state.enqueued
+        };
+        kept.extend_from_slice(jobs);
+        let ids = (first..).take(jobs.len());
+        Ok(ids.map(|n| format!("job-{n}")).collect())
+    }
+}
+
+impl MockHost {
+    fn store(&self) -> Result<RefMut<'_, State>, StoreError> {
+        if self.has_no_store {
+            return Err(StoreError {
+                kind: StoreErrorKind::NotGranted,
+                message: "the mock has no store; see MockHost::without_store".to_owned(),
+            });
+        }
+        Ok(self.state.borrow_mut())
     }
 }
 

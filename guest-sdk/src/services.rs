@@ -2,6 +2,7 @@
 
 use crate::ctx::Level;
 use crate::http::{HttpError, HttpRequest, HttpResponse};
+use crate::store::{NewJob, StoreError};
 
 /// The host as seen by a handler.
 pub(crate) trait Services {
@@ -11,6 +12,7 @@ pub(crate) trait Services {
     fn sleep_ms(&self, ms: u32);
     fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
     fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError>;
+    fn enqueue(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError>;
 }
 
 /// The imports of the component.
@@ -81,5 +83,35 @@ impl Services for Imports {
                 message: error.message,
             }),
         }
+    }
+
+    fn enqueue(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError> {
+        use crate::bindings::host::jobs::jobs;
+        use crate::store::StoreErrorKind;
+        let text = serde_json::to_string(jobs).map_err(|error| StoreError {
+            kind: StoreErrorKind::InvalidRequest,
+            message: format!("cannot serialize the jobs as JSON: {error}"),
+        })?;
+        let enqueued = if now {
+            jobs::enqueue_now(&text)
+        } else {
+            jobs::enqueue(&text)
+        };
+        enqueued.map_err(store_error)
+    }
+}
+
+#[cfg(target_family = "wasm")]
+fn store_error(error: crate::bindings::host::jobs::jobs::Error) -> StoreError {
+    use crate::bindings::host::jobs::jobs::ErrorKind;
+    use crate::store::StoreErrorKind;
+    StoreError {
+        kind: match error.kind {
+            ErrorKind::NotGranted => StoreErrorKind::NotGranted,
+            ErrorKind::InvalidRequest => StoreErrorKind::InvalidRequest,
+            ErrorKind::LimitReached => StoreErrorKind::LimitReached,
+            ErrorKind::Unavailable => StoreErrorKind::Unavailable,
+        },
+        message: error.message,
     }
 }

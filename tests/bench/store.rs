@@ -139,6 +139,7 @@ fn complete((job, lease): (JobId, LeaseId)) -> Command {
             executor: "cell-1".to_owned(),
             revision: Some(("basics".to_owned(), 1)),
         }),
+        writes: None,
     }
 }
 

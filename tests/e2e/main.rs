@@ -15,6 +15,7 @@ mod delta;
 mod delta_launched;
 mod delta_worker;
 mod deploy;
+mod desk;
 mod durability;
 mod egress;
 mod events;

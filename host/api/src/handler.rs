@@ -3,6 +3,7 @@
 use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::handler::{DirGrant, Grants, Limits};
 use host_core::http_grant::HttpGrant;
+use host_core::jobs_grant::JobsGrant;
 use host_core::policy::Backoff;
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
@@ -104,6 +105,20 @@ pub struct GrantsView {
     #[serde(default)]
     #[schema(required = true)]
     pub http: Vec<HttpGrantView>,
+    /// Jobs to enqueue.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub jobs: Vec<JobsGrantView>,
+}
+
+/// Jobs that a handler may enqueue.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = JobsGrant)]
+pub struct JobsGrantView {
+    /// Patterns of their handlers.
+    pub handlers: Vec<String>,
+    /// Patterns of their queues.
+    pub queues: Vec<String>,
 }
 
 /// A directory to read.
@@ -204,6 +219,16 @@ impl From<&Grants> for GrantsView {
             env: grants.env.clone(),
             read_dirs: dirs.map(DirView::from).collect(),
             http: grants.http.iter().map(HttpGrantView::from).collect(),
+            jobs: grants.jobs.iter().map(JobsGrantView::from).collect(),
+        }
+    }
+}
+
+impl From<&JobsGrant> for JobsGrantView {
+    fn from(grant: &JobsGrant) -> Self {
+        Self {
+            handlers: grant.handlers.clone(),
+            queues: grant.queues.clone(),
         }
     }
 }

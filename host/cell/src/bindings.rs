@@ -6,6 +6,8 @@ wasmtime::component::bindgen!({
     imports: {
         "host:jobs/control.sleep-ms": async,
         "host:jobs/http.send": async,
+        "host:jobs/jobs.enqueue": async,
+        "host:jobs/jobs.enqueue-now": async,
         default: trappable,
     },
     exports: { default: async },

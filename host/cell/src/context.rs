@@ -12,6 +12,7 @@ use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use crate::clock::{SteppedClock, SteppedWall};
+use crate::desk::Desk;
 use crate::egress::Egress;
 use crate::limits::MemoryLimit;
 use crate::run_output::RunOutput;
@@ -31,6 +32,8 @@ pub(crate) struct GivenToRun {
     pub(crate) dirs: Vec<(File, String)>,
     /// The socket to the broker, or why there is none. `None` without a grant.
     pub(crate) broker: Option<Result<UnixStream, String>>,
+    /// The socket to the desk, or why there is none. `None` without a grant.
+    pub(crate) desk: Option<Result<UnixStream, String>>,
 }
 
 /// The state of one run that host calls use.
@@ -39,6 +42,7 @@ pub(crate) struct Guest {
     pub(crate) output: Arc<RunOutput>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) egress: Egress,
+    pub(crate) desk: Desk,
     env: Vec<(String, String)>,
     /// The directories that the guest may read, under the names that it sees.
     dirs: Vec<(Dir, String)>,
@@ -67,6 +71,7 @@ impl Guest {
             output,
             stop,
             egress: Egress::new(given.broker),
+            desk: Desk::new(given.desk),
             env,
             dirs: dirs.collect(),
             wasi: None,

@@ -2,4 +2,5 @@
 
 mod control;
 mod http;
+mod jobs;
 mod log;

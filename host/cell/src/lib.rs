@@ -10,6 +10,7 @@ mod clock;
 mod compile;
 mod component;
 mod context;
+mod desk;
 mod egress;
 mod engine;
 

@@ -29,6 +29,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     let l = &mut linker;
     jobs::control::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::http::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    jobs::jobs::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::log::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
 
     io::error::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
@@ -60,6 +61,7 @@ pub(crate) fn is_linked(name: &str) -> bool {
         "host:jobs/types",
         "host:jobs/control",
         "host:jobs/http",
+        "host:jobs/jobs",
         "host:jobs/log",
         "wasi:io/error",
         "wasi:io/poll",

@@ -72,6 +72,7 @@ fn noop() -> Start {
         limits: Limits::default(),
         env: Vec::new(),
         http: None,
+        desk: None,
         read_dirs: Vec::new(),
     }
 }

@@ -207,8 +207,15 @@ fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<
         guest.output.used.set(fuel - left, peak_memory_bytes);
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now())))
     });
-    let request_bytes_max = store.data().egress.request_bytes_max();
-    let bytes_max = limits.result_bytes_max.max(request_bytes_max) + HOSTCALL_OVERHEAD_BYTES;
+    let guest = store.data();
+    let of_requests = [
+        guest.egress.request_bytes_max(),
+        guest.desk.request_bytes_max(),
+    ];
+    let bytes_max = of_requests
+        .into_iter()
+        .fold(limits.result_bytes_max, u64::max);
+    let bytes_max = bytes_max + HOSTCALL_OVERHEAD_BYTES;
     store.set_hostcall_fuel(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
     Ok(store)

@@ -15,8 +15,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use host_core::cell::{ComponentKey, RunId, ToCell};
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
+use host_core::outcome::Outcome;
 use host_core::suspicion::GROUP_JOBS_MAX;
 use host_core::time::Time;
+use host_core::writes::{WriteBuffer, Writes};
 
 use self::cell::{Cell, Kind};
 use self::kill_deadline::KillDeadline;
@@ -63,6 +65,7 @@ pub struct Run {
     component: ComponentKey,
     cell: CellId,
     kill_deadline: KillDeadline,
+    writes: Option<WriteBuffer>,
     logged_bytes: u64,
     revoked: bool,
     chain: Option<Box<Chain>>,
@@ -234,6 +237,7 @@ impl<P: CellPort> Pool<P> {
             kill_deadline: KillDeadline::begin(now, start.limits.timeout_ms),
             logged_bytes: 0,
             revoked: false,
+            writes: order.writes,
             chain: order.chain,
             planning: false,
             unloaded: false,
@@ -467,6 +471,14 @@ impl<P: CellPort> Pool<P> {
 }
 
 impl Run {
+    /// Takes what the attempt writes at its end, if its outcome is that it completed.
+    pub fn take_writes(&self, outcome: &Outcome) -> Option<Box<Writes>> {
+        match outcome {
+            Outcome::Completed { .. } => self.writes.as_ref()?.take(),
+            _ => None,
+        }
+    }
+
     /// Returns how long the run has executed at `now`, in milliseconds.
     pub fn ran_ms(&self, now: Time) -> u64 {
         now.since_ms(self.started_at)

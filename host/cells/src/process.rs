@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::cell::{FromCell, Handover, RunId, ToCell};
+use host_core::desk::DeskPass;
 use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
 use thiserror::Error;
@@ -23,7 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::fd_sender::FdSender;
+use self::fd_sender::{FdSender, Openable};
 use self::listen::listen;
 use self::talk::talk;
 use crate::port::{CellEvent, CellId, CellPort, Unresponsive};
@@ -53,9 +54,15 @@ pub struct Cells {
     tasks: Tasks,
     runtime: Handle,
     memory_mib: u64,
-    roots: ReadRoots,
-    broker: Broker,
+    openable: Openable,
     lifeline: Option<Arc<Lifeline>>,
+}
+
+/// A run that may ask the desk, and its socket.
+#[derive(Debug)]
+pub struct Visit {
+    pub pass: DeskPass,
+    pub socket: std::os::unix::net::UnixStream,
 }
 
 /// The connection to one cell. The cell is killed when this is dropped.
@@ -100,10 +107,20 @@ impl Cells {
             tasks,
             runtime: Handle::current(),
             memory_mib,
-            roots,
-            broker,
+            openable: Openable {
+                roots,
+                broker,
+                desk: None,
+            },
             lifeline: None,
         }
+    }
+
+    /// Returns cells whose runs may visit the desk that receives from the other end of `desk`.
+    #[must_use]
+    pub fn with_desk(mut self, desk: mpsc::Sender<Visit>) -> Self {
+        self.openable.desk = Some(desk);
+        self
     }
 
     /// Returns cells that end when `lifeline` does.
@@ -115,12 +132,12 @@ impl Cells {
 
     /// Returns the directories below which runs may be given some.
     pub(crate) const fn roots(&self) -> &ReadRoots {
-        &self.roots
+        &self.openable.roots
     }
 
     /// Returns what requests of runs may reach.
     pub(crate) fn reach(&self) -> &Reach {
-        self.broker.reach()
+        self.openable.broker.reach()
     }
 
     /// Asks a component for its handlers, in a cell of its own.
@@ -183,7 +200,7 @@ impl Cells {
                 memory_mib: self.memory_mib,
             },
             spawner: self.spawner.clone(),
-            opens: (self.roots.clone(), self.broker.clone()),
+            openable: self.openable.clone(),
             lifeline: self.lifeline.clone(),
             messages,
             events,
@@ -250,8 +267,7 @@ struct Life {
     name: String,
     room: Room,
     spawner: Spawner,
-    /// What the cell's runs may be given.
-    opens: (ReadRoots, Broker),
+    openable: Openable,
     lifeline: Option<Arc<Lifeline>>,
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
@@ -265,14 +281,14 @@ async fn live(life: Life) {
         name,
         room,
         spawner,
-        opens,
+        openable,
         lifeline,
         messages,
         events,
         kill,
     } = life;
     let how = match spawner.spawn(room, lifeline).await {
-        Ok(spawned) => converse(id, &name, spawned, (messages, opens), &events, &kill).await,
+        Ok(spawned) => converse(id, &name, spawned, (messages, openable), &events, &kill).await,
         Err(error) => format!("cannot start it: {error}"),
     };
     // If the host has stopped, no receiver is left.
@@ -284,12 +300,12 @@ async fn converse(
     id: CellId,
     name: &str,
     spawned: Spawned,
-    (messages, (roots, broker)): (mpsc::Receiver<Vec<ToCell>>, (ReadRoots, Broker)),
+    (messages, openable): (mpsc::Receiver<Vec<ToCell>>, Openable),
     events: &mpsc::Sender<CellEvent>,
     kill: &CancellationToken,
 ) -> String {
     let Spawned { mut child, socket } = spawned;
-    let opened = FdSender::new(&socket, roots, broker).and_then(|fd_sender| {
+    let opened = FdSender::new(&socket, openable).and_then(|fd_sender| {
         socket.set_nonblocking(true)?;
         Ok((UnixStream::from_std(socket)?.into_split(), fd_sender))
     });

@@ -11,6 +11,7 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
+use crate::desk::DeskPass;
 use crate::egress::Pass;
 use crate::failure::Failure;
 use crate::handler::{DirGrant, HandlerInfo, Limits};
@@ -98,6 +99,8 @@ pub struct Start {
     pub env: Vec<(String, String)>,
     /// The way to HTTP servers, if the handler has grants.
     pub http: Option<EgressDoor>,
+    /// The way to the desk, if the handler has grants.
+    pub desk: Option<DeskDoor>,
     /// Directories the guest may read.
     pub read_dirs: Vec<GivenDir>,
 }
@@ -150,6 +153,16 @@ impl EgressDoor {
             ..Self::default()
         }
     }
+}
+
+/// The socket of a run to the desk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeskDoor {
+    /// What the desk is told. The cell does not see it.
+    #[serde(skip)]
+    pub pass: Option<Box<DeskPass>>,
+    /// Whether the socket comes with the message, after that to the broker.
+    pub socket: Handover,
 }
 
 /// How this system protects the host from a child process.

@@ -15,11 +15,9 @@ use crate::node::Dead;
 use crate::outcome::Report;
 use crate::time::Time;
 use crate::transition::{Effect, Loss};
+use crate::writes::Writes;
 
-pub use crate::job::NewJob;
-
-/// The most jobs that all jobs of one request may name as prerequisites, together.
-pub const DEPENDENCIES_MAX: usize = 10_000;
+pub use crate::job::{DEPENDENCIES_MAX, NewJob};
 
 /// A job that was executed for another orchestrator and has ended. It is kept as history only.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +88,8 @@ pub enum Command {
         fence: Fence,
         /// The outcome and what the attempt used.
         report: Box<Report>,
+        /// What it writes, exactly if it completes. If that is refused, the attempt fails instead.
+        writes: Option<Box<Writes>>,
     },
     /// A lease was lost without a report. Answered by [`Reply::Moved`].
     Lose {
@@ -180,6 +180,18 @@ pub enum Command {
 }
 
 impl Command {
+    /// Returns the jobs that it enqueues.
+    pub fn new_jobs(&self) -> &[NewJob] {
+        match self {
+            Self::Enqueue(jobs) => jobs,
+            Self::Complete {
+                writes: Some(writes),
+                ..
+            } => &writes.jobs,
+            _ => &[],
+        }
+    }
+
     /// Returns what the command is called in logs and metrics.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -222,7 +234,10 @@ pub const BOUNDS: [(&str, &str); 23] = [
     ("heartbeat", "one job"),
     ("log", "one job"),
     ("renew", "one job"),
-    ("complete", "one job and a slice of its dependents"),
+    (
+        "complete",
+        "one job, a slice of its dependents, and what its attempt wrote, which is limited",
+    ),
     ("lose", "one job and a slice of its dependents"),
     ("cancel", "one job and a slice of its dependents"),
     ("cancel_received", "one job"),

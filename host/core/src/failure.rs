@@ -92,10 +92,12 @@ pub enum FailureKind {
     Poison,
     /// A job that this one depends on was discarded or cancelled.
     PrerequisiteFailed,
+    /// The handler returned, but what it wrote does not fit what is stored.
+    WritesRefused,
 }
 
 /// All kinds, in the order in which they are declared.
-pub const FAILURE_KINDS: [FailureKind; 15] = [
+pub const FAILURE_KINDS: [FailureKind; 16] = [
     FailureKind::UserError,
     FailureKind::Trapped,
     FailureKind::FuelExhausted,
@@ -111,13 +113,16 @@ pub const FAILURE_KINDS: [FailureKind; 15] = [
     FailureKind::CellLost,
     FailureKind::Poison,
     FailureKind::PrerequisiteFailed,
+    FailureKind::WritesRefused,
 ];
 
 impl FailureKind {
     /// Returns the category of the kind. A handler's own error may name another one.
     pub const fn category(self) -> Category {
         match self {
-            Self::UserError | Self::Trapped | Self::ResultTooLarge => Category::UserCode,
+            Self::UserError | Self::Trapped | Self::ResultTooLarge | Self::WritesRefused => {
+                Category::UserCode
+            }
             Self::FuelExhausted | Self::TimedOut => Category::Timeout,
             Self::InvalidParams => Category::DataQuality,
             Self::HandlerNotFound | Self::GrantMissing | Self::PrerequisiteFailed => {
@@ -143,6 +148,7 @@ impl FailureKind {
                 | Self::MemoryLimit
                 | Self::LeaseLost
                 | Self::CellLost
+                | Self::WritesRefused
         )
     }
 
@@ -169,6 +175,7 @@ impl FailureKind {
             Self::CellLost => "cell_lost",
             Self::Poison => "poison",
             Self::PrerequisiteFailed => "prerequisite_failed",
+            Self::WritesRefused => "writes_refused",
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::http_grant::HttpGrant;
+use crate::jobs_grant::JobsGrant;
 use crate::json::JsonText;
 use crate::name::Name;
 use crate::policy::{Backoff, Policy, RetentionChoice};
@@ -64,6 +65,8 @@ pub struct Grants {
     pub read_dirs: Vec<DirGrant>,
     /// Requests that the guest may make.
     pub http: Vec<HttpGrant>,
+    /// Jobs that the guest may enqueue.
+    pub jobs: Vec<JobsGrant>,
 }
 
 /// The pauses between attempts, as written in a manifest.
@@ -131,6 +134,8 @@ pub struct ManifestSection {
     pub read_dirs: Option<Vec<DirGrant>>,
     /// Requests to HTTP servers that the guest may make.
     pub http: Option<Vec<HttpGrant>>,
+    /// Jobs that the guest may enqueue.
+    pub jobs: Option<Vec<JobsGrant>>,
 }
 
 /// The manifest beside a component: its name, limits and grants.
@@ -193,6 +198,11 @@ impl Manifest {
             http: own
                 .and_then(|own| own.http.as_ref())
                 .or(self.defaults.http.as_ref())
+                .cloned()
+                .unwrap_or_default(),
+            jobs: own
+                .and_then(|own| own.jobs.as_ref())
+                .or(self.defaults.jobs.as_ref())
                 .cloned()
                 .unwrap_or_default(),
         }

@@ -240,6 +240,9 @@ impl UniqueScope {
     }
 }
 
+/// The most jobs that all jobs of one request may name as prerequisites, together.
+pub const DEPENDENCIES_MAX: usize = 10_000;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewJob {
     /// A new id.
@@ -262,4 +265,14 @@ pub struct NewJob {
     /// Jobs that must complete first: existing ones, or others in the same batch. No duplicates.
     pub depends_on: Vec<JobId>,
     pub payload: Payload,
+}
+
+impl NewJob {
+    /// Returns about how many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        let pairs = self.payload.attributes.iter();
+        let pairs = pairs.chain(&self.payload.trace_context);
+        let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+        self.payload.params.as_str().len() + pairs
+    }
 }

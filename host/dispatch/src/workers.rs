@@ -149,6 +149,7 @@ impl Workers {
                     executor: worker,
                     revision: None,
                 }),
+                writes: None,
             },
             LeaseMessage::CancelAck { partial, message } => Command::CancelAck {
                 job,

@@ -3,6 +3,7 @@
 
 mod components;
 mod deployer;
+mod desk;
 mod enqueue;
 mod error;
 mod events;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use host_cells::pool::Isolation;
+use host_cells::process::Visit;
 use host_cells::run::handlers::Handlers;
 use host_core::cell::Protection;
 use host_dispatch::Dispatch;
@@ -42,7 +44,7 @@ use host_http::router;
 use host_http::serve::Accept;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::ports::{Deployer, Logs, Nodes};
@@ -86,6 +88,8 @@ pub struct Api {
     pub protection: Arc<Protection>,
     /// Which jobs share a cell.
     pub isolation: Isolation,
+    /// Receives runs that ask the desk, if cells run here.
+    pub desk: Option<mpsc::Receiver<Visit>>,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have
     /// ended.
     pub draining: CancellationToken,
@@ -125,12 +129,16 @@ pub fn router(mut api: Api, tasks: &Tasks) -> Router {
         tasks: tasks.clone(),
     };
     let mut groups = std::mem::take(&mut api.wire_routes);
+    let visits = api.desk.take();
     let shared = Shared::new(ApiState {
         api,
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         long_checks: enqueue::LongChecks::default(),
         deploys: components::Deploys::default(),
     });
+    if let Some(visits) = visits {
+        tasks.spawn(desk::serve(Shared::clone(&shared), visits, tasks.clone()));
+    }
     let own = routes::all().into_iter();
     groups.push(Group {
         prefix: "/",

@@ -7,6 +7,7 @@ use host_core::handler::{BackoffSection, DirGrant, FUEL_PER_SECOND, Limits, Mani
 use host_core::http_grant::{
     REQUESTS_DEFAULT, REQUESTS_MAX, RESPONSE_KIB_DEFAULT, RESPONSE_KIB_MAX, TIMEOUT_MS_DEFAULT,
 };
+use host_core::jobs_grant::PATTERNS_MAX;
 use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
 
@@ -61,6 +62,10 @@ headers = { authorization = "Bearer {secret:stripe}" }
 max_requests = 100
 max_response_kib = 256
 timeout_seconds = 10
+
+[[handlers.charge.jobs]]
+handlers = ["receipt", "mail-*"]
+queues = ["default", "mail"]
 "#;
 
 const HTTP: &str = "
@@ -76,6 +81,36 @@ literally, the response shows its name instead. A server that encodes or splits 
 | key | default | range | what it is |
 |---|---|---|---|
 ";
+
+const JOBS: &str = "
+## Jobs that a handler enqueues
+
+Each `[[handlers.NAME.jobs]]` grants jobs whose handler and queue both fit. The API's checks and limits apply. By
+default such jobs exist exactly if the attempt completes: the host commits them with its end. An attempt may enqueue
+1,000 of them, 8 MiB together.
+
+| key | default | range | what it is |
+|---|---|---|---|
+";
+
+/// The keys of a grant of jobs.
+fn jobs_keys() -> Vec<(&'static str, String, String, &'static str)> {
+    let patterns = || format!("1 to {PATTERNS_MAX} patterns: `*` is any text without `/`");
+    vec![
+        (
+            "handlers",
+            "required".to_owned(),
+            patterns(),
+            "The handlers, as a job names them: `receipt`, or `python#receipt` at a foreign runner",
+        ),
+        (
+            "queues",
+            "`[\"default\"]`".to_owned(),
+            patterns(),
+            "The queues",
+        ),
+    ]
+}
 
 /// The keys of a grant of requests.
 fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
@@ -214,6 +249,12 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "Requests to HTTP servers that the handler may make; the keys of each are below",
         ),
         (
+            "jobs",
+            none(),
+            "at most 64".to_owned(),
+            "Jobs that the handler may enqueue; the keys of each are below",
+        ),
+        (
             "read_dirs",
             none(),
             "at most 64, absolute paths below `grants.read_roots`".to_owned(),
@@ -230,6 +271,10 @@ fn the_published_manifest_is_what_the_host_reads() {
     }
     doc.push_str(HTTP);
     for (key, default, range, meaning) in http_keys() {
+        writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
+    }
+    doc.push_str(JOBS);
+    for (key, default, range, meaning) in jobs_keys() {
         writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
     }
     published::check("manifest.md", &doc);
@@ -255,6 +300,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
             guest: "/b".to_owned(),
         }]),
         http: Some(Vec::new()),
+        jobs: Some(Vec::new()),
     };
     let written = serde_json::to_value(&all).unwrap();
     let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();
@@ -262,7 +308,8 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
     written.sort();
     published.sort();
     assert_eq!(published, written);
-    let keys: Vec<_> = http_keys().iter().map(|key| key.0).collect();
+    let keys = http_keys().into_iter().chain(jobs_keys());
+    let keys: Vec<_> = keys.map(|key| key.0).collect();
     for key in &keys {
         assert!(
             EXAMPLE.contains(&format!("\n{key} = ")),

@@ -159,6 +159,7 @@ fn request(now: Time, asked: Asked) -> RunRequest {
         },
         params: asked.params,
         check_params: true,
+        may_write: false,
         env: Vec::new(),
         caps: Caps::default(),
     }

@@ -5,6 +5,7 @@ mod damage;
 mod host;
 mod node;
 mod node_id;
+mod opening;
 mod room;
 mod supervisor;
 

@@ -268,9 +268,12 @@ impl<R: Rows> Batch<'_, R> {
             Command::Renew { job, lease, until } => {
                 self.moved(*job, &Input::Renew(&Fence::Lease(*lease), *until))
             }
-            Command::Complete { job, fence, report } => {
-                self.complete(*job, fence, Report::clone(report))
-            }
+            Command::Complete {
+                job,
+                fence,
+                report,
+                writes,
+            } => self.complete(*job, fence, Report::clone(report), writes.as_deref()),
             Command::Lose {
                 job,
                 fence,

@@ -43,7 +43,9 @@ impl Given {
     /// under the names that the guest sees.
     pub(super) fn of_run(&mut self, start: &Start) -> Result<GivenToRun, Failure> {
         let (door, dirs) = (start.http.as_ref(), &start.read_dirs);
+        let desk = start.desk.as_ref();
         let sockets = door.iter().map(|door| &door.socket);
+        let sockets = sockets.chain(desk.iter().map(|door| &door.socket));
         let handovers = sockets.chain(dirs.iter().map(|dir| &dir.dir));
         let comes = handovers.filter(|it| **it == Handover::Comes).count();
         // Take it even if the run fails, so that the next message gets its own.
@@ -59,13 +61,14 @@ impl Given {
             (Handover::Comes, Ok(group)) => group.next().ok_or_else(lost),
         };
         let broker = door.map(|door| next(&door.socket).map(UnixStream::from));
+        let desk = desk.map(|door| next(&door.socket).map(UnixStream::from));
         let dirs = dirs.iter().map(|GivenDir { grant, dir }| {
             next(dir)
                 .map(|fd| (File::from(fd), grant.guest.clone()))
                 .map_err(|cause| missing(&grant.host, &cause))
         });
         let dirs = dirs.collect::<Result<_, _>>()?;
-        Ok(GivenToRun { dirs, broker })
+        Ok(GivenToRun { dirs, broker, desk })
     }
 
     fn group(&mut self, count: usize) -> Result<Vec<OwnedFd>, String> {

@@ -283,6 +283,7 @@ impl Cell {
             limits,
             env: Vec::new(),
             http: None,
+            desk: None,
             read_dirs: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
 use host_core::http_grant::HttpGrant;
+use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
 
 use crate::run::programs::{Environment, NO_VARIABLE};
@@ -85,6 +86,12 @@ fn http_line(grant: &HttpGrant) -> String {
     line
 }
 
+/// Describes a grant of jobs in one line.
+fn jobs_line(grant: &JobsGrant) -> String {
+    let (handlers, queues) = (grant.handlers.join(","), grant.queues.join(","));
+    format!("enqueue {handlers} in {queues}")
+}
+
 /// What a revision changes of the grants of handlers: one line for each, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantChanges {
@@ -125,7 +132,9 @@ fn lines<'a>(
         let dirs = dirs.map(|dir| format!("{name}: read {} as {}", dir.host, dir.guest));
         let http = grants.http.iter();
         let http = http.map(|grant| format!("{name}: {}", http_line(grant)));
-        env.chain(dirs).chain(http).collect::<Vec<_>>()
+        let jobs = grants.jobs.iter();
+        let jobs = jobs.map(|grant| format!("{name}: {}", jobs_line(grant)));
+        env.chain(dirs).chain(http).chain(jobs).collect::<Vec<_>>()
     };
     handlers.flat_map(of_handler).collect()
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use host_core::handler::{BackoffSection, DirGrant, HandlerInfo, Manifest, ManifestSection};
+use host_core::jobs_grant::JobsGrant;
 use host_core::json::words;
 use host_core::name::Name;
 use host_core::policy::RETENTION_MS_MIN;
@@ -170,8 +171,13 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
             return Err(refused(key, value, expected));
         }
     }
+    let jobs = section.jobs.iter().flatten();
+    if let Some((key, value, expected)) = jobs.clone().find_map(JobsGrant::flaw) {
+        return Err(refused(key, value, expected));
+    }
     for (key, count) in [
         ("http", requests.count()),
+        ("jobs", jobs.count()),
         ("env", variables.count()),
         ("read_dirs", dirs.count()),
     ] {

@@ -10,8 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use host_core::cell::{HANDED_OVER_MAX, Handover, ToCell};
+use host_core::desk::DeskPass;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use tokio::sync::mpsc;
 
+use super::Visit;
 use crate::sandbox::broker::Broker;
 use crate::sandbox::roots::ReadRoots;
 
@@ -19,30 +22,49 @@ use crate::sandbox::roots::ReadRoots;
 pub(super) fn hands_over(message: &ToCell) -> bool {
     match message {
         ToCell::Load { .. } => true,
-        ToCell::Start(start) => !start.read_dirs.is_empty() || start.http.is_some(),
+        ToCell::Start(start) => {
+            let has_desk = start.desk.as_ref().is_some_and(|it| it.pass.is_some());
+            !start.read_dirs.is_empty() || start.http.is_some() || has_desk
+        }
         _ => false,
+    }
+}
+
+/// What the runs of a cell may be given.
+#[derive(Clone)]
+pub(super) struct Openable {
+    pub(super) roots: ReadRoots,
+    pub(super) broker: Broker,
+    /// Receives the other ends of sockets to the desk, if there is one.
+    pub(super) desk: Option<mpsc::Sender<Visit>>,
+}
+
+impl Openable {
+    fn visit(&self, pass: DeskPass) -> io::Result<OwnedFd> {
+        let (socket, theirs) = UnixStream::pair()?;
+        let visit = Visit { pass, socket };
+        match self.desk.as_ref().map(|desk| desk.try_send(visit)) {
+            Some(Ok(())) => Ok(theirs.into()),
+            Some(Err(error)) => Err(io::Error::other(format!("too many wait: {error}"))),
+            None => Err(io::Error::other("this program stores nothing")),
+        }
     }
 }
 
 /// The socket for descriptors, and what may be opened.
 pub(super) struct FdSender {
     socket: UnixStream,
-    roots: ReadRoots,
-    broker: Broker,
+    openable: Openable,
 }
 
 impl FdSender {
     /// Passes one end of a new socket to the cell behind `messages`.
-    pub(super) fn new(messages: &UnixStream, roots: ReadRoots, broker: Broker) -> io::Result<Self> {
+    pub(super) fn new(messages: &UnixStream, openable: Openable) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         // A cell that reads nothing must not block the host.
         socket.set_nonblocking(true)?;
         send(messages, &[theirs.into()])?;
-        Ok(Self {
-            socket,
-            roots,
-            broker,
-        })
+        Ok(Self { socket, openable })
     }
 
     /// Opens and passes the descriptors of a message, and notes in the message which are missing. Send the
@@ -61,10 +83,15 @@ impl FdSender {
             ToCell::Start(start) => {
                 if let Some(door) = &mut start.http {
                     let pass = std::mem::take(&mut *door.pass);
-                    door.socket = note(self.broker.open(pass));
+                    door.socket = note(self.openable.broker.open(pass));
+                }
+                if let Some(door) = &mut start.desk
+                    && let Some(pass) = door.pass.take()
+                {
+                    door.socket = note(self.openable.visit(*pass));
                 }
                 for given in &mut start.read_dirs {
-                    given.dir = note(self.roots.open(Path::new(&given.grant.host)));
+                    given.dir = note(self.openable.roots.open(Path::new(&given.grant.host)));
                 }
             }
             _ => {}
@@ -88,6 +115,8 @@ fn mark_failed(message: &mut ToCell, cause: &str) {
         ToCell::Start(start) => {
             let doors = start.http.iter_mut();
             doors.for_each(|door| note(&mut door.socket));
+            let desks = start.desk.iter_mut();
+            desks.for_each(|door| note(&mut door.socket));
             let dirs = start.read_dirs.iter_mut();
             dirs.for_each(|dir| note(&mut dir.dir));
         }

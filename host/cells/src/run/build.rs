@@ -13,12 +13,13 @@ use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
+use host_core::writes::WriteBuffer;
 
 use crate::compile::schema::Budget;
 use crate::run::chain::{Chain, Step};
 use crate::run::handlers::{Handler, Handlers, Program};
 use crate::run::order::Order;
-use crate::run::programs::{Programs, http, read_dirs};
+use crate::run::programs::{Programs, desk, http, read_dirs, uses_desk};
 
 pub use crate::run::programs::{ChainHandlers, Environment};
 
@@ -33,6 +34,8 @@ pub struct RunRequest {
     pub params: JsonText,
     /// Whether the params still have to be checked against the handler's schema.
     pub check_params: bool,
+    /// Whether what the attempt writes is stored with its end.
+    pub may_write: bool,
     /// Variables that came with the job. They take precedence over the host's own if both are
     /// granted.
     pub env: Vec<(String, String)>,
@@ -100,24 +103,35 @@ impl RunBuilder {
         // Only a chain needs the variables after this run.
         let kind = self.programs.chain_kind(&name);
         let chained = kind.map(|kind| (kind, request.env.clone()));
+        let may_write = request.may_write && (kind.is_some() || uses_desk(&handler.grants));
+        let writes = may_write.then(|| self.programs.buffer());
         let start = self
-            .start(now, request, &handler)
+            .start(now, request, &handler, writes.as_ref())
             .map_err(|failure| refused(failure, Some(revision.clone())))?;
         let chain = chained.map(|(kind, env)| {
             let first = Step::first(&handler, &program, &start);
-            Box::new(Chain::new(self.programs.clone(), kind, first, &start, env))
+            let of_attempt = (job, writes.clone());
+            let programs = self.programs.clone();
+            Box::new(Chain::new(programs, kind, first, &start, env, of_attempt))
         });
         let order = Order {
             job,
             lease,
             revision,
             start,
+            writes,
             chain,
         };
         Ok((order, program))
     }
 
-    fn start(&self, now: Time, request: RunRequest, handler: &Handler) -> Result<Start, Failure> {
+    fn start(
+        &self,
+        now: Time,
+        request: RunRequest,
+        handler: &Handler,
+        writes: Option<&WriteBuffer>,
+    ) -> Result<Start, Failure> {
         if request.check_params {
             handler.check_params(&request.params, &mut Budget::default())?;
         }
@@ -127,6 +141,7 @@ impl RunBuilder {
             run: RunId(0),
             component: ComponentKey(0),
             http: http(handler, &limits, &request.context),
+            desk: desk(handler, request.job, &request.context, writes),
             limits,
             context: request.context,
             params: request.params,

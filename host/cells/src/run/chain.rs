@@ -13,13 +13,15 @@ use host_core::cell::{Context, RunId, Start};
 use host_core::chain::ChainKind;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{FUEL_PER_SECOND, Limits};
+use host_core::id::JobId;
 use host_core::json::{DEPTH_MAX, JsonText};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
+use host_core::writes::WriteBuffer;
 
 use self::calls::Calls;
 use crate::run::handlers::{Handler, Program};
-use crate::run::programs::{Programs, http, read_dirs};
+use crate::run::programs::{Programs, desk, http, read_dirs};
 
 pub use self::planning::{Planned, Planning};
 
@@ -35,6 +37,9 @@ pub struct Chain {
     /// What its script has called, if the first handler is a script that calls others.
     calls: Option<Box<Calls>>,
     context: Context,
+    job: JobId,
+    /// What the handlers of the attempt write at its end, if they may.
+    writes: Option<WriteBuffer>,
     limits: Limits,
     /// The steps that have not run yet. `None` until the first handler has returned them.
     steps: Option<VecDeque<Step>>,
@@ -90,19 +95,22 @@ impl Step {
 
 impl Chain {
     /// Makes the chain of an attempt whose first handler is about to start with `start`. `env` came
-    /// with the job.
+    /// with the job, and all of its handlers write into one buffer.
     pub(crate) fn new(
         programs: Programs,
         kind: ChainKind,
         first: Step,
         start: &Start,
         env: Vec<(String, String)>,
+        (job, writes): (JobId, Option<WriteBuffer>),
     ) -> Self {
         Self {
             programs,
             env,
             calls: (kind == ChainKind::Calls).then(|| Box::new(Calls::of(first))),
             context: start.context.clone(),
+            job,
+            writes,
             limits: start.limits.clone(),
             steps: None,
             steps_total: 0,
@@ -121,6 +129,9 @@ impl Chain {
     /// Records how a handler ended and returns what to do next.
     pub fn next(&mut self, outcome: Outcome, meter: Meter, left: Left) -> Next {
         self.count(meter);
+        if let (Some(writes), Outcome::Completed { .. }) = (&self.writes, &outcome) {
+            writes.keep();
+        }
         if self.calls.is_some() {
             return self.next_of_script(outcome, left);
         }
@@ -195,12 +206,16 @@ impl Chain {
             result_bytes_max: own.result_bytes_max.min(all.result_bytes_max),
             log_bytes_max: own.log_bytes_max.min(left.log_bytes),
         };
+        if let Some(writes) = &self.writes {
+            writes.begin();
+        }
         let mut context = self.context.clone();
         context.handler = step.handler.info.name.to_string();
         let start = Start {
             run: RunId(0),
             component: step.program.component,
             http: http(&step.handler, &limits, &context),
+            desk: desk(&step.handler, self.job, &context, self.writes.as_ref()),
             context,
             params: step.params,
             limits,

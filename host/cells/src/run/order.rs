@@ -3,6 +3,7 @@
 
 use host_core::cell::Start;
 use host_core::id::{JobId, LeaseId};
+use host_core::writes::WriteBuffer;
 
 use crate::run::chain::Chain;
 
@@ -14,6 +15,8 @@ pub struct Order {
     pub revision: (String, u32),
     /// The start message for the cell. The pool fills in its run and component.
     pub start: Start,
+    /// What the attempt writes at its end, if it may.
+    pub writes: Option<WriteBuffer>,
     /// The chain, if the result of the handler is a list of steps.
     pub chain: Option<Box<Chain>>,
 }

@@ -4,17 +4,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use host_core::cell::{Context, EgressDoor, GivenDir};
+use host_core::cell::{Context, DeskDoor, EgressDoor, GivenDir, Handover};
 use host_core::chain::ChainKind;
+use host_core::desk::DeskPass;
 use host_core::egress::Pass;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Grants, Limits};
+use host_core::id::JobId;
 use host_core::name::Name;
+use host_core::writes::{CollectedBytes, WriteBuffer};
 
 use crate::run::handlers::{Handler, Handlers};
 
 /// Why a variable is not granted. Does not reveal whether it is set.
 pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
+
+/// Why a run does not get to the desk.
+const NO_DESK: &str = "only jobs that this host owns may enqueue others";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -28,6 +34,7 @@ pub(crate) struct Programs {
     handlers: Handlers,
     environment: Arc<Environment>,
     chain_handlers: Arc<ChainHandlers>,
+    collected: CollectedBytes,
 }
 
 impl Programs {
@@ -40,7 +47,13 @@ impl Programs {
             handlers,
             environment: Arc::new(environment),
             chain_handlers: Arc::new(chain_handlers),
+            collected: CollectedBytes::default(),
         }
+    }
+
+    /// Makes a buffer for what an attempt writes.
+    pub(crate) fn buffer(&self) -> WriteBuffer {
+        WriteBuffer::new(self.collected.clone())
     }
 
     pub(crate) const fn handlers(&self) -> &Handlers {
@@ -95,6 +108,39 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
         time_left_ms: limits.timeout_ms.saturating_add(limits.grace_ms),
         traceparent: parent.map(|(_, value)| value.clone()),
     }))
+}
+
+/// Returns whether a handler may ask the desk.
+pub(crate) const fn uses_desk(grants: &Grants) -> bool {
+    !grants.jobs.is_empty()
+}
+
+/// Returns the way to the desk that a run of `handler` gets, if it has grants. The attempt's end is stored with what
+/// is in `writes`; it is not if there is none.
+pub(crate) fn desk(
+    handler: &Handler,
+    job: JobId,
+    context: &Context,
+    writes: Option<&WriteBuffer>,
+) -> Option<DeskDoor> {
+    if !uses_desk(&handler.grants) {
+        return None;
+    }
+    let Some(writes) = writes else {
+        let socket = Handover::Failed(NO_DESK.to_owned());
+        return Some(DeskDoor { pass: None, socket });
+    };
+    let pass = DeskPass {
+        job,
+        handler: handler.info.name.clone(),
+        jobs: handler.grants.jobs.clone(),
+        trace: context.trace.clone(),
+        writes: writes.clone(),
+    };
+    Some(DeskDoor {
+        pass: Some(Box::new(pass)),
+        socket: Handover::Comes,
+    })
 }
 
 fn granted(

@@ -98,6 +98,7 @@ impl Bench {
             lease,
             revision: ("c".to_owned(), 1),
             start,
+            writes: None,
             chain,
         };
         let program = Program {
@@ -152,6 +153,7 @@ fn start_of(handler: &str) -> Start {
         },
         env: Vec::new(),
         http: None,
+        desk: None,
         read_dirs: Vec::new(),
     }
 }
@@ -429,6 +431,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         context: start.context,
         params: JsonText(serde_json::to_string(&steps).unwrap()),
         check_params: false,
+        may_write: false,
         env: Vec::new(),
         caps: Caps::default(),
     };

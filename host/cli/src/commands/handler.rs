@@ -55,7 +55,16 @@ fn grant_lines(grants: &GrantsView) -> Vec<String> {
         );
         format!("http {} {methods} {paths}", plain::line(&grant.to))
     });
-    variables.chain(directories).chain(requests).collect()
+    let jobs = grants.jobs.iter().map(|grant| {
+        let (handlers, queues) = (grant.handlers.join(","), grant.queues.join(","));
+        format!(
+            "enqueue {} in {}",
+            plain::line(&handlers),
+            plain::line(&queues)
+        )
+    });
+    let all = variables.chain(directories).chain(requests).chain(jobs);
+    all.collect()
 }
 
 /// Describes how much CPU a handler may use.

@@ -10,6 +10,7 @@ use host_core::rejection::Rejection;
 use host_core::time::Time;
 
 use super::batch::{Finished, Origin};
+use super::intake::BATCH_BYTES_MAX;
 use super::params_in_flight::ParamsInFlight;
 use super::traces::Traces;
 use crate::span::Enqueues;
@@ -92,9 +93,20 @@ impl Attempts {
         self.finished.is_empty()
     }
 
-    /// Takes the ends that are to be stored.
+    /// Takes the ends that are to be stored: up to one with whose writes they are as much as a batch may be.
     pub(super) fn take_finished(&mut self) -> Vec<Finished> {
-        std::mem::take(&mut self.finished)
+        let mut weight = 0;
+        let taken = self.finished.iter().take_while(|finished| {
+            let has_room = weight < BATCH_BYTES_MAX;
+            weight += finished.weight();
+            has_room
+        });
+        let taken = taken.count();
+        if taken == self.finished.len() {
+            return std::mem::take(&mut self.finished);
+        }
+        let later = self.finished.split_off(taken);
+        std::mem::replace(&mut self.finished, later)
     }
 
     /// Puts back ends that could not be stored.

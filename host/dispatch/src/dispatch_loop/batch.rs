@@ -11,9 +11,11 @@ use host_core::name::Name;
 use host_core::outcome::Report;
 use host_core::suspicion::{Groups, Suspicion};
 use host_core::transition::Loss;
+use host_core::writes::Writes;
 use host_runtime::ids;
 use tokio::sync::oneshot;
 
+use super::intake::weight_of;
 use crate::span::Enqueues;
 use crate::workers::WorkerMessage;
 use crate::workers::requests::RequestId;
@@ -31,14 +33,28 @@ pub(super) struct Finished {
 #[derive(Clone, Debug)]
 pub(super) enum End {
     Reported(Box<Report>),
-    Lost { loss: Loss, executor: String },
+    /// A report of an attempt that completed, and what it writes.
+    Wrote(Box<Report>, Box<Writes>),
+    Lost {
+        loss: Loss,
+        executor: String,
+    },
 }
 
 impl Finished {
+    /// Estimates how much work its writes are, in bytes to write.
+    pub(super) fn weight(&self) -> usize {
+        match &self.end {
+            End::Wrote(_, writes) => weight_of(&writes.jobs),
+            End::Reported(_) | End::Lost { .. } => 0,
+        }
+    }
+
     fn command(&self) -> Command {
         let (job, fence) = (self.job, Fence::Lease(self.lease));
         match self.end.clone() {
-            End::Reported(report) => Command::Complete { job, fence, report },
+            End::Reported(report) => complete(job, fence, report, None),
+            End::Wrote(report, writes) => complete(job, fence, report, Some(writes)),
             End::Lost { loss, executor } => Command::Lose {
                 job,
                 fence,
@@ -46,6 +62,15 @@ impl Finished {
                 executor,
             },
         }
+    }
+}
+
+fn complete(job: JobId, fence: Fence, report: Box<Report>, writes: Option<Box<Writes>>) -> Command {
+    Command::Complete {
+        job,
+        fence,
+        report,
+        writes,
     }
 }
 
@@ -211,14 +236,6 @@ impl Batch {
     }
 
     pub(super) fn request(&mut self, request: Request, enqueues: Enqueues) {
-        if let Command::Enqueue(jobs) = &request.command {
-            for executor in jobs.iter().filter_map(|job| job.runner.as_ref()) {
-                match self.new_by_executor.get_mut(executor) {
-                    Some(jobs) => *jobs += 1,
-                    None => drop(self.new_by_executor.insert(executor.clone(), 1)),
-                }
-            }
-        }
         self.push(request.command, Origin::Request(request.reply, enqueues));
     }
 
@@ -250,6 +267,16 @@ impl Batch {
     }
 
     fn push(&mut self, command: Command, origin: Origin) {
+        for executor in command
+            .new_jobs()
+            .iter()
+            .filter_map(|job| job.runner.as_ref())
+        {
+            match self.new_by_executor.get_mut(executor) {
+                Some(jobs) => *jobs += 1,
+                None => drop(self.new_by_executor.insert(executor.clone(), 1)),
+            }
+        }
         let more = newly_available_max(&command);
         self.newly_available_max = self.newly_available_max.saturating_add(more);
         self.commands.push(command);
@@ -259,15 +286,12 @@ impl Batch {
 
 /// Returns an upper bound of the jobs that a command makes available.
 fn newly_available_max(command: &Command) -> u64 {
+    let new = command.new_jobs().iter();
+    let new = new.filter(|job| job.runner.is_none()).count() as u64;
     match command {
-        Command::Enqueue(jobs) => {
-            let ours = jobs.iter().filter(|job| job.runner.is_none());
-            ours.count() as u64
-        }
-        Command::Complete { .. }
-        | Command::Lose { .. }
-        | Command::Retry { .. }
-        | Command::Reschedule { .. } => 1,
+        Command::Enqueue(_) => new,
+        Command::Complete { .. } => 1 + new,
+        Command::Lose { .. } | Command::Retry { .. } | Command::Reschedule { .. } => 1,
         Command::Tick { limit } => u64::from(*limit),
         Command::TakeOver(_) => u64::MAX,
         Command::SetPaused { paused, .. } if !paused => u64::MAX,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use host_cells::port::CellEvent;
-use host_core::command::Command;
+use host_core::command::{Command, NewJob};
 use host_core::name::Name;
 use host_core::time::Time;
 use host_runtime::clock::Clock;
@@ -128,20 +128,17 @@ impl Intake {
 /// Estimates how much work a command is, in bytes to write.
 fn weight(command: &Command) -> usize {
     let payload = match command {
-        Command::Enqueue(jobs) => jobs
-            .iter()
-            .map(|job| {
-                let pairs = job.payload.attributes.iter();
-                let pairs = pairs.chain(&job.payload.trace_context);
-                let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
-                let dependencies = DEPENDENCY_BYTES * job.depends_on.len();
-                JOB_BYTES + dependencies + job.payload.params.as_str().len() + pairs
-            })
-            .sum(),
+        Command::Enqueue(jobs) => weight_of(jobs),
         Command::Deploy { bytes, .. } => bytes.len(),
         _ => 0,
     };
     COMMAND_BYTES + payload
+}
+
+/// Estimates how much work new jobs are.
+pub(super) fn weight_of(jobs: &[NewJob]) -> usize {
+    let weight = |job: &NewJob| JOB_BYTES + DEPENDENCY_BYTES * job.depends_on.len() + job.bytes();
+    jobs.iter().map(weight).sum()
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ pub(super) fn request(claimed: Claimed, lease: LeaseId, worker: &str) -> RunRequ
         },
         params: payload.params,
         check_params: false,
+        may_write: true,
         env: Vec::new(),
     }
 }

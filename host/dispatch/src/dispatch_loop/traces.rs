@@ -107,7 +107,9 @@ impl Traces {
             return;
         };
         match &finished.end {
-            End::Reported(report) => attempt.ended = Some(Ended::from(&report.outcome)),
+            End::Reported(report) | End::Wrote(report, _) => {
+                attempt.ended = Some(Ended::from(&report.outcome));
+            }
             End::Lost {
                 loss: Loss::NotBegun,
                 ..

@@ -75,18 +75,20 @@ impl<P: CellPort> DispatchLoop<P> {
                 self.signals
                     .numbers
                     .ended_in_cell(now, &run, &outcome, meter);
-                let report = Report {
+                let writes = run.take_writes(&outcome);
+                let report = Box::new(Report {
                     outcome,
                     meter,
                     progress: self.signals.shared.live.forget(run.job),
                     executor: run.executor,
                     revision: Some(run.revision),
-                };
-                self.attempts.finish(Finished {
-                    job: run.job,
-                    lease: run.lease,
-                    end: End::Reported(Box::new(report)),
                 });
+                let end = match writes {
+                    None => End::Reported(report),
+                    Some(writes) => End::Wrote(report, writes),
+                };
+                let (job, lease) = (run.job, run.lease);
+                self.attempts.finish(Finished { job, lease, end });
             }
             PoolEvent::Damaged { component } => self.cells.is_damaged(component),
             PoolEvent::Lost { run, loss } => {

@@ -43,6 +43,7 @@ pub(super) fn request(now: Time, ids: Ids, job: &ForeignJob) -> RunRequest {
         params: job.params.clone(),
         // They are checked before, where that may take long.
         check_params: false,
+        may_write: false,
         env: job.env.clone(),
     }
 }

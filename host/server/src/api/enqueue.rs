@@ -13,9 +13,10 @@ use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use host_api::new_job::{AcceptedJobsView, AcceptedView, NewJobsBody};
+use bytes::Bytes;
+use host_api::new_job::{AcceptedJobsView, AcceptedView, NewJobBody, NewJobsBody};
 use host_api::path;
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, NewJob, Reply};
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
 use serde::Serialize;
 
@@ -54,13 +55,10 @@ pub(super) async fn enqueue(
     let (parts, body) = request.into_parts();
     let bodies = &shared.api.bodies;
     let received = bodies.read(&parts.headers, body, JOBS_BYTES_MAX).await?;
-    let is_array = received
-        .bytes
-        .iter()
-        .find(|byte| !byte.is_ascii_whitespace())
-        == Some(&b'[');
+    let is_array = is_array(&received.bytes);
     shared.api.executors.forget_old(shared.api.clock.now());
-    let mut jobs = checking::jobs(&shared, received.bytes.clone(), is_array).await?;
+    let text = received.bytes.clone();
+    let mut jobs = checking::jobs(&shared, text, is_array, |_| Ok(())).await?;
     let trace = trace_headers(&parts.headers);
     for job in &mut jobs {
         continue_trace(&mut job.payload.trace_context, &trace);
@@ -73,6 +71,27 @@ pub(super) async fn enqueue(
         [one] if !is_array => respond(!one.existing, one),
         all => respond(true, all),
     })
+}
+
+/// Returns the jobs of a text that a handler wrote, each of which `may` be refused, with the trace of its run.
+pub(super) async fn jobs_of_handler(
+    shared: &Shared,
+    text: Bytes,
+    trace: &[(String, String)],
+    may: impl Fn(&NewJobBody) -> Result<(), ApiError> + Send + 'static,
+) -> Result<Vec<NewJob>, ApiError> {
+    shared.api.executors.forget_old(shared.api.clock.now());
+    let is_array = is_array(&text);
+    let mut jobs = checking::jobs(shared, text, is_array, may).await?;
+    for job in &mut jobs {
+        "handler".clone_into(&mut job.payload.wire);
+        continue_trace(&mut job.payload.trace_context, trace);
+    }
+    Ok(jobs)
+}
+
+fn is_array(text: &[u8]) -> bool {
+    text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
 }
 
 /// Returns the trace context of a request, if its headers have a whole one.

@@ -32,6 +32,11 @@ impl ApiError {
         self.0.kind()
     }
 
+    /// Returns what is wrong with the request.
+    pub(super) fn detail(&self) -> &str {
+        self.0.detail()
+    }
+
     /// Answers with 404, because the path names what is missing.
     pub(super) fn in_path(self) -> Self {
         Self(self.0.in_path())

@@ -9,15 +9,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use host_cells::deploy::examine::{Examiner, Setup};
 use host_cells::pool::executor::CellExecutor;
 use host_cells::pool::{Pool, Shape};
-use host_cells::process::{Cells, ProcessPort};
+use host_cells::process::{Cells, ProcessPort, Visit};
 use host_cells::run::build::RunBuilder;
 use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::spawn::CellProgram;
 use host_core::cell::Protection;
-use host_core::handler::Digest;
 use host_core::id::NodeId;
 use host_core::policy::Retention;
 use host_core::port::spans::Spans;
@@ -25,7 +23,6 @@ use host_dispatch::dispatch_loop::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::logged::Logs;
-use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers, SCANS};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
@@ -33,22 +30,19 @@ use host_http::budget::ByteBudget;
 use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
 use host_runtime::clock::Clock;
-use host_runtime::ids;
 use host_runtime::tasks::Tasks;
-use host_store::logs::LogWriter;
-use host_store::postgres::logs::PostgresLogs;
-use host_store::postgres::{Options, PostgresStore};
-use host_store::sqlite::SqliteStore;
 use host_store::{Store, StoreError};
 use host_wires::wire::{self, ExecutorPorts, OpenWire, Ports, STOP_TIME_MAX};
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::node::{Node, loop_doors};
-use super::{ServeError, damage, node, node_id, supervisor, system};
+use super::opening::{examiner, log_store, restore, store};
+use super::{ServeError, node, supervisor, system};
 use crate::api::Api;
 use crate::api::scrape::Scrape;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
@@ -56,6 +50,9 @@ use crate::metrics::Metrics;
 use crate::nodes::{self, Nodes};
 use crate::retention::Retentions;
 use crate::telemetry::{self, Collect, Settings};
+
+/// How many runs may wait to be received by the desk: more than there are slots.
+const VISITS_MAX: usize = 16_384;
 
 /// How long connections and cells may take to end after the last job.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -88,6 +85,8 @@ pub(super) struct Host {
     nodes: Arc<Nodes>,
     /// The membership among the nodes, if others can share the store.
     node: Option<Node>,
+    /// Receives runs that ask the desk, until the API does.
+    visits: Mutex<Option<mpsc::Receiver<Visit>>>,
     /// Whether the dispatch loop ended with an error.
     has_failed: bool,
 }
@@ -157,15 +156,7 @@ impl Host {
             .map_err(ServeError::Telemetry)?;
         let (export, spans) = telemetry.unzip();
         let spans = spans.flatten();
-        let reader = store.reader().map_err(ServeError::Store)?;
-        let current = deploy::current(&*reader).map_err(ServeError::Store)?;
-        sweep(
-            &examiner,
-            &deploy::kept(&*reader).map_err(ServeError::Store)?,
-        );
-        deploy::restore(base.runs.handlers(), &examiner, current)
-            .await
-            .map_err(ServeError::Cache)?;
+        restore(&*store, base.runs.handlers(), &examiner).await?;
         deploy::say(&presence, base.runs.handlers());
 
         let (phase, entered) = watch::channel(Phase::Running);
@@ -185,7 +176,8 @@ impl Host {
             spans: spans.clone(),
             membership: node.as_mut(),
         };
-        let (dispatch, ended) = dispatch(config, (store, own), &base, &examiner.cells, loops)?;
+        let (dispatch, ended, visits) =
+            dispatch(config, (store, own), &base, &examiner.cells, loops)?;
         tasks.spawn(
             leases
                 .clone()
@@ -236,6 +228,7 @@ impl Host {
             log_writer,
             nodes,
             node,
+            visits: Mutex::new(Some(visits)),
             has_failed: false,
         })
     }
@@ -288,6 +281,7 @@ impl Host {
             hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.hosts()),
             protection: Arc::clone(&self.protection),
             isolation: config.isolation,
+            desk: self.visits.lock().take(),
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }
@@ -364,39 +358,6 @@ impl Host {
     }
 }
 
-/// Starts the thread that starts cells, and opens the cache of compiled components.
-async fn examiner(
-    config: &Config,
-    program: CellProgram,
-    cells_lock: File,
-    tasks: &Tasks,
-) -> Result<Examiner, ServeError> {
-    config::check_roots(&config.confinement, &config.data).map_err(ServeError::Grants)?;
-    let setup = Setup {
-        program,
-        cache: config.data.join("cache"),
-        lock: cells_lock,
-        cache_bytes_max: config.cache_bytes_max,
-        memory_mib: config.memory_mib,
-        environment: config.grantable.clone(),
-        reach: config.reach.clone(),
-    };
-    let started = Examiner::start(setup, tasks.clone()).await;
-    started.map_err(ServeError::Start)
-}
-
-/// Removes compiled components that are no longer needed. Keeps those that cannot be removed.
-fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
-    match examiner.cache.sweep(kept) {
-        Ok(0) => {}
-        Ok(files) => tracing::info!(
-            files,
-            "removed compiled components that are no longer needed"
-        ),
-        Err(error) => tracing::warn!(%error, "cannot remove unused compiled components"),
-    }
-}
-
 /// Returns the retention of the history of foreign work.
 fn kept_for(retentions: Retentions, handlers: Handlers) -> KeptFor {
     Arc::new(move |queue, handler| {
@@ -417,8 +378,12 @@ fn collect(scrape: Scrape) -> Collect {
     })
 }
 
-/// The dispatch loop, and the receiver of its result.
-type Dispatching = (Dispatch, oneshot::Receiver<Result<(), StoreError>>);
+/// The dispatch loop, the receiver of its result, and that of the runs that ask the desk.
+type Dispatching = (
+    Dispatch,
+    oneshot::Receiver<Result<(), StoreError>>,
+    mpsc::Receiver<Visit>,
+);
 
 /// Makes what executors need of the host, and what ends them when it is dropped.
 fn executor_ports(
@@ -458,40 +423,6 @@ struct LoopPorts<'a> {
     membership: Option<&'a mut Node>,
 }
 
-/// The store, the id of this host in it, and its membership if others may share it.
-type Opened = (Box<dyn Store>, NodeId, Option<Node>);
-
-/// Opens the store that the configuration names.
-fn store(config: &Config, presence: &Arc<Presence>) -> Result<Opened, ServeError> {
-    let Some(database) = &config.store else {
-        let open = || {
-            let store = SqliteStore::open(&config.data.join(damage::STORE))?;
-            let own = store.node(ids::node())?;
-            Ok((store, own))
-        };
-        let (store, own) = open().map_err(ServeError::Store)?;
-        presence.request_drain(nodes::is_draining(&config.data));
-        return Ok((Box::new(store), own, None));
-    };
-    let options = Options {
-        allow_unsafe: database.allow_unsafe,
-    };
-    let own = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
-    let store = PostgresStore::open(&database.target, own, options).map_err(ServeError::Store)?;
-    tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
-    let node = Node::enter(&store, own, Arc::clone(presence), database)?;
-    Ok((Box::new(store), own, Some(node)))
-}
-
-/// Opens the logs of guests, in the same place as the jobs.
-fn log_store(config: &Config) -> Result<Box<dyn LogWriter>, StoreError> {
-    let bytes_max = config.log_bytes_max;
-    Ok(match &config.store {
-        Some(database) => Box::new(PostgresLogs::open(&database.target, bytes_max)?),
-        None => Box::new(damage::open_logs(&config.data, bytes_max)?),
-    })
-}
-
 /// Starts the dispatch loop over the store.
 fn dispatch(
     config: &Config,
@@ -519,6 +450,8 @@ fn dispatch(
         Some(lifeline) => cells.clone().until(Arc::clone(lifeline)),
         None => cells.clone(),
     };
+    let (visit, visits) = mpsc::channel(VISITS_MAX);
+    let cells = cells.with_desk(visit);
     let ended = dispatch_loop::spawn(dispatch_loop::Wiring {
         store,
         clock: base.clock,
@@ -541,7 +474,7 @@ fn dispatch(
         spans,
     })
     .map_err(system("start the dispatch loop"))?;
-    Ok((dispatch, ended))
+    Ok((dispatch, ended, visits))
 }
 
 /// Describes what foreign work needs. Its cells start with the first job.

@@ -40,7 +40,7 @@ impl<R: Rows> Batch<'_, R> {
             if report.outcome.as_str() == CANCELLED {
                 self.asked_to_stop(&running)?;
             }
-            self.complete(new.id, &Fence::Lease(*lease), report.clone())
+            self.complete(new.id, &Fence::Lease(*lease), report.clone(), None)
         });
         self.now = now;
         ended

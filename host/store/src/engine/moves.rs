@@ -7,26 +7,48 @@ use host_core::job::Lifecycle;
 use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
+use host_core::rejection::Rejection;
 use host_core::transition::{Input, Loss};
+use host_core::writes::Writes;
 
 use super::{ATTEMPTS_KEPT, Batch, Ended, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
-    /// Records a worker's report and the attempt it ends.
+    /// Records a worker's report and the attempt it ends, with what it writes if it completed.
     pub(super) fn complete(
         &mut self,
         id: JobId,
         fence: &Fence,
         mut report: Report,
+        writes: Option<&Writes>,
     ) -> Result<Reply, Stop> {
         let before = self.get(id)?;
+        let completed = matches!(report.outcome, Outcome::Completed { .. });
+        if let Some(writes) = writes.filter(|_| completed) {
+            // What a worker reports that no longer holds the lease is not written.
+            let input = Input::Complete(fence, &report.outcome);
+            before.clone().apply(self.now, &input)?;
+            match self.write(writes) {
+                Ok(()) => {}
+                Err(Stop::Rejected(rejection)) => report.outcome = not_written(&rejection),
+                Err(failed) => return Err(failed),
+            }
+        }
         if let Some(lease) = before.lease.as_ref().filter(|_| report.executor.is_empty()) {
             report.executor.clone_from(&lease.worker);
         }
         let after = self.apply(&before, &Input::Complete(fence, &report.outcome))?;
         self.attempt_reported(&before, &after, report, None)?;
         Ok(Reply::Moved(Box::new(after)))
+    }
+
+    /// Writes what an attempt leaves, all or nothing.
+    fn write(&mut self, writes: &Writes) -> Result<(), Stop> {
+        if !writes.jobs.is_empty() {
+            self.enqueue(&writes.jobs)?;
+        }
+        Ok(())
     }
 
     /// Records that a worker has stopped because the job was cancelled. The worker sends no other
@@ -150,4 +172,10 @@ impl<R: Rows> Batch<'_, R> {
         };
         self.add_attempt(after.id, &ended)
     }
+}
+
+/// Returns how an attempt ended that completed, but whose writes are refused.
+fn not_written(rejection: &Rejection) -> Outcome {
+    let message = format!("the handler returned, but what it wrote was refused: {rejection}");
+    Outcome::Failed(Failure::new(FailureKind::WritesRefused, message))
 }

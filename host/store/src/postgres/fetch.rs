@@ -46,20 +46,18 @@ impl Named {
     }
 
     fn add(&mut self, command: &Command) {
-        match command {
-            Command::Enqueue(jobs) => {
-                for new in jobs {
-                    self.new.push(new.id);
-                    self.components.extend(new.component.clone());
-                    self.jobs.extend(&new.depends_on);
-                    if let Some(unique) = &new.unique_key {
-                        self.keys.insert((new.queue.clone(), unique.key.clone()));
-                    }
-                }
-                for new in jobs {
-                    self.jobs.remove(&new.id);
-                }
+        for new in command.new_jobs() {
+            self.new.push(new.id);
+            self.components.extend(new.component.clone());
+            self.jobs.extend(&new.depends_on);
+            if let Some(unique) = &new.unique_key {
+                self.keys.insert((new.queue.clone(), unique.key.clone()));
             }
+        }
+        for new in command.new_jobs() {
+            self.jobs.remove(&new.id);
+        }
+        match command {
             Command::Record(foreign) => self.new.push(foreign.job.id),
             Command::Ack { job, .. }
             | Command::Heartbeat { job, .. }
@@ -79,7 +77,8 @@ impl Named {
             Command::Deploy { .. } | Command::Rollback { .. } | Command::Remove { .. } => {
                 self.registry = true;
             }
-            Command::Claim { .. }
+            Command::Enqueue(_)
+            | Command::Claim { .. }
             | Command::Tick { .. }
             | Command::Recover { .. }
             | Command::TakeOver(_)

@@ -64,6 +64,7 @@ fn complete(n: u128) -> Command {
             executor: "cell-1".to_owned(),
             revision: None,
         }),
+        writes: None,
     }
 }
 

@@ -132,6 +132,7 @@ pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {
             executor: "cell-1".to_owned(),
             revision: Some(("basics".to_owned(), 1)),
         }),
+        writes: None,
     }
 }
 

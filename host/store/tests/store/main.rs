@@ -26,3 +26,4 @@ mod proxy;
 mod retention;
 mod server;
 mod wal;
+mod writes;

@@ -138,7 +138,8 @@ fn error(failure: &Failure) -> String {
         | FailureKind::LeaseLost
         | FailureKind::CellLost
         | FailureKind::Poison
-        | FailureKind::PrerequisiteFailed => {
+        | FailureKind::PrerequisiteFailed
+        | FailureKind::WritesRefused => {
             format!("{}: {}", failure.kind.as_str(), failure.message)
         }
     }

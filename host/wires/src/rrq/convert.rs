@@ -56,7 +56,8 @@ fn failed(ids: &Ids, failure: &Failure) -> Out {
         | FailureKind::LeaseLost
         | FailureKind::CellLost
         | FailureKind::Poison
-        | FailureKind::PrerequisiteFailed => (Status::Error, Some(failure.kind.as_str())),
+        | FailureKind::PrerequisiteFailed
+        | FailureKind::WritesRefused => (Status::Error, Some(failure.kind.as_str())),
     };
     let error = ErrorOut {
         message: failure.message.clone(),

@@ -8,6 +8,7 @@ mod imports;
 mod memory;
 mod raw;
 mod reach;
+mod store;
 
 use guest_sdk::export::Description;
 use guest_sdk::{Ctx, Error};
@@ -64,6 +65,7 @@ handlers!(
     reach::connect,
     reach::request,
     reach::clock,
+    store::ask,
 );
 
 #[cfg(target_family = "wasm")]

@@ -64,6 +64,7 @@ fn request(handler: &str, caps: Caps) -> RunRequest {
         },
         params: JsonText("{}".to_owned()),
         check_params: false,
+        may_write: false,
         env: Vec::new(),
         caps,
     }

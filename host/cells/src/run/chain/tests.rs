@@ -95,6 +95,7 @@ fn start(limits: Limits) -> Start {
         limits,
         env: Vec::new(),
         http: None,
+        desk: None,
         read_dirs: Vec::new(),
     }
 }
@@ -112,7 +113,8 @@ fn chain_of(first: &str, start: &Start) -> Chain {
     let kind = programs.chain_kind(&first).unwrap();
     let (handler, program) = programs.handlers().executable(&first).unwrap();
     let first = Step::first(&handler, &program, start);
-    Chain::new(programs, kind, first, start, Vec::new())
+    let of_attempt = (JobId(uuid::Uuid::nil()), None);
+    Chain::new(programs, kind, first, start, Vec::new(), of_attempt)
 }
 
 fn chain(limits: Limits) -> Chain {

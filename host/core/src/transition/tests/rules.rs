@@ -491,6 +491,7 @@ fn the_kinds_follow_the_published_table() {
             "cell_lost Infrastructure retried",
             "poison Infrastructure final",
             "prerequisite_failed Configuration final",
+            "writes_refused UserCode retried",
         ]
     );
 }

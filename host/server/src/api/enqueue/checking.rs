@@ -2,6 +2,7 @@
 //! wait for each other, and end with their client.
 
 use bytes::Bytes;
+use host_api::new_job::NewJobBody;
 use host_cells::compile::schema::{Budget, STEPS_MAX};
 use host_core::command::NewJob;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -42,13 +43,14 @@ impl LongChecks {
 }
 
 /// Reads and checks the jobs of a request. If checking one takes long, or if another node may have its handler,
-/// the rest follows later.
+/// the rest follows later. `may` refuses jobs that the sender may not enqueue.
 ///
 /// Cancel safe: a check whose client is gone ends soon.
 pub(super) async fn jobs(
     shared: &Shared,
     text: Bytes,
     is_array: bool,
+    may: impl Fn(&NewJobBody) -> Result<(), ApiError> + Send + 'static,
 ) -> Result<Vec<NewJob>, ApiError> {
     let mut is_blocking = is_array || text.len() >= BLOCKING_BYTES_MIN;
     let steps = if is_blocking {
@@ -57,7 +59,7 @@ pub(super) async fn jobs(
         STEPS_SHORT
     };
     let mut budget = Budget::new(steps);
-    let read = move |api: &Api| Entries::read(api, &text, is_array);
+    let read = move |api: &Api| Entries::read(api, &text, is_array, may);
     let mut entries = run(shared, is_blocking, read).await??;
     let (mut long, mut has_looked) = (None, false);
     loop {

@@ -32,8 +32,13 @@ pub(super) struct Entries {
 }
 
 impl Entries {
-    /// Reads a body, and checks that its jobs do not wait for each other.
-    pub(super) fn read(api: &Api, text: &[u8], is_array: bool) -> Result<Self, ApiError> {
+    /// Reads a body, and checks that its jobs may be enqueued and do not wait for each other.
+    pub(super) fn read(
+        api: &Api,
+        text: &[u8],
+        is_array: bool,
+        may: impl Fn(&NewJobBody) -> Result<(), ApiError>,
+    ) -> Result<Self, ApiError> {
         let bodies: Vec<NewJobBody> = if is_array {
             let array: AtMost<JOBS_MAX, Object<NewJobBody>> = json::read(text)?;
             if array.more {
@@ -51,6 +56,9 @@ impl Entries {
         if bodies.is_empty() {
             let detail = "the array has no jobs";
             return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+        }
+        for (n, body) in bodies.iter().enumerate() {
+            may(body).map_err(|error| at(is_array, n, error))?;
         }
         let dependencies: usize = bodies.iter().map(|body| body.depends_on.len()).sum();
         if dependencies > DEPENDENCIES_MAX {

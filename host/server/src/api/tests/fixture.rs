@@ -283,6 +283,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
         protection: Arc::default(),
         isolation: Isolation::Shared,
+        desk: None,
         draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
     }
@@ -451,6 +452,7 @@ impl Host {
             job: claimed.lifecycle.id,
             fence: Fence::Lease(lease),
             report: Box::new(report),
+            writes: None,
         };
         self.dispatch.submit(complete).await.unwrap();
     }

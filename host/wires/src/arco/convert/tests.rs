@@ -23,9 +23,10 @@ fn every_kind_of_failure_has_its_category() {
         assert_eq!(message.outcome, FAILED);
         let error = message.error.unwrap();
         let expected = match kind {
-            FailureKind::UserError | FailureKind::Trapped | FailureKind::ResultTooLarge => {
-                "USER_CODE"
-            }
+            FailureKind::UserError
+            | FailureKind::Trapped
+            | FailureKind::ResultTooLarge
+            | FailureKind::WritesRefused => "USER_CODE",
             FailureKind::FuelExhausted | FailureKind::TimedOut => "TIMEOUT",
             FailureKind::MemoryLimit
             | FailureKind::LeaseLost

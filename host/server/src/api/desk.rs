@@ -1,0 +1,157 @@
+//! The desk: answers what running handlers ask of the store. Each run that may ask has a socket of its own, which
+//! says what its manifest grants. The other end is in a cell, which is not trusted.
+
+use std::os::unix::net::UnixStream as StdStream;
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use host_api::new_job::NewJobBody;
+use host_cells::process::Visit;
+use host_core::command::{Command, Reply};
+use host_core::desk::{
+    DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
+    DeskRequest,
+};
+use host_core::jobs_grant::JobsGrant;
+use host_core::name::Name;
+use host_core::writes::TooMuch;
+use host_http::problem::Kind;
+use host_runtime::tasks::Tasks;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use super::error::ApiError;
+use super::{Shared, enqueue};
+
+/// Marks a refusal among those of the API.
+static NOT_GRANTED: Kind = Kind {
+    code: "not_granted",
+    status: 403,
+    title: "Not granted",
+    meaning: "The manifest does not grant it.",
+    next: "Grant it.",
+    retry_after_seconds: None,
+};
+
+/// Answers runs until the cells have ended.
+pub(super) async fn serve(shared: Shared, mut visits: mpsc::Receiver<Visit>, tasks: Tasks) {
+    while let Some(Visit { pass, socket }) = visits.recv().await {
+        tasks.spawn(attend(Shared::clone(&shared), pass, socket));
+    }
+}
+
+/// Answers one run, until its socket is closed or it sends something else than requests.
+async fn attend(shared: Shared, pass: DeskPass, socket: StdStream) {
+    let opened = socket
+        .set_nonblocking(true)
+        .and_then(|()| UnixStream::from_std(socket));
+    let stream = match opened {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(job = %pass.job, %error, "a run cannot ask the desk"),
+    };
+    let mut codec = LengthDelimitedCodec::new();
+    codec.set_max_frame_length(DESK_FRAME_BYTES_MAX);
+    let mut frames = Framed::new(stream, codec);
+    while let Some(Ok(frame)) = frames.next().await {
+        let Ok(request) = postcard::from_bytes::<DeskRequest>(&frame) else {
+            return tracing::warn!(job = %pass.job, "a cell sends the desk what is no request");
+        };
+        drop(frame);
+        let answer = answer(&shared, &pass, request).await;
+        let sent = match postcard::to_stdvec(&answer) {
+            Ok(frame) => frames.send(Bytes::from(frame)).await,
+            Err(error) => return tracing::error!(%error, "cannot encode an answer of the desk"),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+async fn answer(
+    shared: &Shared,
+    pass: &DeskPass,
+    request: DeskRequest,
+) -> Result<DeskAnswer, DeskError> {
+    match request {
+        DeskRequest::Enqueue { jobs, now } => enqueue_jobs(shared, pass, jobs, now)
+            .await
+            .map(DeskAnswer::Jobs),
+    }
+}
+
+/// Enqueues jobs now or with the attempt's end. Returns their ids.
+async fn enqueue_jobs(
+    shared: &Shared,
+    pass: &DeskPass,
+    text: String,
+    now: bool,
+) -> Result<Vec<String>, DeskError> {
+    if text.len() > DESK_JOBS_BYTES_MAX {
+        let message = format!("the jobs of one call may have at most {DESK_JOBS_BYTES_MAX} bytes");
+        return Err(DeskError::new(DeskErrorKind::InvalidRequest, message));
+    }
+    let grants = pass.jobs.clone();
+    let handler = pass.handler.clone();
+    let may = move |body: &NewJobBody| {
+        if is_granted(&grants, body) {
+            return Ok(());
+        }
+        let queue = queue(body);
+        let detail = format!(
+            "the manifest does not grant {handler} to enqueue {:?} in the queue {queue:?}; add both to \
+             [[handlers.{handler}.jobs]]",
+            body.handler
+        );
+        Err(ApiError::new(&NOT_GRANTED, detail))
+    };
+    let text = Bytes::from(text);
+    let jobs = enqueue::jobs_of_handler(shared, text, &pass.trace, may).await;
+    let jobs = jobs.map_err(|error| refused(&error))?;
+    if now {
+        let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await;
+        return match submitted.map_err(|error| refused(&error.into()))? {
+            Reply::Enqueued(enqueued) => Ok(enqueued.iter().map(|it| it.id.to_string()).collect()),
+            _ => Err(refused(&ApiError::unexpected_reply("an enqueue"))),
+        };
+    }
+    let ids = jobs.iter().map(|job| job.id.to_string()).collect();
+    pass.writes.enqueue(jobs).map_err(too_much)?;
+    Ok(ids)
+}
+
+fn queue(body: &NewJobBody) -> String {
+    let default = || Name::default_queue().to_string();
+    body.queue.clone().unwrap_or_else(default)
+}
+
+fn is_granted(grants: &[JobsGrant], body: &NewJobBody) -> bool {
+    let queue = queue(body);
+    let fits = |patterns: &[String], name: &str| {
+        let mut patterns = patterns.iter();
+        patterns.any(|pattern| fast_glob::glob_match(pattern, name))
+    };
+    let mut grants = grants.iter();
+    grants.any(|it| fits(&it.handlers, &body.handler) && fits(&it.queues, &queue))
+}
+
+fn refused(error: &ApiError) -> DeskError {
+    let kind = if error.kind() == &NOT_GRANTED {
+        DeskErrorKind::NotGranted
+    } else {
+        match error.kind().status {
+            429 | 500.. => DeskErrorKind::Unavailable,
+            _ => DeskErrorKind::InvalidRequest,
+        }
+    };
+    DeskError::new(kind, error.detail())
+}
+
+fn too_much(limit: TooMuch) -> DeskError {
+    let kind = match limit {
+        TooMuch::AllBytes => DeskErrorKind::Unavailable,
+        TooMuch::Jobs | TooMuch::Dependencies | TooMuch::Bytes => DeskErrorKind::LimitReached,
+    };
+    DeskError::new(kind, limit.to_string())
+}
