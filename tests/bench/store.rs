@@ -138,6 +138,7 @@ fn complete((job, lease): (JobId, LeaseId)) -> Command {
             progress: None,
             executor: "cell-1".to_owned(),
             revision: Some(("basics".to_owned(), 1)),
+            requests: None,
         }),
         writes: None,
     }

@@ -168,6 +168,11 @@ fn a_request_carries_the_secret_and_nobody_else_sees_it() {
     ] {
         assert_eq!(learned[index]["kind"], kind, "{job}");
     }
+    let attempts = client.items(&format!(
+        "/api/v1/jobs/{}/attempts",
+        job["id"].as_str().unwrap()
+    ));
+    assert_recorded(&attempts[0]["requests"], &reflector);
     let head = reflector.heads.recv_timeout(SOON).unwrap();
     assert!(
         head.contains(&format!("authorization: Bearer {SECRET}\r\n")),
@@ -186,6 +191,43 @@ fn a_request_carries_the_secret_and_nobody_else_sees_it() {
     );
     assert!(reflector.heads.try_recv().is_err(), "nothing else was sent");
     assert!(broker(&server).is_some());
+}
+
+/// The record of the requests of the test above: servers and ends, but nothing that may be secret.
+fn assert_recorded(requests: &Value, reflector: &Reflector) {
+    let first = requests["first"].as_array().unwrap();
+    let origin = reflector.origin();
+    let expected = [
+        (Some("GET"), Some(&*origin), Ok(200)),
+        (Some("POST"), Some(&*origin), Ok(200)),
+        (Some("DELETE"), Some(&*origin), Err("not_granted")),
+        (
+            Some("GET"),
+            Some("http://169.254.169.254"),
+            Err("not_granted"),
+        ),
+        (Some("GET"), Some(&*origin), Err("invalid_request")),
+        (Some("GET"), Some(&*origin), Err("invalid_request")),
+        (None, None, Err("invalid_request")),
+    ];
+    assert_eq!(first.len(), expected.len(), "{requests}");
+    for (request, (method, origin, end)) in first.iter().zip(expected) {
+        assert_eq!(request["method"].as_str(), method, "{request}");
+        assert_eq!(request["origin"].as_str(), origin, "{request}");
+        assert_eq!(request["status"].as_u64(), end.ok(), "{request}");
+        assert_eq!(request["error"].as_str(), end.err(), "{request}");
+    }
+    assert_eq!(first[1]["sent_bytes"], 100, "{requests}");
+    assert!(
+        first[1]["received_bytes"].as_u64().unwrap() > 20,
+        "{requests}"
+    );
+    let counts = ["total", "failed", "sent_bytes"].map(|it| requests[it].as_u64().unwrap());
+    assert_eq!(counts, [7, 5, 100], "{requests}");
+    let text = requests.to_string();
+    for hidden in [SECRET, "first", "meta-data", "authorization"] {
+        assert!(!text.replace("\"first\":", "").contains(hidden), "{text}");
+    }
 }
 
 #[test]
@@ -252,6 +294,12 @@ fn a_cancelled_attempt_and_a_dead_broker_cut_requests() {
         "the connection ends with the attempt"
     );
     assert_eq!(client.wait(&id)["state"], "cancelled");
+    let ends = |id: &str| {
+        let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
+        let first = attempts.iter().map(|it| it["requests"]["first"][0].clone());
+        first.collect::<Vec<_>>()
+    };
+    assert_eq!(ends(&id)[0]["error"], "cut", "{:?}", ends(&id));
     // The broker dies: the attempt fails, and the next one goes through a new broker.
     let id = client.enqueue(&json!({"handler": "request", "params": wait}));
     let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
@@ -272,6 +320,11 @@ fn a_cancelled_attempt_and_a_dead_broker_cut_requests() {
         .map(|it| &it["failure"]["user_kind"])
         .collect();
     assert!(kinds.contains(&&json!("http_unavailable")), "{attempts:?}");
+    let ends = ends(&id);
+    // Which of the two depends on what the host notices first: that the attempt has ended, or the broker.
+    let error = ends[0]["error"].as_str().unwrap();
+    assert!(["unavailable", "cut"].contains(&error), "{ends:?}");
+    assert_eq!(ends.last().unwrap()["status"], 200, "{ends:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::node::NamedNode;
 use crate::raw;
+use crate::requests::RequestsView;
 use crate::words::{AttemptOutcome, FailureCategory, FailureWord};
 
 /// An attempt. One that is running has no end yet; its numbers are the latest reported.
@@ -59,6 +60,9 @@ pub struct AttemptView {
     #[serde(default)]
     #[schema(required = true)]
     pub peak_memory_bytes: u64,
+    /// Its requests to HTTP servers, once it has ended, if it made some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<RequestsView>,
 }
 
 /// How an attempt failed.
@@ -113,6 +117,7 @@ impl AttemptView {
             fuel: meter.fuel,
             cpu_ms: cpu_ms(meter),
             peak_memory_bytes: meter.peak_memory_bytes,
+            requests: None,
         })
     }
 }
@@ -140,6 +145,7 @@ impl From<Attempt> for AttemptView {
             fuel: attempt.meter.fuel,
             cpu_ms: cpu_ms(attempt.meter),
             peak_memory_bytes: attempt.meter.peak_memory_bytes,
+            requests: attempt.requests.map(|it| RequestsView::from(*it)),
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod node;
 pub mod page;
 pub mod path;
 pub mod queue;
+pub mod requests;
 pub mod runner;
 pub mod words;
 

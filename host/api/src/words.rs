@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use host_core::failure::{CATEGORIES, Category, FAILURE_KINDS, FailureKind};
 use host_core::job::{STATES, State};
 use host_core::node::{STANDINGS, Standing};
+use host_core::requests::FAILED_ENDS;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -40,6 +41,8 @@ words! {
     FailureWord: FAILURE_KINDS.map(FailureKind::as_str);
     /// Who has to act on a failure.
     FailureCategory: CATEGORIES.map(Category::as_str);
+    /// Why a request to an HTTP server got no answer.
+    RequestErrorWord: FAILED_ENDS.map(|end| end.error().unwrap_or_default());
     /// The state of a node.
     NodeState: STANDINGS.map(Standing::as_str);
     /// The order of a list.

@@ -13,9 +13,11 @@ pub mod suspects;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use host_core::cell::{ComponentKey, RunId, ToCell};
+use host_core::egress::ReportAs;
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
 use host_core::outcome::Outcome;
+use host_core::requests::Requests;
 use host_core::suspicion::GROUP_JOBS_MAX;
 use host_core::time::Time;
 use host_core::writes::{WriteBuffer, Writes};
@@ -62,6 +64,10 @@ pub struct Run {
     pub limits: Limits,
     /// When the run was given to its cell.
     pub started_at: Time,
+    /// Its requests to HTTP servers, once it has ended; `None` if it made none.
+    pub requests: Option<Box<Requests>>,
+    /// The number of the record of its requests, if it may make some.
+    record: Option<u64>,
     component: ComponentKey,
     cell: CellId,
     kill_deadline: KillDeadline,
@@ -223,6 +229,11 @@ impl<P: CellPort> Pool<P> {
         let mut start = order.start;
         start.run = run;
         start.component = program.component;
+        let record = start.http.as_mut().map(|door| {
+            let run = self.port.record_requests(now);
+            door.pass.report_as = Some(ReportAs { run, began_ms: 0 });
+            run
+        });
         let kept = Run {
             job: order.job,
             lease: order.lease,
@@ -232,6 +243,8 @@ impl<P: CellPort> Pool<P> {
             revision: order.revision,
             limits: start.limits.clone(),
             started_at: now,
+            requests: None,
+            record,
             component: program.component,
             cell: id,
             kill_deadline: KillDeadline::begin(now, start.limits.timeout_ms),

@@ -1,6 +1,8 @@
 //! The interface between the pool and cells: real processes, or fakes in tests.
 
 use host_core::cell::{FromCell, RunId, ToCell};
+use host_core::requests::Requests;
+use host_core::time::Time;
 use thiserror::Error;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -52,4 +54,14 @@ pub trait CellPort: Send {
 
     /// Kills a cell. Does nothing if it has already ended.
     fn kill(&mut self, cell: CellId);
+
+    /// Begins the record of the requests of an attempt that started at `started_at`. Returns its number.
+    fn record_requests(&mut self, _started_at: Time) -> u64 {
+        0
+    }
+
+    /// Ends a record. Requests that have not ended are cut.
+    fn recorded_requests(&mut self, _now: Time, _number: u64) -> Requests {
+        Requests::default()
+    }
 }

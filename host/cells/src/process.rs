@@ -18,6 +18,8 @@ use host_core::cell::{FromCell, Handover, RunId, ToCell};
 use host_core::desk::DeskPass;
 use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
+use host_core::requests::Requests;
+use host_core::time::Time;
 use thiserror::Error;
 use tokio::net::UnixStream;
 use tokio::runtime::Handle;
@@ -259,6 +261,14 @@ impl CellPort for ProcessPort {
         if let Some(line) = self.lines.get(&cell) {
             line.kill.cancel();
         }
+    }
+
+    fn record_requests(&mut self, started_at: Time) -> u64 {
+        self.cells.openable.broker.record(started_at)
+    }
+
+    fn recorded_requests(&mut self, now: Time, number: u64) -> Requests {
+        self.cells.openable.broker.recorded(now, number)
     }
 }
 

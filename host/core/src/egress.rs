@@ -41,6 +41,15 @@ pub enum ToBroker {
     Run(Pass),
 }
 
+/// How the broker reports the requests of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportAs {
+    /// A number of the host, the same for all runs of an attempt.
+    pub run: u64,
+    /// How long the attempt had lasted when the run began, in milliseconds.
+    pub began_ms: u64,
+}
+
 /// What a run may ask of HTTP servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
@@ -54,6 +63,8 @@ pub struct Pass {
     pub time_left_ms: u64,
     /// The trace that the run belongs to.
     pub traceparent: Option<String>,
+    /// How its requests are reported; they are not if this is `None`.
+    pub report_as: Option<ReportAs>,
 }
 
 /// A request of a guest.
@@ -118,4 +129,19 @@ pub enum HttpErrorKind {
     LimitReached,
     /// The broker is gone; another attempt may help.
     Unavailable,
+}
+
+impl HttpErrorKind {
+    /// Returns the stable name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotGranted => "not_granted",
+            Self::InvalidRequest => "invalid_request",
+            Self::Unreachable => "unreachable",
+            Self::TimedOut => "timed_out",
+            Self::TooLarge => "too_large",
+            Self::LimitReached => "limit_reached",
+            Self::Unavailable => "unavailable",
+        }
+    }
 }

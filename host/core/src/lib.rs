@@ -28,6 +28,7 @@ pub mod policy;
 pub mod port;
 pub mod query;
 pub mod rejection;
+pub mod requests;
 pub mod seconds;
 pub mod suspicion;
 pub mod time;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
 use crate::json::JsonText;
+use crate::requests::Requests;
 use crate::time::Time;
 
 /// How an attempt ended. The first outcome of a lease counts; later ones change nothing.
@@ -72,6 +73,8 @@ pub struct Report {
     pub executor: String,
     /// The component and its revision, for attempts of deployed handlers.
     pub revision: Option<(String, u32)>,
+    /// Its requests to HTTP servers; `None` if it made none.
+    pub requests: Option<Box<Requests>>,
 }
 
 /// The record of one attempt.
@@ -92,6 +95,8 @@ pub struct Attempt {
     pub failure: Option<Failure>,
     /// What the attempt used; zero if no report came.
     pub meter: Meter,
+    /// Its requests to HTTP servers; `None` if it made none or no report came.
+    pub requests: Option<Box<Requests>>,
 }
 
 impl Attempt {

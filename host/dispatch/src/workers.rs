@@ -148,6 +148,7 @@ impl Workers {
                     progress,
                     executor: worker,
                     revision: None,
+                    requests: None,
                 }),
                 writes: None,
             },

@@ -1,5 +1,6 @@
 //! The broker: what all runs share, and the conversation with the host.
 
+mod reports;
 mod run;
 
 use std::cell::RefCell;
@@ -12,12 +13,12 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use host_core::egress::{CONTROL_BYTES_MAX, HttpError, HttpRequest, Pass, ToBroker};
-use rustix::io::ioctl_fionbio;
+use host_core::requests::Asked;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::spawn_local;
 
+use self::reports::Reports;
 use crate::client::{Clients, HttpClient, Revision};
 use crate::policy::{self, Order, Secrets};
 
@@ -37,20 +38,28 @@ pub(crate) struct Broker {
     /// The requests at once of each handler, by component and name.
     handlers: RefCell<HashMap<(String, String), Weak<Semaphore>>>,
     bodies: Semaphore,
+    reports: Reports,
 }
 
 impl Broker {
-    pub(crate) fn new(clients: Clients) -> Self {
-        Self {
+    /// Makes the broker of the host at the other end of `control`.
+    pub(crate) fn new(clients: Clients, control: OwnedFd) -> io::Result<Self> {
+        Ok(Self {
             secrets: RefCell::default(),
             clients: RefCell::new(clients),
             handlers: RefCell::default(),
             bodies: Semaphore::new(BODIES_KIB_MAX),
-        }
+            reports: Reports::new(control)?,
+        })
     }
 
-    pub(crate) fn decide(&self, pass: &Pass, request: HttpRequest) -> Result<Order, HttpError> {
-        policy::decide(pass, &self.secrets.borrow(), request)
+    pub(crate) fn decide(
+        &self,
+        pass: &Pass,
+        request: HttpRequest,
+        asked: &mut Asked,
+    ) -> Result<Order, HttpError> {
+        policy::decide(pass, &self.secrets.borrow(), request, asked)
     }
 
     pub(crate) fn client(&self, revision: &Revision) -> HttpClient {
@@ -83,15 +92,12 @@ impl Broker {
     }
 }
 
-/// Serves the host at the other end of `control` until it closes the socket.
-pub(crate) async fn serve(control: OwnedFd, broker: Broker) -> io::Result<()> {
+/// Serves the host until it closes the socket.
+pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
     let broker = Rc::new(broker);
-    ioctl_fionbio(&control, true)?;
-    // SAFETY: the descriptor is owned, and stays open and the same until it is dropped.
-    let control = unsafe { AsyncFd::register(control) }?;
     let mut buffer = vec![0; CONTROL_BYTES_MAX];
     loop {
-        let mut readable = control.readable().await?;
+        let mut readable = broker.reports.control().readable().await?;
         let received = readable.try_io(|control| receive(control.get_ref(), &mut buffer));
         let Ok(received) = received else { continue };
         let (bytes, mut fds) = received?;

@@ -51,9 +51,8 @@ pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Re
         let resolver = resolver.map(ResolverBuilder::build).transpose();
         let resolver = resolver.map_err(|error| format!("cannot resolve names: {error}"))?;
         let clients = Clients::new(Dial::new(resolver, settings.networks), tls);
-        broker::serve(control, Broker::new(clients))
-            .await
-            .map_err(broken)
+        let served = Broker::new(clients, control).map_err(broken)?;
+        broker::serve(served).await.map_err(broken)
     })
 }
 

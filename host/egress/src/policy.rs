@@ -12,6 +12,7 @@ use host_core::egress::{
 use host_core::http_grant::{
     HttpGrant, REQUESTS_DEFAULT, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, may_be_added,
 };
+use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
 use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use url::Url;
@@ -20,6 +21,9 @@ use crate::mask::Secret;
 
 /// Parts of a path that servers may take for others after decoding: `/`, `\`, `.` and NUL.
 const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
+
+/// The longest method that is recorded, in bytes.
+const METHOD_BYTES_MAX: usize = 32;
 
 /// The secrets by name.
 pub(crate) type Secrets = BTreeMap<String, String>;
@@ -43,15 +47,20 @@ pub(crate) fn requests_max(grant: &HttpGrant) -> u32 {
     grant.max_requests.unwrap_or(REQUESTS_DEFAULT)
 }
 
-/// Decides whether a run with this pass may send the request.
+/// Decides whether a run with this pass may send the request. Writes to `asked` what is recorded of it.
 pub(crate) fn decide(
     pass: &Pass,
     secrets: &Secrets,
     request: HttpRequest,
+    asked: &mut Asked,
 ) -> Result<Order, HttpError> {
     let url = url(&request.url)?;
+    let origin = url.origin().ascii_serialization();
+    asked.origin = Some(origin).filter(|it| it.len() <= ORIGIN_BYTES_MAX);
     let method = method(&request.method)?;
-    let (index, grant) = grant(pass, &method, &url)?;
+    asked.method = Some(method.to_string()).filter(|it| it.len() <= METHOD_BYTES_MAX);
+    let (index, grant, pattern) = grant(pass, &method, &url)?;
+    asked.path_pattern = pattern.cloned();
     if request.body.len() > BODY_BYTES_MAX {
         let message = format!(
             "the request's body has {} bytes, more than {BODY_BYTES_MAX}",
@@ -119,12 +128,12 @@ fn method(name: &str) -> Result<Method, HttpError> {
     Ok(method)
 }
 
-/// Returns the first grant that allows the request, and its place.
+/// Returns the first grant that allows the request, its place, and the pattern that allows the path.
 fn grant<'a>(
     pass: &'a Pass,
     method: &Method,
     url: &Url,
-) -> Result<(usize, &'a HttpGrant), HttpError> {
+) -> Result<(usize, &'a HttpGrant, Option<&'a String>), HttpError> {
     let refused = |message| HttpError::new(HttpErrorKind::NotGranted, message);
     let (is_tls, host) = (url.scheme() == "https", url.host_str().unwrap_or_default());
     let port = url.port_or_known_default().unwrap_or_default();
@@ -146,19 +155,16 @@ fn grant<'a>(
         let path = url.path().to_ascii_lowercase();
         AMBIGUOUS.iter().any(|part| path.contains(part))
     };
-    let allows = |grant: &HttpGrant| {
-        let is_path = grant.paths.is_empty()
-            || !is_ambiguous
-                && grant
-                    .paths
-                    .iter()
-                    .any(|it| fast_glob::glob_match(it, url.path()));
+    let allows = |(place, grant): (usize, &'a HttpGrant)| {
         let is_method =
             grant.methods.is_empty() || grant.methods.iter().any(|it| it == method.as_str());
-        is_path && is_method
+        let mut patterns = grant.paths.iter().filter(|_| !is_ambiguous);
+        let pattern = patterns.find(|it| fast_glob::glob_match(it, url.path()));
+        let is_path = grant.paths.is_empty() || pattern.is_some();
+        (is_path && is_method).then_some((place, grant, pattern))
     };
-    let mut allowing = to_server.into_iter().filter(|(_, grant)| allows(grant));
-    allowing.next().ok_or_else(|| {
+    let allowing = to_server.into_iter().find_map(allows);
+    allowing.ok_or_else(|| {
         let path = url.path();
         refused(format!(
             "the manifest of {component} grants {handler} requests to {host}, but not {method} {path}"

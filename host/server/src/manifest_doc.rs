@@ -78,6 +78,10 @@ the handler sees them and may ask again. A value of `headers` may contain `{secr
 replaces by a secret of its configuration. The handler never sees it, and where a server sends it back
 literally, the response shows its name instead. A server that encodes or splits it can still give it away.
 
+`host job show` and the API show the requests of an attempt: method, server, the pattern of `paths` that allowed it,
+status or reason, sizes and times, the first 100 one by one. Paths, headers and bodies are not recorded, because they
+may hold secrets. What an attempt asked for is reported by the process that sends it, not by the handler.
+
 | key | default | range | what it is |
 |---|---|---|---|
 ";

@@ -2,6 +2,7 @@
 //! own runs and only within their limits. A cell that does anything else is killed.
 
 use host_core::cell::{ComponentKey, FromCell, LogLine, RunId};
+use host_core::egress::ReportAs;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Outcome, Progress};
@@ -172,7 +173,7 @@ impl<P: CellPort> Pool<P> {
         let mut events = Vec::with_capacity(cell.runs.len());
         for run in &cell.runs {
             let verdict = verdict(death, *run, cell.runs.len());
-            let Some(run) = self.forget(*run) else {
+            let Some(run) = self.forget(now, *run) else {
                 continue;
             };
             if run.revoked {
@@ -245,7 +246,7 @@ impl<P: CellPort> Pool<P> {
         outcome: Outcome,
         meter: Meter,
     ) -> Option<PoolEvent> {
-        let run = self.forget(id)?;
+        let run = self.forget(now, id)?;
         if let Some(cell) = self.cells.get_mut(&run.cell) {
             cell.end(now, id);
             if cell.kind == Kind::Apart && cell.runs.is_empty() {
@@ -313,6 +314,16 @@ impl<P: CellPort> Pool<P> {
         let mut run = self.runs.remove(&id)?;
         self.leave(now, run.cell, id, cell);
         start.run = next;
+        if let Some(door) = &mut start.http {
+            let started_at = run.started_at;
+            let number = run.record;
+            let number = number.unwrap_or_else(|| self.port.record_requests(started_at));
+            run.record = Some(number);
+            door.pass.report_as = Some(ReportAs {
+                run: number,
+                began_ms: run.ran_ms(now),
+            });
+        }
         self.cells.get_mut(&cell)?.begin(&program, *start);
         run.cell = cell;
         run.component = program.component;
@@ -349,9 +360,13 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    fn forget(&mut self, id: RunId) -> Option<Run> {
-        let run = self.runs.remove(&id)?;
+    fn forget(&mut self, now: Time, id: RunId) -> Option<Run> {
+        let mut run = self.runs.remove(&id)?;
         self.by_lease.remove(&run.lease);
+        let requests = run
+            .record
+            .map(|number| self.port.recorded_requests(now, number));
+        run.requests = requests.filter(|it| it.total > 0).map(Box::new);
         Some(run)
     }
 }

@@ -107,6 +107,7 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
         grants: grants.clone(),
         time_left_ms: limits.timeout_ms.saturating_add(limits.grace_ms),
         traceparent: parent.map(|(_, value)| value.clone()),
+        report_as: None,
     }))
 }
 

@@ -1,6 +1,8 @@
 //! The broker's process from the host's side. It is started for the first run that may send requests, and again
 //! after it has ended. It holds the secrets; the host only passes them on.
 
+mod reports;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
@@ -15,6 +17,8 @@ use std::time::Duration;
 
 use host_core::egress::{Pass, SECRET_BYTES_MAX, ToBroker};
 use host_core::http_grant::OriginPattern;
+use host_core::requests::Requests;
+use host_core::time::Time;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -22,8 +26,11 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     sendmsg, socketpair,
 };
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
+use self::reports::{Read, Reports};
 use crate::sandbox::child::Child;
 use crate::sandbox::spawn::Spawner;
 use crate::sandbox::stderr;
@@ -78,11 +85,13 @@ struct Shared {
     spawner: Spawner,
     runtime: Handle,
     running: Mutex<Option<Running>>,
+    /// Never locked while the broker starts.
+    reports: Mutex<Reports>,
 }
 
 /// A process of the broker. It ends when this is dropped.
 struct Running {
-    control: OwnedFd,
+    control: Arc<OwnedFd>,
     _child: Child,
 }
 
@@ -94,7 +103,18 @@ impl Broker {
             spawner,
             runtime: Handle::current(),
             running: Mutex::default(),
+            reports: Mutex::default(),
         }))
+    }
+
+    /// Begins the record of the requests of an attempt that started at `started_at`. Returns its number.
+    pub(crate) fn record(&self, started_at: Time) -> u64 {
+        self.0.reports.lock().begin(started_at)
+    }
+
+    /// Ends a record. Has all requests whose answers a cell has got.
+    pub(crate) fn recorded(&self, now: Time, number: u64) -> Requests {
+        self.0.reports.lock().end(now, number)
     }
 
     /// Returns what requests may reach.
@@ -115,8 +135,35 @@ impl Broker {
         // It has ended, or does not read.
         let started = self.0.start()?;
         send(&started.control, &message, &[theirs.as_fd()])?;
+        self.follow(&started.control);
         *running = Some(started);
         Ok(ours.into())
+    }
+}
+
+impl Broker {
+    /// Reads what a new broker reports, until it ends.
+    fn follow(&self, control: &Arc<OwnedFd>) {
+        let (shared, control) = (Arc::clone(&self.0), Arc::clone(control));
+        shared.reports.lock().follow(&control);
+        let reading = async move {
+            // SAFETY: the descriptor is owned, and stays open and the same until the last share of it is dropped.
+            let control = unsafe { AsyncFd::register_with_interest(control, Interest::READABLE) }?;
+            loop {
+                let mut readable = control.readable().await?;
+                let read = shared.reports.lock().read(control.get_ref());
+                match read {
+                    Read::More => {}
+                    Read::Empty => readable.clear_ready(),
+                    Read::Closed => return io::Result::Ok(()),
+                }
+            }
+        };
+        self.0.runtime.spawn(async move {
+            if let Err(error) = reading.await {
+                tracing::error!(%error, "cannot read what the broker reports");
+            }
+        });
     }
 }
 
@@ -161,7 +208,7 @@ impl Shared {
         }
         tracing::info!("the broker sends requests of handlers");
         Ok(Running {
-            control,
+            control: Arc::new(control),
             _child: child,
         })
     }

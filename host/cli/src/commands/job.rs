@@ -7,6 +7,7 @@ mod logs;
 mod ls;
 mod many;
 mod purge;
+mod requests;
 mod reschedule;
 mod retry;
 mod set_priority;

@@ -211,6 +211,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 progress: None,
                 executor: worker,
                 revision: refused.revision,
+                requests: None,
             })),
         };
         self.attempts.finish(Finished { job, lease, end });

@@ -36,6 +36,7 @@ impl<P: CellPort> DispatchLoop<P> {
                     progress,
                     executor: worker,
                     revision: None,
+                    requests: None,
                 }))
             }
             port::End::Lost(why) => self.lost_by_worker(job, worker, &why, Loss::WorkerGone),
@@ -82,6 +83,7 @@ impl<P: CellPort> DispatchLoop<P> {
                     progress: self.signals.shared.live.forget(run.job),
                     executor: run.executor,
                     revision: Some(run.revision),
+                    requests: run.requests,
                 });
                 let end = match writes {
                     None => End::Reported(report),

@@ -10,12 +10,14 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
     EGRESS_FRAME_BYTES_MAX, HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Pass,
+    ReportAs,
 };
+use host_core::requests::Asked;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
 use crate::broker::Broker;
@@ -53,6 +55,7 @@ async fn converse(
         FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
     ),
 ) {
+    let begun = Instant::now();
     let (answers, mut answered) = mpsc::channel::<HttpAnswer>(AT_ONCE_MAX);
     let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
     let mut left: Vec<u32> = pass.grants.iter().map(policy::requests_max).collect();
@@ -81,16 +84,29 @@ async fn converse(
             };
             while requests.try_join_next().is_some() {}
             let call = request.call;
-            let decided = broker.decide(&pass, request).and_then(|order| {
+            let mut asked = Asked::default();
+            let decided = broker.decide(&pass, request, &mut asked);
+            let decided = decided.and_then(|order| {
                 count(&mut left, order.grant)?;
                 Ok(order)
             });
+            let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let report_as = pass.report_as.map(|it| ReportAs {
+                began_ms: it.began_ms.saturating_add(elapsed_ms),
+                ..it
+            });
             let (broker, pass, answers) = (Rc::clone(&broker), Rc::clone(&pass), answers.clone());
             requests.spawn_local(async move {
+                let mut report = broker.reports.begin(report_as, asked).await;
                 let result = match decided {
-                    Ok(order) => exchange(&broker, &pass, order).await,
+                    Ok(order) => {
+                        report.sent(order.body.len());
+                        exchange(&broker, &pass, order).await
+                    }
                     Err(error) => Err(error),
                 };
+                // The host knows it before the cell does.
+                report.end(&result).await;
                 // If the cell is gone, nobody waits for it.
                 let _gone = answers.send(HttpAnswer { call, result }).await;
                 drop(permit);

@@ -10,6 +10,7 @@ fn pass(grants: Vec<HttpGrant>) -> Pass {
         grants,
         time_left_ms: 60_000,
         traceparent: None,
+        report_as: None,
     }
 }
 
@@ -38,7 +39,7 @@ fn get(url: &str) -> HttpRequest {
 
 fn decided(grant: HttpGrant, request: HttpRequest) -> Result<Order, HttpError> {
     let secrets = Secrets::from([("stripe".to_owned(), "sk_1".to_owned())]);
-    decide(&pass(vec![grant]), &secrets, request)
+    decide(&pass(vec![grant]), &secrets, request, &mut Asked::default())
 }
 
 #[track_caller]
@@ -183,7 +184,9 @@ fn the_first_grant_that_fits_decides() {
         ..grant("https://a.com")
     };
     let both = pass(vec![narrow, grant("https://a.com")]);
-    let of = |path: &str| decide(&both, &Secrets::new(), get(path)).map(|order| order.grant);
+    let of = |path: &str| {
+        decide(&both, &Secrets::new(), get(path), &mut Asked::default()).map(|order| order.grant)
+    };
     assert_eq!(of("https://a.com/a"), Ok(0));
     assert_eq!(of("https://a.com/b"), Ok(1));
 }

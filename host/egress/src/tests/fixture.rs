@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use host_core::egress::{HttpAnswer, HttpError, HttpRequest, HttpResponse, Pass, ToBroker};
+use host_core::egress::{
+    HttpAnswer, HttpError, HttpRequest, HttpResponse, Pass, ReportAs, ToBroker,
+};
 use host_core::http_grant::HttpGrant;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustix::net::{
@@ -59,9 +61,10 @@ pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnO
         let names = Names::default();
         let resolver = child::resolver(&[name_server(Rc::clone(&names)).await]);
         let resolver = resolver.map(|builder| builder.build().unwrap());
-        let broker = Broker::new(Clients::new(Dial::new(resolver, networks), tls));
         let (control, theirs) = pair();
-        spawn_local(async move { broker::serve(theirs, broker).await.unwrap() });
+        let clients = Clients::new(Dial::new(resolver, networks), tls);
+        let broker = Broker::new(clients, theirs).unwrap();
+        spawn_local(async move { broker::serve(broker).await.unwrap() });
         let world = World {
             control,
             names,
@@ -144,6 +147,10 @@ impl World {
             grants,
             time_left_ms: 600_000,
             traceparent: None,
+            report_as: Some(ReportAs {
+                run: 5,
+                began_ms: 1_000_000,
+            }),
         };
         self.tell(&ToBroker::Run(pass), Some(&theirs));
         ours.set_nonblocking(true).unwrap();

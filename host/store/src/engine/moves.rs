@@ -69,6 +69,7 @@ impl<R: Rows> Batch<'_, R> {
             progress: None,
             executor: executor.unwrap_or_default(),
             revision: None,
+            requests: None,
         };
         self.attempt_reported(&before, &after, report, message)?;
         Ok(Reply::Moved(Box::new(after)))
@@ -109,6 +110,7 @@ impl<R: Rows> Batch<'_, R> {
             outcome,
             failure,
             meter: report.meter,
+            requests: report.requests,
         };
         let ended = Ended {
             attempt,
@@ -164,6 +166,7 @@ impl<R: Rows> Batch<'_, R> {
             outcome: "lost".to_owned(),
             failure: Some(failure),
             meter: Meter::default(),
+            requests: None,
         };
         let ended = Ended {
             attempt,

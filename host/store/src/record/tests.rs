@@ -1,11 +1,13 @@
 //! A decoded record equals the encoded one, whichever fields it has.
 
+use host_core::egress::HttpErrorKind;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Cancel, Lifecycle, State};
 use host_core::lease::{Hold, Lease};
 use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
+use host_core::requests::{Asked, Ended, RequestEnd, Requests};
 use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use uuid::Uuid;
@@ -55,6 +57,28 @@ fn lifecycle() -> Lifecycle {
     }
 }
 
+fn requests() -> Requests {
+    let mut requests = Requests::default();
+    let asked = Asked {
+        method: Some("GET".to_owned()),
+        origin: Some("http://a".to_owned()),
+        path_pattern: Some("/b".to_owned()),
+    };
+    let place = requests.begin(1, asked);
+    let ended = Ended {
+        end: RequestEnd::Answered(200),
+        sent_bytes: 2,
+        received_bytes: 3,
+        took_us: 4,
+    };
+    requests.end(place, ended);
+    let place = requests.begin(5, Asked::default());
+    let end = RequestEnd::Failed(HttpErrorKind::TimedOut);
+    requests.end(place, Ended { end, ..ended });
+    requests.begin(6, Asked::default());
+    requests
+}
+
 fn attempt() -> Attempt {
     Attempt {
         number: 2,
@@ -72,6 +96,7 @@ fn attempt() -> Attempt {
             cpu_us: 2,
             peak_memory_bytes: 3,
         },
+        requests: Some(Box::new(requests())),
     }
 }
 
@@ -89,7 +114,8 @@ fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2\
                a0028088b2a002000000020001040003010009030110000000000000000000000000000000021000\
                000000000000000000000000000003017701070601080000010a010172000800010c";
-    let ended = "01020165010163010204046c6f7374010d016d00000000000101010203";
+    let ended = "01020165010163010204046c6f7374010d016d000000000001010102030103010103474554010868\
+                 7474703a2f2f6101022f6200c801020304050000000103020304060000000200000003010406";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);
     assert_eq!(hex(&encode(&attempt()).unwrap()), ended);
 }

@@ -63,6 +63,7 @@ fn complete(n: u128) -> Command {
             progress: None,
             executor: "cell-1".to_owned(),
             revision: None,
+            requests: None,
         }),
         writes: None,
     }

@@ -80,6 +80,7 @@ impl Job {
             outcome: outcome.to_owned(),
             failure: failure.cloned(),
             meter,
+            requests: None,
         });
     }
 

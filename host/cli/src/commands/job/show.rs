@@ -12,7 +12,9 @@ use host_console::table::{Cell, Column, Rows};
 use host_console::{human, json, plain};
 use host_core::time::Time;
 
-use super::{View, between, failure_line, failure_name, fetch, parse_id, progress_line, short_id};
+use super::{
+    View, between, failure_line, failure_name, fetch, parse_id, progress_line, requests, short_id,
+};
 use crate::commands::node;
 
 /// Show everything about a job.
@@ -80,7 +82,12 @@ fn print(
         return Ok(());
     }
     put_line("")?;
-    output.rows(attempt_rows(attempts, now))
+    output.rows(attempt_rows(attempts, now))?;
+    if let Some(rows) = requests::rows(attempts) {
+        put_line("")?;
+        output.rows(rows)?;
+    }
+    requests::more(attempts).try_for_each(|line| put_line(&line))
 }
 
 fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Rows {

@@ -88,6 +88,7 @@ impl<P: CellPort> Work<P> {
             progress: None,
             executor: run.executor,
             revision: Some(run.revision),
+            requests: run.requests,
         };
         history.keep(running.ids, *job, (running.started_at, now), report);
     }

@@ -447,6 +447,7 @@ impl Host {
             progress: None,
             executor: "cell-1".to_owned(),
             revision: Some(("basics".to_owned(), 1)),
+            requests: None,
         };
         let complete = Command::Complete {
             job: claimed.lifecycle.id,

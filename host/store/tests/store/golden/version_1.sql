@@ -63,9 +63,9 @@ CREATE TABLE attempts (
   result TEXT,
   PRIMARY KEY (seq, number)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO attempts VALUES(1,1,X'01010663656c6c2d3101066261736963730180897a80897a09636f6d706c6574656400070809',NULL,'[1,2]');
-INSERT INTO attempts VALUES(2,1,X'01010663656c6c2d3101066261736963730180897a80897a066661696c65640100076e6f206c75636b00000000000101070809',NULL,NULL);
-INSERT INTO attempts VALUES(4,1,X'01010663656c6c2d3101066261736963730180897a80897a066661696c65640100076e6f206c75636b00000000000100070809',NULL,NULL);
+INSERT INTO attempts VALUES(1,1,X'01010663656c6c2d3101066261736963730180897a80897a09636f6d706c657465640007080900',NULL,'[1,2]');
+INSERT INTO attempts VALUES(2,1,X'01010663656c6c2d3101066261736963730180897a80897a066661696c65640100076e6f206c75636b0000000000010107080900',NULL,NULL);
+INSERT INTO attempts VALUES(4,1,X'01010663656c6c2d3101066261736963730180897a80897a066661696c65640100076e6f206c75636b0000000000010007080900',NULL,NULL);
 CREATE TABLE failures (
   seq INTEGER PRIMARY KEY,
   attempt INTEGER NOT NULL,
@@ -102,8 +102,8 @@ CREATE TABLE revisions (
   body TEXT NOT NULL,
   PRIMARY KEY (component, revision)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO revisions VALUES('basics',1,X'0101010101010101010101010101010101010101010101010101010101010101','{"component":"basics","revision":1,"digest":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
-INSERT INTO revisions VALUES('basics',2,X'0202020202020202020202020202020202020202020202020202020202020202','{"component":"basics","revision":2,"digest":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null},{"name":"echo","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
+INSERT INTO revisions VALUES('basics',1,X'0101010101010101010101010101010101010101010101010101010101010101','{"component":"basics","revision":1,"digest":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
+INSERT INTO revisions VALUES('basics',2,X'0202020202020202020202020202020202020202020202020202020202020202','{"component":"basics","revision":2,"digest":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null},{"name":"echo","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
 CREATE TABLE blobs (
   digest BLOB PRIMARY KEY,
   bytes BLOB NOT NULL

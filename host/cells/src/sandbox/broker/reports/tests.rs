@@ -1,0 +1,113 @@
+//! A broker that reports, at the other end of a socket pair.
+
+use host_core::requests::Asked;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
+use super::*;
+
+fn broker(reports: &mut Reports) -> OwnedFd {
+    let (ours, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .unwrap();
+    reports.follow(&Arc::new(ours));
+    theirs
+}
+
+fn tell(broker: &OwnedFd, message: &FromBroker) {
+    let bytes = postcard::to_stdvec(message).unwrap();
+    send(broker, &bytes, SendFlags::NOSIGNAL).unwrap();
+}
+
+fn began(run: u64, request: u64, at_ms: u64) -> FromBroker {
+    FromBroker::Began {
+        run,
+        request,
+        at_ms,
+        asked: Asked::default(),
+    }
+}
+
+fn answered(run: u64, request: u64, status: u16) -> FromBroker {
+    FromBroker::Ended {
+        run,
+        request,
+        ended: without_answer(RequestEnd::Answered(status), 7),
+    }
+}
+
+fn ends(requests: &Requests) -> Vec<(u64, RequestEnd)> {
+    let records = requests.first.iter();
+    records.map(|it| (it.at_ms, it.ended.end)).collect()
+}
+
+#[test]
+fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
+    let mut reports = Reports::default();
+    let broker = broker(&mut reports);
+    let [one, two] = [Time(0), Time(500)].map(|at| reports.begin(at));
+    for message in [
+        began(one, 1, 10),
+        began(two, 2, 20),
+        began(one, 3, 30),
+        answered(one, 3, 404),
+        answered(one, 1, 200),
+        // Nobody has these numbers.
+        answered(two, 9, 200),
+        began(77, 4, 1),
+    ] {
+        tell(&broker, &message);
+    }
+    let first = reports.end(Time(1_000), one);
+    let both = [
+        (10, RequestEnd::Answered(200)),
+        (30, RequestEnd::Answered(404)),
+    ];
+    assert_eq!(ends(&first), both);
+    assert_eq!((first.total, first.failed), (2, 0));
+    let second = reports.end(Time(1_000), two);
+    assert_eq!(ends(&second), [(20, RequestEnd::Cut)]);
+    assert_eq!(second.first[0].ended.took_us, 480_000);
+    assert_eq!(second.failed, 1);
+    // What comes later belongs to nobody.
+    tell(&broker, &answered(two, 2, 200));
+    assert_eq!(reports.end(Time(1_000), two), Requests::default());
+}
+
+#[test]
+fn what_a_dead_broker_has_not_answered_has_failed() {
+    let mut reports = Reports::default();
+    let first = broker(&mut reports);
+    let run = reports.begin(Time(0));
+    for message in [began(run, 1, 1), began(run, 2, 2), answered(run, 1, 200)] {
+        tell(&first, &message);
+    }
+    drop(first);
+    let second = broker(&mut reports);
+    // Its numbers begin again.
+    for message in [began(run, 1, 5), answered(run, 1, 201)] {
+        tell(&second, &message);
+    }
+    let requests = reports.end(Time(9), run);
+    let all = [
+        (1, RequestEnd::Answered(200)),
+        (2, RequestEnd::Failed(HttpErrorKind::Unavailable)),
+        (5, RequestEnd::Answered(201)),
+    ];
+    assert_eq!(ends(&requests), all);
+}
+
+#[test]
+fn what_cannot_be_read_changes_nothing() {
+    let mut reports = Reports::default();
+    let broker = broker(&mut reports);
+    let run = reports.begin(Time(0));
+    for bytes in [&[255; 64][..], &[0; REPORT_BYTES_MAX + 1]] {
+        send(&broker, bytes, SendFlags::NOSIGNAL).unwrap();
+    }
+    tell(&broker, &began(run, 1, 1));
+    assert_eq!(reports.end(Time(1), run).total, 1);
+}
