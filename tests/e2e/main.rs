@@ -46,5 +46,6 @@ mod serve;
 mod store_copy;
 mod suspects;
 mod telemetry;
+mod tls;
 mod tour;
 mod weak;

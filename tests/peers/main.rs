@@ -32,3 +32,4 @@ mod runner;
 mod rust_runner;
 mod servers;
 mod timeouts;
+mod tls;

@@ -44,6 +44,7 @@ pub struct Server {
     address: String,
     rrq_address: String,
     arco_address: Option<String>,
+    words: Vec<(String, String)>,
 }
 
 impl Options {
@@ -136,6 +137,7 @@ impl Server {
             address: ready.http.expect("the host listens for HTTP"),
             rrq_address: ready.rrq.unwrap_or_default(),
             arco_address: ready.arco,
+            words: ready.words,
         })
     }
 
@@ -152,6 +154,17 @@ impl Server {
     /// Returns the address of its HTTP listener.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns the address of the listener that serves only this.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn listener(&self, serves: &str) -> &str {
+        let mut words = self.words.iter();
+        let found = words.find(|(name, _)| name == serves);
+        &found.expect("the host has this listener").1
     }
 
     /// Returns the address of its RRQ listener; empty if it has none.
@@ -274,6 +287,8 @@ pub(crate) struct Ready {
     pub(crate) rrq: Option<String>,
     pub(crate) hero: Option<String>,
     pub(crate) arco: Option<String>,
+    /// Everything in the line.
+    pub(crate) words: Vec<(String, String)>,
 }
 
 /// Reads the line `ready http=ADDR rrq=ADDR`. Returns `None` if the stream ends before it.
@@ -281,15 +296,19 @@ pub(crate) fn read_ready(stdout: &mut impl BufRead) -> Option<Ready> {
     let mut line = String::new();
     while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
         if let Some(ready) = line.trim().strip_prefix("ready ") {
+            let words = ready.split(' ').filter_map(|word| word.split_once('='));
+            let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let words: Vec<(String, String)> = words.collect();
             let address = |name| {
-                let found = ready.split(' ').find_map(|word| word.strip_prefix(name));
-                found.map(str::to_owned)
+                let found = words.iter().find(|(word, _)| word == name);
+                found.map(|(_, value)| value.clone())
             };
             return Some(Ready {
-                http: address("http="),
-                rrq: address("rrq="),
-                hero: address("hero="),
-                arco: address("arco="),
+                http: address("http"),
+                rrq: address("rrq"),
+                hero: address("hero"),
+                arco: address("arco"),
+                words,
             });
         }
         line.clear();

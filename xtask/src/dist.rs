@@ -27,10 +27,12 @@ const COMPLETIONS: [(&str, &str); 3] = [
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "LICENSE"];
 
 /// The documentation pages for operators beside them.
-const PAGES: [&str; 4] = [
+const PAGES: [&str; 6] = [
     "docs/backup.md",
     "docs/config.md",
+    "docs/network.md",
     "docs/operate.md",
+    "docs/security-model.md",
     "docs/postgres.md",
 ];
 

@@ -5,8 +5,10 @@ mod error;
 mod local;
 mod multipart;
 mod operations;
+mod tls;
 
 pub use error::{Error, Problem, WrongServer};
+pub use tls::TlsFiles;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +22,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use ureq::config::Config;
 use ureq::http::{Method, Request};
+use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, AsSendBody};
 
@@ -132,7 +135,12 @@ pub struct Listing<T> {
 }
 
 fn settings() -> Config {
+    settings_with(TlsConfig::default())
+}
+
+fn settings_with(tls: TlsConfig) -> Config {
     Agent::config_builder()
+        .tls_config(tls)
         .http_status_as_error(false)
         .max_redirects(0)
         .proxy(None)
@@ -142,9 +150,14 @@ fn settings() -> Config {
 }
 
 impl Client {
-    /// Makes a client of the host at `server`, an `http://` URL without a path, or `unix://` and the path
-    /// of a socket. An empty one, such as an empty variable gives, is the default.
+    /// Makes a client of the host at `server`, an `http://` or `https://` URL without a path, or `unix://` and
+    /// the path of a socket. An empty one, such as an empty variable gives, is the default.
     pub fn new(server: &str) -> Result<Self, WrongServer> {
+        Self::with_tls(server, &TlsFiles::default())
+    }
+
+    /// The same with the files for `https://`, which are not read for other URLs.
+    pub fn with_tls(server: &str, tls: &TlsFiles) -> Result<Self, WrongServer> {
         let server = if server.is_empty() {
             SERVER_DEFAULT
         } else {
@@ -155,16 +168,25 @@ impl Client {
         }
         let base = server.trim_end_matches('/');
         let next = format!("write the host's address as a URL, such as {SERVER_DEFAULT}");
-        let refused = |cause| Err(WrongServer::new(server, cause, next));
-        let Some(authority) = base.strip_prefix("http://") else {
-            return refused("only http:// and unix:// URLs are supported");
+        let refused = |cause: &str| Err(WrongServer::new(server, cause.to_owned(), next));
+        let (plain, secure) = (base.strip_prefix("http://"), base.strip_prefix("https://"));
+        let Some(authority) = plain.or(secure) else {
+            return refused("only http://, https:// and unix:// URLs are supported");
         };
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
         if authority.is_empty() || !authority.chars().all(is_allowed) {
-            return refused("expected http://ADDRESS:PORT without a path");
+            return refused("expected http://ADDRESS:PORT or https://NAME:PORT without a path");
         }
+        let settings = if secure.is_some() {
+            let tls = tls.config();
+            settings_with(
+                tls.map_err(|(cause, next)| WrongServer::new(server, cause, next.into()))?,
+            )
+        } else {
+            settings()
+        };
         Ok(Self {
-            agent: settings().new_agent(),
+            agent: settings.new_agent(),
             base: base.to_owned(),
             shown: base.to_owned(),
             answering: AtomicBool::new(false),
@@ -176,7 +198,7 @@ impl Client {
         if !path.starts_with('/') {
             let cause = "the path of a socket must begin with a slash";
             let next = "write it like unix:///run/host/api.sock".to_owned();
-            return Err(WrongServer::new(server, cause, next));
+            return Err(WrongServer::new(server, cause.to_owned(), next));
         }
         let connector = local::Local(PathBuf::from(path));
         Ok(Self {

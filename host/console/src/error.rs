@@ -129,6 +129,7 @@ fn explain(error: Error) -> (Exit, String, Option<String>) {
                           HOST_SERVER";
             (Exit::Unreachable, cause, next(advice))
         }
+        Error::Tls { cause, next } => (Exit::Unreachable, cause, Some(next)),
         Error::NoAnswer { cause, only_reads } => {
             let advice = if only_reads {
                 "try again; if that fails too, look at the host's log"

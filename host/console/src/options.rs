@@ -1,7 +1,9 @@
 //! The options that commands share, and the client and output that they describe.
 
+use std::path::PathBuf;
+
 use clap::Args;
-use host_api::client::{Client, SERVER_DEFAULT};
+use host_api::client::{Client, SERVER_DEFAULT, TlsFiles};
 
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output};
@@ -15,7 +17,39 @@ pub struct Remote {
     #[arg(long, value_name = "URL", env = "HOST_SERVER", hide_env_values = true, default_value = SERVER_DEFAULT)]
     server: String,
     #[command(flatten)]
+    tls: Tls,
+    #[command(flatten)]
     shown: Shown,
+}
+
+/// The options for `https://`.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Host")]
+pub struct Tls {
+    /// The authorities that may vouch for an https:// host, in PEM, instead of those of this system
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HOST_CA_FILE",
+        hide_env_values = true
+    )]
+    ca_file: Option<PathBuf>,
+    /// The certificate that shows an https:// host who you are, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HOST_CLIENT_CERT",
+        hide_env_values = true
+    )]
+    client_cert: Option<PathBuf>,
+    /// The key of this certificate, if it is in another file
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HOST_CLIENT_KEY",
+        hide_env_values = true
+    )]
+    client_key: Option<PathBuf>,
 }
 
 /// The options of commands that print data.
@@ -40,7 +74,19 @@ pub struct Shown {
 impl Remote {
     /// Opens the client and the output.
     pub fn open(&self) -> Result<(Client, Output), CliError> {
-        Ok((connect(&self.server)?, self.shown.open()))
+        Ok((connect(&self.server, &self.tls.files())?, self.shown.open()))
+    }
+}
+
+impl Tls {
+    /// Returns the files. An empty name, such as an empty variable gives, is none.
+    fn files(&self) -> TlsFiles {
+        let set = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
+        TlsFiles {
+            authorities: set(&self.ca_file),
+            certificate: set(&self.client_cert),
+            key: set(&self.client_key),
+        }
     }
 }
 
@@ -52,8 +98,8 @@ impl Shown {
 }
 
 /// Makes a client of the host at `server`.
-pub fn connect(server: &str) -> Result<Client, CliError> {
-    Client::new(server).map_err(|error| {
+pub fn connect(server: &str, tls: &TlsFiles) -> Result<Client, CliError> {
+    Client::with_tls(server, tls).map_err(|error| {
         let doing = format!("use {} as a server", plain::line(&error.server));
         CliError::new(Exit::Usage, doing, error.cause).next(error.next)
     })

@@ -19,8 +19,10 @@ use tokio::time::Instant;
 
 use crate::budget::ByteBudget;
 use crate::metrics::Metrics;
+use crate::peer::Peer;
 use crate::refusal::{Refusal, Render};
 use crate::serve::STOP_GRACE;
+use crate::tls::Tls;
 
 /// How long a handler may take to answer if its route is not long-running.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -37,6 +39,8 @@ pub struct AllowedHosts {
     own: Arc<[String]>,
     /// The names of proxies in front of the host, which may serve TLS.
     proxies: Arc<[String]>,
+    /// The certificate of the host, whose names are its own.
+    tls: Option<Tls>,
 }
 
 impl AllowedHosts {
@@ -50,6 +54,7 @@ impl AllowedHosts {
         Self {
             own: loopback.into_iter().chain([listen]).collect(),
             proxies: Arc::default(),
+            tls: None,
         }
     }
 
@@ -60,14 +65,28 @@ impl AllowedHosts {
         self
     }
 
-    /// Returns whether a host, with or without a port, is allowed.
-    fn has(&self, host: &str) -> bool {
-        is_one_of(&self.own, host) || is_one_of(&self.proxies, host)
+    /// Also allows the names of a certificate.
+    #[must_use]
+    pub fn and_certificate(mut self, tls: Option<Tls>) -> Self {
+        self.tls = tls;
+        self
     }
 
-    /// Returns whether this host's pages may have this scheme.
-    fn has_scheme(&self, host: &str, scheme: &str) -> bool {
-        scheme == "http" || (scheme == "https" && is_one_of(&self.proxies, host))
+    /// Returns whether a host, with or without a port, is allowed.
+    fn has(&self, host: &str) -> bool {
+        let is_certified = |tls: &Tls| tls.is_for(without_port(host));
+        is_one_of(&self.own, host)
+            || is_one_of(&self.proxies, host)
+            || self.tls.as_ref().is_some_and(is_certified)
+    }
+
+    /// Returns whether this host's pages may have this scheme, if the request arrived with or without TLS.
+    fn has_scheme(&self, host: &str, scheme: &str, is_tls: bool) -> bool {
+        match scheme {
+            "http" => !is_tls,
+            "https" => is_tls || is_one_of(&self.proxies, host),
+            _ => false,
+        }
     }
 }
 
@@ -142,7 +161,9 @@ impl Guard {
     fn check(&self, request: &Request) -> Result<(), Refusal> {
         let (method, headers) = (request.method(), request.headers());
         let host = check_host(&self.hosts, request.uri(), headers)?;
-        check_origin(&self.hosts, host, headers)?;
+        let is_tls = request.extensions().get::<Peer>();
+        let is_tls = is_tls.is_some_and(|peer| peer.is_tls);
+        check_origin(&self.hosts, (host, is_tls), headers)?;
         // A form always sends a content type, even without a body.
         let is_empty =
             !headers.contains_key(CONTENT_TYPE) && request.body().size_hint().exact() == Some(0);
@@ -192,14 +213,18 @@ fn without_port(host: &str) -> &str {
 
 /// Refuses requests from pages of other origins. Browsers send the origin of a request; other
 /// programs do not.
-fn check_origin(allowed: &AllowedHosts, host: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_origin(
+    allowed: &AllowedHosts,
+    (host, is_tls): (&str, bool),
+    headers: &HeaderMap,
+) -> Result<(), Refusal> {
     if headers.get_all(ORIGIN).iter().count() > 1 {
         return Err(Refusal::ForeignOrigin);
     }
     if let Some(origin) = headers.get(ORIGIN) {
         let own = origin.to_str().ok().and_then(|origin| {
             let (scheme, authority) = origin.split_once("://")?;
-            Some(allowed.has_scheme(host, scheme) && authority.eq_ignore_ascii_case(host))
+            Some(allowed.has_scheme(host, scheme, is_tls) && authority.eq_ignore_ascii_case(host))
         });
         if own != Some(true) {
             return Err(Refusal::ForeignOrigin);

@@ -4,8 +4,10 @@
 //! `query` are for JSON APIs that use problem documents.
 
 pub mod budget;
+pub mod door;
 pub mod extract;
 pub mod guard;
+mod handshakes;
 mod heads;
 pub mod json;
 pub mod local;
@@ -13,11 +15,13 @@ pub mod metrics;
 pub mod peer;
 pub mod problem;
 mod problem_stream;
+pub mod proxies;
 pub mod query;
 pub mod refusal;
 pub mod route;
 pub mod router;
 pub mod serve;
+pub mod tls;
 mod write_timeout;
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ pub trait Metrics: Send + Sync {
 
     /// Counts a connection that was closed.
     fn connection_closed(&self);
+
+    /// Counts a connection that did not become TLS.
+    fn handshake_failed(&self);
 }
 
 /// Counts nothing.
@@ -22,4 +25,5 @@ impl Metrics for Uncounted {
     fn answered(&self, _: &'static str, _: &'static str, _: u16, _: Duration) {}
     fn connection_opened(&self) {}
     fn connection_closed(&self) {}
+    fn handshake_failed(&self) {}
 }

@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::handler::Handler;
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::openapi::OpenApi;
 
 use crate::budget::ByteBudget;
+use crate::door::Door;
 use crate::problem::Kind;
 use crate::refusal::Render;
 
@@ -38,6 +38,8 @@ pub struct Route<S = ()> {
     pub media_types: &'static [&'static str],
     /// Whether to accept a request without a body and media type, too.
     pub is_body_optional: bool,
+    /// Behind which doors it is served. If none of them is open at a listener, it does not exist there.
+    pub doors: &'static [Door],
     /// The handler.
     pub call: MethodRouter<S, Infallible>,
 }
@@ -99,6 +101,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             ends_with_client: false,
             media_types: JSON,
             is_body_optional: false,
+            doors: &[Door::Api],
             call,
         }
     }
@@ -149,6 +152,12 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         }
     }
 
+    /// Serves it behind these doors instead of that of the API.
+    #[must_use]
+    pub fn behind(self, doors: &'static [Door]) -> Self {
+        Self { doors, ..self }
+    }
+
     /// Gives the handler its state.
     pub fn with_state(self, state: S) -> Route {
         Route {
@@ -159,6 +168,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             ends_with_client: self.ends_with_client,
             media_types: self.media_types,
             is_body_optional: self.is_body_optional,
+            doors: self.doors,
             call: self.call.with_state(state),
         }
     }
@@ -187,8 +197,8 @@ pub struct Description {
 /// What the server provides to the routes of other parts.
 #[derive(Clone)]
 pub struct RoutePorts {
-    /// Where the routes are served.
-    pub listen: SocketAddr,
+    /// The URL of the listener where workers report, without a path; `None` without one.
+    pub callbacks: Option<String>,
     /// The memory budget for request bodies.
     pub bodies: ByteBudget,
     /// The clock.

@@ -9,6 +9,7 @@ use axum::middleware::from_fn_with_state;
 use host_runtime::tasks::Tasks;
 
 use crate::budget::ByteBudget;
+use crate::door::Door;
 use crate::guard::{AllowedHosts, Guard, guard};
 use crate::metrics::Metrics;
 use crate::refusal::{Refusal, Render};
@@ -19,6 +20,8 @@ use crate::route::{Group, Route};
 pub struct Serving {
     /// The names by which requests may address the host.
     pub hosts: AllowedHosts,
+    /// The doors that are open. Other routes do not exist.
+    pub doors: Arc<[Door]>,
     /// The memory budget for answers that are being sent.
     pub answers: ByteBudget,
     /// Counts answers.
@@ -48,9 +51,11 @@ pub fn router(groups: Vec<Group>, serving: &Serving, render: Render) -> Router {
 
 fn routes_of(group: Group, serving: &Serving) -> Router {
     let render = group.render;
+    let is_open = |route: &Route| route.doors.iter().any(|door| serving.doors.contains(door));
     let all = group
         .routes
         .into_iter()
+        .filter(is_open)
         .fold(Router::new(), |router, route| {
             let guarded = from_fn_with_state(Arc::new(guard_of(&route, render, serving)), guard);
             router.route(route.path, route.call.route_layer(guarded))

@@ -2,13 +2,14 @@
 //! lets requests end when the process stops.
 
 use std::convert::Infallible;
-use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
 
 use axum::Router;
-use axum::http::header::{CONNECTION, TRANSFER_ENCODING};
+use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING};
 use axum::http::{HeaderValue, Request};
 use axum::response::{IntoResponse as _, Response};
 use host_runtime::tasks::Tasks;
@@ -21,15 +22,19 @@ use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::handshakes::{Handshake, Handshakes};
 use crate::heads::Unclear;
 use crate::local::LocalListener;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::problem_stream::ProblemStream;
+use crate::proxies::Proxies;
 use crate::refusal::Refusal;
+use crate::tls::Tls;
 use crate::write_timeout::WriteTimeout;
 
 /// How many connections may be open at once, if the process may have twice as many files open.
@@ -56,12 +61,33 @@ const READ_BYTES_MAX: usize = 64 << 10;
 /// How long to wait after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How many connections may be opening TLS at once, and how long each may take.
+const HANDSHAKES_MAX: usize = 1_024;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long browsers use only TLS for this name once they have used it: a year.
+const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
+
 /// How long requests may take to end when the process stops.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// The answer to a connection above the limit.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
     content-length: 0\r\nconnection: close\r\n\r\n";
+
+/// The answer to a connection without TLS from an address that must use it.
+const PLAIN: &[u8] = b"HTTP/1.1 403 Forbidden\r\ncontent-type: text/plain\r\n\
+    content-length: 66\r\nconnection: close\r\n\r\n\
+    only trusted proxies may use this port without TLS; use https://\r\n";
+
+/// What is between the network and the requests of a listener.
+#[derive(Clone, Debug, Default)]
+pub struct Transport {
+    /// TLS; `None` without.
+    pub tls: Option<Tls>,
+    /// The proxies that are believed.
+    pub proxies: Proxies,
+}
 
 /// What accepts connections.
 pub trait Accept {
@@ -97,6 +123,7 @@ impl Accept for LocalListener {
 /// Cancel safe: no further connection is accepted, and open ones continue.
 pub async fn serve(
     listener: impl Accept,
+    transport: Transport,
     router: Router,
     metrics: Arc<dyn Metrics>,
     tasks: &Tasks,
@@ -104,9 +131,15 @@ pub async fn serve(
 ) {
     let limits = ConnectionLimits {
         max: connections_max(),
+        handshakes_max: HANDSHAKES_MAX,
         always,
     };
-    accept(&listener, &router, &metrics, tasks, limits).await;
+    let serving = Served {
+        transport,
+        router,
+        metrics,
+    };
+    accept(&listener, &serving, tasks, limits).await;
 }
 
 /// How many connections may be open at once.
@@ -114,8 +147,18 @@ pub async fn serve(
 pub(crate) struct ConnectionLimits {
     /// For all requests.
     pub(crate) max: usize,
+    /// Of them, those that are opening TLS.
+    pub(crate) handshakes_max: usize,
     /// The path that a few more connections are reserved for.
     pub(crate) always: Option<&'static str>,
+}
+
+/// What the connections of a listener share.
+#[derive(Clone)]
+pub(crate) struct Served {
+    pub(crate) transport: Transport,
+    pub(crate) router: Router,
+    pub(crate) metrics: Arc<dyn Metrics>,
 }
 
 /// Leaves half of the open files to the rest of the process.
@@ -128,11 +171,12 @@ fn connections_max() -> usize {
 /// Accepts connections until the tasks stop.
 pub(crate) async fn accept(
     listener: &impl Accept,
-    router: &Router,
-    metrics: &Arc<dyn Metrics>,
+    served: &Served,
     tasks: &Tasks,
     limits: ConnectionLimits,
 ) {
+    let handshakes = Handshakes::new(limits.handshakes_max);
+    let Transport { tls, proxies } = &served.transport;
     let permits = Arc::new(Semaphore::new(limits.max));
     let reserved = Arc::new(Semaphore::new(RESERVED_MAX));
     loop {
@@ -148,6 +192,11 @@ pub(crate) async fn accept(
                 continue;
             }
         };
+        if tls.is_none() && !proxies.may_be_plain(&peer) {
+            tracing::debug!(?peer, "refused a connection without TLS");
+            tasks.spawn(refuse(stream, PLAIN));
+            continue;
+        }
         let permit = Arc::clone(&permits).try_acquire_owned().ok();
         let (permit, only) = match (permit, limits.always) {
             (Some(permit), _) => (Some(permit), None),
@@ -155,22 +204,62 @@ pub(crate) async fn accept(
             (None, None) => (None, None),
         };
         let Some(permit) = permit else {
-            tasks.spawn(refuse(stream));
+            // With TLS, nothing can be said before a handshake.
+            if tls.is_none() {
+                tasks.spawn(refuse(stream, FULL));
+            }
             continue;
         };
-        let (router, metrics) = (router.clone(), Arc::clone(metrics));
-        let stopping = tasks.stopping().clone();
+        let (served, stopping) = (served.clone(), tasks.stopping().clone());
+        let handshake = tls.is_some().then(|| handshakes.begin());
         tasks.spawn(async move {
-            connection((stream, peer), router, metrics, stopping, only).await;
+            match handshake {
+                None => connection((stream, peer), served, stopping, only).await,
+                Some(handshake) => {
+                    let secured = secure((stream, peer), &served, handshake, &stopping, only).await;
+                    if let Some(secured) = secured {
+                        connection(secured, served, stopping, only).await;
+                    }
+                }
+            }
             drop(permit);
         });
     }
 }
 
-/// Answers that there are too many connections and closes this one, even if the answer was not
-/// read.
-async fn refuse(mut stream: impl AsyncWrite + Unpin) {
-    let answer = stream.write_all(FULL);
+/// Makes a connection secure, within a time, and unless it must make room for others.
+async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
+    (stream, mut peer): (S, Peer),
+    served: &Served,
+    mut handshake: Handshake,
+    stopping: &CancellationToken,
+    only: Option<&'static str>,
+) -> Option<(TlsStream<S>, Peer)> {
+    let tls = served.transport.tls.as_ref()?;
+    let address = peer.address;
+    let limit = only.map_or(HANDSHAKE_TIMEOUT, |_| RESERVED_TIMEOUT);
+    let secured = tokio::select! {
+        secured = tokio::time::timeout(limit, tls.accept(stream, &mut peer)) => secured,
+        () = handshake.ended() => return failed(served, address, &"others wait"),
+        () = stopping.cancelled() => return None,
+    };
+    match secured {
+        Ok(Ok(stream)) => Some((stream, peer)),
+        Ok(Err(error)) => failed(served, address, &error),
+        Err(error) => failed(served, address, &error),
+    }
+}
+
+/// Counts a handshake that has failed.
+fn failed<T>(served: &Served, address: Option<IpAddr>, why: &dyn fmt::Display) -> Option<T> {
+    served.metrics.handshake_failed();
+    tracing::debug!(address = ?address, "a TLS handshake failed: {why}");
+    None
+}
+
+/// Answers and closes the connection, even if the answer was not read.
+async fn refuse(mut stream: impl AsyncWrite + Unpin, answer: &'static [u8]) {
+    let answer = stream.write_all(answer);
     let _closed_anyway = tokio::time::timeout(ACCEPT_PAUSE, answer).await;
 }
 
@@ -193,6 +282,7 @@ impl Drop for Open {
 /// The requests of one connection.
 struct Requests {
     router: TowerToHyperService<Router>,
+    proxies: Proxies,
     peer: Peer,
     unclear: Unclear,
     /// The only path that is answered, if there are too many connections.
@@ -201,9 +291,10 @@ struct Requests {
 }
 
 impl Requests {
-    fn new(router: Router, peer: Peer, unclear: Unclear, only: Option<&'static str>) -> Self {
+    fn new(served: Served, peer: Peer, unclear: Unclear, only: Option<&'static str>) -> Self {
         Self {
-            router: TowerToHyperService::new(router),
+            router: TowerToHyperService::new(served.router),
+            proxies: served.transport.proxies,
             peer,
             unclear,
             only,
@@ -221,12 +312,14 @@ impl Requests {
         let is_busy = self.only.is_some_and(|only| request.uri().path() != only);
         let is_last =
             is_unclear || self.only.is_some() || request.headers().contains_key(TRANSFER_ENCODING);
+        let client = self.proxies.client(&self.peer, request.headers());
+        let is_tls = client.is_tls;
         let answered = if is_unclear {
             Err(Refusal::LengthUnclear)
         } else if is_busy {
             Err(Refusal::Busy)
         } else {
-            request.extensions_mut().insert(self.peer.clone());
+            request.extensions_mut().insert(client);
             Ok(self.router.call(request))
         };
         async move {
@@ -234,6 +327,10 @@ impl Requests {
                 Ok(answered) => answered.await?,
                 Err(refusal) => Problem::from(refusal).into_response(),
             };
+            if is_tls {
+                let headers = response.headers_mut();
+                headers.insert(STRICT_TRANSPORT_SECURITY, HSTS);
+            }
             if is_last {
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
@@ -247,15 +344,14 @@ impl Requests {
 /// cancelled. With `only`, it answers one request for this path and refuses any other.
 pub(crate) async fn connection(
     (stream, peer): (impl AsyncRead + AsyncWrite + Unpin + 'static, Peer),
-    router: Router,
-    metrics: Arc<dyn Metrics>,
+    served: Served,
     stopping: CancellationToken,
     only: Option<&'static str>,
 ) {
-    let _open = Open::new(metrics);
+    let _open = Open::new(Arc::clone(&served.metrics));
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
     let stream = ProblemStream::new(stream, HEADER_BYTES_MAX);
-    let requests = Requests::new(router, peer, stream.unclear(), only);
+    let requests = Requests::new(served, peer, stream.unclear(), only);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(only.map_or(HEADER_TIMEOUT, |_| RESERVED_TIMEOUT))

@@ -38,10 +38,11 @@ use host_core::cell::Protection;
 use host_dispatch::Dispatch;
 use host_dispatch::numbers::Numbers;
 use host_http::budget::ByteBudget;
+use host_http::door::Door;
 use host_http::guard::AllowedHosts;
 use host_http::route::Group;
 use host_http::router;
-use host_http::serve::Accept;
+use host_http::serve::{Accept, Transport};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 use tokio::sync::{Semaphore, mpsc};
@@ -82,8 +83,6 @@ pub struct Api {
     pub metrics: Metrics,
     /// The numbers of the dispatch loop, and what handlers have cost.
     pub numbers: Numbers,
-    /// What requests may name in their Host header.
-    pub hosts: AllowedHosts,
     /// How this system confines cells.
     pub protection: Arc<Protection>,
     /// Which jobs share a cell.
@@ -121,13 +120,63 @@ struct ApiState {
 
 type Shared = Arc<ApiState>;
 
-pub fn router(mut api: Api, tasks: &Tasks) -> Router {
-    let serving = router::Serving {
-        hosts: api.hosts.clone(),
-        answers: ByteBudget::default(),
-        metrics: Arc::new(api.metrics.clone()),
-        tasks: tasks.clone(),
-    };
+/// How a listener serves the API.
+#[derive(Clone, Debug)]
+pub struct Doorway {
+    /// What requests may name in their Host header.
+    pub hosts: AllowedHosts,
+    /// What it serves.
+    pub doors: Arc<[Door]>,
+    /// TLS, and the proxies in front.
+    pub transport: Transport,
+}
+
+/// All routes of a host, which each listener serves in its way. What they share has one limit.
+#[derive(Clone)]
+pub struct ServedApi {
+    groups: Vec<Group>,
+    answers: ByteBudget,
+    metrics: Metrics,
+    tasks: Tasks,
+}
+
+impl ServedApi {
+    pub fn new(api: Api, tasks: &Tasks) -> Self {
+        let metrics = api.metrics.clone();
+        Self {
+            groups: groups(api, tasks),
+            answers: ByteBudget::default(),
+            metrics,
+            tasks: tasks.clone(),
+        }
+    }
+
+    /// Returns what one listener serves.
+    pub fn router(&self, doorway: &Doorway) -> Router {
+        let serving = router::Serving {
+            hosts: doorway.hosts.clone(),
+            doors: Arc::clone(&doorway.doors),
+            answers: self.answers.clone(),
+            metrics: Arc::new(self.metrics.clone()),
+            tasks: self.tasks.clone(),
+        };
+        let groups = self.groups.clone();
+        router::router(groups, &serving, host_http::problem::render)
+    }
+
+    /// Answers requests until the host stops.
+    ///
+    /// Cancel safe: accepts no more connections; open ones continue.
+    pub async fn serve(self, listener: impl Accept, doorway: Doorway) {
+        let router = self.router(&doorway);
+        let metrics = Arc::new(self.metrics);
+        let always = Some(host_api::path::HEALTH);
+        let transport = doorway.transport;
+        host_http::serve::serve(listener, transport, router, metrics, &self.tasks, always).await;
+    }
+}
+
+fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
     let mut groups = std::mem::take(&mut api.wire_routes);
     let visits = api.desk.take();
     let shared = Shared::new(ApiState {
@@ -147,14 +196,5 @@ pub fn router(mut api: Api, tasks: &Tasks) -> Router {
             .map(|route| route.with_state(Shared::clone(&shared)))
             .collect(),
     });
-    router::router(groups, &serving, host_http::problem::render)
-}
-
-/// Answers requests until the host stops.
-///
-/// Cancel safe: accepts no more connections; open ones continue.
-pub async fn serve(listener: impl Accept, state: Api, tasks: &Tasks) {
-    let metrics = Arc::new(state.metrics.clone());
-    let always = Some(host_api::path::HEALTH);
-    host_http::serve::serve(listener, router(state, tasks), metrics, tasks, always).await;
+    groups
 }

@@ -4,11 +4,11 @@
 
 mod file;
 mod grants;
+mod http;
 mod store;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -27,6 +27,7 @@ use host_wires::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
 pub use self::grants::{ForOneRun, check_roots, for_one_run};
+pub use self::http::{Http, Listener};
 pub use self::store::Database;
 use crate::executors::Routes;
 use crate::retention::Retentions;
@@ -37,12 +38,6 @@ host_wires::settings! {
         "Where jobs, components and logs are kept; only one host may use it at a time";
     HANDLERS = "handlers" ["handlers"], Text("DIR"), "none",
         "Deploy the components in this folder at start";
-    HTTP_LISTEN = "http.listen" ["listen"], Text("ADDR"), "127.0.0.1:7700",
-        "Where the API listens: a loopback address and a port (0 takes a free one), or `off`";
-    HTTP_ALLOWED_HOSTS = "http.allowed_hosts", List("NAMES"), "none",
-        "Names, without ports, by which clients address a proxy in front of this host: requests to any of its listeners may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64";
-    HTTP_SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
-        "A local socket for the API, which only the host's user may use; clients name it as unix://PATH";
     CELLS_COUNT = "cells.count" ["cells"], Number("N", 1, 256), "one per core, at least 2",
         "How many cells run jobs";
     CELLS_SLOTS = "cells.slots" ["cell-slots"], Number("N", 1, 1_024), "64",
@@ -103,9 +98,6 @@ const FILE_ENV: &str = "HOST_CONFIG";
 /// The minimum of the default for the memory of a cell, in MiB.
 const MEMORY_MIB_MIN: u64 = 256;
 
-/// The most names of proxies.
-const ALLOWED_HOSTS_MAX: usize = 64;
-
 /// The values from the command line. They may hold secrets.
 #[derive(Clone, Default)]
 pub struct Flags {
@@ -139,12 +131,8 @@ pub struct Config {
     pub fresh: bool,
     /// The folder of components that are deployed at start.
     pub handlers: Option<PathBuf>,
-    /// Where the API listens; `None` if it is off.
-    pub listen: Option<SocketAddr>,
-    /// The names of proxies in front of the API.
-    pub allowed_hosts: Vec<String>,
-    /// The local socket on which the API also listens.
-    pub socket: Option<PathBuf>,
+    /// Where the API listens.
+    pub http: Http,
     /// All wires, configured.
     pub wires: Vec<WireConfig>,
     /// Which jobs go to an executor without naming one.
@@ -199,13 +187,15 @@ pub struct Machine {
 /// Returns all keys of the host and of all wires.
 pub fn settings() -> impl Iterator<Item = &'static Setting> {
     let of_wires = WIRES.iter().flat_map(|wire| wire.settings);
-    OWN_SETTINGS.iter().chain(store::SETTINGS).chain(of_wires)
+    let own = OWN_SETTINGS.iter().chain(http::SETTINGS);
+    own.chain(store::SETTINGS).chain(of_wires)
 }
 
 /// Returns all keys of tables whose names users choose, of the host and of all wires.
 pub fn table_settings() -> impl Iterator<Item = &'static TableSetting> {
     let of_wires = WIRES.iter().flat_map(|wire| wire.table_settings);
-    TABLE_SETTINGS.iter().chain(of_wires)
+    let own = TABLE_SETTINGS.iter().chain(http::TABLE_SETTINGS);
+    own.chain(of_wires)
 }
 
 impl Config {
@@ -255,9 +245,7 @@ impl Config {
             store: store::database(&values)?,
             fresh: false,
             handlers: values.path(&HANDLERS),
-            listen: values.listen(&HTTP_LISTEN)?,
-            allowed_hosts: allowed_hosts(&values)?,
-            socket: values.path(&HTTP_SOCKET),
+            http: http::http(&values)?,
             routes: routes(&values, &wires)?,
             retentions: retentions(&values)?,
             wires,
@@ -282,7 +270,12 @@ impl Config {
     /// wires name to their peers.
     pub fn hosts(&self) -> Vec<String> {
         let of_wires = self.wires.iter().flat_map(|wire| wire.configured.hosts());
-        self.allowed_hosts.iter().cloned().chain(of_wires).collect()
+        self.http
+            .allowed_hosts
+            .iter()
+            .cloned()
+            .chain(of_wires)
+            .collect()
     }
 
     /// Returns the configuration of the wire with this name.
@@ -310,22 +303,6 @@ fn isolation(values: &Section<'_>) -> Result<Isolation, ConfigError> {
     };
     text.parse()
         .map_err(|()| refused(origin, text, "expected shared or component"))
-}
-
-/// Reads the names of proxies.
-fn allowed_hosts(values: &Section<'_>) -> Result<Vec<String>, ConfigError> {
-    let names = values.list(&HTTP_ALLOWED_HOSTS);
-    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    let is_name = |name: &str| name.len() <= 253 && name.bytes().all(letter);
-    if !names.iter().all(|name| is_name(name)) {
-        let wanted = "expected names without scheme, port and `*`, like jobs.example.com";
-        return Err(values.refuse(&HTTP_ALLOWED_HOSTS, wanted));
-    }
-    if names.len() > ALLOWED_HOSTS_MAX {
-        let wanted = format!("expected at most {ALLOWED_HOSTS_MAX} names");
-        return Err(values.refuse(&HTTP_ALLOWED_HOSTS, wanted));
-    }
-    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 /// Has each wire read its section, and checks that no two executors have the same name.

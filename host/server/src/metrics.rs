@@ -90,6 +90,7 @@ pub struct Metrics {
     clocks: Family<OfNode, Gauge<f64, AtomicU64>>,
     oldest: Family<InQueue, Gauge<f64, AtomicU64>>,
     connections: Gauge,
+    handshakes: Counter,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
 }
@@ -124,6 +125,12 @@ impl Default for Metrics {
             "http_connections",
             "Open connections of the API",
             connections.clone(),
+        );
+        let handshakes = Counter::default();
+        registry.register(
+            "http_handshake_failures",
+            "Connections of the API that did not become TLS",
+            handshakes.clone(),
         );
         let kept = "Jobs in the store, the same at each node, by state and queue; the first 100 queues \
                     have their own label, the others share `_other`";
@@ -165,6 +172,7 @@ impl Default for Metrics {
             clocks,
             oldest,
             connections,
+            handshakes,
             refused,
             depths,
         }
@@ -284,6 +292,10 @@ impl http::Metrics for Metrics {
 
     fn connection_closed(&self) {
         self.connections.dec();
+    }
+
+    fn handshake_failed(&self) {
+        self.handshakes.inc();
     }
 }
 

@@ -1,8 +1,10 @@
 //! A whole host: opens the data directory, starts all parts in order, reports when it is ready, and
 //! ends the parts in reverse order. The only place where all parts meet.
 
+pub(crate) mod certificates;
 mod damage;
 mod host;
+mod listeners;
 mod node;
 mod node_id;
 mod opening;
@@ -10,7 +12,7 @@ mod room;
 mod supervisor;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,19 +20,18 @@ use host_cells::compile::CompileError;
 use host_cells::deploy::examine::StartError;
 use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
-use host_http::local::LocalListener;
+use host_http::tls::TlsError;
 use host_store::StoreError;
 use host_wires::wire::{self, OpenError, OpenWire};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 use thiserror::Error;
-use tokio::net::TcpListener;
 
 pub use self::damage::{LOGS, STORE};
 pub(crate) use self::host::END_TIMEOUT;
 use self::host::Host;
+use self::listeners::Listeners;
 pub use self::node_id::FILE as NODE;
-use crate::api;
 use crate::config::Config;
 use crate::folder::{self, FolderError};
 use host_runtime::lock::{self, DataLock, LockError};
@@ -41,6 +42,8 @@ use host_runtime::stops::{Stops, StopsError};
 pub struct Ready {
     /// The address of the API; `None` if it is off.
     pub http: Option<SocketAddr>,
+    /// Its other addresses, by what they serve: `metrics`, `api+callbacks`.
+    pub listeners: Vec<(String, SocketAddr)>,
     /// The local socket of the API, if it has one.
     pub socket: Option<PathBuf>,
     /// What each wire adds to the `ready` line, as `key=value`.
@@ -74,6 +77,9 @@ pub enum ServeError {
         address: SocketAddr,
         error: io::Error,
     },
+    /// The certificate of the API cannot be used.
+    #[error(transparent)]
+    Tls(TlsError),
     /// The API cannot listen on its local socket.
     #[error("cannot listen on the local socket {}: {error}; give another path with --socket", .path.display())]
     Socket { path: PathBuf, error: io::Error },
@@ -191,11 +197,7 @@ async fn serve(
     } else if !room::wait(&data.join(damage::STORE), &mut stops).await {
         return Ok(());
     }
-    let listener = match config.listen {
-        None => None,
-        Some(address) => Some(listen(address).await?),
-    };
-    let socket = local(&config)?;
+    let listeners = Listeners::open(&config.http).await?;
     let mut wires = open(&config).await?;
     let cells_lock = lock::cells(data).await.map_err(locked)?;
     let mut host = Host::start(&config, &mut wires, program, cells_lock).await?;
@@ -207,12 +209,11 @@ async fn serve(
         let words: Vec<_> = wires.iter().flat_map(|wire| wire.ready.clone()).collect();
         host.serves(&words);
         host.run(wires);
-        let socket = socket.map(|it| serve_local(&host, &config, it));
+        let served = host.listen(listeners, &config)?;
         Ok(Ready {
-            socket,
-            http: listener
-                .map(|it| serve_http(&host, &config, it))
-                .transpose()?,
+            socket: served.socket,
+            http: served.http,
+            listeners: served.others,
             wires: words,
         })
     };
@@ -262,42 +263,6 @@ async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<()
     }
 }
 
-/// Serves the API.
-fn serve_http(
-    host: &Host,
-    config: &Config,
-    listener: TcpListener,
-) -> Result<SocketAddr, ServeError> {
-    let address = listener.local_addr().map_err(system("look at a socket"))?;
-    host.listens(address);
-    let (api, tasks) = (host.api(address, config), host.tasks.clone());
-    host.tasks
-        .spawn(async move { api::serve(listener, api, &tasks).await });
-    Ok(address)
-}
-
-/// Serves the API on a local socket. Returns its path.
-fn serve_local(host: &Host, config: &Config, listener: LocalListener) -> PathBuf {
-    let path = listener.path().to_owned();
-    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let address = config.listen.unwrap_or(nowhere);
-    let (api, tasks) = (host.api(address, config), host.tasks.clone());
-    host.tasks
-        .spawn(async move { api::serve(listener, api, &tasks).await });
-    path
-}
-
-/// Listens on the local socket of the configuration, if it names one.
-fn local(config: &Config) -> Result<Option<LocalListener>, ServeError> {
-    let bind = |path: &PathBuf| {
-        LocalListener::bind(path).map_err(|error| ServeError::Socket {
-            path: path.clone(),
-            error,
-        })
-    };
-    config.socket.as_ref().map(bind).transpose()
-}
-
 /// Opens all wires.
 async fn open(config: &Config) -> Result<Vec<OpenWire>, ServeError> {
     let mode = wire::Mode::Serve {
@@ -310,12 +275,6 @@ async fn open(config: &Config) -> Result<Vec<OpenWire>, ServeError> {
         active.push(opened.map_err(ServeError::Wire)?);
     }
     Ok(active)
-}
-
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| ServeError::Listen { address, error })
 }
 
 fn say_asked(phase: Phase) {

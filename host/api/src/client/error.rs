@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use serde::Deserialize;
 
-use super::Client;
+use super::{Client, tls};
 
 /// Why an address is not one of a host.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct WrongServer {
     /// The address, without a user and a password in it.
     pub server: String,
     /// What is wrong with it.
-    pub cause: &'static str,
+    pub cause: String,
     /// What to do next.
     pub next: String,
 }
@@ -27,6 +27,12 @@ pub enum Error {
     EmptyName,
     /// No connection to the host was made.
     NotConnected(String),
+    /// The two ends do not agree on TLS.
+    Tls {
+        cause: String,
+        /// What to do.
+        next: String,
+    },
     /// The connection broke, or the answer took too long. The host may have carried out the request.
     NoAnswer {
         cause: String,
@@ -59,7 +65,7 @@ impl Error {
 }
 
 impl WrongServer {
-    pub(super) fn new(server: &str, cause: &'static str, next: String) -> Self {
+    pub(super) fn new(server: &str, cause: String, next: String) -> Self {
         let server = without_user(server);
         Self {
             server,
@@ -73,6 +79,10 @@ impl Client {
     /// Makes the error of a request without an answer, and records whether the host accepted the
     /// connection.
     pub(super) fn no_answer(&self, error: &ureq::Error, only_reads: bool) -> Error {
+        if let Some((cause, next)) = tls::explain(error, &self.shown) {
+            self.answering.store(true, Ordering::Relaxed);
+            return Error::Tls { cause, next };
+        }
         let never_connected = match error {
             ureq::Error::Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
             ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve)

@@ -10,6 +10,7 @@ use std::thread;
 
 use clap::Args;
 use host_api::client::Client;
+use host_api::client::TlsFiles;
 use host_api::component::{DeployForm, DeployQuery};
 use host_console::error::{CliError, Exit, cannot};
 use host_console::options::{Shown, connect};
@@ -110,7 +111,7 @@ impl Dev {
     /// Repeats until something is wrong with this machine or, with `--once`, until the first end.
     fn session(self, project: Project, address: Option<String>) -> Result<(), CliError> {
         let address = address.unwrap_or_default();
-        let client = connect(&format!("http://{address}"))?;
+        let client = connect(&format!("http://{address}"), &TlsFiles::default())?;
         let output = self.shown.open();
         let watch = Watch::open(&project.dir, &project.target);
         let mut watch = watch.map_err(|error| {

@@ -51,7 +51,7 @@ impl Doctor {
         let data = data.or_else(|| known.map(|config| config.data.as_path()));
         let mut checks = machine::checks();
         checks.extend(disk::checks(data.unwrap_or(Path::new("."))));
-        checks.extend(network::port(known));
+        checks.extend(network::checks(known));
         checks.extend(configured(config));
         print(output, &checks)?;
         if checks.iter().any(|check| check.status == Status::Fail) {

@@ -105,6 +105,8 @@ fn refused(error: &ConfigError) -> CliError {
 fn announce(ready: Ready) {
     // A closed standard output does not stop the host.
     let mut words = vec![("http", shown(ready.http))];
+    let others = ready.listeners.iter();
+    words.extend(others.map(|(serves, address)| (serves.as_str(), address.to_string())));
     let socket = ready.socket.map(|path| path.display().to_string());
     words.extend(socket.map(|path| ("socket", path)));
     words.extend(ready.wires);

@@ -267,7 +267,7 @@ impl Common {
             memory_mib: config.memory_mib,
             isolation: config.isolation,
             cache_bytes_max: config.cache_bytes_max,
-            allowed_hosts: config.allowed_hosts,
+            allowed_hosts: config.http.allowed_hosts,
             prints_logs: self.log_jobs == LogJobs::On,
             state: config::state(&config.environment),
             grantable: config.grantable,

@@ -3,7 +3,7 @@
 crate::kinds! {
     NOT_HTTP 400 "not_http", "Invalid HTTP request",
         "The bytes are not an HTTP/1.1 request.",
-        "Use HTTP/1.1 without TLS on this port; https:// in the address is a common cause, and so is HTTP/2 without an upgrade.";
+        "Use HTTP/1.1. If this port has no TLS, https:// in the address is a common cause; another is HTTP/2.";
     LENGTH_UNCLEAR 400 "length_unclear", "Ambiguous body length",
         "The request has several Content-Length or Transfer-Encoding headers, both of them, or a coding \
          other than chunked. A proxy in front of the host could read a body of another length and pass \
@@ -35,10 +35,10 @@ crate::kinds! {
         "The body was not complete 30 seconds after the header.",
         "Send the request again over a better connection.";
     HOST_REFUSED 403 "host_refused", "Host header refused",
-        "The Host header names neither the loopback address nor the address that the host listens on: a \
-         web page may have sent the request.",
-        "Use http://127.0.0.1:PORT or http://localhost:PORT. If clients use the name of a proxy in front of the host, \
-         add it to http.allowed_hosts.";
+        "The Host header names neither the loopback address, nor the address that the host listens on, nor a name of its \
+         certificate: a web page may have sent the request.",
+        "Use such a name. If clients use another one, or that of a proxy in front of the host, add it to \
+         http.allowed_hosts.";
     ORIGIN_REFUSED 403 "origin_refused", "Web pages are refused",
         "A web page of another origin sent the request.",
         "Use the command line or another program; pages of other origins have no access.";

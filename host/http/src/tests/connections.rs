@@ -7,8 +7,7 @@ use host_runtime::tasks::Tasks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::fixture::{Counted, SOON, app};
-use crate::metrics::Metrics;
+use super::fixture::{Counted, SOON, served};
 use crate::serve::{ConnectionLimits, accept, serve};
 
 const PING: &str = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -21,18 +20,19 @@ async fn start(
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = app(metrics);
-    let metrics: Arc<dyn Metrics> = Arc::clone(metrics) as _;
+    let served = served(metrics);
     let theirs = tasks.clone();
     tasks.spawn(async move {
-        match connections_max {
-            Some(max) => {
-                let always = Some("/api/list");
-                let limits = ConnectionLimits { max, always };
-                accept(&listener, &router, &metrics, &theirs, limits).await;
-            }
-            None => serve(listener, router, metrics, &theirs, None).await,
-        }
+        let Some(max) = connections_max else {
+            let (router, metrics) = (served.router, served.metrics);
+            return serve(listener, served.transport, router, metrics, &theirs, None).await;
+        };
+        let limits = ConnectionLimits {
+            max,
+            handshakes_max: max,
+            always: Some("/api/list"),
+        };
+        accept(&listener, &served, &theirs, limits).await;
     });
     address
 }

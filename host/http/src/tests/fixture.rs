@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::budget::ByteBudget;
+use crate::door::DOORS;
 use crate::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
 use crate::guard::AllowedHosts;
 use crate::metrics::Metrics;
@@ -28,6 +29,7 @@ use crate::query::page_limit;
 use crate::refusal::Refusal;
 use crate::route::{Group, Route};
 use crate::router::{Serving, router};
+use crate::serve::{Served, Transport};
 
 /// A timeout longer than any answer takes.
 pub(super) const SOON: Duration = Duration::from_mins(1);
@@ -41,6 +43,7 @@ pub(super) const LARGE_BYTES: usize = 4 << 20;
 pub(super) struct Counted {
     pub(super) answered: Mutex<Vec<(&'static str, &'static str, u16)>>,
     pub(super) open: Mutex<i32>,
+    pub(super) failed_handshakes: Mutex<usize>,
 }
 
 impl Metrics for Counted {
@@ -55,6 +58,10 @@ impl Metrics for Counted {
 
     fn connection_closed(&self) {
         *self.open.lock().unwrap() -= 1;
+    }
+
+    fn handshake_failed(&self) {
+        *self.failed_handshakes.lock().unwrap() += 1;
     }
 }
 
@@ -131,9 +138,19 @@ pub(super) fn serving(metrics: &Arc<Counted>) -> Serving {
     let listen = SocketAddr::from(([127, 0, 0, 9], 7700));
     Serving {
         hosts: AllowedHosts::loopback_and(listen).and_proxies(&["jobs.example".to_owned()]),
+        doors: DOORS.into(),
         answers: ByteBudget::default(),
         metrics: Arc::clone(metrics) as Arc<dyn Metrics>,
         tasks: Tasks::default(),
+    }
+}
+
+/// Serves all routes without TLS.
+pub(super) fn served(metrics: &Arc<Counted>) -> Served {
+    Served {
+        transport: Transport::default(),
+        router: app(metrics),
+        metrics: Arc::clone(metrics) as _,
     }
 }
 

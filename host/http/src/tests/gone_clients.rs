@@ -9,12 +9,12 @@ use host_runtime::tasks::Tasks;
 use tokio::io::{AsyncWriteExt as _, duplex};
 use tokio::sync::Notify;
 
-use super::fixture::{Counted, SOON, serving};
+use super::fixture::{Counted, SOON, served, serving};
 use crate::peer::Peer;
 use crate::problem;
 use crate::route::{Group, Route};
 use crate::router::router;
-use crate::serve::connection;
+use crate::serve::{Served, connection};
 
 /// A handler that waits for a signal, and reports whether it was completed or dropped.
 #[derive(Default)]
@@ -50,11 +50,13 @@ async fn ends(method: &str, route: Route<Arc<Work>>) -> bool {
         render: problem::render,
         routes: vec![route.with_state(Arc::clone(&at_work))],
     };
-    let app = router(vec![group], &serving(&metrics), problem::render);
+    let served = Served {
+        router: router(vec![group], &serving(&metrics), problem::render),
+        ..served(&metrics)
+    };
     let (mut client, theirs) = duplex(64 << 10);
     let stopping = tasks.stopping().clone();
-    let counted = Arc::clone(&metrics);
-    let served = connection((theirs, Peer::default()), app, counted, stopping, None);
+    let served = connection((theirs, Peer::default()), served, stopping, None);
     let request = format!(
         "{method} /api/work HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\r\n"
     );

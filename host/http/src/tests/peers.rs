@@ -10,14 +10,14 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use super::fixture::{Counted, SOON, app};
 use crate::local::LocalListener;
 use crate::peer::Peer;
-use crate::serve::{Accept, serve};
+use crate::serve::{Accept, Transport, serve};
 
 const ASK: &[u8] = b"GET /api/peer HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 fn start(tasks: &Tasks, listener: impl Accept + Send + Sync + 'static) {
-    let metrics: Arc<Counted> = Arc::default();
-    let (router, theirs) = (app(&metrics), tasks.clone());
-    tasks.spawn(async move { serve(listener, router, metrics, &theirs, None).await });
+    let (metrics, theirs) = (Arc::<Counted>::default(), tasks.clone());
+    let (router, transport) = (app(&metrics), Transport::default());
+    tasks.spawn(async move { serve(listener, transport, router, metrics, &theirs, None).await });
 }
 
 /// Returns the body of the answer.

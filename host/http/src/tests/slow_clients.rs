@@ -7,7 +7,7 @@ use host_runtime::tasks::Tasks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::time::Instant;
 
-use super::fixture::{Counted, LARGE_BYTES, app};
+use super::fixture::{Counted, LARGE_BYTES, served};
 use crate::peer::Peer;
 use crate::serve::connection;
 
@@ -19,10 +19,9 @@ const LARGE: &[u8] = b"GET /api/large HTTP/1.1\r\nhost: localhost\r\nconnection:
 fn open(tasks: &Tasks) -> (DuplexStream, Arc<Counted>) {
     let (ours, theirs) = duplex(64 << 10);
     let metrics = Arc::<Counted>::default();
-    let (router, stopping) = (app(&metrics), tasks.stopping().clone());
-    let counted = Arc::clone(&metrics);
+    let (served, stopping) = (served(&metrics), tasks.stopping().clone());
     let accepted = (theirs, Peer::default());
-    tasks.spawn(async move { connection(accepted, router, counted, stopping, None).await });
+    tasks.spawn(async move { connection(accepted, served, stopping, None).await });
     (ours, metrics)
 }
 

@@ -10,9 +10,14 @@ use host_api::health::Health;
 use host_api::path;
 use host_dispatch::SubmitError;
 
+use host_http::door::Door;
+
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
+
+/// Who asks about health: clients and monitoring.
+pub(super) const DOORS: &[Door] = &[Door::Api, Door::Metrics];
 
 /// Tells that the host lives.
 #[utoipa::path(get, path = path::HEALTH, tag = "host", responses((status = 200, body = Health)))]

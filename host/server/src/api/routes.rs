@@ -3,6 +3,7 @@
 
 use host_api::path;
 use host_core::access::{Access, Verb};
+use host_http::door::Door;
 use host_http::route::Route;
 
 use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, many, nodes};
@@ -71,8 +72,8 @@ fn host() -> Vec<Route<Shared>> {
     vec![
         Route::get(Verb::Read, path::EVENTS, events::events).long_running(),
         Route::get(Access::Open, path::OPENAPI, openapi::document),
-        Route::get(Access::Open, path::HEALTH, health::alive),
-        Route::get(Access::Open, path::READY, health::ready),
-        Route::get(Verb::Metrics, path::METRICS, health::metrics),
+        Route::get(Access::Open, path::HEALTH, health::alive).behind(health::DOORS),
+        Route::get(Access::Open, path::READY, health::ready).behind(health::DOORS),
+        Route::get(Verb::Metrics, path::METRICS, health::metrics).behind(&[Door::Metrics]),
     ]
 }

@@ -18,6 +18,9 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// The placeholder in a key for a name that users choose.
 const NAME: &str = ".NAME.";
 
+/// What stands in a key for one of an array of tables.
+const ITEM: &str = "[].";
+
 /// The contents of a file.
 #[derive(Debug, Default)]
 pub(super) struct File {
@@ -77,6 +80,13 @@ fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<
             file.tables.insert(key, named);
             continue;
         }
+        if let Value::Array(tables) = value
+            && is_array_of_tables(&key)
+        {
+            let numbered = numbered(path, &key, tables)?;
+            file.tables.insert(key, numbered);
+            continue;
+        }
         let setting = settings().find(|setting| setting.key == key);
         let text = match (setting, value) {
             (None, Value::Table(table)) => {
@@ -129,6 +139,32 @@ fn is_above_names(key: &str) -> bool {
         let above = setting.key.split_once(NAME);
         above.is_some_and(|(above, _)| above == key)
     })
+}
+
+/// Returns whether `key` holds an array of tables.
+fn is_array_of_tables(key: &str) -> bool {
+    table_settings().any(|setting| setting.key.starts_with(&format!("{key}{ITEM}")))
+}
+
+/// Reads an array of tables and checks their keys. Each gets its number as a name.
+fn numbered(path: &Path, key: &str, tables: &[Value]) -> Result<Tables, ConfigError> {
+    let mut all = Tables::default();
+    for (number, value) in (1_u32..).zip(tables) {
+        let whole = origin(path, &format!("{key}[{number}]"));
+        let Value::Table(table) = value else {
+            return Err(wrong_type(whole, "expected a table", value));
+        };
+        for inner in table.keys() {
+            let known = format!("{key}{ITEM}{inner}");
+            if !table_settings().any(|setting| setting.key == known) {
+                return Err(unknown(path, format!("{key}{ITEM}{inner}")));
+            }
+        }
+        let name = number.to_string().parse();
+        let name: Name = name.map_err(|_| wrong_type(whole.clone(), "expected fewer", value))?;
+        all.insert(name, NamedTable::new(whole, table.clone()));
+    }
+    Ok(all)
 }
 
 /// Reads the tables below `key` and checks their keys.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use host_cells::run::build::Environment;
 use host_cells::sandbox::broker::{Reach, SecretSource};
@@ -11,7 +10,6 @@ use host_cells::sandbox::spawn::Confinement;
 use host_core::http_grant::is_secret_name;
 use host_core::name::Name;
 use host_wires::wire::section::{ConfigError, NamedTable, Section, Sources, Tables};
-use host_wires::wire::settings::Setting;
 
 use super::{
     CELLS_ALLOW_WEAK, CELLS_USER, EGRESS_CA_FILE, EGRESS_NAMESERVERS, GRANTS_ENV, GRANTS_HTTP,
@@ -66,10 +64,13 @@ pub(super) fn grantable(
 
 /// Returns what requests of guests may reach.
 pub(super) fn reach(values: &Section<'_>) -> Result<Reach, ConfigError> {
-    let origins = listed(values, &GRANTS_HTTP, "servers like https://api.example.com")?;
-    let networks = listed(values, &GRANTS_HTTP_NETWORKS, "networks like 10.1.0.0/16")?;
+    let most = HTTP_ITEMS_MAX;
+    let wanted = "servers like https://api.example.com";
+    let origins = values.parsed(&GRANTS_HTTP, most, wanted)?;
+    let wanted = "networks like 10.1.0.0/16";
+    let networks = values.parsed(&GRANTS_HTTP_NETWORKS, most, wanted)?;
     let wanted = "addresses with ports, like 10.0.0.53:53";
-    let nameservers = listed(values, &EGRESS_NAMESERVERS, wanted)?;
+    let nameservers = values.parsed(&EGRESS_NAMESERVERS, most, wanted)?;
     let secrets = values.tables("secrets").map(|(name, table)| {
         let source = secret(values, name, table)?;
         Ok((name.to_string(), source))
@@ -81,22 +82,6 @@ pub(super) fn reach(values: &Section<'_>) -> Result<Reach, ConfigError> {
         authorities: values.path(&EGRESS_CA_FILE),
         secrets: secrets.collect::<Result<_, _>>()?,
     })
-}
-
-/// Reads a list whose items have a form of their own.
-fn listed<T: FromStr>(
-    values: &Section<'_>,
-    setting: &Setting,
-    wanted: &str,
-) -> Result<Vec<T>, ConfigError> {
-    let items = values.list(setting);
-    if items.len() > HTTP_ITEMS_MAX {
-        return Err(values.refuse(setting, format!("expected at most {HTTP_ITEMS_MAX} items")));
-    }
-    let items = items.into_iter().map(str::parse);
-    items
-        .collect::<Result<_, _>>()
-        .map_err(|_| values.refuse(setting, format!("expected {wanted}")))
 }
 
 /// Reads where the value of a secret is.

@@ -2,6 +2,7 @@
 
 use host_cells::sandbox::broker::SecretSource;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use super::*;
@@ -15,7 +16,7 @@ const MACHINE: Machine = Machine {
     memory_mib: 16_384,
 };
 
-fn resolve(
+pub(super) fn resolve(
     flags: &[(&'static str, &str)],
     environment: &[(&str, &str)],
     file: &str,
@@ -32,6 +33,11 @@ fn resolve(
         &file::parse(Path::new("host.toml"), file)?,
         MACHINE,
     )
+}
+
+/// Returns the address of `http.listen`.
+fn address(config: &Config) -> Option<SocketAddr> {
+    config.http.main.as_ref().map(|main| main.address)
 }
 
 #[test]
@@ -73,7 +79,7 @@ fn a_table_without_keys_is_seen() {
 fn defaults_fit_the_machine() {
     let config = resolve(&[], &[], "").unwrap();
     assert_eq!((config.cells, config.memory_mib), (8, 512));
-    assert_eq!(config.listen, Some("127.0.0.1:7700".parse().unwrap()));
+    assert_eq!(address(&config), Some("127.0.0.1:7700".parse().unwrap()));
     assert_eq!((config.drain_ms, config.log_bytes_max), (30_000, 1 << 30));
     let small = Machine {
         cores: 1,
@@ -92,6 +98,11 @@ handlers = \"/h\"
 http.listen = \"[::1]:0\"
 http.allowed_hosts = [\"jobs.example\", \"10.0.0.7\"]
 http.socket = \"/s\"
+http.tls_cert_file = \"/c.pem\"
+http.tls_key_file = \"/c.key\"
+http.client_ca_file = \"/ca.pem\"
+http.client_names = [\"*.ci.example\", \"spiffe://example/**\"]
+http.trusted_proxies = [\"10.2.0.0/16\"]
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 [cells]
@@ -149,9 +160,9 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(config.reach, reach);
     assert_eq!(config.data, PathBuf::from("/d"));
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
-    assert_eq!(config.listen, Some("[::1]:0".parse().unwrap()));
-    assert_eq!(config.allowed_hosts, ["jobs.example", "10.0.0.7"]);
-    assert_eq!(config.socket, Some(PathBuf::from("/s")));
+    assert_eq!(address(&config), Some("[::1]:0".parse().unwrap()));
+    assert_eq!(config.http.allowed_hosts, ["jobs.example", "10.0.0.7"]);
+    assert_eq!(config.http.socket, Some(PathBuf::from("/s")));
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
     assert_eq!(config.isolation, Isolation::Component);
@@ -169,8 +180,8 @@ direct_url = \"postgres://u:p@direct/jobs\"
     let hints = store.hints.map(|target| target.to_string());
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
-        OWN_SETTINGS.len() + store::SETTINGS.len(),
-        29,
+        OWN_SETTINGS.len() + http::SETTINGS.len() + store::SETTINGS.len(),
+        34,
         "all of them but store.url_file are above"
     );
 }
@@ -269,9 +280,6 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("cells.slots", "-1",            "expected 1–1024"),
         ("http.listen", "7700",          "127.0.0.1:7700"),
         ("http.listen", "localhost:1",   "127.0.0.1:7700"),
-        ("http.listen", "0.0.0.0:7700",  "not a loopback address"),
-        ("http.listen", "[::]:7700",     "not a loopback address"),
-        ("http.listen", "192.0.2.1:80",  "not a loopback address"),
         ("http.allowed_hosts", "a.example,*.b.example", "without scheme, port and `*`"),
         ("http.allowed_hosts", "https://a.example", "without scheme, port and `*`"),
         ("http.allowed_hosts", "a.example:443", "without scheme, port and `*`"),
@@ -311,10 +319,8 @@ fn what_is_not_taken_is_named_with_its_place() {
     }
     let message = resolve(&[], &[], "[cells").unwrap_err().to_string();
     assert!(message.contains("host.toml: line 1: "), "{message}");
-    assert_eq!(
-        resolve(&[("http.listen", "off")], &[], "").unwrap().listen,
-        None
-    );
+    let off = resolve(&[("http.listen", "off")], &[], "").unwrap();
+    assert_eq!(address(&off), None);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use host_http::metrics::Metrics as _;
 use super::*;
 use crate::executors::numbers::Numbers as ExecutorNumbers;
 use crate::published;
+use crate::serve::certificates;
 use crate::telemetry;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
@@ -49,6 +50,7 @@ fn shown() -> String {
         is_restartable: true,
         workers: Vec::new(),
     });
+    metrics.register(|registry| certificates::Numbers::default().register(registry));
     metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
     let queue = QueueStatus {
         name: "default".parse().unwrap(),

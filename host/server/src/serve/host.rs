@@ -27,7 +27,6 @@ use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers, SCANS};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
 use host_http::budget::ByteBudget;
-use host_http::guard::AllowedHosts;
 use host_http::route::RoutePorts;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
@@ -37,11 +36,12 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::listeners::{Addresses, Listeners};
 use super::node::{Node, loop_doors};
 use super::opening::{examiner, log_store, restore, store};
 use super::{ServeError, node, supervisor, system};
-use crate::api::Api;
 use crate::api::scrape::Scrape;
+use crate::api::{Api, ServedApi};
 use crate::config::Config;
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
@@ -253,10 +253,24 @@ impl Host {
         }
     }
 
-    /// Returns the state of the API that listens at `listen`.
-    pub(super) fn api(&self, listen: SocketAddr, config: &Config) -> Api {
+    /// Serves the API.
+    pub(super) fn listen(
+        &self,
+        listeners: Listeners,
+        config: &Config,
+    ) -> Result<Addresses, ServeError> {
+        if let Some(address) = listeners.address() {
+            self.listens(address);
+        }
+        let api = ServedApi::new(self.api(listeners.callbacks(), config), &self.tasks);
+        let shown = (&self.shared.metrics, self.shared.clock);
+        listeners.serve(&api, config, shown, &self.tasks)
+    }
+
+    /// Returns the state of the API, whose workers report at `callbacks`.
+    fn api(&self, callbacks: Option<String>, config: &Config) -> Api {
         let ports = RoutePorts {
-            listen,
+            callbacks,
             bodies: ByteBudget::default(),
             clock: Arc::new(self.shared.clock),
             stopping: self.tasks.stopping().clone(),
@@ -278,7 +292,6 @@ impl Host {
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             numbers: self.shared.numbers.clone(),
-            hosts: AllowedHosts::loopback_and(listen).and_proxies(&config.hosts()),
             protection: Arc::clone(&self.protection),
             isolation: config.isolation,
             desk: self.visits.lock().take(),
@@ -288,7 +301,7 @@ impl Host {
     }
 
     /// Publishes the address of the API to the other nodes.
-    pub(super) fn listens(&self, address: SocketAddr) {
+    fn listens(&self, address: SocketAddr) {
         let presence = &self.dispatch.shared().presence;
         presence.update(|info| info.address = Some(address.to_string()));
     }

@@ -81,7 +81,8 @@ impl Role {
     pub(super) fn routes(self: &Arc<Self>, ports: &RoutePorts) -> Vec<Group> {
         self.public_url.send_if_modified(|url| {
             if url.is_none() {
-                *url = format!("http://{}", ports.listen).parse().ok();
+                let own = ports.callbacks.as_deref();
+                *url = own.and_then(|own| own.parse().ok());
             }
             url.is_some()
         });

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use host_core::name::Name;
 use host_core::seconds::Seconds;
@@ -102,9 +103,21 @@ pub enum ConfigError {
         /// Why.
         message: String,
     },
+    /// A listener that others could reach, without what that needs.
+    #[error(
+        "{origin}: {address} is not a loopback address, so this listener needs TLS and must know its clients; missing: {missing}"
+    )]
+    Exposed {
+        /// Where it is set.
+        origin: String,
+        /// The address.
+        address: SocketAddr,
+        /// The keys that are missing.
+        missing: String,
+    },
     /// An address that others could reach.
     #[error(
-        "{origin}: {address} is not a loopback address: this version has neither TLS nor tokens and listens on 127.0.0.1 or [::1] only; put a proxy that has both in front of it"
+        "{origin}: {address} is not a loopback address: this listener has no TLS of its own, so it listens on 127.0.0.1 or [::1] only; use a tunnel or a proxy that has it"
     )]
     NotLoopback {
         /// Where it is set.
@@ -197,6 +210,23 @@ impl<'a> Section<'a> {
         items.filter(|item| !item.is_empty()).collect()
     }
 
+    /// Returns the items of a list, at most `most`, each of which has the form that `wanted` describes.
+    pub fn parsed<T: FromStr>(
+        &self,
+        setting: &Setting,
+        most: usize,
+        wanted: &str,
+    ) -> Result<Vec<T>, ConfigError> {
+        let items = self.list(setting);
+        if items.len() > most {
+            return Err(self.refuse(setting, format!("expected at most {most} items")));
+        }
+        let items = items.into_iter().map(str::parse);
+        items
+            .collect::<Result<_, _>>()
+            .map_err(|_| self.refuse(setting, format!("expected {wanted}")))
+    }
+
     /// Returns a number in the range of the key, or its default.
     pub fn number(&self, setting: &Setting) -> Result<u64, ConfigError> {
         let number = self.number_if_set(setting)?;
@@ -279,6 +309,13 @@ impl<'a> Section<'a> {
 
     /// Returns a loopback address, or the default of the key; `None` for `off`.
     pub fn listen(&self, setting: &Setting) -> Result<Option<SocketAddr>, ConfigError> {
+        let found = self.address(setting)?;
+        let checked = found.map(|(origin, address)| loopback(origin, address));
+        checked.transpose()
+    }
+
+    /// Returns an address and where it is set, or the default of the key; `None` for `off`.
+    pub fn address(&self, setting: &Setting) -> Result<Option<(String, SocketAddr)>, ConfigError> {
         let (origin, text) = self
             .find(setting)
             .unwrap_or_else(|| (String::new(), setting.default));
@@ -286,10 +323,10 @@ impl<'a> Section<'a> {
             return Ok(None);
         }
         let wanted = "expected an address with a port, like 127.0.0.1:7700, or `off`";
-        let address = text
-            .parse()
-            .map_err(|_| refused(origin.clone(), text, wanted))?;
-        loopback(origin, address).map(Some)
+        match text.parse() {
+            Ok(address) => Ok(Some((origin, address))),
+            Err(_) => Err(refused(origin, text, wanted)),
+        }
     }
 }
 

@@ -19,8 +19,10 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
+use host_http::door::{DOORS, Door};
 use host_http::guard::AllowedHosts;
 use host_http::route::{Group, RoutePorts};
+use host_http::serve::Transport;
 use host_store::{Store as _, StoreError};
 use host_testing::store::MemoryStore;
 use host_wires::WIRES;
@@ -36,7 +38,7 @@ use super::nodes::Two;
 use super::sample_executors::Sample;
 use crate::api::ports::{Consent, DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::kinds;
-use crate::api::{Api, router};
+use crate::api::{Api, Doorway, ServedApi};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
@@ -235,7 +237,7 @@ fn executors(default: Option<&str>, metrics: &Metrics) -> Executors {
 /// Makes the routes of all wires, none of which is configured.
 fn wire_routes(bodies: &ByteBudget, tasks: &Tasks, clock: Clock) -> Vec<Group> {
     let ports = RoutePorts {
-        listen: SocketAddr::from(([127, 0, 0, 1], 7700)),
+        callbacks: Some("http://127.0.0.1:7700".to_owned()),
         bodies: bodies.clone(),
         clock: Arc::new(clock),
         stopping: tasks.stopping().clone(),
@@ -260,6 +262,15 @@ fn wire_routes(bodies: &ByteBudget, tasks: &Tasks, clock: Clock) -> Vec<Group> {
     configured.flat_map(|wire| wire.routes(&ports)).collect()
 }
 
+/// A listener without TLS.
+pub(super) fn doorway(doors: &[Door]) -> Doorway {
+    Doorway {
+        hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
+        doors: doors.into(),
+        transport: Transport::default(),
+    }
+}
+
 /// Makes an API over any loop.
 pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: Clock) -> Api {
     let (handlers, metrics) = (Handlers::default(), Metrics::default());
@@ -280,7 +291,6 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         numbers: Numbers::default(),
-        hosts: AllowedHosts::loopback_and(SocketAddr::from(([127, 0, 0, 9], 7700))),
         protection: Arc::default(),
         isolation: Isolation::Shared,
         desk: None,
@@ -325,7 +335,7 @@ impl Host {
         );
         deployed.await.unwrap();
         Self {
-            router: router(api, &tasks),
+            router: ServedApi::new(api, &tasks).router(&doorway(&DOORS)),
             dispatch,
             tasks,
             logs,

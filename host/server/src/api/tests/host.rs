@@ -7,12 +7,13 @@ use std::sync::atomic::Ordering;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use host_core::access::{Access, Verb};
+use host_http::door::DOORS;
 use host_testing::store::MemoryStore;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::fixture::{Host, Lines, api, call};
-use crate::api::{router, routes};
+use super::fixture::{Host, Lines, api, call, doorway};
+use crate::api::{ServedApi, routes};
 use host_dispatch::readers::Readers;
 use host_dispatch::{Dispatch, Request, SubmitError, Taken};
 use host_runtime::clock::Clock;
@@ -186,7 +187,7 @@ fn broken(requests: mpsc::Sender<Request>, tasks: &Tasks) -> Host {
     let logs = Arc::new(Lines::default());
     let api = api(&dispatch, &logs, tasks, Clock::start());
     Host {
-        router: router(api, tasks),
+        router: ServedApi::new(api, tasks).router(&doorway(&DOORS)),
         dispatch,
         tasks: tasks.clone(),
         logs,

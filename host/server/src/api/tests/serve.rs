@@ -8,8 +8,12 @@ use host_runtime::tasks::Tasks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::fixture::{Host, Lines, api};
-use crate::api::serve;
+use axum::body::Body;
+use axum::http::Request;
+use host_http::door::DOORS;
+
+use super::fixture::{Host, Lines, api, call, doorway};
+use crate::api::{ServedApi, routes};
 
 /// More than any answer needs.
 const SOON: std::time::Duration = std::time::Duration::from_mins(1);
@@ -22,8 +26,8 @@ async fn the_api_answers_and_ends_with_the_host() {
     let metrics = api.metrics.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let theirs = tasks.clone();
-    tasks.spawn(async move { serve(listener, api, &theirs).await });
+    let routes = ServedApi::new(api, &tasks);
+    tasks.spawn(routes.serve(listener, doorway(&DOORS)));
 
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -97,4 +101,65 @@ async fn unknown_paths_methods_and_media_types() {
     answer.refused(415, "unsupported_media_type");
     let head = host.send("HEAD", "/healthz", json, Vec::new()).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
+}
+
+/// What is served behind each door but that of the API, which serves all other routes.
+const BEHIND: &[(&str, &str)] = &[
+    ("GET /healthz", "api metrics"),
+    ("GET /readyz", "api metrics"),
+    ("GET /metrics", "metrics"),
+    ("POST /api/v1/internal/lease", "callbacks"),
+    ("POST /api/v1/internal/ack-lease", "callbacks"),
+    ("POST /api/v1/internal/heartbeat", "callbacks"),
+    ("POST /api/v1/internal/complete", "callbacks"),
+    ("POST /api/v1/internal/cancel-ack", "callbacks"),
+    ("PUT /api/v1/internal/logs", "callbacks"),
+    ("PUT /api/v1/internal/logs/{lease_id}", "callbacks"),
+    ("POST /v1/tasks/{task_id}/started", "callbacks"),
+    ("POST /v1/tasks/{task_id}/heartbeat", "callbacks"),
+    ("POST /v1/tasks/{task_id}/completed", "callbacks"),
+    ("POST /api/v1/tasks/{task_id}/started", "callbacks"),
+    ("POST /api/v1/tasks/{task_id}/heartbeat", "callbacks"),
+    ("POST /api/v1/tasks/{task_id}/completed", "callbacks"),
+    (
+        "POST /api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
+        "callbacks",
+    ),
+];
+
+#[tokio::test]
+async fn a_listener_serves_only_what_it_names() {
+    let (tasks, clock) = (Tasks::default(), Clock::start());
+    let dispatch = Host::run_loop(&tasks, clock);
+    let api = api(&dispatch, &Arc::new(Lines::default()), &tasks, clock);
+    let of_wires = api.wire_routes.iter().flat_map(|group| &group.routes);
+    let of_wires = of_wires.map(|route| (route.method, route.path, route.doors));
+    let own = routes::all().into_iter();
+    let own = own.map(|route| (route.method, route.path, route.doors));
+    let all: Vec<_> = of_wires.chain(own).collect();
+    let served = ServedApi::new(api, &tasks);
+    let mut special = 0;
+    for &(method, path, doors) in &all {
+        let name = format!("{method} {path}");
+        let behind = BEHIND.iter().find(|(route, _)| *route == name);
+        special += usize::from(behind.is_some());
+        let expected = behind.map_or("api", |(_, doors)| doors);
+        let names: Vec<_> = doors.iter().map(|door| door.as_str()).collect();
+        assert_eq!(names.join(" "), expected, "{name}");
+        for door in DOORS.into_iter().filter(|door| !doors.contains(door)) {
+            let router = served.router(&doorway(&[door]));
+            let path = path.replace(['{', '}'], "");
+            let request = Request::builder()
+                .method(method)
+                .uri(&path)
+                .header("host", "localhost");
+            let answer = call(&router, request.body(Body::empty()).unwrap()).await;
+            let has_other_methods = all.iter().any(|(other, its, open)| {
+                its.replace(['{', '}'], "") == path && *other != method && open.contains(&door)
+            });
+            let expected = if has_other_methods { 405 } else { 404 };
+            assert_eq!(answer.status, expected, "{name} at {door}: {answer:?}");
+        }
+    }
+    assert_eq!(special, BEHIND.len());
 }

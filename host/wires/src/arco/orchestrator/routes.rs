@@ -7,6 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use host_core::access::Access;
 use host_http::budget::ByteBudget;
+use host_http::door::Door;
 use host_http::route::{Group, Route, RoutePorts};
 
 use super::host::OrchestratorHub;
@@ -59,7 +60,8 @@ pub(super) fn routes(role: &Arc<Role>, ports: &RoutePorts) -> Vec<Group> {
         Access::Proof,
         "/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
         logs,
-    );
+    )
+    .behind(&[Door::Callbacks]);
     vec![
         group("/v1/tasks", documented),
         group("/api/v1/tasks", current),
@@ -83,7 +85,7 @@ fn route(path: &'static str, read: Read) -> Route<Shared> {
     let answer = move |State(shared): State<Shared>, Path(id): Path<String>, request: Request| async move {
         shared.answer(&id, request, read).await
     };
-    Route::post(Access::Proof, path, answer)
+    Route::post(Access::Proof, path, answer).behind(&[Door::Callbacks])
 }
 
 impl Shared {

@@ -11,11 +11,13 @@ use axum::response::Response;
 use host_core::access::Access;
 use host_core::port::Counters;
 use host_http::budget::ByteBudget;
+use host_http::door::DOORS;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Uncounted;
 use host_http::refusal::Refusal;
 use host_http::route::{Group, Route};
 use host_http::router::{Serving, router};
+use host_http::serve::{self, Transport};
 use host_runtime::tasks::Tasks;
 use serde_json::json;
 
@@ -56,12 +58,14 @@ pub(super) async fn serve(
         bodies: ByteBudget::default(),
     };
     let router = routes(&shared, bound.address, own);
-    host_http::serve::serve(bound.listener, router, Arc::new(Uncounted), http, None).await;
+    let (plain, uncounted) = (Transport::default(), Arc::new(Uncounted));
+    serve::serve(bound.listener, plain, router, uncounted, http, None).await;
 }
 
 fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
     let serving = Serving {
         hosts: AllowedHosts::loopback_and(address).and_proxies(&shared.config.hosts),
+        doors: DOORS.into(),
         answers: ByteBudget::default(),
         metrics: Arc::new(Uncounted),
         tasks: own.clone(),

@@ -15,6 +15,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use host_core::access::Access::Proof;
 use host_http::budget::RequestBody;
+use host_http::door::Door;
 use host_http::route::{Description, Group, Route, RoutePorts};
 use serde::Deserialize;
 use utoipa::OpenApi as _;
@@ -54,7 +55,9 @@ struct Api {
 
 /// Makes the routes.
 pub(in crate::delta) fn routes(pools: Arc<Pools>, ports: RoutePorts) -> Group {
-    pools.listens(ports.listen);
+    if let Some(url) = &ports.callbacks {
+        pools.reached_at(url.clone());
+    }
     let shared = Shared::new(Api { pools, ports });
     let log_types = &["text/plain", "application/octet-stream"];
     let routes: [Route<Shared>; 7] = [
@@ -68,7 +71,10 @@ pub(in crate::delta) fn routes(pools: Arc<Pools>, ports: RoutePorts) -> Group {
         Route::put(Proof, LOGS, logs).takes(log_types),
         Route::put(Proof, LOGS_OF_LEASE, logs_of_lease).takes(log_types),
     ];
-    let routes = routes.map(|route| route.with_state(Arc::clone(&shared)));
+    let routes = routes.map(|route| {
+        let route = route.behind(&[Door::Callbacks]);
+        route.with_state(Arc::clone(&shared))
+    });
     Group {
         prefix: "/api/v1/internal",
         render: answer::render,

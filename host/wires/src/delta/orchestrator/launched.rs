@@ -9,7 +9,6 @@ mod place;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,8 @@ struct Pool {
     files: Files,
     clock: Arc<dyn Clock>,
     launcher: Launcher,
-    listen: SocketAddr,
+    /// Where its runners reach this host.
+    url: String,
     stopping: CancellationToken,
 }
 
@@ -68,8 +68,8 @@ pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
     } = deps;
     let files = Files::new(folder);
     files.forget_leases();
-    let listen = tokio::select! {
-        Some(listen) = pools.listening() => listen,
+    let url = tokio::select! {
+        Some(url) = pools.reached() => url,
         () = stopping.cancelled() => return,
     };
     let launcher = match Launcher::start_for_trees() {
@@ -88,7 +88,7 @@ pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
             files: files.clone(),
             clock: Arc::clone(&clock),
             launcher: launcher.clone(),
-            listen,
+            url: url.clone(),
             stopping: stopping.clone(),
         }))
     });

@@ -1,7 +1,6 @@
 //! The orchestrator with its host: requests go in, and effects go to the port for leases. Decides nothing.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use host_core::id::NodeId;
@@ -37,7 +36,7 @@ pub(in crate::delta) struct Pools {
     /// The node that stands in the names of those runners, if several share the store.
     node: OnceLock<String>,
     /// Where runners reach this host, once it listens.
-    listen: watch::Sender<Option<SocketAddr>>,
+    reached: watch::Sender<Option<String>>,
 }
 
 /// What the orchestrator needs of the host.
@@ -64,7 +63,7 @@ impl Pools {
             config: Arc::new(config),
             hub: OnceLock::new(),
             node: OnceLock::new(),
-            listen: watch::Sender::default(),
+            reached: watch::Sender::default(),
         })
     }
 
@@ -105,16 +104,16 @@ impl Pools {
         }
     }
 
-    /// Notes where runners reach this host.
-    pub(in crate::delta) fn listens(&self, listen: SocketAddr) {
-        self.listen.send_replace(Some(listen));
+    /// Notes the URL at which runners reach this host.
+    pub(in crate::delta) fn reached_at(&self, url: String) {
+        self.reached.send_replace(Some(url));
     }
 
-    /// Waits until this host listens for runners. Cancel safe.
-    pub(super) async fn listening(&self) -> Option<SocketAddr> {
-        let mut listen = self.listen.subscribe();
-        let known = listen.wait_for(Option::is_some).await;
-        known.map_or(None, |known| *known)
+    /// Waits until runners reach this host. Cancel safe.
+    pub(super) async fn reached(&self) -> Option<String> {
+        let mut reached = self.reached.subscribe();
+        let known = reached.wait_for(Option::is_some).await;
+        known.map_or(None, |known| known.clone())
     }
 
     /// Puts the node into the names of the runners that this host starts.

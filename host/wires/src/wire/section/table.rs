@@ -87,6 +87,15 @@ impl NamedTable {
         }
     }
 
+    /// Returns a switch.
+    pub fn switch(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+        match self.table.get(key) {
+            None => Ok(None),
+            Some(Value::Boolean(is_on)) => Ok(Some(*is_on)),
+            Some(other) => Err(self.wrong_type(key, other, "expected true or false")),
+        }
+    }
+
     /// Returns a duration of at least `least_ms`, written in seconds.
     pub fn seconds(&self, key: &str, least_ms: u64) -> Result<Option<Seconds>, ConfigError> {
         let Some(value) = self.table.get(key) else {

@@ -13,6 +13,7 @@ use host_core::policy::Policy;
 use host_core::port::lease::Leases;
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
+use host_http::door::DOORS;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Uncounted;
 use host_http::problem;
@@ -179,13 +180,14 @@ impl Plane {
         let listen = SocketAddr::from(([127, 0, 0, 1], 7_700));
         let clock: Arc<TestClock> = Arc::clone(&model.clock);
         let groups = role.routes(&RoutePorts {
-            listen,
+            callbacks: Some(format!("http://{listen}")),
             bodies: ByteBudget::default(),
             clock: Arc::<TestClock>::clone(&clock),
             stopping: CancellationToken::new(),
         });
         let serving = Serving {
             hosts: AllowedHosts::loopback_and(listen),
+            doors: DOORS.into(),
             answers: ByteBudget::default(),
             metrics: Arc::new(Uncounted),
             tasks: Tasks::default(),

@@ -275,7 +275,7 @@ impl Place {
         let launch = &self.pool.launch;
         let path = |path: std::path::PathBuf| path.display().to_string();
         let arguments = [
-            ("-orchestrator", format!("http://{}", self.pool.listen)),
+            ("-orchestrator", self.pool.url.clone()),
             ("-runner-id", self.runner_id()),
             ("-lease", path(files.lease())),
             ("-workdir", path(files.work())),

@@ -64,7 +64,7 @@ impl Bench {
             tokens: Tokens::default(),
         };
         let pools = Pools::over(&model, &Refusals::of(crate::delta::NAME), config);
-        pools.listens(SocketAddr::from(([127, 0, 0, 1], 7700)));
+        pools.reached_at("http://127.0.0.1:7700".to_owned());
         Self {
             model,
             pools,

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use host_core::id::JobId;
 use host_http::budget::ByteBudget;
+use host_http::door::DOORS;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Uncounted;
 use host_http::problem;
@@ -93,13 +94,14 @@ impl Host {
         let stopping = CancellationToken::new();
         let listen = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ports = RoutePorts {
-            listen,
+            callbacks: Some(format!("http://{listen}")),
             bodies: ByteBudget::default(),
             clock: Arc::<TestClock>::clone(&model.clock),
             stopping: stopping.clone(),
         };
         let serving = Serving {
             hosts: AllowedHosts::loopback_and(listen),
+            doors: DOORS.into(),
             answers: ByteBudget::default(),
             metrics: Arc::new(Uncounted),
             tasks: Tasks::default(),

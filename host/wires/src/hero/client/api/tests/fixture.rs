@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use host_http::budget::ByteBudget;
+use host_http::door::DOORS;
 use host_http::guard::AllowedHosts;
-use host_http::metrics::Metrics;
+use host_http::metrics::Uncounted;
 use host_http::problem;
 use host_http::route::RoutePorts;
 use host_http::router::{Serving, router};
@@ -25,14 +25,6 @@ use tokio_util::sync::CancellationToken;
 use crate::hero::client::api::{Source, routes};
 use crate::hero::client::live::Client;
 use crate::hero::transport::url::RedisUrl;
-
-struct Uncounted;
-
-impl Metrics for Uncounted {
-    fn answered(&self, _method: &'static str, _path: &'static str, _status: u16, _: Duration) {}
-    fn connection_opened(&self) {}
-    fn connection_closed(&self) {}
-}
 
 /// A host that answers requests about Hero jobs.
 pub(super) struct Host {
@@ -62,13 +54,14 @@ impl Host {
     fn new(source: Option<Source>) -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ports = RoutePorts {
-            listen,
+            callbacks: Some(format!("http://{listen}")),
             bodies: ByteBudget::default(),
             clock: Arc::new(Clock::start()),
             stopping: CancellationToken::new(),
         };
         let serving = Serving {
             hosts: AllowedHosts::loopback_and(listen),
+            doors: DOORS.into(),
             answers: ByteBudget::default(),
             metrics: Arc::new(Uncounted),
             tasks: Tasks::default(),

@@ -1,0 +1,88 @@
+//! Keeps the certificate of the listeners up to date: follows its files, and shows how long it is valid.
+
+use std::sync::atomic::AtomicU64;
+
+use host_http::tls::{DAYS_MIN, LOOK_EVERY, Tls, TlsError};
+use host_runtime::clock::Clock;
+use host_runtime::tasks::Tasks;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{ServeError, system};
+use crate::metrics::Metrics;
+
+/// The metrics of a host with TLS.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    days_left: Gauge<f64, AtomicU64>,
+    reload_failures: Counter,
+}
+
+impl Numbers {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "http_certificate_days_left",
+            "Days until the certificate of the API expires, negative if it has; only with TLS",
+            self.days_left.clone(),
+        );
+        registry.register(
+            "http_certificate_reload_failures",
+            "Changed files of this certificate that could not be used, so that the old one stayed; only with TLS",
+            self.reload_failures.clone(),
+        );
+    }
+}
+
+/// Reads the files again when they change and on SIGHUP, until the host stops.
+pub(super) fn watch(
+    tls: Tls,
+    metrics: &Metrics,
+    clock: Clock,
+    tasks: &Tasks,
+) -> Result<(), ServeError> {
+    let mut hangup = signal(SignalKind::hangup()).map_err(system("listen for SIGHUP"))?;
+    if let Err(error) = tls.check(clock.now()) {
+        tracing::error!(%error, "clients will refuse the certificate");
+    } else if tls.days_left(clock.now()) < DAYS_MIN {
+        tracing::warn!(
+            days = tls.days_left(clock.now()),
+            "the certificate expires soon"
+        );
+    }
+    let numbers = Numbers::default();
+    metrics.register(|registry| numbers.register(registry));
+    let stopping = tasks.stopping().clone();
+    tasks.spawn(async move {
+        loop {
+            numbers.days_left.set(tls.days_left(clock.now()));
+            let is_asked = tokio::select! {
+                () = stopping.cancelled() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+                _ = hangup.recv() => true,
+            };
+            let (reloaded, now) = (tls.clone(), clock.now());
+            let reloaded =
+                tokio::task::spawn_blocking(move || reloaded.reload(now, is_asked)).await;
+            let reloaded = reloaded.unwrap_or(Ok(false));
+            numbers.reload_failures.inc_by(reloaded.is_err().into());
+            say(&tls, reloaded, is_asked);
+        }
+    });
+    Ok(())
+}
+
+fn say(tls: &Tls, reloaded: Result<bool, TlsError>, is_asked: bool) {
+    match reloaded {
+        Ok(true) => {
+            let names = tls.names().join(", ");
+            tracing::info!(names, "a new certificate is in use");
+        }
+        Ok(false) if is_asked => tracing::info!("the certificate has not changed"),
+        Ok(false) => {}
+        Err(error) => {
+            tracing::error!(%error, "cannot use the changed certificate; the old one stays in use");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! `host serve` with TLS, its listeners, and the command line as a client.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use host_tests::certificates::{Authority, VALID};
+use host_tests::server::host;
+use host_tests::{Options, Server, eventually, raw};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const WAIT_MAX: Duration = Duration::from_mins(1);
+
+struct Fixture {
+    data: TempDir,
+    authority: Authority,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let authority = Authority::default();
+        authority.sign("server", &["localhost"], VALID);
+        Self {
+            data: TempDir::new().unwrap(),
+            authority,
+        }
+    }
+
+    /// Writes a configuration with the certificate, these keys of `[http]`, and what comes after.
+    fn config(&self, http: &str, rest: &str) -> String {
+        let (certificate, key) = (
+            self.authority.text("server.pem"),
+            self.authority.text("server.key"),
+        );
+        let text = format!(
+            "[http]\ntls_cert_file = '{certificate}'\ntls_key_file = '{key}'\n{http}\n{rest}"
+        );
+        let path = self.data.path().join("host.toml");
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn options(&self, http: &str, rest: &str) -> Options {
+        let config = self.config(http, rest);
+        let mut options = Options::new(&self.data.path().join("data"));
+        options.args = vec!["--config".to_owned(), config];
+        options
+    }
+
+    fn start(&self, http: &str, rest: &str) -> Server {
+        Server::start(&self.options(http, rest))
+    }
+
+    fn mutual(&self) -> String {
+        let ca = self.authority.text("ca.pem");
+        format!("client_ca_file = '{ca}'\nclient_names = ['*.ci.example.com']")
+    }
+}
+
+/// Runs `host queue ls` as a client.
+fn queues(server: &str, files: &[(&str, String)]) -> Output {
+    let mut command = Command::new(host());
+    command.args(["queue", "ls", "--server", server]);
+    for (flag, path) in files {
+        command.args([flag, path.as_str()]);
+    }
+    command.output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit(':').next().unwrap()
+}
+
+#[test]
+fn a_host_with_tls_is_reached_by_its_name_and_errors_say_what_to_do() {
+    let fixture = Fixture::new();
+    let server = fixture.start("", "");
+    let port = port(server.address());
+    let url = format!("https://localhost:{port}");
+    let ca = ("--ca-file", fixture.authority.text("ca.pem"));
+    let reached = queues(&url, std::slice::from_ref(&ca));
+    assert_eq!(reached.status.code(), Some(0), "{}", said(&reached));
+    let other = Authority::default();
+    let wrong = ("--ca-file", other.text("ca.pem"));
+    let none = ("--ca-file", fixture.authority.text("server.key"));
+    let gone = ("--ca-file", fixture.authority.text("gone.pem"));
+    for (url, files, code, cause, next) in [
+        (
+            &*url,
+            vec![],
+            6,
+            "not signed by an authority that this machine trusts",
+            "--ca-file",
+        ),
+        (
+            &url,
+            vec![wrong],
+            6,
+            "not signed by an authority",
+            "--ca-file",
+        ),
+        (
+            &url,
+            vec![none],
+            2,
+            "server.key has no certificate",
+            "BEGIN CERTIFICATE",
+        ),
+        (&url, vec![gone], 2, "gone.pem", "a file in PEM"),
+        (
+            &format!("https://127.0.0.1:{port}"),
+            vec![ca.clone()],
+            6,
+            "for other names: localhost",
+            "a name of its certificate",
+        ),
+        (
+            &format!("http://localhost:{port}"),
+            vec![],
+            6,
+            "",
+            "https://",
+        ),
+    ] {
+        let refused = queues(url, &files);
+        let said = said(&refused);
+        assert_eq!(refused.status.code(), Some(code), "{url}: {said}");
+        assert!(said.contains(cause) && said.contains(next), "{url}: {said}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_client_needs_a_certificate_with_an_allowed_name() {
+    let fixture = Fixture::new();
+    let authority = &fixture.authority;
+    let mut options = fixture.options(&fixture.mutual(), "");
+    // Beyond loopback, because its clients are known.
+    options.listen = "0.0.0.0:0".to_owned();
+    let server = Server::start(&options);
+    let url = format!("https://localhost:{}", port(server.address()));
+    authority.sign("right", &["deploy.ci.example.com"], VALID);
+    authority.sign("wrong", &["deploy.example.com"], VALID);
+    authority.sign("old", &["deploy.ci.example.com"], (2000, 2001));
+    let other = Authority::default();
+    other.sign("stranger", &["deploy.ci.example.com"], VALID);
+    let pair = |of: &Authority, file: &str| {
+        vec![
+            ("--ca-file", authority.text("ca.pem")),
+            ("--client-cert", of.text(&format!("{file}.pem"))),
+            ("--client-key", of.text(&format!("{file}.key"))),
+        ]
+    };
+    let reached = queues(&url, &pair(authority, "right"));
+    assert_eq!(reached.status.code(), Some(0), "{}", said(&reached));
+    let nothing = vec![("--ca-file", authority.text("ca.pem"))];
+    for (files, cause, next) in [
+        (nothing, "requires a certificate", "--client-cert"),
+        (
+            pair(authority, "wrong"),
+            "no client with the name",
+            "http.client_names",
+        ),
+        (pair(authority, "old"), "has expired", "renew it"),
+        (
+            pair(&other, "stranger"),
+            "does not know the authority",
+            "http.client_ca_file",
+        ),
+    ] {
+        let refused = queues(&url, &files);
+        let said = said(&refused);
+        assert_eq!(refused.status.code(), Some(6), "{said}");
+        assert!(said.contains(cause) && said.contains(next), "{said}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_renewed_certificate_is_used_under_load_and_a_bad_one_is_not() {
+    let fixture = Fixture::new();
+    let authority = &fixture.authority;
+    let others = "[[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['metrics']";
+    let server = fixture.start("", others);
+    let url = format!("https://localhost:{}", port(server.address()));
+    let ca = [("--ca-file", authority.text("ca.pem"))];
+    let metrics = || {
+        raw::ask(
+            server.listener("metrics"),
+            b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+        )
+    };
+    let shows = |line: &str| {
+        eventually(line, WAIT_MAX, || {
+            metrics().body.as_str()?.contains(line).then_some(())
+        });
+    };
+    shows("host_http_certificate_reload_failures_total 0");
+    authority.sign("next", &["localhost"], (2020, 2101));
+    let (done, reached) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let answered = queues(&url, &ca);
+                    assert_eq!(answered.status.code(), Some(0), "{}", said(&answered));
+                    reached.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
+        for _ in 0..5 {
+            let seen = reached.load(Ordering::Relaxed);
+            authority.sign("next", &["localhost"], VALID);
+            authority.replace("server", &authority.path("next"));
+            kill_process(pid, Signal::HUP).unwrap();
+            eventually("more answers", WAIT_MAX, || {
+                (reached.load(Ordering::Relaxed) > seen + 2).then_some(())
+            });
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let log = || std::fs::read_to_string(fixture.data.path().join("data/serve.log")).unwrap();
+    eventually("the new certificate", WAIT_MAX, || {
+        log().contains("a new certificate is in use").then_some(())
+    });
+    // Nobody asks: the host sees it by itself.
+    std::fs::write(authority.path("server.key"), "nothing").unwrap();
+    shows("host_http_certificate_reload_failures_total 1");
+    assert!(log().contains("the old one stays in use"), "{}", log());
+    let answered = queues(&url, &ca);
+    assert_eq!(answered.status.code(), Some(0), "{}", said(&answered));
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn doctor_looks_at_the_certificate() {
+    let fixture = Fixture::new();
+    let config = fixture.config("listen = '127.0.0.1:0'", "");
+    let doctor = || {
+        let output = Command::new(host())
+            .args(["doctor", "-o", "json", "--config", &config])
+            .output()
+            .unwrap();
+        let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = checks.as_array().unwrap().iter();
+        let mut found = checks.filter(|check| check["name"] == "certificate");
+        let check = found.next().unwrap();
+        let text = |key: &str| check[key].as_str().unwrap().to_owned();
+        (text("status"), text("found"))
+    };
+    for (names, years, status, found) in [
+        (
+            &["localhost", "jobs.example.com"][..],
+            VALID,
+            "ok",
+            "jobs.example.com and valid for",
+        ),
+        (&["localhost"], (2000, 2001), "fail", "expired at"),
+        (&["localhost"], (2099, 2100), "fail", "not valid before"),
+        (&[], VALID, "fail", "no alternative name"),
+    ] {
+        fixture.authority.sign("server", names, years);
+        let (its, says) = doctor();
+        assert_eq!(its, status, "{says}");
+        assert!(says.contains(found), "{says}");
+    }
+    std::fs::remove_file(fixture.authority.path("server.key")).unwrap();
+    let (status, says) = doctor();
+    assert!(status == "fail" && says.contains("server.key"), "{says}");
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_keeps_the_host_from_starting() {
+    let fixture = Fixture::new();
+    std::fs::write(fixture.authority.path("server.pem"), "nothing").unwrap();
+    let log = Server::try_start(&fixture.options("", ""))
+        .map(drop)
+        .unwrap_err();
+    assert!(log.contains("server.pem has no certificate"), "{log}");
+}
+
+/// Sends a request for `path` and returns the status.
+fn status(address: &str, path: &str) -> u16 {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    raw::ask(address, request.as_bytes()).status.unwrap()
+}
+
+#[test]
+fn listeners_have_doors_of_their_own() {
+    let fixture = Fixture::new();
+    let delta = "[protocol.delta.runners.ci]\ntoken_file = 'TOKEN'\n"
+        .replace("TOKEN", &fixture.authority.text("token"));
+    std::fs::write(fixture.authority.path("token"), "a-token-of-a-pool").unwrap();
+    let rest = format!(
+        "[[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['metrics']\n\
+         [[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['callbacks']\n{delta}"
+    );
+    let server = fixture.start("", &rest);
+    let (metrics, callbacks) = (server.listener("metrics"), server.listener("callbacks"));
+    for (path, at_metrics, at_callbacks) in [
+        ("/metrics", 200, 404),
+        ("/healthz", 200, 404),
+        ("/api/v1/jobs", 404, 404),
+        ("/api/v1/openapi.json", 404, 404),
+        // Its method is POST.
+        ("/api/v1/internal/lease", 404, 405),
+    ] {
+        let found = (status(metrics, path), status(callbacks, path));
+        assert_eq!(found, (at_metrics, at_callbacks), "{path}");
+    }
+    let lease = "POST /api/v1/internal/lease HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\
+                 content-type: application/json\r\nconnection: close\r\n\r\n{}";
+    let answer = raw::ask(callbacks, lease.as_bytes());
+    assert_eq!(answer.status, Some(401), "{answer:?}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Proxies are on loopback here, so that a test can be one.
+#[test]
+fn only_a_trusted_proxy_says_that_a_request_came_with_tls() {
+    let fixture = Fixture::new();
+    for (proxies, is_believed) in [("trusted_proxies = ['127.0.0.0/8']", true), ("", false)] {
+        let rest = "[[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['metrics']";
+        let server = fixture.start(proxies, rest);
+        let mut stream = TcpStream::connect(server.listener("metrics")).unwrap();
+        stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
+        let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-forwarded-proto: https\r\n\
+                       x-forwarded-for: 192.0.2.1\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let has_hsts = answer.contains("strict-transport-security: ");
+        assert_eq!(has_hsts, is_believed, "{answer}");
+        assert_eq!(server.stop(), Some(0));
+    }
+}
