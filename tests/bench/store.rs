@@ -117,6 +117,7 @@ impl Loop {
                 external_id: None,
                 trace_context: Vec::new(),
                 attributes: Vec::new(),
+                origin: None,
             },
         })
     }

@@ -47,5 +47,6 @@ mod store_copy;
 mod suspects;
 mod telemetry;
 mod tls;
+mod tokens;
 mod tour;
 mod weak;

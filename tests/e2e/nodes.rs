@@ -30,6 +30,14 @@ impl Node {
         }
     }
 
+    /// Makes another node of the same store.
+    pub(crate) fn another(&self) -> Self {
+        Self {
+            data: TempDir::new().unwrap(),
+            url: self.url.clone(),
+        }
+    }
+
     pub(crate) fn start(&self) -> Server {
         self.start_with(&[])
     }

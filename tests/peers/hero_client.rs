@@ -101,7 +101,7 @@ fn every_command_does_what_the_document_says() {
     ];
     let seen = [
         &seen[..],
-        &["--caller", "al", "--context", "office", "--alone"],
+        &["--caller", "al", "--context-id", "office", "--alone"],
     ]
     .concat();
     let ran = w1("run", &seen).exits(0, "");

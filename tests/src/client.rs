@@ -14,6 +14,7 @@ const DEPLOY_TIME_MAX: Duration = Duration::from_mins(5);
 pub struct Client {
     agent: ureq::Agent,
     base: String,
+    token: Option<String>,
 }
 
 /// A response: its status and JSON body (`null` if it has no body).
@@ -35,16 +36,27 @@ impl Client {
         Self {
             agent: config.into(),
             base: format!("http://{address}"),
+            token: None,
         }
+    }
+
+    /// Sends this token with each request.
+    #[must_use]
+    pub fn with_token(self, token: &str) -> Self {
+        let token = Some(token.to_owned());
+        Self { token, ..self }
     }
 
     /// Sends a request, with a JSON body if one is given, and reads the response.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer> {
         let shown = format!("{method} {path}");
         let method: Method = method.parse().context("cannot parse the HTTP method")?;
-        let request = ureq::http::Request::builder()
+        let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
         let mut response = match body {
             Some(body) => self.agent.run(
                 request
@@ -210,9 +222,13 @@ impl Client {
             part("manifest", manifest.as_bytes());
         }
         body.extend_from_slice(format!("--{BOUNDARY}--\r\n").as_bytes());
-        let mut response = self
+        let mut request = self
             .agent
-            .put(format!("{}/api/v1/components/{name}{query}", self.base))
+            .put(format!("{}/api/v1/components/{name}{query}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let mut response = request
             .config()
             .timeout_global(Some(DEPLOY_TIME_MAX))
             .build()

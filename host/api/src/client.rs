@@ -6,6 +6,7 @@ mod local;
 mod multipart;
 mod operations;
 mod tls;
+mod token;
 
 pub use error::{Error, Problem, WrongServer};
 pub use tls::TlsFiles;
@@ -26,6 +27,7 @@ use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::{Agent, AsSendBody};
 
+use self::token::ClientToken;
 use crate::page::PageView;
 
 /// Where a host listens by default.
@@ -58,6 +60,8 @@ pub struct Client {
     base: String,
     /// The host, for messages.
     shown: String,
+    /// The token that each request shows.
+    token: Option<ClientToken>,
     /// Whether the host has ever accepted a connection.
     answering: AtomicBool,
 }
@@ -189,6 +193,7 @@ impl Client {
             agent: settings.new_agent(),
             base: base.to_owned(),
             shown: base.to_owned(),
+            token: None,
             answering: AtomicBool::new(false),
         })
     }
@@ -205,6 +210,7 @@ impl Client {
             agent: Agent::with_parts(settings(), connector, DefaultResolver::default()),
             base: LOCAL_BASE.to_owned(),
             shown: server.to_owned(),
+            token: None,
             answering: AtomicBool::new(false),
         })
     }
@@ -296,7 +302,10 @@ impl Client {
         request: Result<Request<impl AsSendBody>, ureq::http::Error>,
         patience: Duration,
     ) -> Result<Answer<T>, Error> {
-        let request = request.map_err(Error::invalid)?;
+        let mut request = request.map_err(Error::invalid)?;
+        if let Some(token) = &self.token {
+            token.add_to(request.headers_mut());
+        }
         if lacks_segment(request.uri().path()) {
             return Err(Error::EmptyName);
         }

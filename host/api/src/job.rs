@@ -109,6 +109,9 @@ pub struct JobView {
     /// Why it does not start, if no node can run it now or it waits for other jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
+    /// The principal that enqueued it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
     /// The key that makes it unique in its queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
@@ -171,6 +174,7 @@ impl JobView {
         view.kept_until = job.lifecycle.kept_until().map(Time::to_rfc3339);
         view.retention_seconds = Some(seconds(kept.ms));
         view.retention_discarded_seconds = Some(seconds(kept.discarded_ms));
+        view.created_by = job.payload.origin.map(|origin| origin.principal);
         view.unique_key = job.unique_key;
         view.depends_on =
             some(job.depends_on).map(|ids| ids.iter().map(ToString::to_string).collect());

@@ -3,6 +3,7 @@
 //! default.
 
 pub mod attempt;
+pub mod audit;
 pub mod change;
 #[cfg(feature = "client")]
 pub mod client;
@@ -20,6 +21,7 @@ pub mod path;
 pub mod queue;
 pub mod requests;
 pub mod runner;
+pub mod token;
 pub mod words;
 
 use host_core::json::JsonText;

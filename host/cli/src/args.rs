@@ -8,8 +8,8 @@ use host_console::error::{CliError, Exit};
 use host_wires::WIRES;
 
 use crate::commands::{
-    backup, build, cell, completion, component, deploy, dev, docs, doctor, egress, explain,
-    handler, job, man, new, node, queue, run, runner, serve, store, worker,
+    audit, backup, build, cell, completion, component, context, deploy, dev, docs, doctor, egress,
+    explain, handler, job, man, new, node, queue, run, runner, serve, store, token, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -76,6 +76,12 @@ enum Noun {
     Node(node::Node),
     /// List, show and restart foreign runners
     Runner(runner::Runner),
+    /// Make, list, rotate and revoke tokens for the API
+    Token(token::Token),
+    /// Show who changed what, or was not allowed to, and check that the record is whole
+    Audit(audit::Audit),
+    /// Keep hosts by name: where they are and which token they get
+    Context(context::Context),
     /// Check that a host can run well on this machine
     Doctor(doctor::Doctor),
     /// Execute the jobs of a foreign orchestrator, without a host
@@ -178,6 +184,9 @@ impl Noun {
             Self::Queue(queue) => queue.run(),
             Self::Node(node) => node.run(),
             Self::Runner(runner) => runner.run(),
+            Self::Token(token) => token.run(),
+            Self::Audit(audit) => audit.run(),
+            Self::Context(context) => context.run(),
             Self::Doctor(doctor) => doctor.run(),
             Self::Backup(backup) => backup.run(),
             Self::Restore(restore) => restore.run(),

@@ -1,10 +1,12 @@
 //! One file per noun.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod build;
 pub(crate) mod cell;
 pub(crate) mod completion;
 pub(crate) mod component;
+pub(crate) mod context;
 pub(crate) mod deploy;
 pub(crate) mod dev;
 pub(crate) mod docs;
@@ -22,6 +24,7 @@ pub(crate) mod runner;
 pub(crate) mod serve;
 mod settings;
 pub(crate) mod store;
+pub(crate) mod token;
 pub(crate) mod worker;
 
 use std::io::ErrorKind;

@@ -3,6 +3,7 @@
 
 mod closed;
 pub mod command;
+pub mod contexts;
 pub mod error;
 pub mod human;
 pub mod ids;

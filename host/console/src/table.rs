@@ -54,7 +54,7 @@ impl Rows {
     }
 
     /// Lays the rows out as text.
-    pub(crate) fn render(mut self, color: bool) -> String {
+    pub fn render(mut self, color: bool) -> String {
         if color {
             self.table.enforce_styling();
         } else {

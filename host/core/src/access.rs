@@ -2,6 +2,7 @@
 //! all three. Allow only: what is not named is refused, and an unknown verb or role is an error.
 
 mod scope;
+pub mod token;
 
 #[cfg(test)]
 mod tests;
@@ -218,6 +219,8 @@ pub struct Principal {
     pub name: String,
     pub verbs: Verbs,
     pub scope: Scope,
+    /// How many of its jobs may wait or run at once.
+    pub max_waiting: Option<u64>,
 }
 
 impl Principal {
@@ -227,6 +230,7 @@ impl Principal {
             name: String::new(),
             verbs: Verbs::ALL,
             scope: Scope::ALL,
+            max_waiting: None,
         }
     }
 
@@ -243,6 +247,8 @@ pub enum Access {
     Open,
     /// Whoever proves it to the route itself, as the peers of a wire do.
     Proof,
+    /// Every principal.
+    Known,
     /// Principals with this verb whose scope has every queue and handler.
     Needs(Verb),
     /// Principals with this verb: the route keeps to their scopes.
@@ -263,7 +269,7 @@ impl Access {
     pub const fn verb(self) -> Option<Verb> {
         match self {
             Self::Needs(verb) | Self::Scoped(verb) => Some(verb),
-            Self::Open | Self::Proof => None,
+            Self::Open | Self::Proof | Self::Known => None,
         }
     }
 }
@@ -279,6 +285,7 @@ impl fmt::Display for Access {
         match self {
             Self::Open => f.write_str("open"),
             Self::Proof => f.write_str("its own proof"),
+            Self::Known => f.write_str("any token"),
             Self::Needs(verb) | Self::Scoped(verb) => verb.fmt(f),
         }
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::token::{Token, TokenId};
+use crate::audit::Note;
 use crate::handler::Revision;
 use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lane, Lifecycle, Payload, State};
@@ -177,9 +179,41 @@ pub enum Command {
     /// Remove a component with all its revisions. Refused while jobs for its handlers have not
     /// ended. Answered by [`Reply::Done`].
     Remove { component: Name },
+    /// Keep a token: a new one, or one that was rotated and is still there. Answered by [`Reply::Done`].
+    PutToken { token: Box<Token>, is_new: bool },
+    /// Forget a token, which then lets nobody in. Answered by [`Reply::Done`].
+    RevokeToken { token: TokenId },
+    /// Record when tokens were used last. Answered by [`Reply::Done`].
+    UseTokens { used: Vec<(TokenId, Time)> },
+    /// Do something, and record in the audit who wanted it and what became of it. Answered as the command in it.
+    Noted {
+        command: Box<Command>,
+        note: Box<Note>,
+    },
+    /// Record something in the audit that no command did. Answered by [`Reply::Done`].
+    Note { note: Box<Note>, outcome: String },
+    /// Forget entries of the audit before a time, some of the oldest. The last stays. Answered by [`Reply::Done`].
+    ForgetAudit { before: Time },
 }
 
 impl Command {
+    /// Returns the command itself, without the note about it.
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::Noted { command, .. } => command.bare(),
+            bare => bare,
+        }
+    }
+
+    /// Adds a note for the audit.
+    #[must_use]
+    pub fn noted(self, note: Note) -> Self {
+        Self::Noted {
+            command: Box::new(self),
+            note: Box::new(note),
+        }
+    }
+
     /// Returns the jobs that it enqueues.
     pub fn new_jobs(&self) -> &[NewJob] {
         match self {
@@ -193,7 +227,7 @@ impl Command {
     }
 
     /// Returns what the command is called in logs and metrics.
-    pub const fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match self {
             Self::Enqueue(_) => "enqueue",
             Self::Claim { .. } => "claim",
@@ -218,13 +252,19 @@ impl Command {
             Self::Deploy { .. } => "deploy",
             Self::Rollback { .. } => "rollback",
             Self::Remove { .. } => "remove",
+            Self::PutToken { .. } => "put_token",
+            Self::RevokeToken { .. } => "revoke_token",
+            Self::UseTokens { .. } => "use_tokens",
+            Self::Noted { command, .. } => command.kind(),
+            Self::Note { .. } => "note",
+            Self::ForgetAudit { .. } => "forget_audit",
         }
     }
 }
 
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
 /// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 23] = [
+pub const BOUNDS: [(&str, &str); 29] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -272,6 +312,12 @@ pub const BOUNDS: [(&str, &str); 23] = [
         "remove",
         "the handlers of a component, and a look at their jobs",
     ),
+    ("put_token", "one token"),
+    ("revoke_token", "one token"),
+    ("use_tokens", "the tokens of the store, which are limited"),
+    ("noted", "the command in it, and one entry"),
+    ("note", "one entry"),
+    ("forget_audit", "a number of entries"),
 ];
 
 /// The answer for one job of an enqueue.

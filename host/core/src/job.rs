@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::{Object, Scope};
 use crate::failure::FailureKind;
 use crate::id::JobId;
 use crate::json::JsonText;
@@ -123,6 +124,15 @@ pub struct Lifecycle {
     pub finished_at: Option<Time>,
     /// Why it is discarded, or why its latest attempt did not complete.
     pub failure: Option<FailureKind>,
+    /// The principal whose waiting jobs are limited and count this one.
+    pub owner: Option<Box<str>>,
+}
+
+impl<'a> From<&'a Lifecycle> for Object<'a> {
+    fn from(job: &'a Lifecycle) -> Self {
+        let runner = job.runner.as_ref().map(Name::as_str);
+        Self::Job(job.queue.as_str(), runner, job.handler.as_str())
+    }
 }
 
 /// Which workers may claim a job.
@@ -208,6 +218,18 @@ pub struct Payload {
     pub trace_context: Vec<(String, String)>,
     /// Other key-value pairs that the sender attached.
     pub attributes: Vec<(String, String)>,
+    /// Who enqueued it; `None` for anyone on a host without tokens, and for peers of wires.
+    pub origin: Option<Box<Origin>>,
+}
+
+/// The principal that enqueued a job. What the job enqueues or calls in turn has the same origin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    pub principal: String,
+    /// What it may enqueue. It stays with the job, even if the principal is gone.
+    pub scope: Scope,
+    /// How many of its jobs may wait or run at once.
+    pub max_waiting: Option<u64>,
 }
 
 /// A job's unique key in its queue. If an earlier job with this key is in scope, an enqueue returns that job.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::Scope;
 use crate::command::Change;
 use crate::failure::{Failure, FailureKind};
 use crate::id::JobId;
@@ -47,6 +48,8 @@ pub struct JobFilter {
     /// An attribute with its value.
     pub attribute: Option<(String, String)>,
     pub order: Order,
+    /// What whoever asks may see.
+    pub scope: Scope,
 }
 
 impl JobFilter {
@@ -58,6 +61,7 @@ impl JobFilter {
         self.state.is_none_or(|state| state == job.state)
             && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             && self.handler.as_ref().is_none_or(of_handler)
+            && (self.scope.is_all() || self.scope.has(job.into()))
             && self.since.is_none_or(|since| job.enqueued_at >= since)
             && self.until.is_none_or(|until| job.enqueued_at < until)
             && self.failure.is_none_or(|kind| job.failure == Some(kind))

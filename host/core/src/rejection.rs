@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::access::token::TokenId;
 use crate::id::JobId;
 use crate::job::State;
 use crate::name::Name;
@@ -37,6 +38,9 @@ pub enum Rejection {
     /// The job belongs to another orchestrator, which alone decides whether it runs again.
     #[error("the job belongs to another orchestrator, which alone decides whether it runs again")]
     Foreign,
+    /// The principal may not enqueue for this handler in this queue.
+    #[error("{handler} cannot be enqueued here: the handler or the queue is out of scope")]
+    OutOfScope { handler: String },
     /// A job cannot depend on a job that does not exist.
     #[error("no job has the id {0} named in depends_on")]
     UnknownPrerequisite(JobId),
@@ -62,11 +66,18 @@ pub enum Rejection {
         jobs: u64,
         limit: u64,
     },
+    /// As many jobs of the principal wait or run as it may have.
+    #[error("{jobs} jobs of this token wait or run, and at most {limit} may")]
+    TooManyOwned { jobs: u64, limit: u64 },
     /// A new job asks for too many attempts.
     #[error("max_attempts: must be 1–{limit}, got {asked}")]
     TooManyAttempts { asked: u32, limit: u32 },
     #[error("there are {limit} components already, and none is named {component}")]
     TooManyComponents { component: Name, limit: u64 },
+    #[error("no token has the id {0}")]
+    UnknownToken(TokenId),
+    #[error("there are {limit} tokens already; revoke some")]
+    TooManyTokens { limit: u64 },
     #[error("no queue is named {0}")]
     UnknownQueue(Name),
     #[error("no component is named {0}")]

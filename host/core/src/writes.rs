@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::job::{DEPENDENCIES_MAX, NewJob};
+use crate::job::{DEPENDENCIES_MAX, NewJob, Origin};
 
 /// The most jobs that one attempt enqueues for its end.
 pub const JOBS_MAX: usize = 1_000;
@@ -62,6 +62,8 @@ struct Collected {
     /// By the handler that runs.
     open: Layer,
     of_all: CollectedBytes,
+    /// Who enqueued the job of the attempt.
+    origin: Option<Box<Origin>>,
 }
 
 /// What was collected of some handlers.
@@ -97,9 +99,18 @@ impl Drop for Collected {
 
 impl WriteBuffer {
     /// Makes a buffer for an attempt, which counts together with others.
-    pub fn new(of_all: CollectedBytes) -> Self {
-        let (kept, open) = (Layer::default(), Layer::default());
-        Self(Arc::new(Mutex::new(Collected { kept, open, of_all })))
+    pub fn new(of_all: CollectedBytes, origin: Option<Box<Origin>>) -> Self {
+        Self(Arc::new(Mutex::new(Collected {
+            kept: Layer::default(),
+            open: Layer::default(),
+            of_all,
+            origin,
+        })))
+    }
+
+    /// Returns who enqueued the job of the attempt. Jobs that it enqueues have the same origin.
+    pub fn origin(&self) -> Option<Box<Origin>> {
+        self.lock().origin.clone()
     }
 
     /// Adds jobs, all or none.

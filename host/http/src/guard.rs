@@ -6,18 +6,23 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Method, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
+use futures_util::StreamExt as _;
+use host_core::access::{Access, Principal};
 use host_runtime::tasks::Tasks;
 use hyper::body::Body as _;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::budget::ByteBudget;
+use crate::gate::{self, Denied, Gate, REQUEST_ID};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::refusal::{Refusal, Render};
@@ -94,6 +99,8 @@ impl AllowedHosts {
 pub(crate) struct Guard {
     pub(crate) hosts: AllowedHosts,
     pub(crate) answers: ByteBudget,
+    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) access: Access,
     pub(crate) metrics: Arc<dyn Metrics>,
     pub(crate) render: Render,
     pub(crate) method: &'static str,
@@ -108,16 +115,20 @@ pub(crate) struct Guard {
 /// Passes a request to its handler or refuses it.
 pub(crate) async fn guard(
     State(guard): State<Arc<Guard>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let began = Instant::now();
     let changes_nothing = request.method().is_safe();
     let tasks = guard.tasks.as_ref().filter(|_| !changes_nothing);
-    let answered = match guard.check(&request) {
+    let mut asked = Asked::of(&guard, &request);
+    let answered = match guard.check(&mut request, &mut asked) {
         Err(refusal) => Err(refusal),
-        Ok(()) if guard.is_long_running => run(next, request, tasks).await,
-        Ok(()) => tokio::time::timeout(ANSWER_TIMEOUT, run(next, request, tasks))
+        Ok(Some(over)) if guard.is_long_running && changes_nothing => {
+            until(over, run(next, request, tasks)).await
+        }
+        Ok(_) if guard.is_long_running => run(next, request, tasks).await,
+        Ok(_) => tokio::time::timeout(ANSWER_TIMEOUT, run(next, request, tasks))
             .await
             .unwrap_or(Err(Refusal::TimedOut {
                 limit: ANSWER_TIMEOUT,
@@ -130,6 +141,9 @@ pub(crate) async fn guard(
     };
     let response = answered.unwrap_or_else(|refusal| (guard.render)(&refusal));
     let status = response.status().as_u16();
+    if let Some(asked) = asked.filter(|_| [401, 403, 429].contains(&status)) {
+        asked.denied(&guard, status);
+    }
     let took = began.elapsed();
     let metrics = &guard.metrics;
     metrics.answered(guard.method, guard.path, status, took);
@@ -157,13 +171,91 @@ async fn run(next: Next, request: Request, tasks: Option<&Tasks>) -> Result<Resp
     answer.await.map_err(|_| Refusal::AnswerBroken)
 }
 
+/// What is told of a request if it is denied.
+struct Asked {
+    peer: Peer,
+    principal: Option<Arc<Principal>>,
+    method: Method,
+    uri: Uri,
+    request_id: Option<HeaderValue>,
+}
+
+impl Asked {
+    /// Keeps what is told of a request, if anybody wants to know.
+    fn of(guard: &Guard, request: &Request) -> Option<Self> {
+        let is_asked_for = guard.access.verb().is_some() || guard.access == Access::Known;
+        (is_asked_for && guard.gate.hears_of_denials()).then(|| Self {
+            peer: request.extensions().get().cloned().unwrap_or_default(),
+            principal: None,
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            request_id: request.headers().get(REQUEST_ID).cloned(),
+        })
+    }
+
+    fn denied(&self, guard: &Guard, status: u16) {
+        guard.gate.denied(&Denied {
+            peer: &self.peer,
+            principal: self.principal.as_deref(),
+            verb: guard.access.verb(),
+            method: self.method.as_str(),
+            path: self.uri.path(),
+            route: guard.path,
+            request_id: self.request_id.as_ref(),
+            status,
+        });
+    }
+}
+
+/// Ends an answer that waits or streams when its caller may do nothing more.
+async fn until(
+    over: CancellationToken,
+    answering: impl Future<Output = Result<Response, Refusal>>,
+) -> Result<Response, Refusal> {
+    let answered = over.run_until_cancelled(answering).await;
+    let (parts, body) = answered
+        .unwrap_or(Err(Refusal::Unauthenticated))?
+        .into_parts();
+    let chunks = body.into_data_stream().take_until(over.cancelled_owned());
+    Ok(Response::from_parts(parts, Body::from_stream(chunks)))
+}
+
 impl Guard {
-    fn check(&self, request: &Request) -> Result<(), Refusal> {
-        let (method, headers) = (request.method(), request.headers());
-        let host = check_host(&self.hosts, request.uri(), headers)?;
+    /// Checks a request and tells it its caller. Returns what ends the rights of the caller, if that can happen.
+    fn check(
+        &self,
+        request: &mut Request,
+        asked: &mut Option<Asked>,
+    ) -> Result<Option<CancellationToken>, Refusal> {
+        let host = check_host(&self.hosts, request.uri(), request.headers())?;
         let is_tls = request.extensions().get::<Peer>();
         let is_tls = is_tls.is_some_and(|peer| peer.is_tls);
-        check_origin(&self.hosts, (host, is_tls), headers)?;
+        check_origin(&self.hosts, (host, is_tls), request.headers())?;
+        let nobody = Peer::default();
+        let peer = request.extensions().get::<Peer>().unwrap_or(&nobody);
+        let passed = gate::pass(&*self.gate, self.access, peer, request.headers());
+        let (caller, refusal) = match passed {
+            Ok(caller) => (caller, None),
+            Err((refusal, caller)) => (caller, Some(refusal)),
+        };
+        if let (Some(asked), Some(caller)) = (asked, &caller) {
+            asked.principal = Some(Arc::clone(&caller.principal));
+        }
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        self.check_body(request)?;
+        let over = caller.as_ref().and_then(|caller| caller.over.clone());
+        if let Some(caller) = caller {
+            let extensions = request.extensions_mut();
+            extensions.insert(caller);
+            extensions.insert(self.access);
+        }
+        Ok(over)
+    }
+
+    fn check_body(&self, request: &Request) -> Result<(), Refusal> {
+        let (method, headers) = (request.method(), request.headers());
         // A form always sends a content type, even without a body.
         let is_empty =
             !headers.contains_key(CONTENT_TYPE) && request.body().size_hint().exact() == Some(0);

@@ -6,6 +6,7 @@
 pub mod budget;
 pub mod door;
 pub mod extract;
+pub mod gate;
 pub mod guard;
 mod handshakes;
 mod heads;

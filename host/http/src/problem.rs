@@ -5,7 +5,7 @@
 pub mod kinds;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -65,6 +65,7 @@ pub struct Problem {
     status: u16,
     detail: String,
     state: Option<&'static str>,
+    retry_after: Option<u32>,
 }
 
 /// The problem document of a refusal (RFC 9457).
@@ -96,6 +97,7 @@ impl Problem {
             status: kind.status,
             detail: detail.into(),
             state: None,
+            retry_after: kind.retry_after_seconds,
         }
     }
 
@@ -160,7 +162,6 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let kind = self.kind;
         let text = self.document();
         let mut response = Response::new(Body::from(text));
         *response.status_mut() =
@@ -168,8 +169,12 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         let problem = HeaderValue::from_static("application/problem+json");
         headers.insert(CONTENT_TYPE, problem);
-        if let Some(seconds) = kind.retry_after_seconds {
+        if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());
+        }
+        if self.status == StatusCode::UNAUTHORIZED.as_u16() {
+            let scheme = HeaderValue::from_static("Bearer realm=\"host\"");
+            headers.insert(WWW_AUTHENTICATE, scheme);
         }
         response
     }
@@ -195,10 +200,18 @@ impl From<&Refusal> for Problem {
             Refusal::Busy => &kinds::BUSY,
             Refusal::TimedOut { .. } => &kinds::TIMED_OUT,
             Refusal::AnswerBroken => &kinds::INTERNAL,
+            Refusal::Unauthenticated => &kinds::UNAUTHENTICATED,
+            Refusal::Forbidden { .. } | Refusal::Unscoped => &kinds::FORBIDDEN,
+            Refusal::TooManyWrong { .. } => &kinds::TOO_MANY_WRONG_TOKENS,
+            Refusal::RateLimited { .. } => &kinds::RATE_LIMITED,
             Refusal::NotFound => &kinds::NOT_FOUND,
             Refusal::MethodNotAllowed { .. } => &kinds::METHOD_NOT_ALLOWED,
         };
-        Self::new(kind, refusal.to_string())
+        let problem = Self::new(kind, refusal.to_string());
+        Self {
+            retry_after: refusal.retry_after().or(problem.retry_after),
+            ..problem
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use host_core::access::Verb;
 
 /// Renders a refusal in the error format of a group of routes.
 pub type Render = fn(&Refusal) -> Response;
@@ -69,6 +70,22 @@ pub enum Refusal {
         /// The longest header, in bytes.
         limit_bytes: usize,
     },
+    /// The request shows no token, or one that does not count.
+    Unauthenticated,
+    /// The caller lacks a verb.
+    Forbidden { verb: Verb },
+    /// The caller may use only some queues or handlers, and this path is for those who may use all.
+    Unscoped,
+    /// Too many wrong tokens came from this address.
+    TooManyWrong {
+        /// When it may try again, in seconds.
+        retry_after: u32,
+    },
+    /// The token has made as many requests as it may.
+    RateLimited {
+        /// When it may go on, in seconds.
+        retry_after: u32,
+    },
     /// No route has this path.
     NotFound,
     /// A route has this path, but not with this method.
@@ -79,6 +96,16 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// Returns after how many seconds the request may be repeated, if it can be told.
+    pub fn retry_after(&self) -> Option<u32> {
+        match self {
+            Self::TooManyWrong { retry_after } | Self::RateLimited { retry_after } => {
+                Some(*retry_after)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the most suitable HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
@@ -86,7 +113,9 @@ impl Refusal {
             | Self::HostHeaderNotAscii
             | Self::HostNotAllowed { .. }
             | Self::ForeignOrigin
-            | Self::ForeignSite => StatusCode::FORBIDDEN,
+            | Self::ForeignSite
+            | Self::Forbidden { .. }
+            | Self::Unscoped => StatusCode::FORBIDDEN,
             Self::ContentEncoding
             | Self::MediaTypeMissing { .. }
             | Self::MediaTypeRepeated
@@ -98,6 +127,8 @@ impl Refusal {
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::AnswerBroken => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Self::TooManyWrong { .. } | Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
         }
@@ -160,6 +191,19 @@ impl fmt::Display for Refusal {
                 limit.as_secs()
             ),
             Self::AnswerBroken => f.write_str("the answer ended before it was complete"),
+            Self::Unauthenticated => {
+                f.write_str("the request has no token that this host accepts")
+            }
+            Self::Forbidden { verb } => write!(f, "this needs the verb {verb}"),
+            Self::Unscoped => f.write_str("this is for tokens that may use all queues and handlers"),
+            Self::TooManyWrong { retry_after } => write!(
+                f,
+                "too many wrong tokens came from this address; try again in {retry_after} seconds"
+            ),
+            Self::RateLimited { retry_after } => write!(
+                f,
+                "the token has made as many requests as it may; go on in {retry_after} seconds"
+            ),
             Self::NotFound => f.write_str("no such path"),
             Self::MethodNotAllowed { method } => {
                 write!(f, "this path does not support the method {method}")

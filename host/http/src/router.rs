@@ -10,6 +10,7 @@ use host_runtime::tasks::Tasks;
 
 use crate::budget::ByteBudget;
 use crate::door::Door;
+use crate::gate::Gate;
 use crate::guard::{AllowedHosts, Guard, guard};
 use crate::metrics::Metrics;
 use crate::refusal::{Refusal, Render};
@@ -24,6 +25,8 @@ pub struct Serving {
     pub doors: Arc<[Door]>,
     /// The memory budget for answers that are being sent.
     pub answers: ByteBudget,
+    /// Knows who may do what.
+    pub gate: Arc<dyn Gate>,
     /// Counts answers.
     pub metrics: Arc<dyn Metrics>,
     /// Where handlers run that outlive their client.
@@ -69,6 +72,8 @@ fn guard_of(route: &Route, render: Render, serving: &Serving) -> Guard {
     Guard {
         hosts: serving.hosts.clone(),
         answers: serving.answers.clone(),
+        gate: Arc::clone(&serving.gate),
+        access: route.access,
         metrics: Arc::clone(&serving.metrics),
         render,
         method: route.method,

@@ -1,6 +1,7 @@
 //! The HTTP API under `/api/v1`: its routes and what they share. Decides nothing about jobs: it
 //! reads requests, sends commands to the dispatch loop, and returns what the store has.
 
+mod audit;
 mod components;
 mod deployer;
 mod desk;
@@ -21,7 +22,10 @@ pub mod problem;
 mod queues;
 mod routes;
 mod runners;
+mod scoped;
 pub mod scrape;
+mod tokens;
+mod told;
 mod waiting;
 mod wire_routes;
 
@@ -50,6 +54,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::ports::{Deployer, Logs, Nodes};
 use self::scrape::Scrape;
+use crate::auth::Auth;
 use crate::executors::Executors;
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
@@ -83,6 +88,10 @@ pub struct Api {
     pub metrics: Metrics,
     /// The numbers of the dispatch loop, and what handlers have cost.
     pub numbers: Numbers,
+    /// Who may use the API.
+    pub auth: Auth,
+    /// Whether new grants need another principal than the one that deploys.
+    pub two_people_for_grants: bool,
     /// How this system confines cells.
     pub protection: Arc<Protection>,
     /// Which jobs share a cell.
@@ -136,16 +145,18 @@ pub struct Doorway {
 pub struct ServedApi {
     groups: Vec<Group>,
     answers: ByteBudget,
+    auth: Auth,
     metrics: Metrics,
     tasks: Tasks,
 }
 
 impl ServedApi {
     pub fn new(api: Api, tasks: &Tasks) -> Self {
-        let metrics = api.metrics.clone();
+        let (metrics, auth) = (api.metrics.clone(), api.auth.clone());
         Self {
             groups: groups(api, tasks),
             answers: ByteBudget::default(),
+            auth,
             metrics,
             tasks: tasks.clone(),
         }
@@ -157,6 +168,7 @@ impl ServedApi {
             hosts: doorway.hosts.clone(),
             doors: Arc::clone(&doorway.doors),
             answers: self.answers.clone(),
+            gate: Arc::new(self.auth.clone()),
             metrics: Arc::new(self.metrics.clone()),
             tasks: self.tasks.clone(),
         };

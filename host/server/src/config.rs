@@ -29,6 +29,7 @@ use self::file::File;
 pub use self::grants::{ForOneRun, check_roots, for_one_run};
 pub use self::http::{Http, Listener};
 pub use self::store::Database;
+use crate::auth::AuthMode;
 use crate::executors::Routes;
 use crate::retention::Retentions;
 
@@ -38,6 +39,16 @@ host_wires::settings! {
         "Where jobs, components and logs are kept; only one host may use it at a time";
     HANDLERS = "handlers" ["handlers"], Text("DIR"), "none",
         "Deploy the components in this folder at start";
+    AUTH_MODE = "auth.mode" ["auth-mode"], Text("MODE"), "none",
+        "What the API asks of its clients: `none`, on loopback and the local socket only, or `tokens`. The host's user and root need no token on the local socket";
+    AUTH_ADMIN_TOKEN_FILE = "auth.admin_token_file", Text("FILE"), "admin.token in the data directory",
+        "Where the host writes a token for a day if it asks for tokens and none could make others";
+    AUTH_TWO_PEOPLE_FOR_GRANTS = "auth.two_people_for_grants", Switch, "false",
+        "Whether new grants must be accepted by another principal than the one that tried to deploy the component before";
+    AUDIT_EXPORT_FILE = "audit.export_file", Text("FILE"), "none",
+        "A file to which each entry of the audit is appended as a line of JSON";
+    AUDIT_RETENTION_DAYS = "audit.retention_days", Number("DAYS", 1, 36_500), "400",
+        "How long entries of the audit are kept, in days; the last one always is";
     CELLS_COUNT = "cells.count" ["cells"], Number("N", 1, 256), "one per core, at least 2",
         "How many cells run jobs";
     CELLS_SLOTS = "cells.slots" ["cell-slots"], Number("N", 1, 1_024), "64",
@@ -131,6 +142,10 @@ pub struct Config {
     pub fresh: bool,
     /// The folder of components that are deployed at start.
     pub handlers: Option<PathBuf>,
+    /// What the API asks of its clients.
+    pub auth: AuthConfig,
+    /// The audit.
+    pub audit: AuditConfig,
     /// Where the API listens.
     pub http: Http,
     /// All wires, configured.
@@ -161,8 +176,28 @@ pub struct Config {
     pub grantable: Environment,
     /// What requests of guests may reach.
     pub reach: Reach,
+    /// The keys that are set, without their values.
+    pub keys: Vec<&'static str>,
     /// The host's environment.
     pub environment: Environment,
+}
+
+/// What the API asks of its clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthConfig {
+    pub mode: AuthMode,
+    /// Where the first token is written, if not into the data directory.
+    pub admin_token_file: Option<PathBuf>,
+    /// Whether new grants are accepted by another principal than the one that deploys.
+    pub two_people_for_grants: bool,
+}
+
+/// Where the audit goes, and how long it stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditConfig {
+    pub export_file: Option<PathBuf>,
+    /// How long entries are kept, in milliseconds.
+    pub retention_ms: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -238,6 +273,7 @@ impl Config {
         let all_cells = 2 * isolation.cells_max(cells) as u64;
         let share = machine.memory_mib / 2 / all_cells;
         let wires = wires(sources)?;
+        let auth = access(&values)?;
         Ok(Self {
             data: values
                 .path(&DATA)
@@ -245,7 +281,12 @@ impl Config {
             store: store::database(&values)?,
             fresh: false,
             handlers: values.path(&HANDLERS),
-            http: http::http(&values)?,
+            audit: AuditConfig {
+                export_file: values.path(&AUDIT_EXPORT_FILE),
+                retention_ms: values.number(&AUDIT_RETENTION_DAYS)? * 24 * 3_600_000,
+            },
+            http: http::http(&values, auth.mode)?,
+            auth,
             routes: routes(&values, &wires)?,
             retentions: retentions(&values)?,
             wires,
@@ -262,6 +303,10 @@ impl Config {
             confinement: grants::confinement(&values)?,
             grantable: grants::grantable(&values, &environment)?,
             reach: grants::reach(&values)?,
+            keys: settings()
+                .filter(|setting| values.find(setting).is_some())
+                .map(|setting| setting.key)
+                .collect(),
             environment,
         })
     }
@@ -293,6 +338,26 @@ fn capacity(values: &Section<'_>) -> Result<Capacity, ConfigError> {
         jobs_max: values.number(&LIMITS_WAITING_JOBS)?,
         components_max: values.number(&LIMITS_COMPONENTS)?,
         attempts_max: u32::try_from(values.number(&LIMITS_ATTEMPTS)?).unwrap_or(u32::MAX),
+    })
+}
+
+/// Reads what the API asks of its clients.
+fn access(values: &Section<'_>) -> Result<AuthConfig, ConfigError> {
+    let mode = match values.find(&AUTH_MODE) {
+        None => AuthMode::default(),
+        Some((origin, text)) => text
+            .parse()
+            .map_err(|()| refused(origin, text, "expected none or tokens"))?,
+    };
+    let two_people_for_grants = values.switch(&AUTH_TWO_PEOPLE_FOR_GRANTS)?;
+    if two_people_for_grants && mode == AuthMode::None {
+        let wanted = "without tokens nobody is told apart: set auth.mode to \"tokens\" as well";
+        return Err(values.refuse(&AUTH_TWO_PEOPLE_FOR_GRANTS, wanted));
+    }
+    Ok(AuthConfig {
+        mode,
+        admin_token_file: values.path(&AUTH_ADMIN_TOKEN_FILE),
+        two_people_for_grants,
     })
 }
 

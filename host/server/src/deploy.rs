@@ -2,12 +2,14 @@
 //! shows it to all parts of the host. Makes one change at a time, and completes it even if the
 //! caller is gone.
 
+mod tried;
 mod waiting;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use host_core::audit::Note;
 use host_core::command::{Command, RemovedHandler, Reply};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::name::Name;
@@ -32,6 +34,8 @@ pub use self::waiting::Unfit;
 pub struct Consent {
     /// Grants that handlers do not have yet.
     pub new_grants: bool,
+    /// That new grants count only if another principal has tried to deploy the same since then.
+    pub tried_since: Option<Time>,
     /// That waiting jobs fail because their params do not fit a new schema.
     pub unfit_jobs: bool,
 }
@@ -75,6 +79,12 @@ pub enum DeployError {
     /// Its handlers would get these grants, which were not accepted.
     #[error("its handlers would get new grants: {}", .0.join("; "))]
     NewGrants(Vec<String>),
+    /// The same, and who deploys is who accepts them.
+    #[error(
+        "its handlers would get new grants, and another principal must have tried to deploy the same before: {}",
+        .0.join("; ")
+    )]
+    SecondPerson(Vec<String>),
     /// Waiting jobs do not fit the new schemas of its handlers, which was not accepted.
     #[error("params of waiting jobs do not match the new schema: {}", lines(.0))]
     UnfitJobs(Vec<Unfit>),
@@ -150,9 +160,13 @@ impl Deployments {
         manifest: Manifest,
         bytes: Vec<u8>,
         consent: Consent,
+        note: Note,
     ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
-        let deploying = async move { shared.deploy(name, manifest, bytes, consent).await };
+        let deploying = async move {
+            let deployed = shared.deploy(name, manifest, bytes, consent, &note);
+            shared.recorded(note.clone(), deployed.await).await
+        };
         self.run(deploying).await
     }
 
@@ -163,17 +177,22 @@ impl Deployments {
         name: Name,
         revision: u32,
         consent: Consent,
+        note: Note,
     ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.rollback(name, revision, consent).await })
-            .await
+        let rolling = async move {
+            let rolled = shared.rollback(name, revision, consent, &note);
+            shared.recorded(note.clone(), rolled.await).await
+        };
+        self.run(rolling).await
     }
 
     /// Removes a component that no job needs. If this future is dropped, the change is still
     /// completed.
-    pub async fn remove(&self, name: Name) -> Result<(), DeployError> {
+    pub async fn remove(&self, name: Name, note: Note) -> Result<(), DeployError> {
         let shared = Arc::clone(&self.shared);
-        self.run(async move { shared.remove(name).await }).await
+        self.run(async move { shared.remove(name, note).await })
+            .await
     }
 
     /// Applies deploys of other nodes: publishes them, and compiles new components.
@@ -290,6 +309,7 @@ impl Shared {
         manifest: Manifest,
         bytes: Vec<u8>,
         consent: Consent,
+        note: &Note,
     ) -> Result<Deployed, DeployError> {
         let Candidate {
             name,
@@ -317,9 +337,7 @@ impl Shared {
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
         let grants = grants::changes(current.as_ref(), &manifest, &handlers);
-        if !grants.added.is_empty() && !consent.new_grants {
-            return Err(DeployError::NewGrants(grants.added));
-        }
+        let note = self.accept(note.clone(), &grants.added, consent).await?;
         self.check_waiting(&name, &handlers, consent).await?;
         let changes = RevisionChanges {
             grants,
@@ -338,7 +356,7 @@ impl Shared {
             revision: Box::new(revision),
             bytes,
         };
-        self.change(command, changes).await
+        self.change(command.noted(note), changes).await
     }
 
     /// Refuses schemas that waiting jobs do not match, unless that is accepted.
@@ -386,6 +404,7 @@ impl Shared {
         name: Name,
         number: u32,
         consent: Consent,
+        note: &Note,
     ) -> Result<Deployed, DeployError> {
         let _one = self.one_at_a_time.lock().await;
         let asked = name.clone();
@@ -412,12 +431,12 @@ impl Shared {
             component: name,
             revision: number,
         };
-        self.change(command, changes).await
+        self.change(command.noted(note.clone()), changes).await
     }
 
-    async fn remove(&self, name: Name) -> Result<(), DeployError> {
+    async fn remove(&self, name: Name, note: Note) -> Result<(), DeployError> {
         let _one = self.one_at_a_time.lock().await;
-        let command = Command::Remove { component: name };
+        let command = Command::Remove { component: name }.noted(note);
         self.dispatch
             .submit(command)
             .await

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_core::access::Verb;
+use host_core::audit::Note;
 use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
@@ -53,10 +55,16 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
         // The operator has put it there, and nobody could answer a question.
         let consent = Consent {
             new_grants: true,
+            tried_since: None,
             unfit_jobs: true,
         };
+        let note = Note {
+            principal: "host".to_owned(),
+            ..Note::new(Verb::Deploy.as_str(), format!("component {name}"))
+        };
+        let note = note.detail("from the folder of components");
         let deployed = deployments
-            .deploy(name, manifest, bytes, consent)
+            .deploy(name, manifest, bytes, consent, note)
             .await
             .map_err(|error| FolderError::Deploy { path, error })?;
         let revision = &deployed.revision;

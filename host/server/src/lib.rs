@@ -4,6 +4,8 @@
 //! exchanges the messages of `host_core::cell` with them.
 
 pub mod api;
+pub mod audit;
+pub mod auth;
 pub mod config;
 pub mod deploy;
 pub mod executors;

@@ -141,6 +141,7 @@ fn check_offered(handler: &Name, offered: &[HandlerInfo]) -> Result<(), OnceErro
 fn request(now: Time, asked: Asked) -> RunRequest {
     let job = ids::job(now);
     RunRequest {
+        origin: None,
         job,
         lease: ids::lease(),
         context: Context {

@@ -89,6 +89,9 @@ pub enum ServeError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(StoreError),
+    /// There is no token to begin with.
+    #[error(transparent)]
+    FirstToken(crate::auth::FirstTokenError),
     /// The configuration grants too much.
     #[error("{0}")]
     Grants(String),

@@ -1,6 +1,7 @@
 //! Applies commands to the rows of a store. Every backend uses this module, so backends differ only
 //! in how they keep rows. It contains no SQL.
 
+mod access;
 mod capacity;
 mod cascade;
 mod enqueue;
@@ -34,6 +35,7 @@ use host_core::transition::{Effect, Input, Loss};
 use self::cascade::{Open, SETTLED_MAX};
 use crate::error::StoreError;
 
+pub use self::access::AccessRows;
 pub use self::cascade::Cascade;
 
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
@@ -97,7 +99,7 @@ pub struct Counts {
 }
 
 /// The rows of one open transaction.
-pub trait Rows {
+pub trait Rows: AccessRows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
     /// Appends a job to the order. Its dependencies follow.
@@ -320,6 +322,12 @@ impl<R: Rows> Batch<'_, R> {
                 revision,
             } => self.rollback(component, *revision),
             Command::Remove { component } => self.remove(component),
+            Command::PutToken { token, is_new } => self.put_token(token, *is_new),
+            Command::RevokeToken { token } => self.revoke_token(token),
+            Command::UseTokens { used } => self.use_tokens(used),
+            Command::Noted { command, note } => self.noted(command, note),
+            Command::Note { note, outcome } => self.note(note, outcome),
+            Command::ForgetAudit { before } => self.forget_audit(*before),
         }
     }
 
@@ -510,6 +518,7 @@ impl<R: Rows> Batch<'_, R> {
             self.record_change(Some(before), None);
             return Ok(after);
         }
+        self.count_owned(before, &after)?;
         if *before != after {
             self.rows.update(before, &after)?;
         }

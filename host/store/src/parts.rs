@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [&str; 14] = [
+pub(crate) const PARTS: [&str; 17] = [
     "queues",
     "jobs that have not ended",
     "jobs that have ended",
@@ -17,6 +17,9 @@ pub(crate) const PARTS: [&str; 14] = [
     "revisions",
     "component files",
     "changes",
+    "tokens",
+    "numbers of principals",
+    "entries of the audit",
     "lines of logs",
 ];
 

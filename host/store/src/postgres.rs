@@ -2,6 +2,7 @@
 //! are read and locked together, the rules run on them, and all changes are written together. All SQL for
 //! PostgreSQL is in this module and its submodules.
 
+mod access;
 pub mod admin;
 mod changes;
 pub mod check;

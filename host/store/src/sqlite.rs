@@ -1,6 +1,7 @@
 //! The embedded store: one SQLite file in WAL mode. A commit is synced with `fdatasync` before
 //! `commit` returns. All SQL of the project is in this module and its submodules.
 
+mod access;
 mod available;
 pub mod backup;
 mod changes;
@@ -237,7 +238,7 @@ pub fn open_reader(path: &Path) -> Result<Box<dyn Reader>, StoreError> {
 /// Returns whether a command adds new data, which is refused when the disk is full.
 fn asks_for_room(command: &Command) -> bool {
     matches!(
-        command,
+        command.bare(),
         Command::Enqueue(_) | Command::Deploy { .. } | Command::Record(_)
     )
 }

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use host_core::access::token::KeptToken;
+use host_core::audit::Entry;
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::handler::{Digest, Revision};
@@ -137,6 +139,22 @@ pub trait Reader: Send {
 
     /// Returns the bytes of a component, `None` if no component has this digest.
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Returns all tokens, by id.
+    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError>;
+
+    /// Returns how many jobs of a principal with a limit have not ended.
+    fn owned(&self, principal: &str) -> Result<u64, StoreError>;
+
+    /// Returns a number that grows with each change of tokens by any node. Always 0 if no other host can use the
+    /// store.
+    fn access_version(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    /// Returns at most `limit` entries of the audit after the one with the number `after`, from a time on, oldest
+    /// first.
+    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<Entry>, StoreError>;
 
     /// Returns the latest published progress of these jobs. Nothing if no other host can use the store.
     fn reported(&self, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {

@@ -106,6 +106,7 @@ impl LeaseHost {
             external_id: None,
             trace_context: vec![("traceparent".to_owned(), "00-1-2-01".to_owned())],
             attributes: attributes.collect(),
+            origin: None,
         };
         self.change(|inner, now| {
             inner.made += 1;

@@ -7,6 +7,8 @@ mod waits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use host_core::access::token::{KeptToken, Token, TokenId};
+use host_core::audit::Entry as AuditEntry;
 use host_core::capacity::Capacity;
 use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
@@ -19,7 +21,7 @@ use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
 use host_core::query::NumberedChange;
 use host_core::time::Time;
-use host_store::engine::{self, Cascade, Counts, Ended, Limits, Rows, Terms};
+use host_store::engine::{self, AccessRows, Cascade, Counts, Ended, Limits, Rows, Terms};
 use host_store::{Reader, Store, StoreError};
 use parking_lot::Mutex;
 
@@ -47,6 +49,8 @@ struct Model {
     /// The latest revision of each removed component.
     removed: BTreeMap<Name, u32>,
     blobs: BTreeMap<Digest, Vec<u8>>,
+    tokens: BTreeMap<TokenId, KeptToken>,
+    audit: Vec<AuditEntry>,
 }
 
 #[derive(Clone)]
@@ -393,6 +397,69 @@ impl Model {
         let revisions = self.revisions.values().flatten();
         let used: Vec<Digest> = revisions.map(|revision| revision.digest).collect();
         self.blobs.retain(|digest, _| used.contains(digest));
+    }
+}
+
+impl AccessRows for Model {
+    fn token(&mut self, id: &TokenId) -> Result<Option<Token>, StoreError> {
+        Ok(self.tokens.get(id).map(|kept| kept.token.clone()))
+    }
+
+    fn count_tokens(&mut self) -> Result<u64, StoreError> {
+        Ok(self.tokens.len() as u64)
+    }
+
+    fn put_token(&mut self, token: &Token) -> Result<(), StoreError> {
+        let used_at = self.tokens.get(&token.id).and_then(|kept| kept.used_at);
+        let token = token.clone();
+        self.tokens
+            .insert(token.id.clone(), KeptToken { token, used_at });
+        Ok(())
+    }
+
+    fn remove_token(&mut self, id: &TokenId) -> Result<(), StoreError> {
+        self.tokens.remove(id);
+        Ok(())
+    }
+
+    fn use_token(&mut self, id: &TokenId, at: Time) -> Result<(), StoreError> {
+        if let Some(kept) = self.tokens.get_mut(id) {
+            kept.used_at = kept.used_at.max(Some(at));
+        }
+        Ok(())
+    }
+
+    fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError> {
+        let (last, previous) = match self.audit.last() {
+            Some(last) => (last.number, last.hash),
+            None => (0, [0; 32]),
+        };
+        self.audit
+            .push(AuditEntry::new(last + 1, at, previous, record));
+        Ok(())
+    }
+
+    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<(), StoreError> {
+        let last = self.audit.last().map(|entry| entry.number);
+        let mut left = limit;
+        self.audit.retain(|entry| {
+            let is_old = entry.at < before && Some(entry.number) != last && left > 0;
+            left -= u32::from(is_old);
+            !is_old
+        });
+        Ok(())
+    }
+
+    fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {
+        let live = self.entries().map(|entry| &entry.lifecycle);
+        let live = live.filter(|job| !job.state.is_terminal());
+        let owned = live.filter(|job| job.owner.as_deref() == Some(principal));
+        Ok(owned.count() as u64)
+    }
+
+    /// They are counted when somebody asks.
+    fn count_owned(&mut self, _principal: &str, _step: i64) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::multipart::Multipart;
 use super::{Answer, Client, Error, Listing, Page, with_query};
 use crate::attempt::AttemptView;
+use crate::audit::{AuditQuery, EntryView};
 use crate::change::{
     CancelBody, CancelView, CountView, ManyView, PriorityBody, RescheduleBody, RetryBody,
 };
@@ -24,6 +25,7 @@ use crate::node::{AskedView, NodeView};
 use crate::path;
 use crate::queue::QueueView;
 use crate::runner::{NodeQuery, PoolView, RestartBody};
+use crate::token::{MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, TokenView};
 
 /// How long a host may take to compile a component, including those that it compiles first.
 const COMPILE_PATIENCE: Duration = Duration::from_mins(10);
@@ -120,6 +122,34 @@ impl Client {
 
     pub fn pause_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
         self.post(&path::of(path::QUEUE_PAUSE, name), &Empty {})
+    }
+
+    pub fn create_token(&self, body: &NewTokenBody) -> Result<Answer<MintedView>, Error> {
+        self.post(path::TOKENS, body)
+    }
+
+    pub fn tokens(&self) -> Result<Listing<TokenView>, Error> {
+        self.all(path::TOKENS)
+    }
+
+    pub fn token(&self, id: &str) -> Result<Answer<TokenView>, Error> {
+        self.get(&path::of(path::TOKEN, id))
+    }
+
+    pub fn own_token(&self) -> Result<Answer<SelfView>, Error> {
+        self.get(path::TOKENS_SELF)
+    }
+
+    pub fn revoke_token(&self, id: &str) -> Result<Answer<RevokedView>, Error> {
+        self.delete(&path::of(path::TOKEN, id))
+    }
+
+    pub fn rotate_token(&self, id: &str, body: &RotateBody) -> Result<Answer<MintedView>, Error> {
+        self.post(&path::of(path::TOKEN_ROTATE, id), body)
+    }
+
+    pub fn audit(&self, query: &AuditQuery) -> Result<Page<EntryView>, Error> {
+        self.get(&with_query(path::AUDIT, query)?)
     }
 
     pub fn resume_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {

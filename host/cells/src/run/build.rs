@@ -10,6 +10,7 @@ use host_core::cell::{ComponentKey, Context, RunId, Start};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
+use host_core::job::Origin;
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
@@ -39,6 +40,9 @@ pub struct RunRequest {
     /// Variables that came with the job. They take precedence over the host's own if both are
     /// granted.
     pub env: Vec<(String, String)>,
+    /// Who enqueued the job. What it enqueues, and the handlers that it has run in its attempt, are held to the same
+    /// scope.
+    pub origin: Option<Box<Origin>>,
     /// Limits that reduce the handler's own.
     pub caps: Caps,
 }
@@ -102,16 +106,18 @@ impl RunBuilder {
         let (job, lease) = (request.job, request.lease);
         // Only a chain needs the variables after this run.
         let kind = self.programs.chain_kind(&name);
+        let origin = request.origin.clone();
+        let scope = origin.as_ref().map(|origin| origin.scope.clone());
         let chained = kind.map(|kind| (kind, request.env.clone()));
         let may_write = request.may_write && (kind.is_some() || uses_desk(&handler.grants));
-        let writes = may_write.then(|| self.programs.buffer());
+        let writes = may_write.then(|| self.programs.buffer(origin));
         let start = self
             .start(now, request, &handler, writes.as_ref())
             .map_err(|failure| refused(failure, Some(revision.clone())))?;
         let chain = chained.map(|(kind, env)| {
             let first = Step::first(&handler, &program, &start);
             let of_attempt = (job, writes.clone());
-            let programs = self.programs.clone();
+            let programs = self.programs.clone().within(scope);
             Box::new(Chain::new(programs, kind, first, &start, env, of_attempt))
         });
         let order = Order {

@@ -272,8 +272,7 @@ impl Handlers {
     pub fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
         let failed = |message| Failure::new(FailureKind::HandlerNotFound, message);
         let handler = self.get(name);
-        let handler = handler
-            .ok_or_else(|| failed(format!("no deployed component has the handler {name}")))?;
+        let handler = handler.ok_or_else(|| not_deployed(name))?;
         let revision = &handler.revision;
         if let Some(program) = self.program(revision.digest) {
             return Ok((handler, program));
@@ -373,6 +372,12 @@ fn schema(before: Option<&Arc<Handler>>, info: &HandlerInfo) -> Option<Arc<Schem
             None
         }
     }
+}
+
+/// The failure of a run whose handler no component has.
+pub(crate) fn not_deployed(name: &Name) -> Failure {
+    let message = format!("no deployed component has the handler {name}");
+    Failure::new(FailureKind::HandlerNotFound, message)
 }
 
 #[cfg(test)]

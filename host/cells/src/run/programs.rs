@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use host_core::access::{Object, Scope};
 use host_core::cell::{Context, DeskDoor, EgressDoor, GivenDir, Handover};
 use host_core::chain::ChainKind;
 use host_core::desk::DeskPass;
@@ -11,10 +12,11 @@ use host_core::egress::Pass;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Grants, Limits};
 use host_core::id::JobId;
+use host_core::job::Origin;
 use host_core::name::Name;
 use host_core::writes::{CollectedBytes, WriteBuffer};
 
-use crate::run::handlers::{Handler, Handlers};
+use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
 
 /// Why a variable is not granted. Does not reveal whether it is set.
 pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
@@ -34,6 +36,8 @@ pub(crate) struct Programs {
     handlers: Handlers,
     environment: Arc<Environment>,
     chain_handlers: Arc<ChainHandlers>,
+    /// The handlers that the job may have run in its attempt; `None` for all.
+    scope: Option<Arc<Scope>>,
     collected: CollectedBytes,
 }
 
@@ -47,13 +51,30 @@ impl Programs {
             handlers,
             environment: Arc::new(environment),
             chain_handlers: Arc::new(chain_handlers),
+            scope: None,
             collected: CollectedBytes::default(),
         }
     }
 
-    /// Makes a buffer for what an attempt writes.
-    pub(crate) fn buffer(&self) -> WriteBuffer {
-        WriteBuffer::new(self.collected.clone())
+    /// Limits the handlers to those of a scope.
+    #[must_use]
+    pub(crate) fn within(self, scope: Option<Scope>) -> Self {
+        let scope = scope.filter(|scope| !scope.is_all()).map(Arc::new);
+        Self { scope, ..self }
+    }
+
+    /// Looks up a handler that a job has run in its attempt. One out of its scope looks like one that does not exist.
+    pub(crate) fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
+        let object = Object::Handler(None, name.as_str());
+        if self.scope.as_ref().is_none_or(|scope| scope.has(object)) {
+            return self.handlers.executable(name);
+        }
+        Err(not_deployed(name))
+    }
+
+    /// Makes a buffer for what an attempt writes on behalf of whoever enqueued its job.
+    pub(crate) fn buffer(&self, origin: Option<Box<Origin>>) -> WriteBuffer {
+        WriteBuffer::new(self.collected.clone(), origin)
     }
 
     pub(crate) const fn handlers(&self) -> &Handlers {

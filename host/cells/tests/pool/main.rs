@@ -426,6 +426,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         .collect();
     let chains = [("plan".parse().unwrap(), ChainKind::Steps)].into();
     let request = RunRequest {
+        origin: None,
         job: JobId(Uuid::nil()),
         lease: LeaseId(Uuid::nil()),
         context: start.context,

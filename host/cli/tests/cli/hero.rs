@@ -103,7 +103,7 @@ fn a_submission_sends_what_it_was_given() {
     #[rustfmt::skip]
     let all = [
         "hero", "submit", "--worker", "w1", "--handler", "echo", "--params", r#"{"z": 1.10}"#,
-        "--timeout", "1m30s", "--retries", "2", "--after", B, "--context", "office", "--alone",
+        "--timeout", "1m30s", "--retries", "2", "--after", B, "--context-id", "office", "--alone",
         "--caller", "al", "--env", "A=b=c", "--log-path", "a/b.log", "--id", A,
     ];
     seen.add(&host.run(&all));

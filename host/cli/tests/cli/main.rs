@@ -20,3 +20,4 @@ mod queue;
 mod runner;
 mod store;
 mod terminal;
+mod token;

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::job::Lifecycle;
-use crate::name::{NAME_BYTES_MAX, Name, RUNNER_SEPARATOR};
+use crate::name::{NAME_BYTES_MAX, RUNNER_SEPARATOR};
 
 /// The longest glob, in bytes: the name of a handler behind that of its runner.
 pub const GLOB_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
@@ -129,16 +128,6 @@ pub enum Object<'a> {
     Handler(Option<&'a str>, &'a str),
     /// A job: its queue, the runner and the handler.
     Job(&'a str, Option<&'a str>, &'a str),
-}
-
-impl<'a> From<&'a Lifecycle> for Object<'a> {
-    fn from(job: &'a Lifecycle) -> Self {
-        Self::Job(
-            job.queue.as_str(),
-            job.runner.as_ref().map(Name::as_str),
-            job.handler.as_str(),
-        )
-    }
 }
 
 /// The queues and handlers that a principal may name and see. An empty list stands for all.

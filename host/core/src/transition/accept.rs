@@ -30,10 +30,17 @@ impl Lifecycle {
             suspicion: Suspicion::NONE,
             finished_at: None,
             failure: None,
+            owner: owner(new),
         };
         if prerequisites_open == 0 {
             job.enter_queue(now);
         }
         job
     }
+}
+
+/// Returns the principal that a new job counts for.
+fn owner(new: &NewJob) -> Option<Box<str>> {
+    let origin = new.payload.origin.as_ref()?;
+    origin.max_waiting.map(|_| origin.principal.as_str().into())
 }

@@ -288,7 +288,7 @@ impl Batch {
 fn newly_available_max(command: &Command) -> u64 {
     let new = command.new_jobs().iter();
     let new = new.filter(|job| job.runner.is_none()).count() as u64;
-    match command {
+    match command.bare() {
         Command::Enqueue(_) => new,
         Command::Complete { .. } => 1 + new,
         Command::Lose { .. } | Command::Retry { .. } | Command::Reschedule { .. } => 1,

@@ -71,7 +71,7 @@ impl Demand {
 
     /// Records a request that may release jobs without a change that shows it.
     pub(super) fn record_request(&mut self, command: &Command) {
-        if let Command::SetPaused { paused: false, .. } = command {
+        if let Command::SetPaused { paused: false, .. } = command.bare() {
             self.has_suspects = true;
             self.reset_executors();
         }

@@ -127,7 +127,7 @@ impl Intake {
 
 /// Estimates how much work a command is, in bytes to write.
 fn weight(command: &Command) -> usize {
-    let payload = match command {
+    let payload = match command.bare() {
         Command::Enqueue(jobs) => weight_of(jobs),
         Command::Deploy { bytes, .. } => bytes.len(),
         _ => 0,

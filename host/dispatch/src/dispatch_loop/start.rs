@@ -35,5 +35,6 @@ pub(super) fn request(claimed: Claimed, lease: LeaseId, worker: &str) -> RunRequ
         check_params: false,
         may_write: true,
         env: Vec::new(),
+        origin: payload.origin,
     }
 }

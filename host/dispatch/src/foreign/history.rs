@@ -137,6 +137,7 @@ fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
             external_id: Some(job.external_id),
             trace_context: job.trace,
             attributes,
+            origin: None,
         },
     }
 }

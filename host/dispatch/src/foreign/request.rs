@@ -19,6 +19,7 @@ pub(super) fn request(now: Time, ids: Ids, job: &ForeignJob) -> RunRequest {
     let limit = job.timeout_ms.map(|ms| now.plus_ms(ms));
     let deadline = job.deadline.into_iter().chain(limit).min();
     RunRequest {
+        origin: None,
         job: ids.job,
         lease: ids.lease,
         caps: Caps {

@@ -42,6 +42,18 @@ crate::kinds! {
     ORIGIN_REFUSED 403 "origin_refused", "Web pages are refused",
         "A web page of another origin sent the request.",
         "Use the command line or another program; pages of other origins have no access.";
+    UNAUTHENTICATED 401 "unauthenticated", "No valid token",
+        "The request has no token, or one that this host does not accept: it is unknown, revoked, over, or not for this network. All of these look the same.",
+        "Send `Authorization: Bearer TOKEN`; with the command line, set HOST_TOKEN_FILE or use a context.";
+    FORBIDDEN 403 "forbidden", "Not allowed",
+        "The token is valid and does not allow this. The detail names the verb that is missing.",
+        "Use a token with this verb, or have one made with `host token create`.";
+    TOO_MANY_WRONG_TOKENS 429 "too_many_wrong_tokens", "Too many wrong tokens",
+        "This address has presented ten wrong tokens within a minute. Requests from other addresses are not affected.",
+        "Correct the token, and repeat the request after the time in the Retry-After header.";
+    RATE_LIMITED 429 "rate_limited", "Too many requests",
+        "The token has made as many requests as its rate allows; this one had no effect.",
+        "Repeat it after the time in the Retry-After header; `GET /api/v1/tokens/self` shows the rate.";
     NOT_FOUND 404 "not_found", "No such path",
         "The API has no such path.",
         "/api/v1/openapi.json lists all paths.";

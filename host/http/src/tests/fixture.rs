@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::budget::ByteBudget;
 use crate::door::DOORS;
 use crate::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
+use crate::gate::NoGate;
 use crate::guard::AllowedHosts;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
@@ -140,6 +141,7 @@ pub(super) fn serving(metrics: &Arc<Counted>) -> Serving {
         hosts: AllowedHosts::loopback_and(listen).and_proxies(&["jobs.example".to_owned()]),
         doors: DOORS.into(),
         answers: ByteBudget::default(),
+        gate: Arc::new(NoGate::default()),
         metrics: Arc::clone(metrics) as Arc<dyn Metrics>,
         tasks: Tasks::default(),
     }

@@ -14,19 +14,25 @@ use host_api::page::PageView;
 use host_api::path;
 use host_cells::deploy::examine::COMPONENT_BYTES_MAX;
 use host_cells::deploy::manifest::{self, MANIFEST_BYTES_MAX};
-use host_core::handler::Manifest;
+use host_core::access::Verb;
+use host_core::handler::{Digest, Manifest};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
+use host_core::time::Time;
 use host_http::budget::ByteBudget;
 use host_http::extract::{InPath, InQuery, small_body};
+use host_http::gate::Caller;
 use host_http::guard::media_type;
 use host_http::json::with_nearest;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
 use super::Shared;
 use super::error::ApiError;
 use super::ports::{Consent, Deployed};
 use super::problem::kinds;
+use super::scoped::needs;
+use super::told::Told;
 
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
@@ -34,6 +40,9 @@ const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
 /// How many deploys are carried out at once. Others wait with their body, within the memory of deploys. Bodies are
 /// read before, so stalled uploads delay no others.
 const DEPLOYS_MAX: usize = 2;
+
+/// Within what time of each other two principals deploy a component with new grants, in milliseconds: a day.
+const DAY_MS: i64 = 24 * 3_600_000;
 
 /// The media types of bodies that deploy.
 pub(super) const DEPLOY_MEDIA_TYPES: &[&str] = &[FORM, COMPONENT];
@@ -157,10 +166,15 @@ impl Default for Deploys {
 )]
 pub(super) async fn deploy(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InPath(name): InPath<Name>,
     InQuery(query): InQuery<DeployQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    if query.accept_grants {
+        needs(&caller, Verb::Grant)?;
+    }
     let (parts, body) = request.into_parts();
     let bodies = &shared.deploys.bodies;
     let read = bodies.read(&parts.headers, body, DEPLOY_BYTES_MAX).await?;
@@ -190,11 +204,19 @@ pub(super) async fn deploy(
         return Err(ApiError::new(&kinds::MANIFEST_INVALID, detail));
     }
     drop(read);
+    let day_ago = || Time(shared.api.clock.now().0.saturating_sub(DAY_MS));
     let consent = Consent {
         new_grants: query.accept_grants,
+        tried_since: shared.api.two_people_for_grants.then(day_ago),
         unfit_jobs: query.force,
     };
-    let deploying = shared.api.deployer.deploy(name, manifest, bytes, consent);
+    let digest = Digest(Sha256::digest(&bytes).into());
+    let note = told.note(
+        format!("component {name}"),
+        Some(format!("digest {digest}")),
+    );
+    let port = &shared.api.deployer;
+    let deploying = port.deploy(name, manifest, bytes, consent, note);
     // The change goes on without its client, as long as the host runs.
     let deployed = stopping.run_until_cancelled(deploying).await;
     let unknown = "whether the component was deployed is unknown";
@@ -217,6 +239,7 @@ pub(super) async fn deploy(
 )]
 pub(super) async fn rollback(
     State(shared): State<Shared>,
+    told: Told,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<DeployedView>, ApiError> {
@@ -224,10 +247,13 @@ pub(super) async fn rollback(
     let consent = Consent {
         // Somebody accepted them when the revision was deployed.
         new_grants: true,
+        tried_since: None,
         unfit_jobs: force,
     };
-    let rolling_back = shared.api.deployer.rollback(name, revision, consent);
-    let deployed = rolling_back.await?;
+    let detail = Some(format!("to revision {revision}"));
+    let note = told.note(format!("component {name}"), detail);
+    let port = &shared.api.deployer;
+    let deployed = port.rollback(name, revision, consent, note).await?;
     deployed_view(&shared, deployed).await.map(Json)
 }
 
@@ -239,9 +265,11 @@ pub(super) async fn rollback(
 )]
 pub(super) async fn remove(
     State(shared): State<Shared>,
+    told: Told,
     InPath(name): InPath<Name>,
 ) -> Result<Json<RemovedView>, ApiError> {
-    shared.api.deployer.remove(name.clone()).await?;
+    let note = told.note(format!("component {name}"), Some("removed".to_owned()));
+    shared.api.deployer.remove(name.clone(), note).await?;
     Ok(Json(RemovedView {
         component: name.into(),
         removed: true,

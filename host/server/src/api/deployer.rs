@@ -2,6 +2,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use host_core::audit::Note;
 use host_core::cell::Refusal;
 use host_core::handler::Manifest;
 use host_core::name::Name;
@@ -20,8 +21,9 @@ impl Deployer for Deployments {
         manifest: Manifest,
         bytes: Vec<u8>,
         consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.deploy(name, manifest, bytes, consent)
+        self.deploy(name, manifest, bytes, consent, note)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }
@@ -31,8 +33,9 @@ impl Deployer for Deployments {
         name: Name,
         revision: u32,
         consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.rollback(name, revision, consent)
+        self.rollback(name, revision, consent, note)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }
@@ -41,8 +44,8 @@ impl Deployer for Deployments {
         self.look().boxed()
     }
 
-    fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>> {
-        self.remove(name)
+    fn remove(&self, name: Name, note: Note) -> BoxFuture<'_, Result<(), DeployError>> {
+        self.remove(name, note)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }
@@ -53,6 +56,7 @@ impl From<Reason> for DeployError {
         let kind = match &reason {
             Reason::Flaw(flaw) => flawed(flaw),
             Reason::NewGrants(_) => &kinds::GRANTS_NOT_ACCEPTED,
+            Reason::SecondPerson(_) => &kinds::SECOND_PERSON_NEEDED,
             Reason::UnfitJobs(_) => &kinds::WAITING_JOBS_UNFIT,
             Reason::Store(_) => &kinds::STORE_BROKEN,
             Reason::Submit(error) => return error.clone().into(),

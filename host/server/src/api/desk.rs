@@ -107,7 +107,7 @@ async fn enqueue_jobs(
         Err(ApiError::new(&NOT_GRANTED, detail))
     };
     let text = Bytes::from(text);
-    let jobs = enqueue::jobs_of_handler(shared, text, &pass.trace, may).await;
+    let jobs = enqueue::jobs_of_handler(shared, text, &pass.trace, pass.writes.origin(), may).await;
     let jobs = jobs.map_err(|error| refused(&error))?;
     if now {
         let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await;

@@ -16,8 +16,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use host_api::new_job::{AcceptedJobsView, AcceptedView, NewJobBody, NewJobsBody};
 use host_api::path;
+use host_core::access::Principal;
 use host_core::command::{Command, NewJob, Reply};
+use host_core::job::Origin;
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
+use host_http::gate::Caller;
 use serde::Serialize;
 
 pub(super) use self::checking::LongChecks;
@@ -50,6 +53,7 @@ const TRACE_STATE_BYTES_MAX: usize = 512;
 )]
 pub(super) async fn enqueue(
     State(shared): State<Shared>,
+    caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
@@ -58,7 +62,8 @@ pub(super) async fn enqueue(
     let is_array = is_array(&received.bytes);
     shared.api.executors.forget_old(shared.api.clock.now());
     let text = received.bytes.clone();
-    let mut jobs = checking::jobs(&shared, text, is_array, |_| Ok(())).await?;
+    let origin = origin_of(&caller.principal);
+    let mut jobs = checking::jobs(&shared, origin, text, is_array, |_| Ok(())).await?;
     let trace = trace_headers(&parts.headers);
     for job in &mut jobs {
         continue_trace(&mut job.payload.trace_context, &trace);
@@ -73,21 +78,34 @@ pub(super) async fn enqueue(
     })
 }
 
-/// Returns the jobs of a text that a handler wrote, each of which `may` be refused, with the trace of its run.
+/// Returns the jobs of a text that a handler wrote, each of which `may` be refused, with the trace of its run and on
+/// behalf of whoever enqueued its job.
 pub(super) async fn jobs_of_handler(
     shared: &Shared,
     text: Bytes,
     trace: &[(String, String)],
+    origin: Option<Box<Origin>>,
     may: impl Fn(&NewJobBody) -> Result<(), ApiError> + Send + 'static,
 ) -> Result<Vec<NewJob>, ApiError> {
     shared.api.executors.forget_old(shared.api.clock.now());
     let is_array = is_array(&text);
-    let mut jobs = checking::jobs(shared, text, is_array, may).await?;
+    let mut jobs = checking::jobs(shared, origin, text, is_array, may).await?;
     for job in &mut jobs {
         "handler".clone_into(&mut job.payload.wire);
         continue_trace(&mut job.payload.trace_context, trace);
     }
     Ok(jobs)
+}
+
+/// Returns what jobs keep of the principal that enqueues them.
+fn origin_of(principal: &Principal) -> Option<Box<Origin>> {
+    (!principal.name.is_empty()).then(|| {
+        Box::new(Origin {
+            principal: principal.name.clone(),
+            scope: principal.scope.clone(),
+            max_waiting: principal.max_waiting,
+        })
+    })
 }
 
 fn is_array(text: &[u8]) -> bool {

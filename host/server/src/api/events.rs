@@ -16,9 +16,11 @@ use bytes::Bytes;
 use futures_util::stream;
 use host_api::event::{ChangeView, EventsQuery, ProgressEventView};
 use host_api::path;
-use host_core::name::address;
+use host_core::access::{Object, Scope};
+use host_core::name::{Name, address};
 use host_dispatch::events::{Event, Happened};
 use host_http::extract::InQuery;
+use host_http::gate::Caller;
 use serde::Serialize;
 
 use self::listener::Listener;
@@ -38,6 +40,7 @@ use super::problem::kinds;
 )]
 pub(super) async fn events(
     State(shared): State<Shared>,
+    caller: Caller,
     InQuery(query): InQuery<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -49,7 +52,7 @@ pub(super) async fn events(
         .get("last-event-id")
         .map(last_event_id)
         .transpose()?;
-    let listener = Listener::open(&shared, query, received, permit).await?;
+    let listener = Listener::open(&shared, (caller, query), received, permit).await?;
     let chunks = stream::unfold(listener, |mut listener| async move {
         let chunk = listener.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(chunk)), listener))
@@ -67,6 +70,20 @@ fn last_event_id(value: &HeaderValue) -> Result<u64, ApiError> {
         let detail = "Last-Event-ID: expected the number of a change";
         ApiError::new(&kinds::INVALID_QUERY, detail)
     })
+}
+
+/// Returns whether a listener may hear of something. The progress of jobs does not show their queues and handlers:
+/// who may not see all of them hears of it only from the job that it listens to.
+fn is_visible(scope: &Scope, query: &EventsQuery, happened: &Happened) -> bool {
+    match happened {
+        _ if scope.is_all() => true,
+        Happened::Changed(change) => {
+            let runner = change.runner.as_ref().map(Name::as_str);
+            let (queue, handler) = (change.queue.as_str(), change.handler.as_str());
+            scope.has(Object::Job(queue, runner, handler))
+        }
+        Happened::Progressed { job, .. } => query.job == Some(*job),
+    }
 }
 
 fn is_wanted(query: &EventsQuery, happened: &Happened) -> bool {

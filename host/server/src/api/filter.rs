@@ -1,14 +1,17 @@
 //! Which jobs a request is about: checks the parameters that lists, counts and changes of many jobs share.
 
 use host_api::filter::FilterQuery;
+use host_core::access::Verb;
 use host_core::failure::FailureKind;
 use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
 use host_core::query::{Cursor, JobFilter};
 use host_core::time::Time;
+use host_http::gate::Caller;
 use host_http::query::cursor;
 
 use super::error::ApiError;
 use super::problem::kinds;
+use super::scoped::{needs, scope};
 
 /// How many characters an id has.
 const ID_CHARS: usize = 36;
@@ -19,10 +22,14 @@ pub(super) fn after(query: &FilterQuery) -> Result<Option<Cursor>, ApiError> {
 }
 
 /// Checks the parameters.
-pub(super) fn filter(query: &FilterQuery) -> Result<JobFilter, ApiError> {
+pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, ApiError> {
     let reason = query.failure.as_deref();
     let failure = reason.and_then(FailureKind::from_name);
     let user_kind = reason.filter(|_| failure.is_none());
+    if user_kind.is_some() {
+        // Whether jobs match would give away details of their failures.
+        needs(caller, Verb::ReadPayload)?;
+    }
     let attribute = query.attribute.as_deref().map(attribute);
     Ok(JobFilter {
         state: query.state,
@@ -37,6 +44,7 @@ pub(super) fn filter(query: &FilterQuery) -> Result<JobFilter, ApiError> {
         unique_key: query.unique_key.clone(),
         attribute: attribute.transpose()?,
         order: query.sort.unwrap_or_default(),
+        scope: scope(caller).clone(),
     })
 }
 

@@ -12,11 +12,13 @@ use host_cells::run::handlers::Handler;
 use host_core::name::Name;
 use host_core::seconds::Seconds;
 use host_http::extract::InPath;
+use host_http::gate::Caller;
 use host_http::json::nearest;
 
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
+use super::scoped::{scope, sees_handler};
 
 fn view(shared: &Shared, handler: &Handler, with_schemas: bool) -> HandlerView {
     let info = &handler.info;
@@ -41,13 +43,27 @@ fn view(shared: &Shared, handler: &Handler, with_schemas: bool) -> HandlerView {
     }
 }
 
+/// Returns the deployed handlers that a caller may see.
+fn seen(shared: &Shared, caller: &Caller) -> Arc<BTreeMap<Name, Arc<Handler>>> {
+    let all = shared.api.handlers.all();
+    if scope(caller).is_all() {
+        return all;
+    }
+    let seen = all.iter().filter(|(name, _)| sees_handler(caller, name));
+    let seen = seen.map(|(name, handler)| (name.clone(), Arc::clone(handler)));
+    Arc::new(seen.collect())
+}
+
 /// Lists all deployed handlers.
 #[utoipa::path(
     get, path = path::HANDLERS, tag = "handlers",
     responses((status = 200, body = PageView<HandlerView>))
 )]
-pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<HandlerView>> {
-    let all = shared.api.handlers.all();
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    caller: Caller,
+) -> Json<PageView<HandlerView>> {
+    let all = seen(&shared, &caller);
     let views = all.values().map(|handler| view(&shared, handler, false));
     Json(PageView::all(views.collect()))
 }
@@ -60,11 +76,12 @@ pub(super) async fn list(State(shared): State<Shared>) -> Json<PageView<HandlerV
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
+    caller: Caller,
     InPath(name): InPath<Name>,
 ) -> Result<Json<HandlerView>, ApiError> {
-    let mut all = shared.api.handlers.all();
+    let mut all = seen(&shared, &caller);
     if !all.contains_key(&name) && shared.api.deployer.look().await {
-        all = shared.api.handlers.all();
+        all = seen(&shared, &caller);
     }
     let handler = all
         .get(&name)

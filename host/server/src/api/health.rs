@@ -8,13 +8,17 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use host_api::health::Health;
 use host_api::path;
+use host_core::access::{Object, Scope};
+use host_core::name::RUNNER_SEPARATOR;
 use host_dispatch::SubmitError;
+use host_http::gate::Caller;
 
 use host_http::door::Door;
 
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
+use super::scoped::scope;
 
 /// Who asks about health: clients and monitoring.
 pub(super) const DOORS: &[Door] = &[Door::Api, Door::Metrics];
@@ -52,10 +56,39 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     get, path = path::METRICS, tag = "host",
     responses((status = 200, body = String, content_type = "application/openmetrics-text"))
 )]
-pub(super) async fn metrics(State(shared): State<Shared>) -> Result<Response, ApiError> {
-    let text = shared.api.scrape().text().await?;
+pub(super) async fn metrics(
+    State(shared): State<Shared>,
+    caller: Caller,
+) -> Result<Response, ApiError> {
+    let mut text = shared.api.scrape().text().await?;
+    if !scope(&caller).is_all() {
+        text = seen(scope(&caller), &text);
+    }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// Leaves out the numbers of queues and handlers that a scope has not.
+fn seen(scope: &Scope, text: &str) -> String {
+    let label = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(&format!("{name}=\""))?;
+        Some(rest.split('"').next().unwrap_or_default().to_owned())
+    };
+    let is_seen = |line: &&str| {
+        // Numbers of queues count jobs of any handler.
+        let queue = label(line, "queue");
+        let queue =
+            queue.is_none_or(|name| scope.handlers.is_empty() && scope.has(Object::Queue(&name)));
+        let handler = label(line, "handler").is_none_or(|address| {
+            match address.split_once(RUNNER_SEPARATOR) {
+                Some((runner, name)) => scope.has(Object::Handler(Some(runner), name)),
+                None => scope.has(Object::Handler(None, &address)),
+            }
+        });
+        line.starts_with('#') || (queue && handler)
+    };
+    let lines: Vec<&str> = text.lines().filter(is_seen).collect();
+    lines.join("\n") + "\n"
 }
 
 fn health(shared: &Shared) -> Health {

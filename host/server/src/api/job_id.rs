@@ -4,37 +4,51 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use host_core::id::JobId;
 use host_http::extract::TextInPath;
+use host_http::gate::Caller;
 use host_http::problem::Problem;
 
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
+use super::scoped::{scope, sees_job};
 
 /// How many characters an id has.
 const ID_CHARS: usize = 36;
 
-/// The id of a job in the path, or the start of one.
-pub(super) struct IdInPath(String);
+/// How many ids with the same start are looked at for a caller that may not see all jobs.
+const LOOKED_AT_MAX: u32 = 64;
+
+/// The id of a job in the path, or the start of one, and who names it.
+pub(super) struct IdInPath {
+    text: String,
+    caller: Caller,
+}
 
 impl FromRequestParts<Shared> for IdInPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
         let TextInPath(text) = TextInPath::from_request_parts(parts, shared).await?;
-        Ok(Self(text.to_ascii_lowercase()))
+        let caller = Caller::from_request_parts(parts, shared).await?;
+        let text = text.to_ascii_lowercase();
+        Ok(Self { text, caller })
     }
 }
 
 impl IdInPath {
-    /// Returns the one job whose id starts so.
+    /// Returns the one job whose id starts so, among those that the caller may see.
     pub(super) async fn find(self, shared: &Shared) -> Result<JobId, ApiError> {
-        let text = self.0;
+        let Self { text, caller } = self;
         if text.len() == ID_CHARS
             && let Ok(id) = text.parse()
         {
-            return Ok(id);
+            return if sees_job(shared, &caller, id).await? {
+                Ok(id)
+            } else {
+                Err(unknown(id))
+            };
         }
-        let unknown = || {
+        let nobody = || {
             let shown: String = text.chars().take(ID_CHARS).collect();
             ApiError::new(
                 &kinds::JOB_NOT_FOUND,
@@ -43,15 +57,26 @@ impl IdInPath {
         };
         let is_start = |c: char| c.is_ascii_hexdigit() || c == '-';
         if text.is_empty() || text.len() >= ID_CHARS || !text.chars().all(is_start) {
-            return Err(unknown());
+            return Err(nobody());
         }
         let start = text.clone();
+        let limit = if scope(&caller).is_all() {
+            2
+        } else {
+            LOOKED_AT_MAX
+        };
         let found = shared
             .api
             .dispatch
-            .read(move |reader| reader.job_ids(&start, 2));
-        match found.await?.as_slice() {
-            [] => Err(unknown()),
+            .read(move |reader| reader.job_ids(&start, limit));
+        let mut seen = Vec::new();
+        for id in found.await? {
+            if seen.len() < 2 && sees_job(shared, &caller, id).await? {
+                seen.push(id);
+            }
+        }
+        match seen.as_slice() {
+            [] => Err(nobody()),
             [id] => Ok(*id),
             [one, other, ..] => Err(ApiError::new(
                 &kinds::AMBIGUOUS_ID,
@@ -59,4 +84,9 @@ impl IdInPath {
             )),
         }
     }
+}
+
+/// Makes the refusal of an id that no job has, as far as the caller may know.
+pub(super) fn unknown(id: JobId) -> ApiError {
+    ApiError::new(&kinds::JOB_NOT_FOUND, format!("no job has the id {id}"))
 }

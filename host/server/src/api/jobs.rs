@@ -16,17 +16,21 @@ use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State as JobState};
 use host_core::lease::Hold;
 use host_core::node::{NodeRecord, Reported};
+use host_core::outcome::Attempt;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_http::extract::{InQuery, small_body, small_body_or_default};
+use host_http::gate::Caller;
 use host_http::query::{cursor, page_limit, wait_timeout};
 
 use super::Shared;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
 use super::filter::{after, filter};
-use super::job_id::IdInPath;
+use super::job_id::{IdInPath, unknown};
 use super::problem::kinds;
+use super::scoped::{hide_details, hide_payload, sees_payloads, shown_to};
+use super::told::Told;
 use super::waiting;
 
 /// The longest reason of a cancel, in bytes.
@@ -58,10 +62,11 @@ pub(super) fn cancel_command(job: JobId, body: &CancelBody) -> Command {
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
+    caller: Caller,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<PageView<JobView>>, ApiError> {
     let limit = page_limit(query.limit)?;
-    let (filter, after) = (filter(&query)?, after(&query)?);
+    let (filter, after) = (filter(&query, &caller)?, after(&query)?);
     let dispatch = &shared.api.dispatch;
     let page = dispatch
         .scan(move |reader| reader.jobs(&filter, after, limit))
@@ -75,6 +80,9 @@ pub(super) async fn list(
         let elsewhere = reported.iter().find(|it| it.job == id);
         let mut view = JobView::summary(job, live.latest_of(id, elsewhere), now);
         view.node = node;
+        if !sees_payloads(&caller) {
+            hide_payload(&mut view);
+        }
         view
     });
     Ok(Json(PageView {
@@ -91,13 +99,14 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
+    caller: Caller,
     id: IdInPath,
 ) -> Result<Json<JobView>, ApiError> {
     let id = id.find(&shared).await?;
-    Ok(Json(read(&shared, id).await?))
+    Ok(Json(read(&shared, &caller, id).await?))
 }
 
-async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
+async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, ApiError> {
     let dispatch = &shared.api.dispatch;
     let job = dispatch.read(move |reader| reader.job(id)).await?;
     let job = job.ok_or_else(|| unknown(id))?;
@@ -110,7 +119,7 @@ async fn read(shared: &Shared, id: JobId) -> Result<JobView, ApiError> {
     let mut view = JobView::detail(job, progress, shared.api.clock.now());
     view.waits_because = waits_because;
     view.node = node;
-    Ok(view)
+    shown_to(shared, caller, view).await
 }
 
 /// The nodes that run jobs; `None` if no other node shares the store.
@@ -160,10 +169,6 @@ async fn reported(
     Ok(reported)
 }
 
-fn unknown(id: JobId) -> ApiError {
-    ApiError::new(&kinds::JOB_NOT_FOUND, format!("no job has the id {id}"))
-}
-
 /// Asks for a job to be stopped.
 #[utoipa::path(
     post, path = path::JOB_CANCEL, tag = "jobs",
@@ -173,13 +178,16 @@ fn unknown(id: JobId) -> ApiError {
 )]
 pub(super) async fn cancel(
     State(shared): State<Shared>,
+    told: Told,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<CancelView>, ApiError> {
     let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
     check(&body)?;
-    let command = cancel_command(id.find(&shared).await?, &body);
-    let Reply::Moved(job) = shared.api.dispatch.submit(command).await? else {
+    let id = id.find(&shared).await?;
+    let command = cancel_command(id, &body);
+    let cancelled = told.submit(&shared, command, format!("job {id}"), None);
+    let Reply::Moved(job) = cancelled.await? else {
         return Err(ApiError::unexpected_reply("a cancel"));
     };
     let requested_at = job.cancel.map(|cancel| cancel.requested_at);
@@ -200,6 +208,8 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn retry(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
@@ -212,8 +222,9 @@ pub(super) async fn retry(
         .await?;
     let deadline = before.and_then(|before| before.lifecycle.deadline);
     let command = Command::Retry { job, force };
-    shared.api.dispatch.submit(command).await?;
-    let mut view = read(&shared, job).await?;
+    told.submit(&shared, command, format!("job {job}"), None)
+        .await?;
+    let mut view = read(&shared, &caller, job).await?;
     let is_removed = view.deadline.is_none();
     view.removed_deadline = deadline.filter(|_| is_removed).map(Time::to_rfc3339);
     Ok(Json(view))
@@ -228,6 +239,8 @@ pub(super) async fn retry(
 )]
 pub(super) async fn set_priority(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
@@ -235,8 +248,10 @@ pub(super) async fn set_priority(
     let priority = checked_priority(priority)?;
     let job = id.find(&shared).await?;
     let command = Command::SetPriority { job, priority };
-    shared.api.dispatch.submit(command).await?;
-    Ok(Json(read(&shared, job).await?))
+    let detail = Some(format!("priority {priority}"));
+    told.submit(&shared, command, format!("job {job}"), detail)
+        .await?;
+    Ok(Json(read(&shared, &caller, job).await?))
 }
 
 /// Moves the start of a job that waits.
@@ -248,6 +263,8 @@ pub(super) async fn set_priority(
 )]
 pub(super) async fn reschedule(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
@@ -263,8 +280,10 @@ pub(super) async fn reschedule(
     };
     let job = id.find(&shared).await?;
     let command = Command::Reschedule { job, run_at };
-    shared.api.dispatch.submit(command).await?;
-    Ok(Json(read(&shared, job).await?))
+    let detail = Some(format!("to {}", run_at.to_rfc3339()));
+    told.submit(&shared, command, format!("job {job}"), detail)
+        .await?;
+    Ok(Json(read(&shared, &caller, job).await?))
 }
 
 /// Forgets a job that has ended, with its result and attempts, and shows what it was.
@@ -275,11 +294,16 @@ pub(super) async fn reschedule(
 )]
 pub(super) async fn purge(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     id: IdInPath,
 ) -> Result<Json<JobView>, ApiError> {
     let job = id.find(&shared).await?;
-    let last = read(&shared, job).await?;
-    shared.api.dispatch.submit(Command::Purge { job }).await?;
+    let last = read(&shared, &caller, job).await?;
+    let purge = Command::Purge { job };
+    let detail = Some("purged".to_owned());
+    told.submit(&shared, purge, format!("job {job}"), detail)
+        .await?;
     Ok(Json(last))
 }
 
@@ -291,6 +315,7 @@ pub(super) async fn purge(
 )]
 pub(super) async fn wait(
     State(shared): State<Shared>,
+    caller: Caller,
     id: IdInPath,
     InQuery(query): InQuery<WaitQuery>,
 ) -> Result<Json<JobView>, ApiError> {
@@ -311,7 +336,7 @@ pub(super) async fn wait(
             () = stopping.cancelled() => break,
         }
     }
-    Ok(Json(read(&shared, id).await?))
+    Ok(Json(read(&shared, &caller, id).await?))
 }
 
 /// Shows the attempts of a job, first to last, and the one that runs. Of many, the latest 100 are kept at least.
@@ -322,6 +347,7 @@ pub(super) async fn wait(
 )]
 pub(super) async fn attempts(
     State(shared): State<Shared>,
+    caller: Caller,
     id: IdInPath,
     InQuery(query): InQuery<PageQuery>,
 ) -> Result<Json<PageView<AttemptView>>, ApiError> {
@@ -334,17 +360,24 @@ pub(super) async fn attempts(
         .read(move |reader| Ok((reader.job(id)?, reader.attempts(id, after, limit + 1)?)))
         .await?;
     let job = job.ok_or_else(|| unknown(id))?.lifecycle;
+    let view = |attempt: Attempt| {
+        let mut view = AttemptView::from(attempt);
+        if let Some(failure) = view.failure.as_mut().filter(|_| !sees_payloads(&caller)) {
+            hide_details(failure);
+        }
+        view
+    };
     if attempts.len() > limit as usize {
         attempts.truncate(limit as usize);
         return Ok(Json(PageView {
             next_cursor: attempts.last().map(|last| last.number.to_string()),
-            items: attempts.into_iter().map(AttemptView::from).collect(),
+            items: attempts.into_iter().map(view).collect(),
         }));
     }
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
     let latest = dispatch.shared().live.latest(id).unwrap_or_default();
     let node = Places::of(&shared, [&job]).await.of_job(&job);
     let running = AttemptView::running(&job, latest.meter, node).filter(|_| !recorded);
-    let items = attempts.into_iter().map(AttemptView::from).chain(running);
+    let items = attempts.into_iter().map(view).chain(running);
     Ok(Json(PageView::all(items.collect())))
 }

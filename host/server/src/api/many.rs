@@ -12,6 +12,7 @@ use host_core::id::JobId;
 use host_core::time::Time;
 use host_dispatch::SubmitError;
 use host_http::extract::{InQuery, small_body_or_default};
+use host_http::gate::Caller;
 use host_http::query::page_limit;
 
 use super::Shared;
@@ -19,6 +20,7 @@ use super::error::ApiError;
 use super::filter::{after, filter};
 use super::jobs;
 use super::problem::kinds;
+use super::told::Told;
 
 /// How many jobs a count examines at most.
 const COUNT_JOBS_MAX: u64 = 100_000;
@@ -38,13 +40,14 @@ const REFUSALS_MAX: usize = 10;
 )]
 pub(super) async fn count(
     State(shared): State<Shared>,
+    caller: Caller,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<CountView>, ApiError> {
     if query.limit.is_some() {
         let detail = "limit: not supported with a count";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
-    let (filter, after) = (filter(&query)?, after(&query)?);
+    let (filter, after) = (filter(&query, &caller)?, after(&query)?);
     let dispatch = &shared.api.dispatch;
     let count = dispatch
         .scan(move |reader| reader.count(&filter, after, COUNT_JOBS_MAX))
@@ -66,11 +69,17 @@ pub(super) async fn count(
 )]
 pub(super) async fn retry(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InQuery(query): InQuery<FilterQuery>,
     request: Request,
 ) -> Result<Json<ManyView>, ApiError> {
     let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
-    change(&shared, &query, |job| Command::Retry { job, force }).await
+    change(&shared, (&caller, &told), &query, |job| Command::Retry {
+        job,
+        force,
+    })
+    .await
 }
 
 /// Asks for jobs to be stopped: one page of those that match. `state` is required.
@@ -81,12 +90,17 @@ pub(super) async fn retry(
 )]
 pub(super) async fn cancel(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InQuery(query): InQuery<FilterQuery>,
     request: Request,
 ) -> Result<Json<ManyView>, ApiError> {
     let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
     jobs::check(&body)?;
-    change(&shared, &query, |job| jobs::cancel_command(job, &body)).await
+    change(&shared, (&caller, &told), &query, |job| {
+        jobs::cancel_command(job, &body)
+    })
+    .await
 }
 
 /// Forgets jobs that have ended: one page of those that match. `state` is required.
@@ -96,14 +110,20 @@ pub(super) async fn cancel(
 )]
 pub(super) async fn purge(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<ManyView>, ApiError> {
-    change(&shared, &query, |job| Command::Purge { job }).await
+    change(&shared, (&caller, &told), &query, |job| Command::Purge {
+        job,
+    })
+    .await
 }
 
 /// Submits a command for each job of one page. They share commits with each other and with other requests.
 async fn change(
     shared: &Shared,
+    (caller, told): (&Caller, &Told),
     query: &FilterQuery,
     command: impl Fn(JobId) -> Command,
 ) -> Result<Json<ManyView>, ApiError> {
@@ -111,14 +131,28 @@ async fn change(
         let detail = "state: missing; specify which jobs to change";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
-    let (filter, limit, after) = (filter(query)?, page_limit(query.limit)?, after(query)?);
+    let (filter, limit, after) = (
+        filter(query, caller)?,
+        page_limit(query.limit)?,
+        after(query)?,
+    );
     let dispatch = &shared.api.dispatch;
     let page = dispatch
         .scan(move |reader| reader.matching(&filter, after, limit))
         .await?;
+    // One entry of the audit stands for the page. It is committed with the first change.
+    let mut note = Some(told.note(
+        format!("{} jobs", page.items.len()),
+        Some(format!("all that match {}", shown(query))),
+    ));
     let mut answers = Vec::with_capacity(page.items.len());
     for ids in page.items.chunks(AT_ONCE) {
-        answers.extend(join_all(ids.iter().map(|id| dispatch.submit(command(*id)))).await);
+        let commands = ids.iter().map(|id| match note.take() {
+            Some(note) => command(*id).noted(note),
+            None => command(*id),
+        });
+        let commands: Vec<Command> = commands.collect();
+        answers.extend(join_all(commands.into_iter().map(|it| dispatch.submit(it))).await);
     }
     let mut refused = Vec::new();
     for (id, answer) in page.items.iter().zip(answers) {
@@ -143,4 +177,21 @@ async fn change(
         refusals: refused,
         next_cursor: page.next.map(|cursor| cursor.0.to_string()),
     }))
+}
+
+/// Shows which jobs were meant, without what jobs carry.
+fn shown(query: &FilterQuery) -> String {
+    let state = query.state.map(|state| state.as_str().to_owned());
+    let parts = [
+        ("state", state),
+        ("queue", query.queue.clone()),
+        ("handler", query.handler.clone()),
+        ("since", query.since.clone()),
+        ("until", query.until.clone()),
+        ("failure", query.failure.clone()),
+        ("wire", query.wire.clone()),
+    ];
+    let parts = parts.into_iter();
+    let parts = parts.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
+    parts.collect::<Vec<_>>().join(" ")
 }

@@ -12,6 +12,7 @@ use host_http::extract::TextInPath;
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
+use super::told::Told;
 
 /// How many characters of an unknown name are repeated.
 const SHOWN_CHARS: usize = 64;
@@ -53,9 +54,10 @@ pub(super) async fn show(
 )]
 pub(super) async fn drain(
     State(shared): State<Shared>,
+    told: Told,
     TextInPath(text): TextInPath,
 ) -> Result<Json<AskedView>, ApiError> {
-    ask(&shared, &text, true).await
+    ask(&shared, &told, &text, true).await
 }
 
 /// Lets a node start jobs again.
@@ -66,12 +68,18 @@ pub(super) async fn drain(
 )]
 pub(super) async fn resume(
     State(shared): State<Shared>,
+    told: Told,
     TextInPath(text): TextInPath,
 ) -> Result<Json<AskedView>, ApiError> {
-    ask(&shared, &text, false).await
+    ask(&shared, &told, &text, false).await
 }
 
-async fn ask(shared: &Shared, text: &str, drain: bool) -> Result<Json<AskedView>, ApiError> {
+async fn ask(
+    shared: &Shared,
+    told: &Told,
+    text: &str,
+    drain: bool,
+) -> Result<Json<AskedView>, ApiError> {
     let nodes = shared.api.nodes.list().await?;
     let id = find(&nodes, text)?;
     if let Some(node) = nodes
@@ -85,6 +93,8 @@ async fn ask(shared: &Shared, text: &str, drain: bool) -> Result<Json<AskedView>
         return Err(ApiError::new(&kinds::NODE_GONE, detail));
     }
     shared.api.nodes.set_drain(id, drain).await?;
+    let detail = if drain { "drain" } else { "resume" };
+    told.record(shared, format!("node {id}"), detail).await?;
     let nodes = shared.api.nodes.list().await?;
     let lives = |node: &&NodeRecord| node.id != id && node.standing() == Standing::Live;
     let others_live = nodes.iter().filter(lives).count();

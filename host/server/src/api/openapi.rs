@@ -6,6 +6,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use host_api::audit::RecordView;
 use host_api::event::{GapView, ProgressEventView};
 use host_api::path;
 use host_http::problem::ProblemView;
@@ -16,7 +17,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 
 use super::wire_routes;
 use super::{
-    components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues, runners,
+    audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues, runners,
+    tokens,
 };
 
 /// The description of the API's own routes.
@@ -60,13 +62,20 @@ use super::{
         nodes::show,
         nodes::drain,
         nodes::resume,
+        tokens::create,
+        tokens::list,
+        tokens::own,
+        tokens::show,
+        tokens::revoke,
+        tokens::rotate,
         events::events,
+        audit::list,
         document,
         health::alive,
         health::ready,
         health::metrics,
     ),
-    components(schemas(ProblemView<'static>, ProgressEventView<'static>, GapView))
+    components(schemas(RecordView, ProblemView<'static>, ProgressEventView<'static>, GapView))
 )]
 struct Document;
 

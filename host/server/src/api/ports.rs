@@ -1,6 +1,7 @@
 //! What the API asks of other parts of the server: deploying components, reading logs, and the nodes.
 
 use futures_util::future::BoxFuture;
+use host_core::audit::Note;
 use host_core::handler::Manifest;
 use host_core::id::{JobId, NodeId};
 use host_core::name::Name;
@@ -23,7 +24,7 @@ pub struct DeployError {
     pub message: String,
 }
 
-/// Changes deployments. A dropped call may still take effect.
+/// Changes deployments, and records each change with its note. A dropped call may still take effect.
 pub trait Deployer: Send + Sync {
     /// Checks, compiles and describes a component and makes it the current revision of `name`. What would
     /// come of it must be accepted.
@@ -33,6 +34,7 @@ pub trait Deployer: Send + Sync {
         manifest: Manifest,
         bytes: Vec<u8>,
         consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
     /// Makes an earlier revision current. What would come of it for waiting jobs must be accepted.
@@ -41,6 +43,7 @@ pub trait Deployer: Send + Sync {
         name: Name,
         revision: u32,
         consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
     /// Publishes what other nodes have deployed meanwhile. Returns false if there are none.
@@ -49,7 +52,7 @@ pub trait Deployer: Send + Sync {
     }
 
     /// Forgets a component that no job needs.
-    fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>>;
+    fn remove(&self, name: Name, note: Note) -> BoxFuture<'_, Result<(), DeployError>>;
 }
 
 /// Reads what jobs have logged.

@@ -7,11 +7,15 @@ use host_api::path;
 use host_api::queue::QueueView;
 use host_core::command::Command;
 use host_core::name::Name;
+use host_core::query::QueueStatus;
 use host_core::rejection::Rejection;
 use host_http::extract::{EmptyBody, InPath, small_body_or_default};
+use host_http::gate::Caller;
 
 use super::Shared;
 use super::error::ApiError;
+use super::scoped::{scope, sees_queue};
+use super::told::Told;
 
 /// Lists all queues that have or had jobs or are paused.
 #[utoipa::path(
@@ -20,9 +24,12 @@ use super::error::ApiError;
 )]
 pub(super) async fn list(
     State(shared): State<Shared>,
+    caller: Caller,
 ) -> Result<Json<PageView<QueueView>>, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
-    let items = queues.into_iter().map(QueueView::from);
+    let seen = queues.into_iter();
+    let seen = seen.filter(|queue| sees_queue(&caller, &queue.name));
+    let items = seen.map(|queue| view(&caller, queue));
     Ok(Json(PageView::all(items.collect())))
 }
 
@@ -34,9 +41,10 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(shared): State<Shared>,
+    caller: Caller,
     InPath(name): InPath<Name>,
 ) -> Result<Json<QueueView>, ApiError> {
-    read(&shared, name).await
+    read(&shared, &caller, name).await
 }
 
 /// Starts no more jobs of a queue; running ones go on.
@@ -48,10 +56,12 @@ pub(super) async fn show(
 )]
 pub(super) async fn pause(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
-    set(&shared, name, true, request).await
+    set(&shared, (&caller, &told), name, true, request).await
 }
 
 /// Starts jobs of a queue again.
@@ -63,29 +73,47 @@ pub(super) async fn pause(
 )]
 pub(super) async fn resume(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
-    let _known = read(&shared, name.clone()).await?;
-    set(&shared, name, false, request).await
+    let _known = read(&shared, &caller, name.clone()).await?;
+    set(&shared, (&caller, &told), name, false, request).await
 }
 
 async fn set(
     shared: &Shared,
+    (caller, told): (&Caller, &Told),
     name: Name,
     paused: bool,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
     let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    if !sees_queue(caller, &name) {
+        return Err(Rejection::UnknownQueue(name).into());
+    }
     let queue = name.clone();
     let command = Command::SetPaused { queue, paused };
-    shared.api.dispatch.submit(command).await?;
-    read(shared, name).await
+    let detail = Some(if paused { "paused" } else { "resumed" }.to_owned());
+    told.submit(shared, command, format!("queue {name}"), detail)
+        .await?;
+    read(shared, caller, name).await
 }
 
-async fn read(shared: &Shared, name: Name) -> Result<Json<QueueView>, ApiError> {
+async fn read(shared: &Shared, caller: &Caller, name: Name) -> Result<Json<QueueView>, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
-    let queue = queues.into_iter().find(|queue| queue.name == name);
+    let mut queues = queues.into_iter();
+    let queue = queues.find(|queue| queue.name == name && sees_queue(caller, &name));
     let queue = queue.ok_or(Rejection::UnknownQueue(name))?;
-    Ok(Json(queue.into()))
+    Ok(Json(view(caller, queue)))
+}
+
+/// Shows a queue. Its numbers are for those who may see all handlers: they count jobs of any.
+fn view(caller: &Caller, queue: QueueStatus) -> QueueView {
+    let mut view = QueueView::from(queue);
+    if !scope(caller).handlers.is_empty() {
+        view.counts.clear();
+    }
+    view
 }

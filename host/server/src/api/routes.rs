@@ -6,39 +6,62 @@ use host_core::access::{Access, Verb};
 use host_http::door::Door;
 use host_http::route::Route;
 
-use super::{Shared, components, enqueue, events, handlers, health, jobs, logs, many, nodes};
-use super::{openapi, queues, runners};
+use super::{
+    Shared, audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes,
+};
+use super::{openapi, queues, runners, tokens};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
     let mut all = jobs();
     all.extend(deployed());
     all.extend(nodes());
+    all.extend(tokens());
     all.extend(host());
     all
 }
 
 fn jobs() -> Vec<Route<Shared>> {
     vec![
-        Route::post(Verb::Enqueue, path::JOBS, enqueue::enqueue).ends_with_client(),
-        Route::get(Verb::Read, path::JOBS, jobs::list),
-        Route::get(Verb::Read, path::JOBS_COUNT, many::count),
-        Route::post(Verb::Retry, path::JOBS_RETRY, many::retry).body_optional(),
-        Route::post(Verb::Cancel, path::JOBS_CANCEL, many::cancel).body_optional(),
-        Route::post(Verb::Operate, path::JOBS_PURGE, many::purge).body_optional(),
-        Route::get(Verb::Read, path::JOB, jobs::show),
-        Route::post(Verb::Cancel, path::JOB_CANCEL, jobs::cancel).body_optional(),
-        Route::post(Verb::Retry, path::JOB_RETRY, jobs::retry).body_optional(),
-        Route::post(Verb::Operate, path::JOB_PRIORITY, jobs::set_priority),
-        Route::post(Verb::Schedule, path::JOB_RESCHEDULE, jobs::reschedule),
-        Route::post(Verb::Operate, path::JOB_PURGE, jobs::purge).body_optional(),
-        Route::get(Verb::Read, path::JOB_WAIT, jobs::wait).long_running(),
-        Route::get(Verb::Read, path::JOB_ATTEMPTS, jobs::attempts),
-        Route::get(Verb::ReadPayload, path::JOB_LOGS, logs::logs),
-        Route::get(Verb::Read, path::QUEUES, queues::list),
-        Route::get(Verb::Read, path::QUEUE, queues::show),
-        Route::post(Verb::Operate, path::QUEUE_PAUSE, queues::pause).body_optional(),
-        Route::post(Verb::Operate, path::QUEUE_RESUME, queues::resume).body_optional(),
+        Route::post(Verb::Enqueue, path::JOBS, enqueue::enqueue)
+            .scoped()
+            .ends_with_client(),
+        Route::get(Verb::Read, path::JOBS, jobs::list).scoped(),
+        Route::get(Verb::Read, path::JOBS_COUNT, many::count).scoped(),
+        Route::post(Verb::Retry, path::JOBS_RETRY, many::retry)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Cancel, path::JOBS_CANCEL, many::cancel)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Operate, path::JOBS_PURGE, many::purge)
+            .scoped()
+            .body_optional(),
+        Route::get(Verb::Read, path::JOB, jobs::show).scoped(),
+        Route::post(Verb::Cancel, path::JOB_CANCEL, jobs::cancel)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Retry, path::JOB_RETRY, jobs::retry)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Operate, path::JOB_PRIORITY, jobs::set_priority).scoped(),
+        Route::post(Verb::Schedule, path::JOB_RESCHEDULE, jobs::reschedule).scoped(),
+        Route::post(Verb::Operate, path::JOB_PURGE, jobs::purge)
+            .scoped()
+            .body_optional(),
+        Route::get(Verb::Read, path::JOB_WAIT, jobs::wait)
+            .scoped()
+            .long_running(),
+        Route::get(Verb::Read, path::JOB_ATTEMPTS, jobs::attempts).scoped(),
+        Route::get(Verb::ReadPayload, path::JOB_LOGS, logs::logs).scoped(),
+        Route::get(Verb::Read, path::QUEUES, queues::list).scoped(),
+        Route::get(Verb::Read, path::QUEUE, queues::show).scoped(),
+        Route::post(Verb::Operate, path::QUEUE_PAUSE, queues::pause)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Operate, path::QUEUE_RESUME, queues::resume)
+            .scoped()
+            .body_optional(),
     ]
 }
 
@@ -46,8 +69,8 @@ fn deployed() -> Vec<Route<Shared>> {
     let deploy = Route::put(Verb::Deploy, path::COMPONENT, components::deploy)
         .takes(components::DEPLOY_MEDIA_TYPES);
     vec![
-        Route::get(Verb::Read, path::HANDLERS, handlers::list),
-        Route::get(Verb::Read, path::HANDLER, handlers::show),
+        Route::get(Verb::Read, path::HANDLERS, handlers::list).scoped(),
+        Route::get(Verb::Read, path::HANDLER, handlers::show).scoped(),
         Route::get(Verb::Read, path::COMPONENTS, components::list),
         Route::get(Verb::Read, path::COMPONENT, components::show),
         deploy.long_running(),
@@ -68,12 +91,30 @@ fn nodes() -> Vec<Route<Shared>> {
     ]
 }
 
+fn tokens() -> Vec<Route<Shared>> {
+    vec![
+        Route::post(Verb::Tokens, path::TOKENS, tokens::create).scoped(),
+        Route::get(Verb::Tokens, path::TOKENS, tokens::list).scoped(),
+        Route::get(Access::Known, path::TOKENS_SELF, tokens::own),
+        Route::get(Verb::Tokens, path::TOKEN, tokens::show).scoped(),
+        Route::delete(Verb::Tokens, path::TOKEN, tokens::revoke).scoped(),
+        Route::post(Verb::Tokens, path::TOKEN_ROTATE, tokens::rotate)
+            .scoped()
+            .body_optional(),
+    ]
+}
+
 fn host() -> Vec<Route<Shared>> {
     vec![
-        Route::get(Verb::Read, path::EVENTS, events::events).long_running(),
+        Route::get(Verb::Read, path::EVENTS, events::events)
+            .scoped()
+            .long_running(),
+        Route::get(Verb::Audit, path::AUDIT, audit::list),
         Route::get(Access::Open, path::OPENAPI, openapi::document),
         Route::get(Access::Open, path::HEALTH, health::alive).behind(health::DOORS),
         Route::get(Access::Open, path::READY, health::ready).behind(health::DOORS),
-        Route::get(Verb::Metrics, path::METRICS, health::metrics).behind(&[Door::Metrics]),
+        Route::get(Verb::Metrics, path::METRICS, health::metrics)
+            .scoped()
+            .behind(&[Door::Metrics]),
     ]
 }

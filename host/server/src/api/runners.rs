@@ -16,6 +16,7 @@ use super::Shared;
 use super::error::ApiError;
 use super::nodes;
 use super::problem::kinds;
+use super::told::Told;
 
 /// The pools of a node.
 struct NodePools {
@@ -117,6 +118,7 @@ pub(super) async fn show(
 )]
 pub(super) async fn restart(
     State(shared): State<Shared>,
+    told: Told,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<PoolView>, ApiError> {
@@ -131,7 +133,11 @@ pub(super) async fn restart(
         ));
     }
     match shared.api.executors.restart(&name, runner) {
-        Ok(()) => look(&shared, &name).await.map(Json),
+        Ok(()) => {
+            told.record(&shared, format!("runner {name}"), "restart")
+                .await?;
+            look(&shared, &name).await.map(Json)
+        }
         Err(RestartError::NotOurs) => refused(format!(
             "{name} is not started by this host; restart it where it runs"
         )),

@@ -1,5 +1,7 @@
 //! The API in memory, over a small but real loop that commits each command to the memory store.
 
+mod access;
+mod access_model;
 mod deployed;
 mod enqueue;
 mod events;
@@ -15,3 +17,4 @@ mod sample_executors;
 mod serve;
 mod traces;
 mod unique;
+mod verbs_doc;

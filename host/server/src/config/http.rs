@@ -6,6 +6,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::auth::AuthMode;
 use host_http::door::{DOORS, Door};
 use host_http::proxies::Proxies;
 use host_http::tls::{Clients, Pattern, TlsFiles};
@@ -87,7 +88,7 @@ impl Http {
 }
 
 /// Reads the section and the listeners.
-pub(super) fn http(values: &Section<'_>) -> Result<Http, ConfigError> {
+pub(super) fn http(values: &Section<'_>, auth: AuthMode) -> Result<Http, ConfigError> {
     let tls = tls(values)?;
     let wanted = "networks like 10.1.0.0/16";
     let proxies: Vec<IpNet> = values.parsed(&TRUSTED_PROXIES, ITEMS_MAX, wanted)?;
@@ -105,12 +106,12 @@ pub(super) fn http(values: &Section<'_>) -> Result<Http, ConfigError> {
             is_tls: http.tls.is_some(),
             serves: DOORS.into(),
         };
-        http.check(&listener, origin)?;
+        http.check(&listener, auth, origin)?;
         http.main = Some(listener);
     }
     for (_, table) in values.tables("listeners") {
         let listener = listener(table, http.tls.is_some())?;
-        http.check(&listener, table.origin("address"))?;
+        http.check(&listener, auth, table.origin("address"))?;
         http.others.push(listener);
         if http.others.len() > LISTENERS_MAX {
             let message = format!("expected at most {LISTENERS_MAX} listeners");
@@ -123,7 +124,12 @@ pub(super) fn http(values: &Section<'_>) -> Result<Http, ConfigError> {
 
 impl Http {
     /// Refuses a listener that others can reach if its clients cannot be known or their words can be read.
-    fn check(&self, listener: &Listener, origin: String) -> Result<(), ConfigError> {
+    fn check(
+        &self,
+        listener: &Listener,
+        auth: AuthMode,
+        origin: String,
+    ) -> Result<(), ConfigError> {
         if listener.address.ip().is_loopback() {
             return Ok(());
         }
@@ -134,9 +140,9 @@ impl Http {
         // Workers that call back prove with each message what they may.
         let proves = listener.serves.iter().all(|door| *door == Door::Callbacks);
         let mutual = self.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
-        let knows = proves || (listener.is_tls && mutual);
+        let knows = proves || auth == AuthMode::Tokens || (listener.is_tls && mutual);
         if !knows {
-            missing.push("http.client_ca_file and http.client_names");
+            missing.push("auth.mode = \"tokens\" (or http.client_ca_file and http.client_names)");
         }
         if missing.is_empty() {
             return Ok(());

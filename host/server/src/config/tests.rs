@@ -90,6 +90,20 @@ fn defaults_fit_the_machine() {
     assert_eq!((config.cells, config.memory_mib), (2, 256));
 }
 
+fn check_access(config: &Config) {
+    let auth = AuthConfig {
+        mode: AuthMode::Tokens,
+        admin_token_file: Some(PathBuf::from("/t")),
+        two_people_for_grants: true,
+    };
+    assert_eq!(config.auth, auth);
+    let audit = AuditConfig {
+        export_file: Some(PathBuf::from("/e")),
+        retention_ms: 2 * 24 * 3_600_000,
+    };
+    assert_eq!(config.audit, audit);
+}
+
 #[test]
 fn every_key_can_be_set_in_the_file() {
     let file = "
@@ -112,6 +126,13 @@ memory_mib = 512
 isolation = \"component\"
 user = 4000000000
 allow_weak = true
+[auth]
+mode = \"tokens\"
+admin_token_file = \"/t\"
+two_people_for_grants = true
+[audit]
+export_file = \"/e\"
+retention_days = 2
 [limits]
 queues = 2
 waiting_jobs = 3
@@ -166,6 +187,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
     assert_eq!(config.isolation, Isolation::Component);
+    check_access(&config);
     let capacity = Capacity {
         queues_max: 2,
         jobs_max: 3,

@@ -42,6 +42,8 @@ use super::opening::{examiner, log_store, restore, store};
 use super::{ServeError, node, supervisor, system};
 use crate::api::scrape::Scrape;
 use crate::api::{Api, ServedApi};
+use crate::audit;
+use crate::auth::{ADMIN_TOKEN, Auth};
 use crate::config::Config;
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
@@ -85,6 +87,7 @@ pub(super) struct Host {
     nodes: Arc<Nodes>,
     /// The membership among the nodes, if others can share the store.
     node: Option<Node>,
+    auth: Auth,
     /// Receives runs that ask the desk, until the API does.
     visits: Mutex<Option<mpsc::Receiver<Visit>>>,
     /// Whether the dispatch loop ended with an error.
@@ -185,6 +188,7 @@ impl Host {
         );
         let costs = base.numbers.costs().clone();
         tasks.spawn(costs.reload(dispatch.clone(), base.clock.now()));
+        let auth = auth(config, &dispatch, base.clock, &tasks).await?;
         let handlers = base.runs.handlers().clone();
         let kept_for = kept_for(config.retentions.clone(), handlers.clone());
         let history = History::start(dispatch.clone(), &tasks, kept_for);
@@ -228,6 +232,7 @@ impl Host {
             log_writer,
             nodes,
             node,
+            auth,
             visits: Mutex::new(Some(visits)),
             has_failed: false,
         })
@@ -292,6 +297,8 @@ impl Host {
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             numbers: self.shared.numbers.clone(),
+            auth: self.auth.clone(),
+            two_people_for_grants: config.auth.two_people_for_grants,
             protection: Arc::clone(&self.protection),
             isolation: config.isolation,
             desk: self.visits.lock().take(),
@@ -369,6 +376,29 @@ impl Host {
             tracing::error!("the thread that writes logs has panicked; lines of jobs are lost");
         }
     }
+}
+
+/// Reads the tokens, makes the first if nobody could make one, and follows their changes.
+async fn auth(
+    config: &Config,
+    dispatch: &Dispatch,
+    clock: Clock,
+    tasks: &Tasks,
+) -> Result<Auth, ServeError> {
+    let auth = Auth::new(config.auth.mode, dispatch.clone(), clock);
+    let file = config.auth.admin_token_file.clone();
+    let file = file.unwrap_or_else(|| config.data.join(ADMIN_TOKEN));
+    auth.start(&file).await.map_err(ServeError::FirstToken)?;
+    tasks.spawn(auth.clone().run(tasks.stopping().clone()));
+    audit::record_start(dispatch, &config.keys).await;
+    let audit = config.audit.clone();
+    tasks.spawn(audit::run(
+        audit,
+        dispatch.clone(),
+        clock,
+        tasks.stopping().clone(),
+    ));
+    Ok(auth)
 }
 
 /// Returns the retention of the history of foreign work.

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use host_core::access::Object;
 use host_core::command::{Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State, UniqueKey};
+use host_core::name::{Name, address};
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
 
@@ -14,6 +16,7 @@ use super::{Batch, Rows, Stop, params};
 impl<R: Rows> Batch<'_, R> {
     /// Accepts the jobs so that prerequisites come first. The reply has the order of the command.
     pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
+        check_scopes(jobs)?;
         self.check_deployed(jobs)?;
         let stands_for = self.existing(jobs)?;
         let ended = self.ended_prerequisites(jobs, &stands_for)?;
@@ -23,6 +26,7 @@ impl<R: Rows> Batch<'_, R> {
             self.check_attempts(new.policy.max_attempts)?;
         }
         self.check_live(jobs.iter().filter(is_new).count())?;
+        self.check_owned(jobs.iter().filter(is_new))?;
         self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
         for new in jobs {
             if is_new(&new) {
@@ -31,6 +35,9 @@ impl<R: Rows> Batch<'_, R> {
                 let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
                 let job = Lifecycle::accept(self.now, &accepted, open);
                 self.rows.insert(&job, &accepted)?;
+                if let Some(owner) = &job.owner {
+                    self.rows.count_owned(owner, 1)?;
+                }
                 accepted.depends_on.retain(|id| !ended.contains_key(id));
                 self.rows.set_dependencies(&job, &accepted.depends_on)?;
                 self.record_change(None, Some(&job));
@@ -77,6 +84,8 @@ impl<R: Rows> Batch<'_, R> {
             if let Some(UniqueKey { key, scope }) = &new.unique_key {
                 let latest = self.rows.by_unique_key(&new.queue, key)?;
                 let latest = latest.map(|id| self.get(id)).transpose()?;
+                // A job that the principal may not see does not hold its key against it.
+                let latest = latest.filter(|job| is_visible(new, job));
                 id = match latest.filter(|job| scope.has(job, self.now)) {
                     Some(existing) => existing.id,
                     None => *keys
@@ -98,13 +107,12 @@ impl<R: Rows> Batch<'_, R> {
         let (mut seen, mut ended) = (BTreeSet::new(), BTreeMap::new());
         for new in jobs {
             for id in prerequisites(new, stands_for) {
+                // What principals may see differs between jobs, but those of one command have the same.
                 if stands_for.get(&id) == Some(&id) || !seen.insert(id) {
                     continue;
                 }
-                let job = self
-                    .rows
-                    .job(id)?
-                    .ok_or(Rejection::UnknownPrerequisite(id))?;
+                let job = self.rows.job(id)?.filter(|job| is_visible(new, job));
+                let job = job.ok_or(Rejection::UnknownPrerequisite(id))?;
                 if job.state.is_terminal() {
                     ended.insert(id, job.state);
                 }
@@ -135,6 +143,28 @@ impl<R: Rows> Batch<'_, R> {
         }
         Ok(())
     }
+}
+
+/// Refuses jobs that their principals may not enqueue, wherever they come from.
+fn check_scopes(jobs: &[NewJob]) -> Result<(), Stop> {
+    for new in jobs {
+        let Some(origin) = &new.payload.origin else {
+            continue;
+        };
+        let runner = new.runner.as_ref().map(Name::as_str);
+        let object = Object::Job(new.queue.as_str(), runner, new.handler.as_str());
+        if !origin.scope.has(object) {
+            let handler = address(new.runner.as_ref(), &new.handler).into_owned();
+            return Err(Rejection::OutOfScope { handler }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether the principal of a new job may see another one.
+fn is_visible(new: &NewJob, job: &Lifecycle) -> bool {
+    let origin = new.payload.origin.as_ref();
+    origin.is_none_or(|origin| origin.scope.has(job.into()))
 }
 
 /// Refuses jobs that wait for each other because unique keys merge jobs of the same command. The API has

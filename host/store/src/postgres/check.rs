@@ -4,13 +4,16 @@
 use std::pin::pin;
 
 use futures_util::StreamExt as _;
+use host_core::audit::Entry;
 use host_core::id::JobId;
 use host_core::invariants;
 use host_core::job::{Lifecycle, STATES};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
+use host_core::time::Time;
 use tokio_postgres::Row;
 
+use super::access;
 use super::admin;
 use super::client::{Client, LONG, rows};
 use super::schema;
@@ -77,6 +80,9 @@ const BOTH: &str = "WITH both_jobs AS (SELECT id, state, queue FROM host_live \
 /// How many rows pass between two reports of progress.
 const REPORT_ROWS: u64 = 10_000;
 
+/// How many entries of the audit are read at once.
+const AUDIT_CHUNK: u32 = 1_000;
+
 /// Receives what is being checked, and how many of its rows are done.
 pub type OnProgress<'a> = &'a mut dyn FnMut(&str, u64);
 
@@ -112,6 +118,7 @@ async fn look(
         jobs(findings, client, table, on_progress).await?;
     }
     attempts(findings, client, on_progress).await?;
+    audit(findings, client, on_progress).await?;
     on_progress("the numbers of queues", 0);
     counts(findings, client).await?;
     for (sql, message) in ORPHANS {
@@ -219,6 +226,30 @@ async fn attempts(
         }
     })
     .await
+}
+
+/// Reads the tokens and the chain of the audit.
+async fn audit(
+    findings: &mut Findings,
+    client: &Client,
+    on_progress: OnProgress<'_>,
+) -> Result<(), StoreError> {
+    if let Err(error) = access::tokens(client).await {
+        findings.add("the tokens", error.to_string());
+    }
+    let mut before: Option<Entry> = None;
+    loop {
+        let after = before.as_ref().map_or(0, |entry| entry.number);
+        on_progress("entries of the audit", after);
+        let entries = access::entries(client, after, Time::default(), AUDIT_CHUNK).await?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        for entry in entries {
+            findings.entry(before.as_ref(), &entry);
+            before = Some(entry);
+        }
+    }
 }
 
 /// Compares the numbers of queues with the rows they count.

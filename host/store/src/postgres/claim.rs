@@ -107,6 +107,7 @@ fn payload(row: &Row, id: JobId, params: String) -> Result<Payload, crate::error
         external_id: extra.external_id,
         trace_context: extra.trace_context,
         attributes: extra.attributes,
+        origin: extra.origin,
     })
 }
 

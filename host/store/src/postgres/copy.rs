@@ -33,7 +33,7 @@ struct Part {
 const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body";
 
 /// The part whose rows also name the node that wrote them.
-const CHANGES: usize = LOGS - 1;
+const CHANGES: usize = LOGS - 4;
 
 /// The parts, in the order of [`PARTS`].
 const SQL: [Part; PARTS.len()] = [
@@ -105,6 +105,22 @@ const SQL: [Part; PARTS.len()] = [
         read: "SELECT first, count, at, body FROM host_changes ORDER BY first",
         table: "host_changes",
         columns: "first, count, at, body, node, batch",
+    },
+    Part {
+        read: "SELECT id, body, used_at FROM host_tokens ORDER BY id",
+        table: "host_tokens",
+        columns: "id, body, used_at",
+    },
+    Part {
+        read: "SELECT principal, sum(jobs)::bigint FROM host_owned GROUP BY principal \
+               HAVING sum(jobs) <> 0 ORDER BY principal",
+        table: "host_owned",
+        columns: "principal, jobs",
+    },
+    Part {
+        read: "SELECT number, at, previous, record, hash FROM host_audit ORDER BY number",
+        table: "host_audit",
+        columns: "number, at, previous, record, hash",
     },
     Part {
         read: "SELECT n, job, attempt, at, level, source, message, fields FROM host_logs ORDER BY n",
@@ -421,6 +437,8 @@ impl Sink {
              SELECT {node}, queue, 8, count(*) FROM host_live \
              WHERE state = 2 AND runner IS NOT NULL GROUP BY queue; \
              UPDATE host_log SET next_change = {next_change}; \
+             UPDATE host_audit_end SET next = last.number + 1, hash = last.hash \
+             FROM (SELECT number, hash FROM host_audit ORDER BY number DESC LIMIT 1) AS last; \
              UPDATE host_logs_end SET (next, bytes) = \
              (SELECT COALESCE(max(n), 0) + 1, COALESCE(sum({LINE_BYTES} + octet_length(message) \
               + COALESCE(octet_length(fields), 0)), 0) FROM host_logs); \

@@ -57,7 +57,7 @@ impl Named {
         for new in command.new_jobs() {
             self.jobs.remove(&new.id);
         }
-        match command {
+        match command.bare() {
             Command::Record(foreign) => self.new.push(foreign.job.id),
             Command::Ack { job, .. }
             | Command::Heartbeat { job, .. }
@@ -82,7 +82,13 @@ impl Named {
             | Command::Tick { .. }
             | Command::Recover { .. }
             | Command::TakeOver(_)
-            | Command::SetPaused { .. } => {}
+            | Command::SetPaused { .. }
+            | Command::PutToken { .. }
+            | Command::RevokeToken { .. }
+            | Command::UseTokens { .. }
+            | Command::Noted { .. }
+            | Command::Note { .. }
+            | Command::ForgetAudit { .. } => {}
         }
     }
 }

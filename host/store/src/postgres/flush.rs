@@ -6,6 +6,7 @@ use host_core::name::Name;
 use host_core::time::Time;
 use uuid::Uuid;
 
+use super::access;
 use super::client::Client;
 use super::counts::Counts;
 use super::dependencies::Changes;
@@ -392,6 +393,17 @@ pub(super) async fn commit(
             .add("write the counters of queues", sql, values)
             .await?;
     }
+    let owned = std::mem::take(&mut overlay.owned);
+    if !owned.is_empty() {
+        let (principals, steps): (Vec<String>, Vec<i64>) = owned.into_iter().unzip();
+        let sql = "INSERT INTO host_owned AS old (node, principal, jobs) \
+                   SELECT $1, * FROM unnest($2::text[], $3::bigint[]) \
+                   ON CONFLICT (node, principal) DO UPDATE SET jobs = old.jobs + EXCLUDED.jobs";
+        let values = values![node, principals, steps];
+        pipeline
+            .add("count the jobs of principals", sql, values)
+            .await?;
+    }
     if batch % FORGET_EVERY == 0 {
         // A row is forgotten once the row after it is old enough too.
         let sql = "DELETE FROM host_changes WHERE first < (SELECT max(first) FROM host_changes \
@@ -418,6 +430,7 @@ pub(super) async fn commit(
         let values = values![node, batch, record.now.0, places, sizes, bodies, counts,];
         pipeline.add("keep changes", sql, values).await?;
     }
+    access::append(&mut pipeline, std::mem::take(&mut overlay.audit)).await?;
     pipeline.simple("commit a batch", "COMMIT");
     let answers = pipeline.run().await?;
     for rows in &answers[firsts] {

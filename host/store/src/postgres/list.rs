@@ -156,6 +156,7 @@ fn is_by_columns(filter: &JobFilter) -> bool {
         filter.since.is_some(),
         filter.until.is_some(),
         filter.failure.is_some(),
+        !filter.scope.is_all(),
     ];
     !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempt()
 }

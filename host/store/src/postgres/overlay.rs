@@ -7,6 +7,7 @@ use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::time::Time;
 
 use super::dependencies::Dependencies;
 
@@ -87,6 +88,10 @@ pub(super) struct Overlay {
     pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
     /// Effects for other nodes.
     pub(super) mail: Vec<Mail>,
+    /// By how much the number of jobs of principals has changed.
+    pub(super) owned: BTreeMap<String, i64>,
+    /// Entries of the audit: their times and records.
+    pub(super) audit: Vec<(Time, String)>,
     /// Jobs to remove with all of their data.
     pub(super) deleted: Vec<(JobId, Table)>,
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use host_core::access::token::KeptToken;
+use host_core::audit::Entry;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
@@ -19,6 +21,7 @@ use host_core::query::{
 use host_core::time::Time;
 use tokio::sync::Notify;
 
+use super::access;
 use super::changes;
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
@@ -348,6 +351,22 @@ impl Reader for PostgresReader {
             let current = registry::current(client, component).await;
             Ok((revisions, current.map_err(read_failed)?.unwrap_or_default()))
         })
+    }
+
+    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {
+        self.ask(&async |client| access::tokens(client).await)
+    }
+
+    fn access_version(&self) -> Result<u64, StoreError> {
+        self.ask(&async |client| access::version(client).await)
+    }
+
+    fn owned(&self, principal: &str) -> Result<u64, StoreError> {
+        self.ask(&async |client| access::owned(client, principal).await)
+    }
+
+    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<Entry>, StoreError> {
+        self.ask(&async |client| access::entries(client, after, since, limit).await)
     }
 
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {

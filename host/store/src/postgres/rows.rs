@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+use host_core::access::token::{Token, TokenId};
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
@@ -26,8 +27,8 @@ use super::overlay::{AttemptRow, Held, Mail, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
 use super::wait::Driver;
-use super::{claim, fetch, flush, nodes, registry};
-use crate::engine::{Cascade, Ended, Rows, Terms};
+use super::{access, claim, fetch, flush, nodes, registry};
+use crate::engine::{AccessRows, Cascade, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::ready::{Place, runner_of};
 use crate::record::{Extra, encode};
@@ -165,6 +166,7 @@ pub(super) fn payload_of(
         external_id: extra.external_id,
         trace_context: extra.trace_context,
         attributes: extra.attributes,
+        origin: extra.origin,
     };
     Ok((payload, key, extra.depends_on))
 }
@@ -542,5 +544,50 @@ impl Rows for Transaction<'_> {
         let rows = self.flush_and_ask("count a handler's jobs", sql, values)?;
         let jobs = rows.first().map_or(0, |row| row.get::<_, i64>(0));
         Ok(u64::try_from(jobs).unwrap_or(0))
+    }
+}
+
+impl AccessRows for Transaction<'_> {
+    fn token(&mut self, id: &TokenId) -> Result<Option<Token>, StoreError> {
+        self.wait(async |client, _| access::token(client, id).await)
+    }
+
+    fn count_tokens(&mut self) -> Result<u64, StoreError> {
+        self.wait(async |client, _| access::count(client).await)
+    }
+
+    fn put_token(&mut self, token: &Token) -> Result<(), StoreError> {
+        self.wait(async |client, _| access::put(client, token).await)
+    }
+
+    fn remove_token(&mut self, id: &TokenId) -> Result<(), StoreError> {
+        self.wait(async |client, _| access::remove(client, id).await)
+    }
+
+    fn use_token(&mut self, id: &TokenId, at: Time) -> Result<(), StoreError> {
+        self.wait(async |client, _| access::record_use(client, id, at).await)
+    }
+
+    /// The commit appends it, last.
+    fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError> {
+        self.overlay.audit.push((at, record));
+        Ok(())
+    }
+
+    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<(), StoreError> {
+        self.wait(async |client, _| access::forget(client, before, limit).await)
+    }
+
+    fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {
+        let values = values![principal.to_owned()];
+        let rows = self.query("count the jobs of a principal", access::OWNED, values)?;
+        let stored = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        let here = self.overlay.owned.get(principal).copied();
+        Ok(u64::try_from(stored + here.unwrap_or_default()).unwrap_or_default())
+    }
+
+    fn count_owned(&mut self, principal: &str, step: i64) -> Result<(), StoreError> {
+        *self.overlay.owned.entry(principal.to_owned()).or_default() += step;
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use host_core::command::Change;
 use host_core::id::JobId;
-use host_core::job::Payload;
+use host_core::job::{Origin, Payload};
 use host_core::name::Name;
 use host_core::query::NumberedChange;
 use host_core::time::Time;
@@ -72,6 +72,7 @@ pub(crate) struct Extra {
     pub(crate) trace_context: Vec<(String, String)>,
     pub(crate) attributes: Vec<(String, String)>,
     pub(crate) depends_on: Vec<JobId>,
+    pub(crate) origin: Option<Box<Origin>>,
 }
 
 impl Extra {
@@ -82,6 +83,7 @@ impl Extra {
             trace_context: payload.trace_context.clone(),
             attributes: payload.attributes.clone(),
             depends_on: depends_on.to_vec(),
+            origin: payload.origin.clone(),
         };
         (extra != Self::default()).then_some(extra)
     }

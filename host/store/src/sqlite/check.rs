@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use host_core::audit::Entry;
 use host_core::invariants;
 use host_core::job::{Lifecycle, STATES};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
+use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{connect, doing, wal};
+use super::{access, connect, doing, wal};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings};
 use crate::record::decode;
@@ -54,6 +56,9 @@ const ORPHANS: [(&str, &str); 7] = [
     ),
 ];
 
+/// How many entries of the audit are read at once.
+const CHUNK: u32 = 1_000;
+
 /// Checks the store at `path`. Returns no findings if nothing is wrong.
 ///
 /// This reads the whole file, which takes about a minute for ten million jobs.
@@ -80,6 +85,7 @@ impl Findings {
         self.part(&moment, Self::jobs);
         self.part(&moment, Self::attempts);
         self.part(&moment, Self::counters);
+        self.part(&moment, Self::access);
         for (sql, message) in ORPHANS {
             self.part(&moment, |findings, moment| {
                 each(moment, sql, |row| {
@@ -161,6 +167,27 @@ impl Findings {
                 Ok(())
             },
         )
+    }
+
+    /// Reads the tokens and the chain of the audit.
+    fn access(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        match access::tokens(connection) {
+            // Its name is that of the token.
+            Err(StoreError::Damaged { what, message }) => self.add(what, message),
+            read => read.map(drop)?,
+        }
+        let mut before = None;
+        loop {
+            let after = before.as_ref().map_or(0, |entry: &Entry| entry.number);
+            let entries = access::entries(connection, after, Time::default(), CHUNK)?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            for entry in entries {
+                self.entry(before.as_ref(), &entry);
+                before = Some(entry);
+            }
+        }
     }
 
     /// Compares the counters with the rows they count.

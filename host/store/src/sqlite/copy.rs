@@ -99,6 +99,18 @@ const SQL: [Part; LOGS] = [
         read: "SELECT first, count, at, body FROM changes ORDER BY first",
         write: "INSERT INTO changes (first, count, at, body) VALUES (?1, ?2, ?3, ?4)",
     },
+    Part {
+        read: "SELECT id, body, used_at FROM tokens ORDER BY id",
+        write: "INSERT INTO tokens (id, body, used_at) VALUES (?1, ?2, ?3)",
+    },
+    Part {
+        read: "SELECT principal, jobs FROM owned WHERE jobs <> 0 ORDER BY principal",
+        write: "INSERT INTO owned (principal, jobs) VALUES (?1, ?2)",
+    },
+    Part {
+        read: "SELECT number, at, previous, record, hash FROM audit ORDER BY number",
+        write: "INSERT INTO audit (number, at, previous, record, hash) VALUES (?1, ?2, ?3, ?4, ?5)",
+    },
 ];
 
 impl FromSql for Value {

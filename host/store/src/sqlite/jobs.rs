@@ -23,7 +23,7 @@ use crate::record::{Extra, decode, encode};
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
-    connection: &'a Connection,
+    pub(super) connection: &'a Connection,
     counters: &'a mut Counters,
     hot: &'a mut Hot,
 }
@@ -156,6 +156,7 @@ pub(super) fn payload_of(
         external_id: extra.external_id,
         trace_context: extra.trace_context,
         attributes: extra.attributes,
+        origin: extra.origin,
     };
     Ok((payload, unique_key, extra.depends_on))
 }

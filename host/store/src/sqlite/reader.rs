@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use host_core::access::token::KeptToken;
+use host_core::audit::Entry;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
@@ -17,7 +19,7 @@ use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::jobs::{payload_of, seq_of};
-use super::{available, changes, doing, job_id, list, registry};
+use super::{access, available, changes, doing, job_id, list, registry};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -348,6 +350,18 @@ impl Reader for SqliteReader {
         revisions.reverse();
         let current = registry::current(&moment, component)?;
         Ok((revisions, current.unwrap_or_default()))
+    }
+
+    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {
+        access::tokens(&self.connection)
+    }
+
+    fn owned(&self, principal: &str) -> Result<u64, StoreError> {
+        access::owned(&self.connection, principal)
+    }
+
+    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<Entry>, StoreError> {
+        access::entries(&self.connection, after, since, limit)
     }
 
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {

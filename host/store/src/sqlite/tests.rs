@@ -35,6 +35,7 @@ fn enqueue(n: u128) -> Command {
             external_id: None,
             trace_context: Vec::new(),
             attributes: Vec::new(),
+            origin: None,
         },
     }])
 }

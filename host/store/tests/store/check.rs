@@ -1,11 +1,13 @@
 //! The check finds nothing in an intact store, and names each damage.
 
+use host_core::audit::Note;
 use host_core::command::Command;
 use host_store::sqlite::SqliteStore;
 use host_store::{StoreError, check};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::access::{put, token};
 use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
 };
@@ -39,6 +41,9 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
                 reason: None,
                 grace_ms: None,
             },
+            put(token("000000000001"), true).noted(Note::new("tokens", "first")),
+            Command::Tick { limit: 0 }.noted(Note::new("operate", "second")),
+            Command::Tick { limit: 0 }.noted(Note::new("operate", "third")),
         ],
     );
     path
@@ -109,6 +114,21 @@ fn each_damage_is_named() {
             "its number",
         ),
         ("DELETE FROM blobs", "component basics", "is missing"),
+        (
+            "UPDATE audit SET record = replace(record, 'first', 'worst') WHERE number = 1",
+            "entry 1 of the audit",
+            "it was changed",
+        ),
+        (
+            "DELETE FROM audit WHERE number = 2",
+            "entry 3 of the audit",
+            "entries before it are missing",
+        ),
+        (
+            "UPDATE tokens SET body = replace(body, 'enqueue', 'everything')",
+            "token 000000000001",
+            "expected one of",
+        ),
     ] {
         let folder = TempDir::new().unwrap();
         let path = store(&folder);

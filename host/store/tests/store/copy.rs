@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use host_core::audit::Note;
 use host_core::cell::{Level, LogSource};
 use host_core::command::{Command, Reply};
 use host_core::job::{State, UniqueScope};
+use host_core::time::Time;
 use host_store::copy::{Moved, Progress, Step, to_postgres, to_sqlite};
 use host_store::logs::{LogEntry, LogWriter as _};
 use host_store::postgres::PostgresStore;
@@ -16,6 +18,7 @@ use host_store::sqlite::{SqliteStore, open_reader};
 use host_store::{Heartbeat as _, Store, StoreError, check};
 use tempfile::TempDir;
 
+use crate::access::chain;
 use crate::golden::story;
 use crate::jobs::{
     NODE, NOW, ask, claim, claimed, commit, complete, enqueue, id, job, job_for, read, returned,
@@ -112,10 +115,18 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     assert_eq!(read(&*after), read(&*before));
     let changes = before.changes(0, 1_000).unwrap();
     assert_eq!(after.changes(0, 1_000).unwrap(), changes);
+    assert_eq!(after.tokens().unwrap(), before.tokens().unwrap());
+    let audit = |reader: &dyn host_store::Reader| reader.audit(0, Time::default(), 100).unwrap();
+    assert_eq!(audit(&*after), audit(&*before));
     for digest in read(&*before).components.iter().map(|it| it.digest) {
         let bytes = before.component_bytes(digest).unwrap();
         assert_eq!(after.component_bytes(digest).unwrap(), bytes);
     }
+
+    let note = Box::new(Note::new("start", "host"));
+    let outcome = "done".to_owned();
+    ask(&mut store, NOW, Command::Note { note, outcome }).unwrap();
+    assert_eq!(chain(&store).len(), 2, "the chain goes on");
 
     assert_eq!(running(&store), State::Running);
     ask(

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use host_core::audit::Note;
 use host_core::command::{Command, NewJob};
 use host_core::job::{State, UniqueScope};
 use host_store::sqlite::{SqliteStore, open_reader};
@@ -14,6 +15,7 @@ use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use tempfile::TempDir;
 
+use crate::access::{put, token};
 use crate::jobs::{
     NODE, NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, read, returned,
     revision, unique,
@@ -34,7 +36,7 @@ const STATES: [State; 8] = [
     State::Discarded,
 ];
 
-/// Puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
+/// Keeps a token and an entry of the audit, and puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
 pub(crate) fn story(store: &mut SqliteStore) {
     store.node(NODE).unwrap();
     commit(
@@ -45,6 +47,8 @@ pub(crate) fn story(store: &mut SqliteStore) {
             revision("basics", &["noop", "echo"], 2),
         ],
     );
+    let kept = put(token("000000000001"), true).noted(Note::new("tokens", "token 000000000001"));
+    commit(store, NOW, vec![kept]);
     enqueue(store, vec![job(1), job(2), job(3), job(8)]);
     assert_eq!(claimed(store, NOW, claim([1, 2, 3, 8], false)).len(), 4);
     let scheduled = NewJob {

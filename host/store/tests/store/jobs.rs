@@ -57,6 +57,7 @@ pub(crate) fn job(n: u128) -> NewJob {
             external_id: None,
             trace_context: Vec::new(),
             attributes: Vec::new(),
+            origin: None,
         },
     }
 }

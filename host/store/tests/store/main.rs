@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+mod access;
 mod again;
 mod backup;
 mod cascades;

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use host_core::access::token::KeptToken;
+use host_core::audit::Entry as AuditEntry;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::{STATES, State};
@@ -13,6 +15,7 @@ use host_core::query::{
     QueueStatus, RemoteLease,
 };
 use host_core::time::Time;
+use host_store::engine::AccessRows as _;
 use host_store::{Reader, StoreError};
 use parking_lot::Mutex;
 
@@ -222,6 +225,21 @@ impl Reader for MemoryReader {
         revisions.reverse();
         let current = model.current.get(component).copied().unwrap_or_default();
         Ok((revisions, current))
+    }
+
+    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {
+        Ok(self.state.lock().tokens.values().cloned().collect())
+    }
+
+    fn owned(&self, principal: &str) -> Result<u64, StoreError> {
+        self.state.lock().owned(principal)
+    }
+
+    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        let model = self.state.lock();
+        let later = model.audit.iter();
+        let later = later.filter(|entry| entry.number > after && entry.at >= since);
+        Ok(later.take(limit as usize).cloned().collect())
     }
 
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {

@@ -191,7 +191,13 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         Refusal::Busy => "busy",
         Refusal::TimedOut { .. } | Refusal::BodyTimeout { .. } => "timeout",
         Refusal::AnswerBroken => "internal_error",
-        Refusal::BodyBroken
+        // These routes ask for proofs of their own, so the first five do not occur.
+        Refusal::Unauthenticated
+        | Refusal::Forbidden { .. }
+        | Refusal::Unscoped
+        | Refusal::TooManyWrong { .. }
+        | Refusal::RateLimited { .. }
+        | Refusal::BodyBroken
         | Refusal::NotHttp
         | Refusal::LengthUnclear
         | Refusal::HeaderTooLarge { .. }

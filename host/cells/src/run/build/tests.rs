@@ -46,6 +46,7 @@ fn runs(env: &[&str], environment: Environment) -> RunBuilder {
 
 fn request(handler: &str, caps: Caps) -> RunRequest {
     RunRequest {
+        origin: None,
         job: JobId(Uuid::from_u128(1)),
         lease: LeaseId(Uuid::from_u128(9)),
         context: Context {

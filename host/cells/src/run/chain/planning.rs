@@ -119,7 +119,7 @@ fn look_up(
         let message = "a script cannot be an action of a script";
         return Err(Failure::new(FailureKind::InvalidParams, message));
     }
-    let (handler, program) = programs.handlers().executable(name)?;
+    let (handler, program) = programs.executable(name)?;
     let params = JsonText(String::from(Box::<str>::from(listed.params)));
     handler.check_params(&params, budget)?;
     let env = programs.granted(&handler, env)?;

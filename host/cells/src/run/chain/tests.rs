@@ -349,3 +349,27 @@ fn all_params_of_a_script_are_checked_within_one_budget() {
     assert_eq!(failure.kind, FailureKind::InvalidParams);
     assert!(failure.message.contains("steps"), "{failure:?}");
 }
+
+/// A handler out of scope looks like one that does not exist, before the first step runs.
+#[test]
+fn a_script_calls_only_handlers_of_its_scope() {
+    let glob = |text: &str| host_core::access::Glob::try_from(text.to_owned()).unwrap();
+    let scope = host_core::access::Scope {
+        queues: Vec::new(),
+        handlers: vec![glob("plan.*"), glob("vm.d*")],
+    };
+    let start = start(Limits::default());
+    let scoped = || Chain {
+        programs: programs().within(Some(scope.clone())),
+        ..chain_of(PLANNER, &start)
+    };
+    let first = run(scoped().go(steps(&["vm.define"]), METER, left(30_000)));
+    assert_eq!(first.context.handler, "vm.define");
+    let hidden = failure(scoped().go(steps(&["vm.define", "vm.start"]), METER, left(30_000)));
+    assert_eq!(hidden.kind, FailureKind::HandlerNotFound);
+    let unknown = failure(scoped().go(steps(&["vm.define", "vm.stare"]), METER, left(30_000)));
+    assert_eq!(
+        unknown.message.replace("vm.stare", "vm.start"),
+        hidden.message
+    );
+}

@@ -42,6 +42,7 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
             external_id: None,
             trace_context: Vec::new(),
             attributes: Vec::new(),
+            origin: None,
         },
     }
 }

@@ -288,6 +288,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
             external_id: None,
             trace_context: Vec::new(),
             attributes: Vec::new(),
+            origin: None,
         },
     }
 }

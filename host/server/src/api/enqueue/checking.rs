@@ -5,6 +5,7 @@ use bytes::Bytes;
 use host_api::new_job::NewJobBody;
 use host_cells::compile::schema::{Budget, STEPS_MAX};
 use host_core::command::NewJob;
+use host_core::job::Origin;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::entries::Entries;
@@ -48,6 +49,7 @@ impl LongChecks {
 /// Cancel safe: a check whose client is gone ends soon.
 pub(super) async fn jobs(
     shared: &Shared,
+    origin: Option<Box<Origin>>,
     text: Bytes,
     is_array: bool,
     may: impl Fn(&NewJobBody) -> Result<(), ApiError> + Send + 'static,
@@ -59,7 +61,7 @@ pub(super) async fn jobs(
         STEPS_SHORT
     };
     let mut budget = Budget::new(steps);
-    let read = move |api: &Api| Entries::read(api, &text, is_array, may);
+    let read = move |api: &Api| Entries::read(api, origin, &text, is_array, may);
     let mut entries = run(shared, is_blocking, read).await??;
     let (mut long, mut has_looked) = (None, false);
     loop {

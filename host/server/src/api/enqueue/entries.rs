@@ -4,9 +4,11 @@ use std::vec::IntoIter;
 
 use host_api::new_job::NewJobBody;
 use host_cells::compile::schema::Budget;
+use host_core::access::Scope;
 use host_core::command::{DEPENDENCIES_MAX, NewJob};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
+use host_core::job::Origin;
 use host_core::rejection::Rejection;
 use host_http::json::{self, AtMost, Object};
 use host_runtime::ids;
@@ -20,6 +22,9 @@ use crate::api::problem::kinds;
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
 
+/// The scope of whoever is not known.
+static EVERYTHING: Scope = Scope::ALL;
+
 #[derive(Debug)]
 pub(super) struct Entries {
     /// The entry that is checked now: it is checked again if that cannot be done at once.
@@ -29,12 +34,15 @@ pub(super) struct Entries {
     ids: Vec<JobId>,
     jobs: Vec<NewJob>,
     is_array: bool,
+    /// On whose behalf they are enqueued.
+    origin: Option<Box<Origin>>,
 }
 
 impl Entries {
     /// Reads a body, and checks that its jobs may be enqueued and do not wait for each other.
     pub(super) fn read(
         api: &Api,
+        origin: Option<Box<Origin>>,
         text: &[u8],
         is_array: bool,
         may: impl Fn(&NewJobBody) -> Result<(), ApiError>,
@@ -81,6 +89,7 @@ impl Entries {
             jobs: Vec::with_capacity(bodies.len()),
             rest: bodies.into_iter(),
             is_array,
+            origin,
         })
     }
 
@@ -93,8 +102,13 @@ impl Entries {
             .or_else(|| self.rest.next().map(Entry::from))
         {
             let n = self.jobs.len();
-            match accept(api, &mut entry, (self.ids[n], &self.ids), budget) {
-                Ok(job) => self.jobs.push(job),
+            let scope = self.origin.as_ref();
+            let scope = scope.map_or(&EVERYTHING, |origin| &origin.scope);
+            match accept(api, scope, &mut entry, (self.ids[n], &self.ids), budget) {
+                Ok(mut job) => {
+                    job.payload.origin.clone_from(&self.origin);
+                    self.jobs.push(job);
+                }
                 Err(error) => {
                     self.current = Some(entry);
                     return Err(at(self.is_array, n, error));
@@ -133,12 +147,13 @@ fn at(is_array: bool, n: usize, error: ApiError) -> ApiError {
 /// Routes one entry and makes the job that is asked for.
 fn accept(
     api: &Api,
+    scope: &Scope,
     entry: &mut Entry,
     (id, siblings): (JobId, &[JobId]),
     budget: &mut Budget,
 ) -> Result<NewJob, ApiError> {
     let queue = entry::queue(&entry.body)?;
-    let (route, handler) = route::find(api, &entry.body.handler, queue)?;
+    let (route, handler) = route::find(api, scope, &entry.body.handler, queue)?;
     entry.check_params(api, &route, handler.as_deref(), budget)?;
     let body = std::mem::take(&mut entry.body);
     let mut job = entry::into_job(body, id, route, siblings, api.clock)?;

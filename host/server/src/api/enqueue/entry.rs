@@ -91,6 +91,7 @@ pub(super) fn into_job(
             external_id: None,
             trace_context: trace_context(body.trace_context)?,
             attributes: attributes(body.attributes)?,
+            origin: None,
         },
     })
 }

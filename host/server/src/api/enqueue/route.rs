@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use host_cells::run::handlers::Handler;
+use host_core::access::{Object, Scope};
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::{Policy, RetentionChoice};
 
@@ -29,18 +30,23 @@ pub(super) struct Route {
 }
 
 /// Finds who executes a job. The handler is as it was written, perhaps behind the name of a runner. The job is
-/// for a component's handler if one is returned.
+/// for a component's handler if one is returned. What is out of scope is refused before it is looked up.
 pub(super) fn find(
     api: &Api,
+    scope: &Scope,
     handler: &str,
     queue: Name,
 ) -> Result<(Route, Option<Arc<Handler>>), ApiError> {
     if let Some((prefix, rest)) = handler.split_once(RUNNER_SEPARATOR) {
+        let rest = name(rest)?;
+        check(scope, &queue, Some(prefix), &rest)?;
         let runner = named(api, prefix)?;
-        return Ok((to_runner(api, queue, runner, name(rest)?), None));
+        return Ok((to_runner(api, queue, runner, rest), None));
     }
     let handler = name(handler)?;
-    if let Some(runner) = api.executors.of_queue(&queue) {
+    let of_queue = api.executors.of_queue(&queue);
+    check(scope, &queue, of_queue.map(Name::as_str), &handler)?;
+    if let Some(runner) = of_queue {
         return Ok((to_runner(api, queue, runner.clone(), handler), None));
     }
     if let Some(deployed) = api.handlers.get(&handler) {
@@ -59,6 +65,22 @@ pub(super) fn find(
         Some(runner) => Ok((to_runner(api, queue, runner.clone(), handler), None)),
         None => Err(handlers::unknown(&api.handlers.all(), &handler)),
     }
+}
+
+fn check(
+    scope: &Scope,
+    queue: &Name,
+    runner: Option<&str>,
+    handler: &Name,
+) -> Result<(), ApiError> {
+    if scope.has(Object::Job(queue.as_str(), runner, handler.as_str())) {
+        return Ok(());
+    }
+    let shown = runner.map_or_else(String::new, |runner| {
+        runner.chars().take(64).chain([RUNNER_SEPARATOR]).collect()
+    });
+    let detail = format!("the token is not for the handler {shown}{handler} in the queue {queue}");
+    Err(ApiError::new(&kinds::OUT_OF_SCOPE, detail))
 }
 
 fn name(text: &str) -> Result<Name, ApiError> {

@@ -9,16 +9,18 @@ use host_core::query::NumberedChange;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_dispatch::events::{Event, Happened};
+use host_http::gate::Caller;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-use super::{is_wanted, put, write};
+use super::{is_visible, is_wanted, put, write};
 use crate::api::Shared;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
+use crate::api::scoped::{scope, sees_job};
 
 /// How long a stream is silent before a comment shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -30,6 +32,7 @@ pub(super) struct Listener {
     dispatch: Dispatch,
     receiver: Receiver<Arc<Vec<Event>>>,
     stopping: CancellationToken,
+    caller: Caller,
     query: EventsQuery,
     /// The number of the last change that was sent or left out.
     last: u64,
@@ -45,7 +48,7 @@ impl Listener {
     /// Opens a stream of what happens after the change with the number `after`, or from now on.
     pub(super) async fn open(
         shared: &Shared,
-        query: EventsQuery,
+        (caller, query): (Caller, EventsQuery),
         after: Option<u64>,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, ApiError> {
@@ -68,6 +71,7 @@ impl Listener {
             dispatch,
             receiver,
             stopping: shared.api.stopping.clone(),
+            caller,
             query,
             last,
             behind: last < newest,
@@ -76,7 +80,10 @@ impl Listener {
             _permit: permit,
         };
         if let Some(job) = listener.query.job {
-            let state = listener.state(job).await?;
+            let mut state = listener.state(job).await?;
+            if !sees_job(shared, &listener.caller, job).await? {
+                state = None;
+            }
             let state = state.ok_or_else(|| {
                 ApiError::new(&kinds::JOB_NOT_FOUND, format!("no job has the id {job}"))
             })?;
@@ -157,7 +164,10 @@ impl Listener {
                 }
                 self.last = number;
             }
-            if self.ended || !is_wanted(&self.query, &event.happened) {
+            if self.ended
+                || !is_wanted(&self.query, &event.happened)
+                || !is_visible(scope(&self.caller), &self.query, &event.happened)
+            {
                 continue;
             }
             if at.1.is_empty() || at.0 != event.at {

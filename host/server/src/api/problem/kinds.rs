@@ -9,6 +9,12 @@ host_http::kinds! {
     HANDLER_NOT_FOUND 422 "handler_not_found", "No such handler",
         "No deployed component has a handler of this name, and no runner is configured for it. The status is 404 where the path names the handler.",
         "Deploy the component that has it, or correct the name; `host handler ls` lists the handlers.";
+    OUT_OF_SCOPE 403 "out_of_scope", "Out of the token's scope",
+        "The token may not use this queue, or this handler in this queue. It says nothing about whether they exist.",
+        "Use a queue and a handler of the token's scope, which `GET /api/v1/tokens/self` shows.";
+    SECOND_PERSON_NEEDED 409 "second_person_needed", "Another principal must have tried before",
+        "auth.two_people_for_grants is on: who accepts new grants must be another principal than who tried to deploy the same within the last day.",
+        "Have one principal deploy without --accept-grants, which is refused, and another deploy the same file with it.";
     RUNNER_NOT_FOUND 404 "runner_not_found", "No such runner",
         "No pool of foreign runners has this name.",
         "`host runner ls` lists them; docs/config.md says how to configure one.";
@@ -40,6 +46,9 @@ host_http::kinds! {
     TOO_MANY_WAITING 429 "too_many_waiting", "Too many jobs wait",
         "As many jobs wait or run as limits.waiting_jobs allows. Nothing of this request was kept.",
         "Wait until jobs have ended, cancel some, or raise limits.waiting_jobs.";
+    TOO_MANY_OWNED 429 "too_many_of_token", "Too many jobs of the token wait",
+        "As many jobs of the token wait or run as it may have. Nothing of this request was kept.",
+        "Wait until some have ended; `GET /api/v1/tokens/self` shows how many there are.";
     TOO_MANY_COMPONENTS 409 "too_many_components", "Too many components",
         "The host has as many components as limits.components allows.",
         "Remove one with `host component rm`, or raise limits.components.";
@@ -52,6 +61,15 @@ host_http::kinds! {
     JOB_NOT_FOUND 404 "job_not_found", "No such job",
         "No job has this id, in full or as a prefix.",
         "`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days.";
+    TOKEN_NOT_FOUND 404 "token_not_found", "No such token",
+        "No token has this id, or it allows more than the one that asks.",
+        "`host token ls` lists the tokens.";
+    TOKEN_TOO_BROAD 403 "token_too_broad", "More than the token allows",
+        "A token makes only tokens that allow no more than itself. The detail names what is more.",
+        "Ask for less, or use a token that allows it.";
+    TOO_MANY_TOKENS 409 "too_many_tokens", "Too many tokens",
+        "The host keeps as many tokens as it may.",
+        "Revoke some with `host token revoke`; `host token ls` lists them.";
     AMBIGUOUS_ID 409 "ambiguous_id", "Ambiguous id",
         "Several jobs or nodes have ids that start with it, or several nodes have the name.",
         "Give more characters of the id.";

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
+use host_core::audit::Note;
 use host_core::cost::Sample;
 use host_core::handler::Manifest;
 use host_core::name::Name;
@@ -358,9 +359,10 @@ impl Deployer for Counted {
         manifest: Manifest,
         bytes: Vec<u8>,
         consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.below.deploy(name, manifest, bytes, consent)
+        self.below.deploy(name, manifest, bytes, consent, note)
     }
 
     fn rollback(
@@ -368,12 +370,13 @@ impl Deployer for Counted {
         name: Name,
         revision: u32,
         consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.below.rollback(name, revision, consent)
+        self.below.rollback(name, revision, consent, note)
     }
 
-    fn remove(&self, name: Name) -> BoxFuture<'_, Result<(), DeployError>> {
-        self.below.remove(name)
+    fn remove(&self, name: Name, note: Note) -> BoxFuture<'_, Result<(), DeployError>> {
+        self.below.remove(name, note)
     }
 }
 

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use futures_util::future::BoxFuture;
+use host_core::audit::Note;
 use host_core::command::{Claimed, Command, Reply, Slot};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, NodeId};
@@ -39,6 +40,7 @@ use super::sample_executors::Sample;
 use crate::api::ports::{Consent, DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::kinds;
 use crate::api::{Api, Doorway, ServedApi};
+use crate::auth::{Auth, AuthMode};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
@@ -141,6 +143,7 @@ impl Deployer for Listed {
         manifest: Manifest,
         bytes: Vec<u8>,
         _consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
             if name.as_str() == "never-ends" {
@@ -170,7 +173,8 @@ impl Deployer for Listed {
                 handlers: handlers.collect(),
                 deployed_at: Time(0),
             });
-            self.deployed(Command::Deploy { revision, bytes }).await
+            let deploy = Command::Deploy { revision, bytes };
+            self.deployed(deploy.noted(note)).await
         })
     }
 
@@ -179,11 +183,13 @@ impl Deployer for Listed {
         component: Name,
         revision: u32,
         _consent: Consent,
+        note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        Box::pin(self.deployed(Command::Rollback {
+        let back = Command::Rollback {
             component,
             revision,
-        }))
+        };
+        Box::pin(self.deployed(back.noted(note)))
     }
 
     fn look(&self) -> BoxFuture<'_, bool> {
@@ -191,9 +197,10 @@ impl Deployer for Listed {
         Box::pin(std::future::ready(is_among_nodes))
     }
 
-    fn remove(&self, component: Name) -> BoxFuture<'_, Result<(), DeployError>> {
+    fn remove(&self, component: Name, note: Note) -> BoxFuture<'_, Result<(), DeployError>> {
         Box::pin(async move {
-            self.dispatch.submit(Command::Remove { component }).await?;
+            let remove = Command::Remove { component };
+            self.dispatch.submit(remove.noted(note)).await?;
             self.refresh().await;
             Ok(())
         })
@@ -291,6 +298,8 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         numbers: Numbers::default(),
+        auth: Auth::new(AuthMode::None, dispatch.clone(), clock),
+        two_people_for_grants: false,
         protection: Arc::default(),
         isolation: Isolation::Shared,
         desk: None,
@@ -332,6 +341,7 @@ impl Host {
             manifest,
             bytes,
             Consent::default(),
+            Note::default(),
         );
         deployed.await.unwrap();
         Self {

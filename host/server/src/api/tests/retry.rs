@@ -99,6 +99,7 @@ fn late_job() -> NewJob {
             external_id: None,
             trace_context: Vec::new(),
             attributes: Vec::new(),
+            origin: None,
         },
     }
 }

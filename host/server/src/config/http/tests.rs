@@ -13,8 +13,8 @@ fn refused_as(file: &str) -> String {
 #[test]
 fn a_listener_beyond_loopback_needs_tls_and_must_know_its_clients() {
     let listen = "listen = '0.0.0.0:7700'\n";
-    let both = "http.tls_cert_file and http.tls_key_file (or http.trusted_proxies), and http.client_ca_file and http.client_names";
-    let clients = "http.client_ca_file and http.client_names";
+    let both = "http.tls_cert_file and http.tls_key_file (or http.trusted_proxies), and auth.mode = \"tokens\" (or http.client_ca_file and http.client_names)";
+    let clients = "auth.mode = \"tokens\" (or http.client_ca_file and http.client_names)";
     let proxies = "trusted_proxies = ['10.0.0.0/8']\n";
     for (file, missing) in [
         (format!("[http]\n{listen}"), both),
@@ -45,6 +45,8 @@ fn a_listener_beyond_loopback_needs_tls_and_must_know_its_clients() {
     }
     for file in [
         format!("{TLS}{MUTUAL}{listen}"),
+        format!("{TLS}{listen}[auth]\nmode = 'tokens'\n"),
+        format!("[http]\n{listen}{proxies}[auth]\nmode = 'tokens'\n"),
         format!("{TLS}[[listeners]]\naddress = '0.0.0.0:1'\nserves = ['callbacks']"),
         format!("[http]\n{proxies}[[listeners]]\naddress = '0.0.0.0:1'\nserves = ['callbacks']"),
         format!("{TLS}{MUTUAL}[[listeners]]\naddress = '[::]:1'\nserves = ['metrics', 'api']"),

@@ -246,3 +246,43 @@ CREATE TABLE host_secret (
 );
 INSERT INTO host_secret
   SELECT 1, sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+-- `body` is the token as JSON, with the SHA-256 of its text.
+CREATE TABLE host_tokens (
+  id text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL,
+  used_at bigint
+) WITH (fillfactor = 70);
+
+-- How many jobs of principals with a limit have not ended, as changed by one node: the sum over nodes counts.
+CREATE TABLE host_owned (
+  node integer NOT NULL DEFAULT 0,
+  principal text COLLATE "C" NOT NULL,
+  jobs bigint NOT NULL,
+  PRIMARY KEY (node, principal)
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+
+-- One row: `version` grows with each change of tokens, so that nodes know when to read them again.
+CREATE TABLE host_access (
+  id integer PRIMARY KEY CHECK (id = 1),
+  version bigint NOT NULL
+) WITH (fillfactor = 10);
+INSERT INTO host_access VALUES (1, 0);
+
+-- Each entry has the hash of the one before it.
+CREATE TABLE host_audit (
+  number bigint PRIMARY KEY,
+  at bigint NOT NULL,
+  previous bytea NOT NULL,
+  record text NOT NULL,
+  hash bytea NOT NULL
+);
+
+-- One row: the number of the next entry and the hash of the last. Its lock orders entries, and is taken only by batches
+-- that have some.
+CREATE TABLE host_audit_end (
+  id integer PRIMARY KEY CHECK (id = 1),
+  next bigint NOT NULL,
+  hash bytea NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+INSERT INTO host_audit_end VALUES (1, 1, decode(repeat('00', 32), 'hex'));

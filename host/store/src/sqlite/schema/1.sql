@@ -120,3 +120,25 @@ CREATE TABLE changes (
   at INTEGER NOT NULL,
   body BLOB NOT NULL
 ) STRICT;
+
+-- `body` is the token as JSON, with the SHA-256 of its text.
+CREATE TABLE tokens (
+  id TEXT PRIMARY KEY,
+  body TEXT NOT NULL,
+  used_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- How many jobs of principals with a limit have not ended.
+CREATE TABLE owned (
+  principal TEXT PRIMARY KEY,
+  jobs INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Each entry has the hash of the one before it.
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  previous BLOB NOT NULL,
+  record TEXT NOT NULL,
+  hash BLOB NOT NULL
+) STRICT;

@@ -12,6 +12,7 @@ use host_core::access::Access;
 use host_core::port::Counters;
 use host_http::budget::ByteBudget;
 use host_http::door::DOORS;
+use host_http::gate::NoGate;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Uncounted;
 use host_http::refusal::Refusal;
@@ -67,6 +68,7 @@ fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
         hosts: AllowedHosts::loopback_and(address).and_proxies(&shared.config.hosts),
         doors: DOORS.into(),
         answers: ByteBudget::default(),
+        gate: Arc::new(NoGate::default()),
         metrics: Arc::new(Uncounted),
         tasks: own.clone(),
     };

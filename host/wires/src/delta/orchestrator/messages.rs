@@ -331,6 +331,10 @@ impl Orchestrator {
             | Rejection::TooManyWaiting { .. }
             | Rejection::TooManyComponents { .. }
             | Rejection::UnknownQueue(_)
+            | Rejection::UnknownToken(_)
+            | Rejection::TooManyTokens { .. }
+            | Rejection::TooManyOwned { .. }
+            | Rejection::OutOfScope { .. }
             | Rejection::UnknownComponent(_)
             | Rejection::UnknownRevision { .. }
             | Rejection::HandlerOwned { .. }

@@ -14,6 +14,7 @@ use host_core::port::lease::Leases;
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
 use host_http::door::DOORS;
+use host_http::gate::NoGate;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Uncounted;
 use host_http::problem;
@@ -189,6 +190,7 @@ impl Plane {
             hosts: AllowedHosts::loopback_and(listen),
             doors: DOORS.into(),
             answers: ByteBudget::default(),
+            gate: Arc::new(NoGate::default()),
             metrics: Arc::new(Uncounted),
             tasks: Tasks::default(),
         };

@@ -132,7 +132,13 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
     let code = match refusal {
         Refusal::BodyTooLarge { .. } => Code::BodyTooLarge,
         Refusal::Busy | Refusal::TimedOut { .. } | Refusal::AnswerBroken => Code::Busy,
-        Refusal::HostHeaderCount
+        // These routes ask for proofs of their own, so the first five do not occur.
+        Refusal::Unauthenticated
+        | Refusal::Forbidden { .. }
+        | Refusal::Unscoped
+        | Refusal::TooManyWrong { .. }
+        | Refusal::RateLimited { .. }
+        | Refusal::HostHeaderCount
         | Refusal::HostHeaderNotAscii
         | Refusal::HostNotAllowed { .. }
         | Refusal::ForeignOrigin

@@ -80,7 +80,7 @@ struct Job {
     after: Vec<String>,
     /// The context it runs in
     #[arg(long, value_name = "ID")]
-    context: Option<String>,
+    context_id: Option<String>,
     /// Run no other job of its context beside it
     #[arg(long)]
     alone: bool,
@@ -163,7 +163,7 @@ impl Job {
             timeout_seconds: self.timeout,
             retries: self.retries.unwrap_or_default(),
             dependencies: self.after.iter().cloned().collect(),
-            context_id: self.context.clone(),
+            context_id: self.context_id.clone(),
             concurrent: self.alone.then_some(false),
             caller_id: self.caller.clone(),
             env_vars: self.env.iter().cloned().collect(),

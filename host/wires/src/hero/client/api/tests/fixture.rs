@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use host_http::budget::ByteBudget;
 use host_http::door::DOORS;
+use host_http::gate::NoGate;
 use host_http::guard::AllowedHosts;
 use host_http::metrics::Uncounted;
 use host_http::problem;
@@ -63,6 +64,7 @@ impl Host {
             hosts: AllowedHosts::loopback_and(listen),
             doors: DOORS.into(),
             answers: ByteBudget::default(),
+            gate: Arc::new(NoGate::default()),
             metrics: Arc::new(Uncounted),
             tasks: Tasks::default(),
         };

@@ -1,0 +1,219 @@
+//! `host audit`: who changed what, or was not allowed to, and whether the record is whole.
+
+use clap::{Args, Subcommand};
+use host_api::audit::{AuditQuery, EntryView, RecordView};
+use host_api::client::{Client, Item};
+use host_console::error::{CliError, Exit, cannot};
+use host_console::options::Remote;
+use host_console::output::{Output, put_line};
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, plain, waiting};
+use host_core::audit::{Entry, from_hex, hex};
+use host_core::query::PAGE_ITEMS_MAX;
+
+/// How long to wait for the next entries, in milliseconds.
+const FOLLOW_MS: u64 = 1_000;
+
+/// Show who changed what, or was not allowed to, and check that the record is whole.
+#[derive(Debug, Args)]
+pub(crate) struct Audit {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the entries of the audit, oldest first
+    #[command(after_help = "\
+Examples:
+  host audit ls --since 1d
+  host audit ls --principal token:4fGh01QwErTy --verb deploy
+  host audit ls -f -o jsonl")]
+    Ls(Ls),
+    /// Check that no entry was changed, removed or put in between
+    #[command(after_help = "Example:\n  host audit verify")]
+    Verify(Remote),
+}
+
+#[derive(Debug, Args)]
+struct Ls {
+    /// From this time on, or this long ago
+    #[arg(long, value_name = "TIME", value_parser = human::parse_time)]
+    since: Option<String>,
+    /// Only entries of this principal: token:ID, uid:NUMBER or host
+    #[arg(long, value_name = "NAME")]
+    principal: Option<String>,
+    /// Only entries with this verb
+    #[arg(long, value_name = "VERB")]
+    verb: Option<String>,
+    /// Follow the audit: print new entries as they come
+    #[arg(short, long)]
+    follow: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+impl Audit {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Ls(ls) => self::ls(ls),
+            Verb::Verify(remote) => verify(&remote),
+        }
+    }
+}
+
+fn ls(ls: Ls) -> Result<(), CliError> {
+    let (client, output) = ls.remote.open()?;
+    let mut query = AuditQuery {
+        since: ls.since,
+        principal: ls.principal,
+        verb: ls.verb,
+        limit: Some(PAGE_ITEMS_MAX),
+        cursor: None,
+    };
+    let mut all = Vec::new();
+    let mut last = 0;
+    loop {
+        let page = client.audit(&query).map_err(cannot("list the audit"))?;
+        let next = page.view.next_cursor;
+        let items = page.view.items;
+        last = items.last().map_or(last, |item| item.view.number);
+        if ls.follow {
+            items.iter().try_for_each(|item| line(output, item))?;
+            if next.is_none() {
+                waiting::pause(FOLLOW_MS);
+            }
+            query.cursor = Some(next.unwrap_or_else(|| last.to_string()));
+            continue;
+        }
+        all.extend(items);
+        query.cursor = next;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    output.list(&all, |_| "", || table(&all))?;
+    output.hint("`host audit verify` checks that no entry was changed or removed");
+    Ok(())
+}
+
+fn record(item: &Item<EntryView>) -> RecordView {
+    item.view.record().unwrap_or_default()
+}
+
+fn table(items: &[Item<EntryView>]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Right("N"),
+        Column::Left("TIME"),
+        Column::Left("PRINCIPAL"),
+        Column::Left("VERB"),
+        Column::Left("OBJECT"),
+        Column::Left("OUTCOME"),
+    ]);
+    for item in items {
+        let record = record(item);
+        rows.row(vec![
+            Cell::new(item.view.number.to_string()),
+            Cell::new(plain::line(&record.at)),
+            Cell::new(plain::line(&record.principal)),
+            Cell::new(plain::line(&record.verb)),
+            Cell::new(plain::line(&record.object)),
+            Cell::new(outcome(&record)),
+        ]);
+    }
+    rows
+}
+
+fn outcome(record: &RecordView) -> String {
+    let outcome = plain::line(&record.outcome);
+    match record.times {
+        0 | 1 => outcome.into_owned(),
+        times => format!("{outcome} ({times} times)"),
+    }
+}
+
+/// Prints one entry that has just come.
+fn line(output: Output, item: &Item<EntryView>) -> Result<(), CliError> {
+    if !output.is_human() {
+        return output.json(item.json.get());
+    }
+    let record = record(item);
+    put_line(&format!(
+        "{} {} {} {} {}",
+        plain::line(&record.at),
+        plain::line(&record.principal),
+        plain::line(&record.verb),
+        plain::line(&record.object),
+        outcome(&record)
+    ))
+}
+
+fn verify(remote: &Remote) -> Result<(), CliError> {
+    let (client, output) = remote.open()?;
+    let mut before: Option<Entry> = None;
+    let mut entries = 0_u64;
+    each(&client, |entry| {
+        entries += 1;
+        let read = read(&entry);
+        let flaw = match &read {
+            Some(entry) => entry.flaw(before.as_ref()),
+            None => Some("it cannot be read"),
+        };
+        if let Some(flaw) = flaw {
+            let number = entry.number;
+            return Err(CliError::new(
+                Exit::Failed,
+                "verify the audit",
+                format!("entry {number}: {flaw}"),
+            )
+            .next("compare the audit with its exported file or a backup"));
+        }
+        before = read;
+        Ok(())
+    })?;
+    let Some(last) = before else {
+        return put_line("the audit has no entries");
+    };
+    let (number, hash) = (last.number, hex(&last.hash));
+    put_line(&format!("{entries} entries are whole; {number} is {hash}"))?;
+    output
+        .hint("keep the last line elsewhere: it shows later whether entries up to it are the same");
+    Ok(())
+}
+
+/// Calls `see` with each entry, oldest first.
+fn each(
+    client: &Client,
+    mut see: impl FnMut(EntryView) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let mut query = AuditQuery {
+        limit: Some(PAGE_ITEMS_MAX),
+        ..AuditQuery::default()
+    };
+    loop {
+        let page = client.audit(&query).map_err(cannot("verify the audit"))?;
+        for item in page.view.items {
+            see(item.view)?;
+        }
+        query.cursor = page.view.next_cursor;
+        if query.cursor.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads an entry back. `None` if a hash is no hash.
+fn read(view: &EntryView) -> Option<Entry> {
+    let previous = from_hex(&view.previous)?;
+    let record = view.record.get().to_owned();
+    let shown = from_hex(&view.hash)?;
+    let entry = Entry {
+        number: view.number,
+        at: host_core::time::Time::default(),
+        hash: shown,
+        previous,
+        record,
+    };
+    Some(entry)
+}

@@ -1,0 +1,149 @@
+//! `host context`: hosts by name, and which of them commands use.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use host_console::contexts::{self, Contexts};
+use host_console::error::{CliError, Exit};
+use host_console::output::{put_line, say};
+use host_console::plain;
+use host_console::table::{Cell, Column, Rows};
+
+/// Keep hosts by name: where they are and which token they get.
+#[derive(Debug, Args)]
+pub(crate) struct Context {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Add a context, or change it
+    #[command(after_help = "\
+Examples:
+  host context add prod --server https://jobs.example.com:7700 --token-file ~/.config/host/prod.token
+  host context add local --server unix:///run/host/api.sock
+
+The first context becomes the current one.")]
+    Add(Box<Add>),
+    /// Make a context the current one
+    #[command(after_help = "Example:\n  host context use prod")]
+    Use(Named),
+    /// List the contexts
+    #[command(after_help = "Example:\n  host context ls")]
+    Ls,
+    /// Remove a context; its files stay
+    #[command(after_help = "Example:\n  host context rm prod")]
+    Rm(Named),
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// The name of the context
+    name: String,
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    /// The name of the context
+    name: String,
+    /// The address of the host: https://NAME:PORT, http:// on this machine, or unix:// and a path
+    #[arg(long, value_name = "URL")]
+    server: String,
+    /// The file with the token for it
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Certificates of authorities in PEM to trust in place of those of the system
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// A certificate in PEM that is shown to the host
+    #[arg(long, value_name = "FILE", requires = "client_key")]
+    client_cert: Option<PathBuf>,
+    /// The key of that certificate
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    client_key: Option<PathBuf>,
+}
+
+impl Context {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Add(add) => self::add(*add),
+            Verb::Use(named) => make_current(named.name),
+            Verb::Ls => ls(),
+            Verb::Rm(named) => rm(&named.name),
+        }
+    }
+}
+
+fn add(add: Add) -> Result<(), CliError> {
+    let absolute = |file: Option<PathBuf>| {
+        let made = file.map(std::path::absolute).transpose();
+        made.map_err(|error| CliError::new(Exit::Usage, "add a context", error))
+    };
+    let context = contexts::Context {
+        server: add.server,
+        token_file: absolute(add.token_file)?,
+        ca_file: absolute(add.ca_file)?,
+        client_cert: absolute(add.client_cert)?,
+        client_key: absolute(add.client_key)?,
+    };
+    context.check()?;
+    let mut all = Contexts::load()?;
+    all.contexts.insert(add.name.clone(), context);
+    let is_current = *all.current.get_or_insert_with(|| add.name.clone()) == add.name;
+    all.save()?;
+    let name = plain::line(&add.name);
+    say(&if is_current {
+        format!("{name} is the current context")
+    } else {
+        format!("hint: `host context use {name}` makes it the current context")
+    });
+    Ok(())
+}
+
+fn make_current(name: String) -> Result<(), CliError> {
+    let mut all = Contexts::load()?;
+    all.get(&name)?;
+    let shown = plain::line(&name).into_owned();
+    all.current = Some(name);
+    all.save()?;
+    put_line(&format!("{shown} is the current context"))
+}
+
+fn ls() -> Result<(), CliError> {
+    let all = Contexts::load()?;
+    if all.contexts.is_empty() {
+        say("hint: there are no contexts; `host context add NAME --server URL` adds one");
+        return Ok(());
+    }
+    let mut rows = Rows::new(&[
+        Column::Left("CURRENT"),
+        Column::Left("NAME"),
+        Column::Left("SERVER"),
+        Column::Left("TOKEN FILE"),
+    ]);
+    for (name, context) in &all.contexts {
+        let file = context.token_file.as_ref();
+        let file = file.map_or("none".into(), |file| file.to_string_lossy());
+        let is_current = all.current.as_ref() == Some(name);
+        rows.row(vec![
+            Cell::new(if is_current { "*" } else { "" }),
+            Cell::new(plain::line(name)),
+            Cell::new(plain::line(&context.server)),
+            Cell::new(plain::line(&file)),
+        ]);
+    }
+    put_line(&rows.render(false))
+}
+
+fn rm(name: &str) -> Result<(), CliError> {
+    let mut all = Contexts::load()?;
+    all.get(name)?;
+    all.contexts.remove(name);
+    if all.current.as_deref() == Some(name) {
+        all.current = None;
+    }
+    all.save()?;
+    put_line(&format!("{} is removed", plain::line(name)))
+}

@@ -1,0 +1,100 @@
+//! `host token`, `host audit` and `host context`.
+
+use host_core::audit::{Entry, hex};
+use host_core::time::Time;
+
+use crate::canned::{CannedHost, Transcript, run_alone};
+
+const CI: &str = r#"{"id":"4fGh01QwErTy","name":"ci","created_by":"uid:0","created_at":"2026-05-17T18:00:00Z","expires_at":"2026-08-15T18:00:00Z","last_used_at":"2026-05-17T18:29:00Z","verbs":["read","deploy"],"queues":[],"handlers":["mail-*","send"],"from":["10.1.0.0/16"],"rate":100,"max_waiting":5000}"#;
+const MINTED: &str = r#"{"token":"hst_4fGh01QwErTy_0000","id":"4fGh01QwErTy","name":"ci","created_by":"uid:0","created_at":"2026-05-17T18:00:00Z","expires_at":"2026-08-15T18:00:00Z","verbs":["read","deploy"],"queues":[],"handlers":[],"from":[]}"#;
+
+/// A chain of two entries, as a host answers with it.
+fn chain(second_record: &str) -> String {
+    let zeros = "0".repeat(64);
+    let first_record = r#"{"at":"2026-05-17T18:00:00.000Z","principal":"host","address":null,"verb":"start","object":"host","outcome":"done","request":null,"detail":null,"times":1}"#;
+    let one = Entry::new(1, Time(0), [0; 32], first_record.to_owned());
+    let second = r#"{"at":"2026-05-17T18:01:00.000Z","principal":"token:4fGh01QwErTy","address":"10.1.2.3","verb":"deploy","object":"component mail","outcome":"forbidden","request":"r1","detail":null,"times":3}"#;
+    let two = Entry::new(2, Time(0), one.hash, second.to_owned());
+    let (first, last) = (hex(&one.hash), hex(&two.hash));
+    let shown = if second_record.is_empty() {
+        second
+    } else {
+        second_record
+    };
+    format!(
+        r#"{{"items":[{{"number":1,"previous":"{zeros}","hash":"{first}","record":{first_record}}},{{"number":2,"previous":"{first}","hash":"{last}","record":{shown}}}],"next_cursor":null}}"#
+    )
+}
+
+#[test]
+fn help() {
+    let mut seen = Transcript::new("token_help");
+    for verb in ["create", "ls", "show", "revoke", "rotate"] {
+        seen.add(&run_alone(&["token", verb, "--help"]));
+    }
+    for verb in ["add", "use", "ls", "rm"] {
+        seen.add(&run_alone(&["context", verb, "--help"]));
+    }
+    for verb in ["ls", "verify"] {
+        seen.add(&run_alone(&["audit", verb, "--help"]));
+    }
+    seen.check();
+}
+
+#[test]
+fn tokens_are_made_listed_shown_and_revoked() {
+    let mut seen = Transcript::new("token_made_listed_shown_and_revoked");
+    let page = format!(r#"{{"items":[{CI}],"next_cursor":null}}"#);
+    let own = format!(
+        r#"{{"principal":"token:4fGh01QwErTy","verbs":["read"],"waiting":7,"token":{CI}}}"#
+    );
+    let revoked = r#"{"id":"4fGh01QwErTy","revoked":true}"#;
+    let host = CannedHost::start(&[
+        (201, MINTED),
+        (200, &page),
+        (200, CI),
+        (200, &own),
+        (200, MINTED),
+        (200, revoked),
+    ]);
+    let create = [
+        "token",
+        "create",
+        "ci",
+        "--role",
+        "deployer",
+        "--allow",
+        "read,metrics",
+    ];
+    let limits = [
+        "--queue",
+        "mail-*",
+        "--expires",
+        "30d",
+        "--rate",
+        "100/s",
+        "--max-waiting",
+        "9",
+    ];
+    seen.add(&host.run(&[&create[..], &limits].concat()));
+    seen.add(&host.run(&["token", "ls"]));
+    seen.add(&host.run(&["token", "show", "4fGh01QwErTy"]));
+    seen.add(&host.run(&["token", "show"]));
+    seen.add(&host.run(&["token", "rotate", "4fGh01QwErTy", "--overlap", "1h"]));
+    seen.add(&host.run(&["token", "revoke", "4fGh01QwErTy"]));
+    seen.check();
+}
+
+#[test]
+fn the_audit_is_listed_and_verified() {
+    let mut seen = Transcript::new("token_the_audit_is_listed_and_verified");
+    let whole = chain("");
+    let changed = chain(
+        r#"{"at":"","principal":"nobody","verb":"read","object":"","outcome":"done","times":1}"#,
+    );
+    let host = CannedHost::start(&[(200, &whole), (200, &whole), (200, &changed)]);
+    seen.add(&host.run(&["audit", "ls", "--verb", "deploy"]));
+    seen.add(&host.run(&["audit", "verify"]));
+    seen.add(&host.run(&["audit", "verify"]));
+    seen.check();
+}

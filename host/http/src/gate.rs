@@ -1,0 +1,128 @@
+//! Who a request is from. A route with a verb asks the gate before its handler runs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use host_core::access::{Access, Principal, Verb};
+use host_runtime::ids;
+use tokio_util::sync::CancellationToken;
+
+use crate::peer::Peer;
+use crate::problem::{Problem, kinds};
+use crate::refusal::Refusal;
+
+/// On whose behalf a request is made. Each request that a route with a verb lets in has it in its extensions.
+#[derive(Clone)]
+pub struct Caller {
+    pub principal: Arc<Principal>,
+    /// Cancelled when the caller may do nothing more: its token was revoked or is over. `None` if that cannot happen.
+    pub over: Option<CancellationToken>,
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Caller").field(&self.principal.name).finish()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| Problem::new(&kinds::INTERNAL, "the route does not ask who calls"))
+    }
+}
+
+/// What a gate needs to know of a request that it did not let in.
+#[derive(Debug)]
+pub struct Denied<'a> {
+    pub peer: &'a Peer,
+    /// Who asked, if that is known.
+    pub principal: Option<&'a Principal>,
+    /// What the route needs.
+    pub verb: Option<Verb>,
+    /// The method and the path of the request, and the path of the route.
+    pub method: &'a str,
+    pub path: &'a str,
+    pub route: &'static str,
+    /// The id that the client gave it.
+    pub request_id: Option<&'a HeaderValue>,
+    /// How it was answered: 401, 403 or 429.
+    pub status: u16,
+}
+
+/// Knows who may do what.
+pub trait Gate: Send + Sync {
+    /// Returns on whose behalf a request is made, or why it is refused.
+    fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal>;
+
+    /// Returns whether it wants to know of requests that are denied.
+    fn hears_of_denials(&self) -> bool {
+        false
+    }
+
+    /// Records that a request was denied.
+    fn denied(&self, _denied: &Denied<'_>) {}
+}
+
+/// Lets everybody do everything.
+#[derive(Debug)]
+pub struct NoGate(Arc<Principal>);
+
+impl Default for NoGate {
+    fn default() -> Self {
+        Self(Arc::new(Principal::anyone()))
+    }
+}
+
+impl Gate for NoGate {
+    fn admit(&self, _: &Peer, _: &HeaderMap) -> Result<Caller, Refusal> {
+        Ok(Caller {
+            principal: Arc::clone(&self.0),
+            over: None,
+        })
+    }
+}
+
+/// The header with the id that a client gives a request.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest id of a request that a client may give, in bytes.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// Returns the id of a request: the one that the client gave, or a new one.
+pub fn request_id(given: Option<&HeaderValue>) -> String {
+    let given = given.and_then(|given| given.to_str().ok());
+    let is_id = |text: &&str| !text.is_empty() && text.len() <= REQUEST_ID_BYTES_MAX;
+    let given = given.filter(is_id);
+    given.map_or_else(ids::uuid, ToOwned::to_owned)
+}
+
+/// Returns the caller of a request to a route with this access; `None` if the route asks for nobody. A caller that may
+/// not use the route is returned with the reason.
+pub(crate) fn pass(
+    gate: &dyn Gate,
+    access: Access,
+    peer: &Peer,
+    headers: &HeaderMap,
+) -> Result<Option<Caller>, (Refusal, Option<Caller>)> {
+    let verb = access.verb();
+    if verb.is_none() && access != Access::Known {
+        return Ok(None);
+    }
+    let caller = gate.admit(peer, headers);
+    let caller = caller.map_err(|refusal| (refusal, None))?;
+    let principal = &caller.principal;
+    let refusal = match verb {
+        Some(verb) if !principal.verbs.has(verb) => Refusal::Forbidden { verb },
+        Some(verb) if access == Access::Needs(verb) && !principal.scope.is_all() => {
+            Refusal::Unscoped
+        }
+        _ => return Ok(Some(caller)),
+    };
+    Err((refusal, Some(caller)))
+}

@@ -1,0 +1,103 @@
+//! What of the host a caller may see. What is out of its scope looks like what does not exist.
+
+use host_api::attempt::FailureView;
+use host_api::job::JobView;
+use host_core::access::{Object, Scope, Verb};
+use host_core::id::JobId;
+use host_core::name::Name;
+use host_http::gate::Caller;
+use host_http::refusal::Refusal;
+
+use super::Shared;
+use super::error::ApiError;
+
+/// Returns the scope of a caller.
+pub(super) fn scope(caller: &Caller) -> &Scope {
+    &caller.principal.scope
+}
+
+/// Returns whether a caller may see a job that exists.
+pub(super) async fn sees_job(
+    shared: &Shared,
+    caller: &Caller,
+    id: JobId,
+) -> Result<bool, ApiError> {
+    if scope(caller).is_all() {
+        return Ok(true);
+    }
+    let job = shared
+        .api
+        .dispatch
+        .read(move |reader| reader.job(id))
+        .await?;
+    Ok(job.is_some_and(|job| scope(caller).has((&job.lifecycle).into())))
+}
+
+/// Returns whether a caller may see a queue.
+pub(super) fn sees_queue(caller: &Caller, queue: &Name) -> bool {
+    scope(caller).has(Object::Queue(queue.as_str()))
+}
+
+/// Returns whether a caller may see a handler of our cells.
+pub(super) fn sees_handler(caller: &Caller, handler: &Name) -> bool {
+    scope(caller).has(Object::Handler(None, handler.as_str()))
+}
+
+/// Returns whether a caller may see what jobs carry.
+pub(super) fn sees_payloads(caller: &Caller) -> bool {
+    caller.principal.verbs.has(Verb::ReadPayload)
+}
+
+/// Refuses a caller that lacks a verb beside that of the route.
+pub(super) fn needs(caller: &Caller, verb: Verb) -> Result<(), ApiError> {
+    if caller.principal.verbs.has(verb) {
+        return Ok(());
+    }
+    Err(Refusal::Forbidden { verb }.into())
+}
+
+/// Leaves out what the caller may not see of a job that it may see.
+pub(super) async fn shown_to(
+    shared: &Shared,
+    caller: &Caller,
+    mut view: JobView,
+) -> Result<JobView, ApiError> {
+    if !sees_payloads(caller) {
+        hide_payload(&mut view);
+    }
+    if scope(caller).is_all() {
+        return Ok(view);
+    }
+    let named = view.depends_on.take().unwrap_or_default();
+    // The reason names jobs that it waits for.
+    view.waits_because = view.waits_because.filter(|_| named.is_empty());
+    let mut seen = Vec::new();
+    for text in named {
+        let id = text.parse().ok();
+        if let Some(id) = id
+            && sees_job(shared, caller, id).await?
+        {
+            seen.push(text);
+        }
+    }
+    view.depends_on = Some(seen).filter(|seen| !seen.is_empty());
+    Ok(view)
+}
+
+/// Leaves out what a job carries.
+pub(super) fn hide_payload(view: &mut JobView) {
+    view.params = None;
+    view.result = None;
+    if let Some(failure) = &mut view.failure {
+        hide_details(failure);
+    }
+}
+
+/// Leaves out what a failure says beyond its kind.
+pub(super) fn hide_details(failure: &mut FailureView) {
+    failure.message = String::new();
+    failure.user_kind = None;
+    failure.code = None;
+    failure.details = None;
+    failure.stack = None;
+}

@@ -1,0 +1,460 @@
+//! Tokens at the whole API: who gets in, what they see, and when it ends.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request as HttpRequest, StatusCode};
+use host_core::access::token::TOKEN_CHARS;
+use host_core::access::{Role, Verb};
+use host_http::peer::Peer;
+use host_testing::Random;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::fixture::{Answer, Host, call};
+use crate::auth::{ADMIN_TOKEN, Auth, AuthMode};
+
+/// A host that asks for tokens, and its first one.
+pub(super) struct Guarded {
+    pub(super) host: Host,
+    pub(super) auth: Auth,
+    pub(super) admin: String,
+    folder: TempDir,
+}
+
+impl Guarded {
+    pub(super) async fn start() -> Self {
+        let mut kept = None;
+        let host = Host::start_as(|api| {
+            api.auth = Auth::new(AuthMode::Tokens, api.dispatch.clone(), api.clock);
+            kept = Some(api.auth.clone());
+        })
+        .await;
+        let (auth, folder) = (kept.unwrap(), TempDir::new().unwrap());
+        let path = folder.path().join(ADMIN_TOKEN);
+        auth.start(&path).await.unwrap();
+        let admin = std::fs::read_to_string(path).unwrap().trim().to_owned();
+        Self {
+            host,
+            auth,
+            admin,
+            folder,
+        }
+    }
+
+    /// Sends a request with a token, or with none.
+    pub(super) async fn send(
+        &self,
+        token: &str,
+        (method, path): (&str, &str),
+        body: Option<&Value>,
+    ) -> Answer {
+        self.send_from(Peer::default(), token, (method, path), body)
+            .await
+    }
+
+    async fn send_from(
+        &self,
+        peer: Peer,
+        token: &str,
+        (method, path): (&str, &str),
+        body: Option<&Value>,
+    ) -> Answer {
+        let request = HttpRequest::builder().method(method).uri(path);
+        let mut request = request.header("host", "127.0.0.1:7700").extension(peer);
+        if !token.is_empty() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if method == "PUT" {
+            request = request.header("content-type", "application/wasm");
+        } else if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
+        call(&self.host.router, request.body(body).unwrap()).await
+    }
+
+    /// Makes a token as the administrator.
+    pub(super) async fn make(&self, body: &Value) -> String {
+        let made = self
+            .send(&self.admin, ("POST", "/api/v1/tokens"), Some(body))
+            .await
+            .is(StatusCode::CREATED);
+        made.body["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Enqueues a job as the administrator, and returns its id.
+    pub(super) async fn job(&self, queue: &str, handler: &str) -> String {
+        let body = json!({"queue": queue, "handler": handler});
+        let made = self
+            .send(&self.admin, ("POST", "/api/v1/jobs"), Some(&body))
+            .await
+            .is(StatusCode::CREATED);
+        made.body["id"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Whether tests go through all that they can.
+#[expect(clippy::disallowed_methods, reason = "it is for tests only")]
+pub(super) fn is_long() -> bool {
+    std::env::var_os("HOST_LONG_TESTS").is_some()
+}
+
+#[tokio::test]
+async fn no_token_and_a_wrong_one_look_the_same() {
+    let guarded = Guarded::start().await;
+    let path = ("GET", "/api/v1/jobs");
+    let none = guarded.send("", path, None).await;
+    none.refused(401, "unauthenticated");
+    assert_eq!(none.headers["www-authenticate"], "Bearer realm=\"host\"");
+    let mut last = guarded.admin.clone();
+    let end = if last.ends_with('0') { "1" } else { "0" };
+    last.replace_range(TOKEN_CHARS - 1.., end);
+    let unknown = "hst_000000000000_0000000000000000000000000000000000000000000000000";
+    for wrong in ["x", "hst_", unknown, &last, &guarded.admin.to_lowercase()] {
+        let answer = guarded.send(wrong, path, None).await;
+        assert_eq!((answer.status, &answer.text), (401, &none.text), "{wrong}");
+        assert_eq!(answer.headers, none.headers, "{wrong}");
+    }
+    guarded
+        .send(&guarded.admin, path, None)
+        .await
+        .is(StatusCode::OK);
+    // What says nothing about jobs needs no token.
+    for open in ["/healthz", "/readyz", "/api/v1/openapi.json"] {
+        let answer = guarded.send("", ("GET", open), None).await;
+        answer.is(StatusCode::OK);
+    }
+}
+
+/// Mutations of a real token, and random texts of its form: none is accepted, and all answers are the same.
+#[tokio::test]
+async fn no_mutated_token_is_accepted() {
+    let tries = if is_long() { 1_000_000 } else { 3_000 };
+    let guarded = Guarded::start().await;
+    let path = ("GET", "/api/v1/tokens/self");
+    let expected = guarded.send("x", path, None).await;
+    let mut random = Random::new(77);
+    let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    for n in 0..tries {
+        let mut text = guarded.admin.clone().into_bytes();
+        let changes = 1 + random.below(if n % 2 == 0 { 2 } else { 60 });
+        for _ in 0..changes {
+            let at = usize::try_from(random.below(text.len() as u64)).unwrap();
+            text[at] = digits[usize::try_from(random.below(62)).unwrap()];
+        }
+        match n % 7 {
+            0 => text.truncate(usize::try_from(random.below(66)).unwrap()),
+            1 => text.extend(b"0"),
+            _ => {}
+        }
+        let text = String::from_utf8(text).unwrap();
+        if text == guarded.admin || text.is_empty() {
+            continue;
+        }
+        let answer = guarded.send(&text, path, None).await;
+        assert_eq!((answer.status, &answer.text), (401, &expected.text));
+    }
+    guarded
+        .send(&guarded.admin, path, None)
+        .await
+        .is(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn ten_wrong_tokens_slow_their_address_down_and_no_other() {
+    let guarded = Guarded::start().await;
+    let path = ("GET", "/api/v1/jobs");
+    let peer = |n: u8| Peer::remote(std::net::IpAddr::from([192, 0, 2, n]));
+    for _ in 0..10 {
+        let answer = guarded.send_from(peer(1), "wrong", path, None).await;
+        answer.refused(401, "unauthenticated");
+    }
+    let slowed = guarded.send_from(peer(1), "wrong", path, None).await;
+    slowed.refused(429, "too_many_wrong_tokens");
+    let seconds: u32 = slowed.headers["retry-after"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    // Guessing on is no way to find out what is right.
+    let right = guarded.send_from(peer(1), &guarded.admin, path, None).await;
+    right.refused(429, "too_many_wrong_tokens");
+    let other = guarded.send_from(peer(2), &guarded.admin, path, None).await;
+    other.is(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_users_of_the_host_and_root_are_administrators_on_the_local_socket() {
+    let guarded = Guarded::start().await;
+    let own = rustix::process::geteuid().as_raw();
+    let path = ("GET", "/api/v1/tokens/self");
+    for uid in [own, 0] {
+        let answer = guarded.send_from(Peer::local(uid), "", path, None).await;
+        let view = answer.is(StatusCode::OK).body;
+        assert_eq!(view["principal"], format!("uid:{uid}"));
+        assert_eq!(view["verbs"].as_array().unwrap().len(), Verb::ALL.len());
+    }
+    let other = guarded
+        .send_from(Peer::local(own + 1), "", path, None)
+        .await;
+    other.refused(401, "unauthenticated");
+    // Whoever shows a token there has what it allows.
+    let viewer = guarded.make(&json!({"name": "v", "role": "viewer"})).await;
+    let answer = guarded
+        .send_from(Peer::local(own), &viewer, path, None)
+        .await;
+    assert_eq!(answer.body["verbs"], json!(["read", "metrics"]));
+}
+
+#[tokio::test]
+async fn a_token_makes_only_narrower_tokens() {
+    let guarded = Guarded::start().await;
+    let narrow = json!({
+        "name": "team", "allow": ["tokens", "enqueue", "read"], "queues": ["mail-*"],
+        "from": ["10.0.0.0/8"], "rate": 50, "max_waiting": 100, "expires_seconds": 3_600,
+    });
+    let team = guarded.make(&narrow).await;
+    let peer = Peer::remote(std::net::IpAddr::from([10, 1, 1, 1]));
+    let make = async |change: Value| {
+        let mut body = json!({
+            "name": "sub", "allow": ["enqueue"], "queues": ["mail-eu"], "from": ["10.1.0.0/16"],
+            "rate": 10, "max_waiting": 5, "expires_seconds": 60,
+        });
+        for (key, value) in change.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        guarded
+            .send_from(peer.clone(), &team, ("POST", "/api/v1/tokens"), Some(&body))
+            .await
+    };
+    for more in [
+        json!({"allow": ["enqueue", "cancel"]}),
+        json!({"role": "admin"}),
+        json!({"queues": []}),
+        json!({"queues": ["mail*"]}),
+        json!({"queues": ["mail-eu", "web"]}),
+        json!({"from": []}),
+        json!({"from": ["10.0.0.0/7"]}),
+        json!({"rate": 51}),
+        json!({"rate": null}),
+        json!({"max_waiting": 101}),
+        json!({"max_waiting": null}),
+    ] {
+        let answer = make(more.clone()).await;
+        assert_eq!(answer.body["code"], "token_too_broad", "{more} {answer:?}");
+    }
+    let narrower = make(json!({})).await.is(StatusCode::CREATED).body;
+    // It sees and changes only tokens that are not above it.
+    let listed = guarded
+        .send_from(peer.clone(), &team, ("GET", "/api/v1/tokens"), None)
+        .await;
+    let names: Vec<&Value> = listed.body["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["name"])
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let admin_id = &guarded.admin[4..16];
+    for (method, path) in [
+        ("GET", format!("/api/v1/tokens/{admin_id}")),
+        ("DELETE", format!("/api/v1/tokens/{admin_id}")),
+        ("POST", format!("/api/v1/tokens/{admin_id}/rotate")),
+    ] {
+        let answer = guarded
+            .send_from(peer.clone(), &team, (method, &path), None)
+            .await;
+        answer.refused(404, "token_not_found");
+    }
+    let id = narrower["id"].as_str().unwrap();
+    let revoked = format!("/api/v1/tokens/{id}");
+    guarded
+        .send_from(peer.clone(), &team, ("DELETE", &revoked), None)
+        .await
+        .is(StatusCode::OK);
+    // It is not for other networks.
+    let away = guarded
+        .send(&team, ("GET", "/api/v1/tokens/self"), None)
+        .await;
+    away.refused(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_revoked_token_lets_nobody_in_and_ends_what_it_has_open() {
+    let guarded = Guarded::start().await;
+    let token = guarded
+        .make(&json!({"name": "w", "role": "operator"}))
+        .await;
+    let id = guarded.job("web", "noop").await;
+    let wait = format!("/api/v1/jobs/{id}/wait?timeout_seconds=60");
+    let waiting = guarded.send(&token, ("GET", &wait), None);
+    let streaming = guarded.send(&token, ("GET", "/api/v1/events"), None);
+    let revoking = async {
+        // Both are open once the other requests of this thread have run.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        let path = format!("/api/v1/tokens/{}", &token[4..16]);
+        guarded
+            .send(&guarded.admin, ("DELETE", &path), None)
+            .await
+            .is(StatusCode::OK);
+    };
+    let all = async { tokio::join!(waiting, streaming, revoking) };
+    let (waited, streamed, ()) = tokio::time::timeout(Duration::from_secs(30), all)
+        .await
+        .expect("both end with the token");
+    waited.refused(401, "unauthenticated");
+    // The head of the stream was sent before.
+    assert_eq!(streamed.status, 200);
+    let after = guarded.send(&token, ("GET", "/api/v1/jobs"), None).await;
+    after.refused(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_rotated_token_overlaps_as_long_as_asked_for() {
+    let guarded = Guarded::start().await;
+    let old = guarded.make(&json!({"name": "r", "role": "viewer"})).await;
+    let path = format!("/api/v1/tokens/{}/rotate", &old[4..16]);
+    let rotate = async |body: Value| {
+        let answer = guarded
+            .send(&guarded.admin, ("POST", &path), Some(&body))
+            .await;
+        let body = answer.is(StatusCode::OK).body;
+        body["token"].as_str().unwrap().to_owned()
+    };
+    let status = async |token: &str| {
+        let asked = ("GET", "/api/v1/jobs");
+        guarded.send(token, asked, None).await.status
+    };
+    let second = rotate(json!({"overlap_seconds": 600})).await;
+    assert_eq!(&second[4..16], &old[4..16], "the id stays");
+    assert_eq!((status(&old).await, status(&second).await), (200, 200));
+    let third = rotate(json!({})).await;
+    let statuses = [&old, &second, &third];
+    let mut found = Vec::new();
+    for token in statuses {
+        found.push(status(token).await);
+    }
+    assert_eq!(found, [401, 401, 200]);
+}
+
+#[tokio::test]
+async fn jobs_out_of_scope_are_no_prerequisites_and_hold_no_keys() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "m", "role": "producer", "handlers": ["noop"]});
+    let token = guarded.make(&body).await;
+    let hidden = guarded.job("web", "a/b").await;
+    let nobody = "01990f3c-1a2b-7000-8000-000000000001";
+    let enqueue = async |token: &str, body: Value| {
+        guarded
+            .send(token, ("POST", "/api/v1/jobs"), Some(&body))
+            .await
+    };
+    let on = |id: &str| json!({"handler": "noop", "depends_on": [id]});
+    let refused = enqueue(&token, on(&hidden)).await;
+    refused.refused(422, "unknown_prerequisite");
+    let missing = enqueue(&token, on(nobody)).await;
+    assert_eq!(missing.text.replace(nobody, &hidden), refused.text);
+    // In arrays each job is checked, and none is kept if one is refused.
+    let array = json!([{"handler": "noop"}, {"handler": "a/b"}]);
+    let answer = enqueue(&token, array).await;
+    assert!(answer.refused(403, "out_of_scope").starts_with("#1"));
+    let keyed = |handler: &str| json!({"handler": handler, "queue": "q", "unique_key": "k"});
+    enqueue(&guarded.admin, keyed("a/b"))
+        .await
+        .is(StatusCode::CREATED);
+    let own = enqueue(&token, keyed("noop")).await;
+    let own = own.is(StatusCode::CREATED).body;
+    let again = enqueue(&token, keyed("noop")).await;
+    assert_eq!(again.is(StatusCode::OK).body["id"], own["id"]);
+    let shown = format!("/api/v1/jobs/{}", own["id"].as_str().unwrap());
+    let shown = guarded.send(&token, ("GET", &shown), None).await.body;
+    assert_eq!(shown["created_by"], format!("token:{}", &token[4..16]));
+}
+
+#[tokio::test]
+async fn only_those_who_may_read_payloads_see_what_jobs_carry() {
+    let guarded = Guarded::start().await;
+    let body = json!({"handler": "typed", "params": {"n": 7_351}});
+    let made = guarded
+        .send(&guarded.admin, ("POST", "/api/v1/jobs"), Some(&body))
+        .await;
+    let id = made.body["id"].as_str().unwrap().to_owned();
+    let viewer = guarded.make(&json!({"name": "v", "role": "viewer"})).await;
+    let operator = guarded
+        .make(&json!({"name": "o", "role": "operator"}))
+        .await;
+    let show = format!("/api/v1/jobs/{id}");
+    let wait = format!("{show}/wait?timeout_seconds=0");
+    for path in [&show, &wait] {
+        let hidden = guarded.send(&viewer, ("GET", path), None).await;
+        let hidden = hidden.is(StatusCode::OK);
+        assert!(!hidden.text.contains("7351"), "{path}");
+        let shown = guarded.send(&operator, ("GET", path), None).await;
+        assert!(shown.text.contains("7351"), "{path}");
+    }
+    let logs = format!("{show}/logs");
+    let logs = guarded.send(&viewer, ("GET", &logs), None).await;
+    assert!(logs.refused(403, "forbidden").contains("read_payload"));
+    let by_kind = guarded
+        .send(&viewer, ("GET", "/api/v1/jobs?failure=my_kind"), None)
+        .await;
+    assert!(by_kind.refused(403, "forbidden").contains("read_payload"));
+}
+
+#[tokio::test]
+async fn events_and_numbers_keep_to_the_scope() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "m", "allow": ["read", "metrics"], "queues": ["mail-*"]});
+    let token = guarded.make(&body).await;
+    guarded.job("mail-eu", "noop").await;
+    guarded.job("web", "noop").await;
+    let numbers = guarded.send(&token, ("GET", "/metrics"), None).await;
+    let numbers = numbers.is(StatusCode::OK).text;
+    assert!(numbers.contains("queue=\"mail-eu\"") && !numbers.contains("\"web\""));
+    let all = guarded
+        .send(&guarded.admin, ("GET", "/metrics"), None)
+        .await;
+    assert!(all.text.contains("queue=\"web\""));
+    let request = HttpRequest::get("/api/v1/events")
+        .header("host", "127.0.0.1:7700")
+        .header("authorization", format!("Bearer {token}"))
+        .header("last-event-id", "0")
+        .body(Body::empty())
+        .unwrap();
+    let listening = call(&guarded.host.router, request);
+    let ending = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        guarded.host.tasks.stop();
+    };
+    let all = async { tokio::join!(listening, ending) };
+    let (heard, ()) = tokio::time::timeout(Duration::from_secs(30), all)
+        .await
+        .expect("a stream ends when the host stops");
+    assert!(heard.text.contains("mail-eu"), "{}", heard.text);
+    assert!(!heard.text.contains("web"), "{}", heard.text);
+}
+
+#[tokio::test]
+async fn the_first_token_is_for_the_hosts_user_alone_and_is_made_once() {
+    use std::os::unix::fs::MetadataExt as _;
+    let guarded = Guarded::start().await;
+    let path = guarded.folder.path().join(ADMIN_TOKEN);
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(guarded.admin.len(), TOKEN_CHARS);
+    std::fs::remove_file(&path).unwrap();
+    guarded.auth.start(&path).await.unwrap();
+    assert!(!path.exists(), "there is one that can make others");
+    let own = ("GET", "/api/v1/tokens/self");
+    let own = guarded.send(&guarded.admin, own, None).await.body;
+    assert_eq!(own["token"]["created_by"], "host");
+    assert_eq!(
+        own["verbs"].as_array().unwrap().len(),
+        Role::Admin.verbs().iter().count()
+    );
+}

@@ -1,0 +1,281 @@
+//! Tokens: making, listing, exchanging and revoking them. A principal sees and changes only tokens that allow no more
+//! than it may do itself: others look like tokens that do not exist.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use host_api::page::PageView;
+use host_api::path;
+use host_api::token::{MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, TokenView};
+use host_core::access::token::{
+    KeptToken, NAME_BYTES_MAX, NETWORKS_MAX, Rights, Token, TokenId, TokenText, token_id,
+};
+use host_core::access::{GLOBS_MAX, Glob, GlobError, Role, Scope, Verb, Verbs};
+use host_core::command::Command;
+use host_http::extract::{TextInPath, small_body, small_body_or_default};
+use host_http::gate::Caller;
+use host_runtime::ids;
+
+use super::Shared;
+use super::error::ApiError;
+use super::problem::kinds;
+use super::told::Told;
+
+/// How long a token lasts if nobody says so, in milliseconds: 90 days.
+const LASTS_MS: u64 = 90 * 24 * 3_600_000;
+
+/// The highest rate, in requests per second.
+const RATE_MAX: u32 = 1_000_000;
+
+/// Makes a token. The answer has its text, which is kept nowhere.
+#[utoipa::path(
+    post, path = path::TOKENS, tag = "tokens", operation_id = "create_token",
+    request_body = NewTokenBody,
+    responses((status = 201, body = MintedView))
+)]
+pub(super) async fn create(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    request: Request,
+) -> Result<(StatusCode, Json<MintedView>), ApiError> {
+    let body: NewTokenBody = small_body(&shared.api.bodies, request).await?;
+    let now = shared.api.clock.now();
+    let expires_ms = body.expires_seconds.map_or(LASTS_MS, |kept| kept.ms);
+    let rights = Rights {
+        verbs: verbs(&body)?,
+        scope: Scope {
+            queues: globs("queues", body.queues)?,
+            handlers: globs("handlers", body.handlers)?,
+        },
+        from: networks(&body.from)?,
+        rate: within("rate", body.rate, RATE_MAX)?,
+        max_waiting: within("max_waiting", body.max_waiting, u64::MAX)?,
+        expires_at: Some(now.plus_ms(expires_ms)),
+    };
+    if body.name.is_empty() || body.name.len() > NAME_BYTES_MAX {
+        return Err(invalid(format!("name: must have 1–{NAME_BYTES_MAX} bytes")));
+    }
+    let auth = &shared.api.auth;
+    if let Some(more) = rights.beyond(&auth.rights_of(&caller.principal)) {
+        let detail = format!("a token cannot make one that allows more: {more}");
+        return Err(ApiError::new(&kinds::TOKEN_TOO_BROAD, detail));
+    }
+    let id = token_id(&ids::key());
+    let text = TokenText::new(&id, &ids::key());
+    let token = Token {
+        id: id.clone(),
+        hash: text.hash(),
+        name: body.name,
+        created_by: caller.principal.name.clone(),
+        created_at: now,
+        rights,
+        previous: None,
+    };
+    let detail = format!("{:?}: {}", token.name, token.rights.verbs);
+    let put = put(token.clone(), true);
+    told.submit(&shared, put, format!("token {id}"), Some(detail))
+        .await?;
+    auth.reload().await?;
+    let used_at = None;
+    let view = KeptToken { token, used_at }.into();
+    let token = text.expose().to_owned();
+    Ok((StatusCode::CREATED, Json(MintedView { token, view })))
+}
+
+/// Lists the tokens that allow no more than the caller may do.
+#[utoipa::path(
+    get, path = path::TOKENS, tag = "tokens", operation_id = "list_tokens",
+    responses((status = 200, body = PageView<TokenView>))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    caller: Caller,
+) -> Result<Json<PageView<TokenView>>, ApiError> {
+    let auth = &shared.api.auth;
+    if !auth.asks() {
+        auth.reload().await?;
+    }
+    let own = auth.rights_of(&caller.principal);
+    let all = auth.all().into_iter();
+    let seen = all.filter(|kept| kept.token.rights.beyond(&own).is_none());
+    Ok(Json(PageView::all(seen.map(TokenView::from).collect())))
+}
+
+/// Shows one token.
+#[utoipa::path(
+    get, path = path::TOKEN, tag = "tokens", operation_id = "show_token",
+    params(("id" = String, Path, description = "The token's id")),
+    responses((status = 200, body = TokenView))
+)]
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    caller: Caller,
+    TextInPath(id): TextInPath,
+) -> Result<Json<TokenView>, ApiError> {
+    Ok(Json(find(&shared, &caller, &id).await?.into()))
+}
+
+/// Revokes a token. From then on it lets nobody in, and what it has open ends.
+#[utoipa::path(
+    delete, path = path::TOKEN, tag = "tokens", operation_id = "revoke_token",
+    params(("id" = String, Path, description = "The token's id")),
+    responses((status = 200, body = RevokedView))
+)]
+pub(super) async fn revoke(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    TextInPath(id): TextInPath,
+) -> Result<Json<RevokedView>, ApiError> {
+    let token = find(&shared, &caller, &id).await?.token.id;
+    let id = token.to_string();
+    let revoke = Command::RevokeToken { token };
+    let detail = Some("revoked".to_owned());
+    told.submit(&shared, revoke, format!("token {id}"), detail)
+        .await?;
+    shared.api.auth.reload().await?;
+    let revoked = true;
+    Ok(Json(RevokedView { id, revoked }))
+}
+
+/// Gives a token another text. The one before counts as long as asked for.
+#[utoipa::path(
+    post, path = path::TOKEN_ROTATE, tag = "tokens", operation_id = "rotate_token",
+    params(("id" = String, Path, description = "The token's id")),
+    request_body = Option<RotateBody>,
+    responses((status = 200, body = MintedView))
+)]
+pub(super) async fn rotate(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    TextInPath(id): TextInPath,
+    request: Request,
+) -> Result<Json<MintedView>, ApiError> {
+    let body: RotateBody = small_body_or_default(&shared.api.bodies, request).await?;
+    let KeptToken { mut token, used_at } = find(&shared, &caller, &id).await?;
+    let text = TokenText::new(&token.id, &ids::key());
+    let now = shared.api.clock.now();
+    let overlap = body.overlap_seconds.filter(|overlap| overlap.ms > 0);
+    token.previous = overlap.map(|overlap| (token.hash, now.plus_ms(overlap.ms)));
+    token.hash = text.hash();
+    let object = format!("token {}", token.id);
+    let detail = Some("rotated".to_owned());
+    told.submit(&shared, put(token.clone(), false), object, detail)
+        .await?;
+    shared.api.auth.reload().await?;
+    let view = KeptToken { token, used_at }.into();
+    let token = text.expose().to_owned();
+    Ok(Json(MintedView { token, view }))
+}
+
+/// Shows who calls, what it may do and what is left of its quotas.
+#[utoipa::path(
+    get, path = path::TOKENS_SELF, tag = "tokens", operation_id = "show_caller",
+    responses((status = 200, body = SelfView))
+)]
+pub(super) async fn own(
+    State(shared): State<Shared>,
+    caller: Caller,
+) -> Result<Json<SelfView>, ApiError> {
+    let principal = &caller.principal;
+    let id = principal.name.strip_prefix("token:");
+    let id = id.and_then(|id| id.parse::<TokenId>().ok());
+    let kept = id.and_then(|id| shared.api.auth.kept(&id));
+    let waiting = match principal.max_waiting {
+        Some(_) => {
+            let name = principal.name.clone();
+            let owned = shared.api.dispatch.read(move |reader| reader.owned(&name));
+            Some(owned.await?)
+        }
+        None => None,
+    };
+    Ok(Json(SelfView {
+        principal: principal.name.clone(),
+        verbs: principal.verbs.into(),
+        waiting,
+        token: kept.map(TokenView::from),
+    }))
+}
+
+fn put(token: Token, is_new: bool) -> Command {
+    let token = Box::new(token);
+    Command::PutToken { token, is_new }
+}
+
+/// Finds a token that allows no more than the caller may do.
+async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, ApiError> {
+    let auth = &shared.api.auth;
+    if !auth.asks() {
+        auth.reload().await?;
+    }
+    let own = auth.rights_of(&caller.principal);
+    let parsed = id.parse::<TokenId>().ok();
+    let kept = parsed.and_then(|id| auth.kept(&id));
+    let kept = kept.filter(|kept| kept.token.rights.beyond(&own).is_none());
+    kept.ok_or_else(|| {
+        let shown: String = id.chars().take(64).collect();
+        ApiError::new(
+            &kinds::TOKEN_NOT_FOUND,
+            format!("no token has the id {shown:?}"),
+        )
+    })
+}
+
+fn invalid(detail: String) -> ApiError {
+    ApiError::new(&kinds::INVALID_REQUEST, detail)
+}
+
+fn verbs(body: &NewTokenBody) -> Result<Verbs, ApiError> {
+    let role = body.role.as_deref().map(str::parse::<Role>).transpose();
+    let role = role.map_err(|error| invalid(format!("role: {error}")))?;
+    let mut verbs: Vec<Verb> = role.map_or(Verbs::NONE, Role::verbs).iter().collect();
+    for name in &body.allow {
+        let verb = name.parse::<Verb>();
+        verbs.push(verb.map_err(|error| invalid(format!("allow: {error}")))?);
+    }
+    if verbs.is_empty() {
+        return Err(invalid("specify a role, or verbs in allow".to_owned()));
+    }
+    Ok(Verbs::of(&verbs))
+}
+
+fn globs(field: &str, texts: Vec<String>) -> Result<Vec<Glob>, ApiError> {
+    if texts.len() > GLOBS_MAX {
+        return Err(invalid(format!("{field}: must be at most {GLOBS_MAX}")));
+    }
+    let globs = texts.into_iter().map(Glob::try_from);
+    let globs: Result<_, GlobError> = globs.collect();
+    globs.map_err(|error| invalid(format!("{field}: {error}")))
+}
+
+fn networks(texts: &[String]) -> Result<Vec<ipnet::IpNet>, ApiError> {
+    if texts.len() > NETWORKS_MAX {
+        return Err(invalid(format!("from: must be at most {NETWORKS_MAX}")));
+    }
+    let network = |text: &String| {
+        let address = || text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from);
+        let read = text.parse::<ipnet::IpNet>().or_else(|_| address());
+        read.map_err(|_| {
+            let shown: String = text.chars().take(64).collect();
+            invalid(format!(
+                "from: {shown:?} is not a network, such as 10.1.0.0/16"
+            ))
+        })
+    };
+    texts.iter().map(network).collect()
+}
+
+fn within<T: Copy + PartialOrd + From<u8> + std::fmt::Display>(
+    field: &str,
+    given: Option<T>,
+    most: T,
+) -> Result<Option<T>, ApiError> {
+    match given {
+        Some(given) if given < T::from(1) || given > most => {
+            Err(invalid(format!("{field}: must be 1–{most}, got {given}")))
+        }
+        given => Ok(given),
+    }
+}

@@ -1,0 +1,83 @@
+//! What the audit is told of a request that changes something.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use host_core::access::Access;
+use host_core::audit::{DONE, Note};
+use host_core::command::{Command, Reply};
+use host_http::gate::{Caller, REQUEST_ID, request_id};
+use host_http::peer::Peer;
+use host_http::problem::{Problem, kinds};
+
+use super::Shared;
+use super::error::ApiError;
+
+/// Who asks for a change, from where, and by which verb.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    principal: String,
+    address: Option<String>,
+    request: Option<String>,
+    verb: &'static str,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Told {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let lost = || Problem::new(&kinds::INTERNAL, "the route does not ask who calls");
+        let caller = parts.extensions.get::<Caller>().ok_or_else(lost)?;
+        let access = parts.extensions.get::<Access>().copied();
+        let verb = access.and_then(Access::verb).ok_or_else(lost)?;
+        let peer = parts.extensions.get::<Peer>();
+        Ok(Self {
+            principal: caller.principal.name.clone(),
+            address: peer
+                .and_then(|peer| peer.address)
+                .map(|address| address.to_string()),
+            request: Some(request_id(parts.headers.get(REQUEST_ID))),
+            verb: verb.as_str(),
+        })
+    }
+}
+
+impl Told {
+    /// Makes the note about a change of an object.
+    pub(super) fn note(&self, object: impl Into<String>, detail: Option<String>) -> Note {
+        let note = Note {
+            principal: self.principal.clone(),
+            address: self.address.clone(),
+            request: self.request.clone(),
+            ..Note::new(self.verb, object)
+        };
+        match detail {
+            Some(detail) => note.detail(detail),
+            None => note,
+        }
+    }
+
+    /// Records a change that was made without a command.
+    pub(super) async fn record(
+        &self,
+        shared: &Shared,
+        object: impl Into<String>,
+        detail: &str,
+    ) -> Result<(), ApiError> {
+        let note = Box::new(self.note(object, Some(detail.to_owned())));
+        let outcome = DONE.to_owned();
+        let recorded = shared.api.dispatch.submit(Command::Note { note, outcome });
+        Ok(recorded.await.map(drop)?)
+    }
+
+    /// Submits a command, which is recorded in the same commit.
+    pub(super) async fn submit(
+        &self,
+        shared: &Shared,
+        command: Command,
+        object: impl Into<String>,
+        detail: Option<String>,
+    ) -> Result<Reply, ApiError> {
+        let command = command.noted(self.note(object, detail));
+        Ok(shared.api.dispatch.submit(command).await?)
+    }
+}

@@ -1,0 +1,462 @@
+//! Who may use the API: tokens, and the users of the local socket. All tokens are in memory, so that a request asks no
+//! store. What other nodes change is read twice a second.
+
+mod bucket;
+mod denials;
+mod failures;
+mod first;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use host_core::access::token::{KeptToken, Rights, Token, TokenHash, TokenId, TokenText};
+use host_core::access::{Principal, Verb, Verbs};
+use host_core::audit::Note;
+use host_core::command::Command;
+use host_core::node::Standing;
+use host_core::time::Time;
+use host_dispatch::Dispatch;
+use host_http::gate::{Caller, Denied, Gate, request_id};
+use host_http::peer::Peer;
+use host_http::refusal::Refusal;
+use host_runtime::clock::Clock;
+use host_store::StoreError;
+use parking_lot::{Mutex, RwLock};
+use rustix::process::geteuid;
+use tokio_util::sync::CancellationToken;
+
+use self::bucket::Bucket;
+use self::denials::Denials;
+use self::failures::Failures;
+
+pub use self::first::{ADMIN_TOKEN, FirstTokenError};
+
+/// How often a node looks whether others have changed tokens, and whether some are over.
+const LOOK: Duration = Duration::from_millis(400);
+
+/// How often the last uses of tokens are stored.
+const USES_EVERY_MS: u64 = 60_000;
+
+/// What is asked of those who use the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AuthMode {
+    /// Nothing: whoever connects is an administrator.
+    #[default]
+    None,
+    /// A token, or to be the host's user on the local socket.
+    Tokens,
+}
+
+impl FromStr for AuthMode {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "none" => Ok(Self::None),
+            "tokens" => Ok(Self::Tokens),
+            _ => Err(()),
+        }
+    }
+}
+
+/// A token in use.
+struct Live {
+    token: Token,
+    principal: Arc<Principal>,
+    /// Cancelled when the token is revoked, over, or changed in what it allows.
+    over: CancellationToken,
+    /// The same for those who came with the text before the last rotation.
+    previous_over: CancellationToken,
+    bucket: Mutex<Bucket>,
+    /// When it was used last; 0 for never. In milliseconds since the epoch.
+    used_ms: AtomicI64,
+    stored_ms: AtomicI64,
+}
+
+impl Live {
+    fn new(kept: KeptToken) -> Self {
+        let used_ms = kept.used_at.map_or(0, |at| at.0);
+        Self {
+            principal: Arc::new(kept.token.principal()),
+            token: kept.token,
+            over: CancellationToken::new(),
+            previous_over: CancellationToken::new(),
+            bucket: Mutex::default(),
+            used_ms: AtomicI64::new(used_ms),
+            stored_ms: AtomicI64::new(used_ms),
+        }
+    }
+
+    /// Takes the place of the same token with other contents.
+    fn after(kept: KeptToken, before: &Self) -> Self {
+        let same_rights = kept.token.rights == before.token.rights;
+        let is_rotated = !kept.token.hash.is(&before.token.hash);
+        let mut live = Self::new(kept);
+        if !same_rights {
+            before.end();
+            return live;
+        }
+        if is_rotated {
+            before.previous_over.cancel();
+            live.previous_over = before.over.clone();
+            if live.token.previous.is_none() {
+                live.previous_over.cancel();
+            }
+        } else {
+            live.over = before.over.clone();
+            live.previous_over = before.previous_over.clone();
+        }
+        live
+    }
+
+    fn end(&self) {
+        self.over.cancel();
+        self.previous_over.cancel();
+    }
+}
+
+type Table = HashMap<TokenId, Arc<Live>>;
+
+/// Knows who may use the API. Cloning shares it.
+#[derive(Clone)]
+pub struct Auth(Arc<Inner>);
+
+struct Inner {
+    mode: AuthMode,
+    clock: Clock,
+    dispatch: Dispatch,
+    anyone: Arc<Principal>,
+    /// Administrators by their user.
+    users: [(u32, Arc<Principal>); 2],
+    table: RwLock<Table>,
+    failures: Mutex<Failures>,
+    denials: Mutex<Denials>,
+    /// How many nodes share the rates of tokens.
+    nodes: AtomicU32,
+    /// Held while tokens are read, so that an older reading does not replace a newer one.
+    reading: tokio::sync::Mutex<()>,
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Auth").field(&self.0.mode).finish()
+    }
+}
+
+impl Auth {
+    /// Makes a gate that knows no token yet.
+    pub fn new(mode: AuthMode, dispatch: Dispatch, clock: Clock) -> Self {
+        let admin = |uid: u32| {
+            let name = format!("uid:{uid}");
+            let principal = Principal {
+                name,
+                ..Principal::anyone()
+            };
+            (uid, Arc::new(principal))
+        };
+        Self(Arc::new(Inner {
+            mode,
+            clock,
+            dispatch,
+            anyone: Arc::new(Principal::anyone()),
+            users: [admin(geteuid().as_raw()), admin(0)],
+            table: RwLock::default(),
+            failures: Mutex::default(),
+            denials: Mutex::default(),
+            nodes: AtomicU32::new(1),
+            reading: tokio::sync::Mutex::default(),
+        }))
+    }
+
+    /// Returns whether tokens are asked for.
+    pub fn asks(&self) -> bool {
+        self.0.mode == AuthMode::Tokens
+    }
+
+    /// Reads all tokens again. After a change of tokens this must succeed before the change is answered.
+    pub async fn reload(&self) -> Result<(), StoreError> {
+        let _one = self.0.reading.lock().await;
+        let kept = self.0.dispatch.read(|reader| reader.tokens()).await?;
+        let mut table = self.0.table.write();
+        let mut before = std::mem::take(&mut *table);
+        *table = kept
+            .into_iter()
+            .map(|kept| {
+                let id = kept.token.id.clone();
+                let live = match before.remove(&id) {
+                    Some(live) if live.token == kept.token => live,
+                    Some(live) => Arc::new(Live::after(kept, &live)),
+                    None => Arc::new(Live::new(kept)),
+                };
+                (id, live)
+            })
+            .collect();
+        // What is left was revoked.
+        for live in before.values() {
+            live.end();
+        }
+        Ok(())
+    }
+
+    /// Follows what other nodes change, ends what is over, and stores the last uses, until `stopping`.
+    pub async fn run(self, stopping: CancellationToken) {
+        if !self.asks() {
+            return;
+        }
+        let (mut seen, mut stored_at) = (0, self.0.clock.now());
+        while stopping
+            .run_until_cancelled(tokio::time::sleep(LOOK))
+            .await
+            .is_some()
+        {
+            if let Ok(version) = self.look(seen).await {
+                seen = version;
+            }
+            let now = self.0.clock.now();
+            self.end_those_over(now);
+            self.record_denials(now).await;
+            if let Ok(nodes) = self.0.dispatch.read(|reader| reader.nodes()).await {
+                let live = nodes
+                    .iter()
+                    .filter(|node| node.standing() == Standing::Live);
+                self.share_among(live.count());
+            }
+            if now.since_ms(stored_at) >= USES_EVERY_MS {
+                stored_at = now;
+                self.store_uses().await;
+            }
+        }
+    }
+
+    /// Reads the tokens if they have changed since the version that was seen.
+    async fn look(&self, seen: u64) -> Result<u64, StoreError> {
+        let version = self
+            .0
+            .dispatch
+            .read(|reader| reader.access_version())
+            .await?;
+        if version != seen {
+            self.reload().await?;
+        }
+        Ok(version)
+    }
+
+    fn end_those_over(&self, now: Time) {
+        for live in self.0.table.read().values() {
+            if live.token.has_ended(now) {
+                live.end();
+            }
+            if live.token.previous.as_ref().is_some_and(|it| now >= it.1) {
+                live.previous_over.cancel();
+            }
+        }
+    }
+
+    async fn record_denials(&self, now: Time) {
+        let denied = self.0.denials.lock().take(now);
+        for (note, outcome) in denied {
+            let note = Box::new(note);
+            // A host that cannot write has other troubles, and says so.
+            let _lost = self
+                .0
+                .dispatch
+                .submit(Command::Note { note, outcome })
+                .await;
+        }
+    }
+
+    async fn store_uses(&self) {
+        let mut used = Vec::new();
+        for (id, live) in &*self.0.table.read() {
+            let at = live.used_ms.load(Ordering::Relaxed);
+            if live.stored_ms.swap(at, Ordering::Relaxed) < at {
+                used.push((id.clone(), Time(at)));
+            }
+        }
+        if !used.is_empty() {
+            // What is lost here is stored with the next use.
+            let _best_effort = self.0.dispatch.submit(Command::UseTokens { used }).await;
+        }
+    }
+
+    /// Sets how many nodes share the rates of tokens.
+    pub fn share_among(&self, nodes: usize) {
+        let nodes = u32::try_from(nodes).unwrap_or(u32::MAX).max(1);
+        self.0.nodes.store(nodes, Ordering::Relaxed);
+    }
+
+    /// Returns what a principal may do, as a limit for the tokens that it makes.
+    pub fn rights_of(&self, principal: &Principal) -> Rights {
+        let id = principal.name.strip_prefix("token:");
+        let id = id.and_then(|id| id.parse::<TokenId>().ok());
+        match id {
+            None => Rights {
+                verbs: principal.verbs,
+                scope: principal.scope.clone(),
+                ..Rights::default()
+            },
+            Some(id) => match self.0.table.read().get(&id) {
+                Some(live) => live.token.rights.clone(),
+                // It was revoked meanwhile.
+                None => Rights {
+                    verbs: Verbs::NONE,
+                    ..Rights::default()
+                },
+            },
+        }
+    }
+
+    /// Returns a token with its last use, as this node knows it.
+    pub fn kept(&self, id: &TokenId) -> Option<KeptToken> {
+        let table = self.0.table.read();
+        let live = table.get(id)?;
+        Some(live.kept())
+    }
+
+    /// Returns all tokens, by id.
+    pub fn all(&self) -> Vec<KeptToken> {
+        let table = self.0.table.read();
+        let mut all: Vec<KeptToken> = table.values().map(|live| live.kept()).collect();
+        all.sort_by(|a, b| a.token.id.cmp(&b.token.id));
+        all
+    }
+}
+
+impl Live {
+    fn kept(&self) -> KeptToken {
+        let used_ms = self.used_ms.load(Ordering::Relaxed);
+        KeptToken {
+            token: self.token.clone(),
+            used_at: (used_ms > 0).then_some(Time(used_ms)),
+        }
+    }
+}
+
+impl Inner {
+    /// Returns the administrator that a local socket's peer is.
+    fn user(&self, peer: &Peer) -> Option<Caller> {
+        let uid = peer.uid?;
+        let (_, principal) = self.users.iter().find(|(user, _)| *user == uid)?;
+        Some(Caller {
+            principal: Arc::clone(principal),
+            over: None,
+        })
+    }
+
+    /// Returns the administrator that a request without a token is from.
+    fn without_token(&self, peer: &Peer) -> Caller {
+        if let Some(user) = self.user(peer) {
+            return user;
+        }
+        let principal = match &peer.certificate_name {
+            Some(name) => Arc::new(Principal {
+                name: format!("cert:{name}"),
+                ..Principal::anyone()
+            }),
+            None => Arc::clone(&self.anyone),
+        };
+        let over = None;
+        Caller { principal, over }
+    }
+
+    /// Finds the token that a text is, from this address. Takes as long if there is none.
+    fn find(&self, text: &str, address: Option<IpAddr>, now: Time) -> Option<Arc<Live>> {
+        let read = TokenText::read(text);
+        let id = read.as_ref().map(TokenText::id);
+        let presented = TokenHash::of(text);
+        let live = id.and_then(|id| self.table.read().get(&id).cloned());
+        if let Some(live) = live {
+            return live.token.admits(&presented, address, now).then_some(live);
+        }
+        let _as_long = std::hint::black_box(TokenHash::NONE.is(&presented));
+        None
+    }
+
+    fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let now = self.clock.now();
+        let mut presented = headers.get_all(AUTHORIZATION).iter();
+        let (presented, more) = (presented.next(), presented.next());
+        let Some(presented) = presented else {
+            return self.user(peer).ok_or(Refusal::Unauthenticated);
+        };
+        if let Some(retry_after) = self.failures.lock().wait(peer.address, now) {
+            return Err(Refusal::TooManyWrong { retry_after });
+        }
+        let text = presented.to_str().ok().filter(|_| more.is_none());
+        let text = text.and_then(bearer).unwrap_or_default();
+        let Some(live) = self.find(text, peer.address, now) else {
+            self.failures.lock().record(peer.address, now);
+            return Err(Refusal::Unauthenticated);
+        };
+        if let Some(rate) = live.token.rights.rate {
+            let rate = rate.div_ceil(self.nodes.load(Ordering::Relaxed));
+            let taken = live.bucket.lock().take(rate, now);
+            taken.map_err(|retry_after| Refusal::RateLimited { retry_after })?;
+        }
+        live.used_ms.store(now.0, Ordering::Relaxed);
+        let over = if live.token.hash.is(&TokenHash::of(text)) {
+            &live.over
+        } else {
+            &live.previous_over
+        };
+        Ok(Caller {
+            principal: Arc::clone(&live.principal),
+            over: Some(over.clone()),
+        })
+    }
+}
+
+/// Returns the token of an Authorization header.
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| token.trim_start_matches(' '))
+}
+
+impl Gate for Auth {
+    fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        match self.0.mode {
+            AuthMode::None => Ok(self.0.without_token(peer)),
+            AuthMode::Tokens => self.0.admit(peer, headers),
+        }
+    }
+
+    fn hears_of_denials(&self) -> bool {
+        self.asks()
+    }
+
+    fn denied(&self, denied: &Denied<'_>) {
+        let principal = denied.principal.map(|it| it.name.clone());
+        let principal = principal.unwrap_or_default();
+        let address = denied.peer.address.map(|it| it.to_string());
+        let verb = denied.verb.map_or("", Verb::as_str);
+        let outcome = match denied.status {
+            401 => "unauthenticated",
+            429 => "too many requests",
+            _ => "forbidden",
+        };
+        let kind = [
+            principal.clone(),
+            address.clone().unwrap_or_default(),
+            verb.to_owned(),
+            format!("{} {}", denied.method, denied.route),
+            outcome.to_owned(),
+        ];
+        let note = || Note {
+            principal,
+            address,
+            request: Some(request_id(denied.request_id)),
+            ..Note::new(verb, format!("{} {}", denied.method, denied.path))
+        };
+        let now = self.0.clock.now();
+        self.0.denials.lock().record(kind, note, now);
+    }
+}

@@ -1,0 +1,108 @@
+//! The first token: a host that nobody could make a token for writes one into a file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use host_core::access::token::{Rights, Token, TokenText, token_id};
+use host_core::access::{Role, Verb};
+use host_core::audit::Note;
+use host_core::command::Command;
+use host_dispatch::SubmitError;
+use host_runtime::ids;
+use host_store::StoreError;
+use thiserror::Error;
+
+use super::Auth;
+
+/// The file of the first token, in the data directory.
+pub const ADMIN_TOKEN: &str = "admin.token";
+
+/// How long the first token lasts, in milliseconds: a day.
+const LASTS_MS: u64 = 24 * 3_600_000;
+
+/// Why there is no first token.
+#[derive(Debug, Error)]
+pub enum FirstTokenError {
+    #[error(transparent)]
+    Store(StoreError),
+    #[error("cannot keep the first token: {0}")]
+    Submit(SubmitError),
+    #[error("cannot write the first token to {}: {error}", .path.display())]
+    File { path: PathBuf, error: io::Error },
+}
+
+impl Auth {
+    /// Reads the tokens. If none of them could make others, makes one for a day and writes it to `path`.
+    pub async fn start(&self, path: &Path) -> Result<(), FirstTokenError> {
+        if !self.asks() {
+            return Ok(());
+        }
+        self.reload().await.map_err(FirstTokenError::Store)?;
+        let now = self.0.clock.now();
+        let may_make = |token: &Token| token.rights.verbs.has(Verb::Tokens);
+        if self
+            .all()
+            .iter()
+            .any(|kept| may_make(&kept.token) && !kept.token.has_ended(now))
+        {
+            return Ok(());
+        }
+        let id = token_id(&ids::key());
+        let text = TokenText::new(&id, &ids::key());
+        let written = write(path, &text);
+        written.map_err(|error| FirstTokenError::File {
+            path: path.to_owned(),
+            error,
+        })?;
+        let token = Token {
+            id: id.clone(),
+            hash: text.hash(),
+            name: "admin".to_owned(),
+            created_by: "host".to_owned(),
+            created_at: now,
+            rights: Rights {
+                verbs: Role::Admin.verbs(),
+                expires_at: Some(now.plus_ms(LASTS_MS)),
+                ..Rights::default()
+            },
+            previous: None,
+        };
+        let put = Command::PutToken {
+            token: Box::new(token),
+            is_new: true,
+        };
+        let note = Note {
+            principal: "host".to_owned(),
+            ..Note::new(Verb::Tokens.as_str(), format!("token {id}"))
+        };
+        let put = put.noted(note.detail("the first token of the host"));
+        let submitted = self.0.dispatch.submit(put).await;
+        submitted.map_err(FirstTokenError::Submit)?;
+        self.reload().await.map_err(FirstTokenError::Store)?;
+        tracing::warn!(
+            path = %path.display(),
+            "no token could make others, so there is a new one in this file: make your own within 24 hours, and delete it"
+        );
+        Ok(())
+    }
+}
+
+/// Writes the token so that only the host's user can read it, at no moment otherwise.
+fn write(path: &Path, text: &TokenText) -> io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = PathBuf::from(partial);
+    let _left_from_before = fs::remove_file(&partial);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&partial)?;
+    writeln!(file, "{}", text.expose())?;
+    file.sync_all()?;
+    fs::rename(&partial, path)?;
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}

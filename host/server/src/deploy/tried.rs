@@ -1,0 +1,101 @@
+//! What the audit is told of deploys, and new grants for which two principals are needed: one tries to deploy and is refused, the other accepts. The audit has
+//! the first, whichever node was asked.
+
+use host_core::audit::{self, Entry, Note};
+use host_core::command::Command;
+use host_core::time::Time;
+use host_store::{Reader, StoreError};
+use serde::Deserialize;
+
+use super::{Consent, DeployError, Deployed, Shared, unread};
+
+/// How many entries of the audit are read at once.
+const READ: u32 = 1_000;
+
+/// What an entry of the audit says of a deploy.
+#[derive(Deserialize)]
+struct Tried {
+    principal: String,
+    verb: String,
+    object: String,
+    outcome: String,
+    detail: Option<String>,
+}
+
+/// Returns whether another principal has tried the same since then, and was refused in these words.
+fn by_another(
+    reader: &dyn Reader,
+    note: &Note,
+    since: Time,
+    refusal: &str,
+) -> Result<bool, StoreError> {
+    let refusal = audit::cut(refusal.to_owned());
+    let is_it = |entry: &Entry| {
+        let read: Result<Tried, _> = serde_json::from_str(&entry.record);
+        read.is_ok_and(|tried| {
+            tried.principal != note.principal
+                && tried.verb == note.verb
+                && tried.object == note.object
+                && tried.detail == note.detail
+                && tried.outcome == refusal
+        })
+    };
+    let mut after = 0;
+    loop {
+        let page = reader.audit(after, since, READ)?;
+        let Some(last) = page.last() else {
+            return Ok(false);
+        };
+        if page.iter().any(is_it) {
+            return Ok(true);
+        }
+        after = last.number;
+    }
+}
+
+impl Shared {
+    /// Records a change that was refused before it reached the store, which records the others.
+    pub(super) async fn recorded(
+        &self,
+        note: Note,
+        result: Result<Deployed, DeployError>,
+    ) -> Result<Deployed, DeployError> {
+        if let Err(error) = &result
+            && !matches!(error, DeployError::Submit(_))
+        {
+            let outcome = audit::cut(error.to_string());
+            let note = Box::new(note);
+            // The refusal matters more than its record, which fails only with the store.
+            let _lost = self.dispatch.submit(Command::Note { note, outcome }).await;
+        }
+        result
+    }
+
+    /// Returns the note about a deploy with these new grants, if they are accepted.
+    pub(super) async fn accept(
+        &self,
+        mut note: Note,
+        added: &[String],
+        consent: Consent,
+    ) -> Result<Note, DeployError> {
+        if added.is_empty() {
+            return Ok(note);
+        }
+        let refusal = DeployError::NewGrants(added.to_vec());
+        if !consent.new_grants {
+            return Err(refusal);
+        }
+        if let Some(since) = consent.tried_since {
+            let (asked, refusal) = (note.clone(), refusal.to_string());
+            let looking = self
+                .dispatch
+                .scan(move |reader| by_another(reader, &asked, since, &refusal));
+            if !looking.await.map_err(unread)? {
+                return Err(DeployError::SecondPerson(added.to_vec()));
+            }
+        }
+        let before = note.detail.take().unwrap_or_default();
+        let accepted = added.join("; ");
+        Ok(note.detail(format!("{before}; accepts grants: {accepted}")))
+    }
+}

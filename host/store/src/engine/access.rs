@@ -1,0 +1,135 @@
+//! Tokens, the jobs that principals may have, and the audit of commands.
+
+use std::collections::BTreeMap;
+
+use host_core::access::token::{TOKENS_MAX, Token, TokenId};
+use host_core::audit::{DONE, Note, Record};
+use host_core::command::{Command, NewJob, Reply};
+use host_core::job::Lifecycle;
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+
+use super::{Batch, Rows, Stop};
+use crate::error::StoreError;
+
+/// How many old entries of the audit one command forgets at most.
+const FORGOTTEN_MAX: u32 = 1_000;
+
+/// The rows of tokens, quotas and the audit.
+pub trait AccessRows {
+    fn token(&mut self, id: &TokenId) -> Result<Option<Token>, StoreError>;
+    fn count_tokens(&mut self) -> Result<u64, StoreError>;
+    /// Adds a token, or replaces the one with its id.
+    fn put_token(&mut self, token: &Token) -> Result<(), StoreError>;
+    fn remove_token(&mut self, id: &TokenId) -> Result<(), StoreError>;
+    /// Records when a token was used, unless it was used later or is gone.
+    fn use_token(&mut self, id: &TokenId, at: Time) -> Result<(), StoreError>;
+    /// Appends an entry to the audit: it gets the next number, and the hash of the one before.
+    fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError>;
+    /// Forgets at most `limit` of the oldest entries before a time, but never the last.
+    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<(), StoreError>;
+    /// Returns how many jobs of a principal with a limit have not ended.
+    fn owned(&mut self, principal: &str) -> Result<u64, StoreError>;
+    /// Counts jobs of a principal that have begun or ended.
+    fn count_owned(&mut self, principal: &str, step: i64) -> Result<(), StoreError>;
+}
+
+impl<R: Rows> Batch<'_, R> {
+    /// Checks that the principals of new jobs may have so many more.
+    pub(super) fn check_owned<'a>(
+        &mut self,
+        new: impl Iterator<Item = &'a NewJob>,
+    ) -> Result<(), Stop> {
+        let mut more: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for new in new {
+            if let Some(origin) = &new.payload.origin
+                && let Some(limit) = origin.max_waiting
+            {
+                let (count, most) = more.entry(&origin.principal).or_insert((0, limit));
+                *count += 1;
+                *most = limit.min(*most);
+            }
+        }
+        for (principal, (count, limit)) in more {
+            let jobs = self.rows.owned(principal)?;
+            if jobs.saturating_add(count) > limit {
+                return Err(Rejection::TooManyOwned { jobs, limit }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a job that ends, or runs again, for its principal.
+    pub(super) fn count_owned(
+        &mut self,
+        before: &Lifecycle,
+        after: &Lifecycle,
+    ) -> Result<(), StoreError> {
+        let step = match (before.state.is_terminal(), after.state.is_terminal()) {
+            (false, true) => -1,
+            (true, false) => 1,
+            _ => return Ok(()),
+        };
+        match &after.owner {
+            Some(owner) => self.rows.count_owned(owner, step),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn put_token(&mut self, token: &Token, is_new: bool) -> Result<Reply, Stop> {
+        let known = self.rows.token(&token.id)?;
+        if !is_new && known.is_none() {
+            return Err(Rejection::UnknownToken(token.id.clone()).into());
+        }
+        if known.is_none() && self.rows.count_tokens()? >= TOKENS_MAX {
+            return Err(Rejection::TooManyTokens { limit: TOKENS_MAX }.into());
+        }
+        self.rows.put_token(token)?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn revoke_token(&mut self, id: &TokenId) -> Result<Reply, Stop> {
+        if self.rows.token(id)?.is_none() {
+            return Err(Rejection::UnknownToken(id.clone()).into());
+        }
+        self.rows.remove_token(id)?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn use_tokens(&mut self, used: &[(TokenId, Time)]) -> Result<Reply, Stop> {
+        for (id, at) in used {
+            self.rows.use_token(id, *at)?;
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Runs a command and records what became of it, in the same transaction.
+    pub(super) fn noted(&mut self, command: &Command, note: &Note) -> Result<Reply, Stop> {
+        let answer = self.command(command);
+        match &answer {
+            Ok(_) => self.record_note(note, DONE)?,
+            Err(Stop::Rejected(rejection)) => self.record_note(note, &rejection.to_string())?,
+            Err(Stop::Failed(_)) => {}
+        }
+        answer
+    }
+
+    pub(super) fn note(&mut self, note: &Note, outcome: &str) -> Result<Reply, Stop> {
+        self.record_note(note, outcome)?;
+        Ok(Reply::Done)
+    }
+
+    fn record_note(&mut self, note: &Note, outcome: &str) -> Result<(), StoreError> {
+        let record = Record::new(note, self.now, outcome);
+        let record = serde_json::to_string(&record).map_err(|error| StoreError::Damaged {
+            what: "an entry of the audit to write".to_owned(),
+            message: error.to_string(),
+        })?;
+        self.rows.append_audit(self.now, record)
+    }
+
+    pub(super) fn forget_audit(&mut self, before: Time) -> Result<Reply, Stop> {
+        self.rows.forget_audit(before, FORGOTTEN_MAX)?;
+        Ok(Reply::Done)
+    }
+}

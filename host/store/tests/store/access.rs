@@ -1,0 +1,317 @@
+//! Tokens, the chain of the audit, and what the scope of a job's principal holds it to.
+
+use host_core::access::token::{KeptToken, Rights, Token, TokenId, TokenText};
+use host_core::access::{Glob, Role, Scope};
+use host_core::audit::{Entry, Note};
+use host_core::command::{Command, Enqueued, NewJob, Reply};
+use host_core::id::NodeId;
+use host_core::job::{Origin, UniqueScope};
+use host_core::name::Name;
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_store::Store;
+use host_store::postgres::PostgresStore;
+use uuid::Uuid;
+
+use crate::cases::check;
+use crate::jobs::{NOW, ask, commit, id, job, unique};
+use crate::postgres::{TESTED, target};
+use crate::server::Schema;
+
+pub(crate) fn token(id: &str) -> Token {
+    let id: TokenId = id.parse().unwrap();
+    Token {
+        hash: TokenText::new(&id, &[7; 32]).hash(),
+        id,
+        name: "ci".to_owned(),
+        created_by: "uid:0".to_owned(),
+        created_at: NOW,
+        rights: Rights {
+            verbs: Role::Producer.verbs(),
+            scope: scope(&["mail-*"]),
+            from: vec!["10.0.0.0/8".parse().unwrap()],
+            rate: Some(9),
+            max_waiting: Some(7),
+            expires_at: Some(NOW.plus_ms(1)),
+        },
+        previous: None,
+    }
+}
+
+fn scope(queues: &[&str]) -> Scope {
+    let glob = |text: &&str| Glob::try_from((*text).to_owned()).unwrap();
+    Scope {
+        queues: queues.iter().map(glob).collect(),
+        handlers: Vec::new(),
+    }
+}
+
+pub(crate) fn put(token: Token, is_new: bool) -> Command {
+    let token = Box::new(token);
+    Command::PutToken { token, is_new }
+}
+
+const ONE: &str = "000000000001";
+const TWO: &str = "000000000002";
+
+#[test]
+fn tokens_are_kept_replaced_used_and_revoked() {
+    check(|store| {
+        let tokens = |store: &dyn Store| store.reader().unwrap().tokens().unwrap();
+        ask(store, NOW, put(token(TWO), true)).unwrap();
+        ask(store, NOW, put(token(ONE), true)).unwrap();
+        let used_at = None;
+        let kept = |id| KeptToken {
+            token: token(id),
+            used_at,
+        };
+        assert_eq!(tokens(store), [kept(ONE), kept(TWO)]);
+        let used = [(ONE, 9), (ONE, 5), ("000000000009", 7)];
+        let used = used.map(|(id, at)| (id.parse().unwrap(), Time(at)));
+        let used = used.to_vec();
+        ask(store, NOW, Command::UseTokens { used }).unwrap();
+        let mut rotated = token(ONE);
+        rotated.previous = Some((rotated.hash, NOW));
+        ask(store, NOW, put(rotated.clone(), false)).unwrap();
+        let rotated = KeptToken {
+            token: rotated,
+            used_at: Some(Time(9)),
+        };
+        assert_eq!(tokens(store), [rotated, kept(TWO)]);
+        let revoke = || Command::RevokeToken {
+            token: ONE.parse().unwrap(),
+        };
+        ask(store, NOW, revoke()).unwrap();
+        assert_eq!(tokens(store), [kept(TWO)]);
+        // It does not come back with a rotation that was on its way.
+        let unknown = Err(Rejection::UnknownToken(ONE.parse().unwrap()));
+        assert_eq!(ask(store, NOW, put(token(ONE), false)), unknown);
+        assert_eq!(ask(store, NOW, revoke()), unknown);
+        assert_eq!(tokens(store), [kept(TWO)]);
+    });
+}
+
+/// Checks that the chain has no gap, and returns it.
+pub(crate) fn chain(store: &dyn Store) -> Vec<Entry> {
+    let reader = store.reader().unwrap();
+    let all = reader.audit(0, Time::default(), 1_000).unwrap();
+    let before = std::iter::once(None).chain(all.iter().map(Some));
+    for (entry, before) in all.iter().zip(before) {
+        assert_eq!(entry.flaw(before), None, "{entry:?}");
+    }
+    all
+}
+
+#[test]
+fn a_change_and_its_entry_are_one() {
+    check(|store| {
+        let pause = |queue: &str| {
+            let queue: Name = queue.parse().unwrap();
+            let note = Note::new("operate", format!("queue {queue}"));
+            let paused = true;
+            Command::SetPaused { queue, paused }.noted(note)
+        };
+        let unknown = Command::RevokeToken {
+            token: ONE.parse().unwrap(),
+        };
+        let unknown = unknown.noted(Note::new("tokens", "ü \"quoted\"\n"));
+        let denied = Command::Note {
+            note: Box::new(Note {
+                principal: "token:x".to_owned(),
+                times: 3,
+                ..Note::new("read", "GET /")
+            }),
+            outcome: "forbidden".to_owned(),
+        };
+        let replies = commit(store, NOW, vec![pause("a"), unknown, denied]).replies;
+        assert_eq!(replies[0], Ok(Reply::Done));
+        assert!(replies[1].is_err());
+        assert!(
+            store
+                .reader()
+                .unwrap()
+                .is_paused(&"a".parse().unwrap())
+                .unwrap()
+        );
+        commit(store, NOW.plus_ms(5), vec![pause("b")]);
+        let entries = chain(store);
+        let numbers: Vec<u64> = entries.iter().map(|entry| entry.number).collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        assert!(
+            entries[0].record.contains("\"outcome\":\"done\""),
+            "{entries:?}"
+        );
+        assert!(entries[1].record.contains("no token has the id"));
+        assert!(entries[2].record.contains("\"times\":3"));
+        let reader = store.reader().unwrap();
+        let later = reader.audit(1, NOW.plus_ms(1), 9).unwrap();
+        assert_eq!(later, entries[3..]);
+        assert_eq!(reader.audit(1, Time::default(), 1).unwrap(), entries[1..2]);
+    });
+}
+
+#[test]
+fn old_entries_are_forgotten_and_the_chain_goes_on() {
+    check(|store| {
+        let note = |n: u64| {
+            let note = Box::new(Note::new("start", format!("{n}")));
+            let outcome = "done".to_owned();
+            (NOW.plus_ms(n), Command::Note { note, outcome })
+        };
+        for (at, command) in (1..=4).map(note) {
+            ask(store, at, command).unwrap();
+        }
+        let before = NOW.plus_ms(3);
+        ask(store, NOW, Command::ForgetAudit { before }).unwrap();
+        let numbers = |store: &dyn Store| -> Vec<u64> {
+            chain(store).iter().map(|entry| entry.number).collect()
+        };
+        assert_eq!(numbers(store), [3, 4]);
+        let before = NOW.plus_ms(99);
+        ask(store, NOW, Command::ForgetAudit { before }).unwrap();
+        assert_eq!(numbers(store), [4], "the last one stays");
+        ask(store, NOW.plus_ms(100), note(5).1).unwrap();
+        assert_eq!(numbers(store), [4, 5]);
+    });
+}
+
+fn of(n: u128, queue: &str, queues: &[&str]) -> NewJob {
+    let mut new = job(n);
+    new.queue = queue.parse().unwrap();
+    new.payload.origin = Some(Box::new(Origin {
+        principal: "token:x".to_owned(),
+        scope: scope(queues),
+        max_waiting: None,
+    }));
+    new
+}
+
+fn enqueue(store: &mut dyn Store, new: Vec<NewJob>) -> Result<Vec<Enqueued>, Rejection> {
+    match ask(store, NOW, Command::Enqueue(new)) {
+        Ok(Reply::Enqueued(accepted)) => Ok(accepted),
+        Ok(other) => panic!("{other:?}"),
+        Err(rejection) => Err(rejection),
+    }
+}
+
+#[test]
+fn a_job_is_held_to_the_scope_of_its_principal_wherever_it_comes_from() {
+    check(|store| {
+        let mail: &[&str] = &["mail-*"];
+        let new = of(1, "mail-eu", mail);
+        enqueue(store, vec![new.clone()]).unwrap();
+        let kept = store.reader().unwrap().job(id(1)).unwrap().unwrap();
+        assert_eq!(kept.payload, new.payload);
+        let array = vec![of(2, "mail-eu", mail), of(3, "web", mail)];
+        let refused = enqueue(store, array);
+        assert!(
+            matches!(refused, Err(Rejection::OutOfScope { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(store.reader().unwrap().state(id(2)).unwrap(), None);
+        // What others have looks like what does not exist.
+        enqueue(store, vec![of(4, "web", &[])]).unwrap();
+        let mut waits = of(5, "mail-eu", mail);
+        waits.depends_on = vec![id(4)];
+        let refused = enqueue(store, vec![waits.clone()]);
+        assert_eq!(refused, Err(Rejection::UnknownPrerequisite(id(4))));
+        waits.depends_on = vec![id(1)];
+        enqueue(store, vec![waits]).unwrap();
+    });
+}
+
+#[test]
+fn a_key_of_a_job_out_of_scope_is_free() {
+    check(|store| {
+        let handlers = |n, handlers: &[&str]| {
+            let mut new = of(n, "q", &[]);
+            let origin = new.payload.origin.as_mut().unwrap();
+            origin.scope.handlers = scope(handlers).queues;
+            new.unique_key = Some(unique("k", UniqueScope::Active));
+            new
+        };
+        let mut theirs = handlers(1, &[]);
+        theirs.handler = "other".parse().unwrap();
+        enqueue(store, vec![theirs]).unwrap();
+        let own = enqueue(store, vec![handlers(2, &["noop"])]).unwrap();
+        assert_eq!((own[0].id, own[0].existing), (id(2), false));
+        let again = enqueue(store, vec![handlers(3, &["noop"])]).unwrap();
+        assert_eq!((again[0].id, again[0].existing), (id(2), true));
+    });
+}
+
+#[test]
+fn a_principal_has_no_more_waiting_jobs_than_it_may() {
+    check(|store| {
+        let limited = |n| {
+            let mut new = of(n, "q", &[]);
+            new.payload.origin.as_mut().unwrap().max_waiting = Some(2);
+            new
+        };
+        let owned = |store: &dyn Store| store.reader().unwrap().owned("token:x").unwrap();
+        enqueue(store, vec![limited(1), limited(2), of(3, "q", &[])]).unwrap();
+        assert_eq!(owned(store), 2);
+        let full = Err(Rejection::TooManyOwned { jobs: 2, limit: 2 });
+        assert_eq!(enqueue(store, vec![limited(4)]), full);
+        enqueue(store, vec![of(5, "q", &[])]).unwrap();
+        let cancel = Command::Cancel {
+            job: id(1),
+            reason: None,
+            grace_ms: None,
+        };
+        ask(store, NOW, cancel).unwrap();
+        assert_eq!(owned(store), 1);
+        assert!(enqueue(store, vec![limited(4), limited(6)]).is_err());
+        enqueue(store, vec![limited(4)]).unwrap();
+        // A job that runs again counts again.
+        let (job, force) = (id(1), false);
+        ask(store, NOW, Command::Retry { job, force }).unwrap();
+        assert_eq!(owned(store), 3);
+        ask(
+            store,
+            NOW,
+            Command::Cancel {
+                job,
+                reason: None,
+                grace_ms: None,
+            },
+        )
+        .unwrap();
+        ask(store, NOW, Command::Purge { job }).unwrap();
+        assert_eq!(owned(store), 2);
+    });
+}
+
+/// Nodes append entries at the same time: one chain comes out of it, and all nodes see changes of tokens.
+#[test]
+fn the_entries_of_several_nodes_are_one_chain() {
+    const ENTRIES: u128 = 25;
+    let schema = Schema::new();
+    let open =
+        |n| PostgresStore::open(&target(&schema), NodeId(Uuid::from_u128(n)), TESTED).unwrap();
+    let write = |mut store: PostgresStore, n: u128| {
+        for entry in 0..ENTRIES {
+            let note = Note::new("operate", format!("{n} {entry}"));
+            let new = job(1_000 * n + entry);
+            let batch = vec![
+                Command::Enqueue(vec![new]),
+                Command::Tick { limit: 0 }.noted(note),
+            ];
+            // A conflict with the other node is tried again, as the dispatch loop does.
+            while store.commit(NOW, &batch).is_err() {}
+        }
+        store
+    };
+    let (one, two) = (open(1), open(2));
+    let version = one.reader().unwrap().access_version().unwrap();
+    let (mut one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| write(one, 1));
+        let two = scope.spawn(|| write(two, 2));
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    assert_eq!(chain(&one).len() as u128, 2 * ENTRIES);
+    ask(&mut one, NOW, put(token(ONE), true)).unwrap();
+    let reader = two.reader().unwrap();
+    assert_ne!(reader.access_version().unwrap(), version);
+    assert_eq!(reader.tokens().unwrap().len(), 1);
+}

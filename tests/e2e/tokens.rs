@@ -1,0 +1,302 @@
+//! Tokens and the audit, with the whole program: from the first token to its end, on one host and on two.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use host_tests::client::Answer;
+use host_tests::server::host;
+use host_tests::{Client, Options, Server, eventually, guests};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::fixture::deploy;
+use crate::grants;
+use crate::nodes::Node;
+
+/// How many characters a token has.
+const TOKEN_CHARS: usize = 66;
+
+/// How long to wait for another node before a test fails.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+fn first_token(data: &Path) -> String {
+    let path = data.join("admin.token");
+    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    std::fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
+/// Runs a command of the user whose folder this is.
+fn run(folder: &Path, args: &[&str]) -> Output {
+    Command::new(host())
+        .args(args)
+        .current_dir(folder)
+        .env("XDG_CONFIG_HOME", folder)
+        .env_remove("HOST_SERVER")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn done(folder: &Path, args: &[&str]) -> String {
+    let output = run(folder, args);
+    assert_eq!(output.status.code(), Some(0), "{args:?} {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Returns whether a file below a folder has a text.
+fn is_below(folder: &Path, text: &str) -> Option<std::path::PathBuf> {
+    std::fs::read_dir(folder).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        let kind = std::fs::symlink_metadata(&path).unwrap().file_type();
+        if kind.is_dir() {
+            return is_below(&path, text);
+        }
+        let bytes = std::fs::read(&path).ok().filter(|_| kind.is_file())?;
+        let has = bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes());
+        has.then_some(path)
+    })
+}
+
+#[test]
+fn a_host_with_tokens_is_closed_and_its_audit_tells_who_did_what() {
+    let (data, user) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let mut options = Options::new(data.path());
+    let export = user.path().join("audit.jsonl");
+    let env = [
+        ("HOST_AUTH_MODE", "tokens"),
+        ("HOST_AUDIT_EXPORT_FILE", export.to_str().unwrap()),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    options.env.extend(env);
+    let server = Server::start(&options);
+    let admin = first_token(data.path());
+    let client = server.client().with_token(&admin);
+    deploy(&client, "basics");
+
+    // Contexts: each names a host and the file of its token.
+    let (url, user) = (format!("http://{}", server.address()), user.path());
+    std::fs::write(user.join("admin"), &admin).unwrap();
+    let add = ["context", "add", "admin", "--server", &url];
+    done(user, &[&add[..], &["--token-file", "admin"]].concat());
+    let kept = user.join("host/contexts.toml");
+    assert_eq!(std::fs::metadata(&kept).unwrap().mode() & 0o777, 0o600);
+    let none = run(user, &["queue", "ls", "--server", &url]);
+    assert_eq!(none.status.code(), Some(1), "another server gets no token");
+    let create = [
+        "token", "create", "ci", "--role", "producer", "--queue", "mail-*",
+    ];
+    let made = done(user, &create);
+    let token = made.trim_end();
+    assert_eq!((token.len(), made.lines().count()), (TOKEN_CHARS, 1));
+    std::fs::write(user.join("ci"), token).unwrap();
+    let add = [
+        "context",
+        "add",
+        "ci",
+        "--server",
+        &url,
+        "--token-file",
+        "ci",
+    ];
+    done(user, &add);
+
+    let mail = [
+        "job",
+        "enqueue",
+        "echo",
+        "--queue",
+        "mail-eu",
+        "--context",
+        "ci",
+    ];
+    let id = done(user, &mail);
+    let shown = done(user, &["job", "show", id.trim(), "-o", "json"]);
+    assert!(
+        shown.contains(&format!("token:{}", &token[4..16])),
+        "{shown}"
+    );
+    let other = run(user, &["job", "enqueue", "echo", "--context", "ci"]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("out_of_scope"));
+    let paused = run(user, &["queue", "pause", "mail-eu", "--context", "ci"]);
+    assert!(String::from_utf8_lossy(&paused.stderr).contains("the verb operate"));
+    done(user, &["queue", "pause", "mail-eu"]);
+    done(user, &["token", "revoke", &token[4..16]]);
+    let after = run(user, &mail);
+    assert!(String::from_utf8_lossy(&after.stderr).contains("unauthenticated"));
+
+    // Denials are recorded within a second.
+    let listed = eventually("the denial to be recorded", PATIENCE, || {
+        let listed = done(user, &["audit", "ls", "-o", "jsonl"]);
+        listed.contains("unauthenticated").then_some(listed)
+    });
+    for part in [
+        "\"verb\":\"start\"",
+        "queue mail-eu",
+        "revoked",
+        "forbidden",
+        "component basics",
+    ] {
+        assert!(listed.contains(part), "{part} is not in {listed}");
+    }
+    assert!(done(user, &["audit", "verify"]).contains("entries are whole"));
+    let exported = eventually("the export", PATIENCE, || {
+        let exported = std::fs::read_to_string(&export).unwrap_or_default();
+        (exported.lines().count() >= listed.lines().count()).then_some(exported)
+    });
+    assert!(exported.starts_with("{\"number\":1,"), "{exported}");
+    server.stop();
+    std::fs::remove_file(data.path().join("admin.token")).unwrap();
+    for text in [&admin[17..], &token[17..]] {
+        assert_eq!(is_below(data.path(), text), None, "a token was kept");
+        assert!(!exported.contains(text) && !listed.contains(text));
+    }
+}
+
+#[test]
+fn a_token_is_not_sent_to_another_machine_without_tls() {
+    let user = TempDir::new().unwrap();
+    std::fs::write(user.path().join("token"), "hst_x").unwrap();
+    let far = "http://192.0.2.1:7700";
+    for args in [
+        &["queue", "ls", "--server", far, "--token-file", "token"][..],
+        &[
+            "context",
+            "add",
+            "far",
+            "--server",
+            far,
+            "--token-file",
+            "token",
+        ],
+    ] {
+        let output = run(user.path(), args);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("without TLS"), "{error}");
+    }
+}
+
+/// Starts a host that may grant a variable and a folder, with tokens of these roles or verbs.
+fn granting(
+    data: &TempDir,
+    folder: &TempDir,
+    two_people: bool,
+    allowed: &[&[&str]],
+) -> (Server, Vec<Client>) {
+    let mut options = Options::new(data.path());
+    options.args = vec![
+        format!("--grant-read={}", folder.path().display()),
+        "--grant-env=GRANTED".to_owned(),
+    ];
+    let two_people = two_people.to_string();
+    let env = [
+        ("HOST_AUTH_MODE", "tokens"),
+        ("HOST_AUTH_TWO_PEOPLE_FOR_GRANTS", two_people.as_str()),
+        ("GRANTED", "yes"),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    options.env.extend(env);
+    let server = Server::start(&options);
+    let admin = server.client().with_token(&first_token(data.path()));
+    let client = |verbs: &&[&str]| {
+        let body = json!({"name": "one", "allow": verbs});
+        let made = admin.post("/api/v1/tokens", &body).unwrap().body;
+        server.client().with_token(made["token"].as_str().unwrap())
+    };
+    let clients = allowed.iter().map(client).collect();
+    (server, clients)
+}
+
+const DEPLOYS: &[&str] = &["read", "deploy"];
+const GRANTS: &[&str] = &["read", "deploy", "grant"];
+
+#[test]
+fn grants_are_accepted_with_the_verb_grant() {
+    let (data, folder) = (TempDir::new().unwrap(), grants::folder());
+    let (_server, clients) = granting(&data, &folder, false, &[DEPLOYS, GRANTS]);
+    let hostile = std::fs::read(guests::component("hostile")).unwrap();
+    let manifest = grants::manifest(&folder);
+    let [deployer, operator] = &clients[..] else {
+        panic!("two clients");
+    };
+    let code = |answer: &Answer| answer.body["code"].as_str().unwrap_or_default().to_owned();
+    let deploy = deployer.deploy("hostile", &hostile, Some(&manifest));
+    assert_eq!(code(&deploy.unwrap()), "grants_not_accepted");
+    let forced = deployer.deploy_accepted("hostile", &hostile, Some(&manifest));
+    let forced = forced.unwrap();
+    assert_eq!((forced.status, code(&forced).as_str()), (403, "forbidden"));
+    assert!(
+        forced.body["detail"]
+            .as_str()
+            .unwrap()
+            .contains("verb grant")
+    );
+    let accepted = operator.deploy_accepted("hostile", &hostile, Some(&manifest));
+    assert_eq!(accepted.unwrap().status, 201);
+}
+
+#[test]
+fn two_principals_are_needed_for_new_grants() {
+    let (data, folder) = (TempDir::new().unwrap(), grants::folder());
+    let (_server, clients) = granting(&data, &folder, true, &[DEPLOYS, GRANTS, GRANTS]);
+    let hostile = std::fs::read(guests::component("hostile")).unwrap();
+    let manifest = grants::manifest(&folder);
+    let [deployer, one, two] = &clients[..] else {
+        panic!("three clients");
+    };
+    let accept = |client: &Client| {
+        let answer = client.deploy_accepted("hostile", &hostile, Some(&manifest));
+        let answer = answer.unwrap();
+        (answer.status, answer.body["code"].clone())
+    };
+    let needed = (409, json!("second_person_needed"));
+    assert_eq!(accept(one), needed, "nobody has tried");
+    let tried = one.deploy("hostile", &hostile, Some(&manifest)).unwrap();
+    assert_eq!(tried.body["code"], "grants_not_accepted");
+    assert_eq!(accept(one), needed, "it has tried itself");
+    assert_eq!(accept(two).0, 201, "another has tried");
+    let again = deployer.deploy("hostile", &hostile, Some(&manifest));
+    assert_eq!(again.unwrap().status, 200, "it has no new grants");
+}
+
+/// Two nodes of one database: what one makes and revokes holds at the other, also for a wait that is open.
+#[test]
+fn a_revocation_holds_on_all_nodes() {
+    let node = Node::new("tokens");
+    let env = [("HOST_AUTH_MODE", "tokens")];
+    let one = node.start_with(&env);
+    let admin = first_token(node.data());
+    let other = node.another();
+    let two = other.start_with(&env);
+    assert!(!other.data().join("admin.token").exists(), "one is enough");
+    let admin_at_one = one.client().with_token(&admin);
+    deploy(&admin_at_one, "basics");
+    let body = json!({"name": "w", "role": "operator"});
+    let made = admin_at_one.post("/api/v1/tokens", &body).unwrap();
+    let token = made.body["token"].as_str().unwrap().to_owned();
+    let at_two = two.client().with_token(&token);
+    let status = |client: &Client| client.get("/api/v1/jobs").unwrap().status;
+    eventually("the other node to know the token", PATIENCE, || {
+        (status(&at_two) == 200).then_some(())
+    });
+    let id = admin_at_one.enqueue(&json!({"handler": "echo", "delay_seconds": 3_600}));
+    let waiting = {
+        let at_two = at_two.clone();
+        let path = format!("/api/v1/jobs/{id}/wait?timeout_seconds=55");
+        std::thread::spawn(move || at_two.get(&path).unwrap().status)
+    };
+    let path = format!("/api/v1/tokens/{}", &token[4..16]);
+    let revoked = admin_at_one.call("DELETE", &path, None).unwrap();
+    assert_eq!(revoked.status, 200, "{revoked:?}");
+    let begun = Instant::now();
+    eventually("the revocation at the other node", PATIENCE, || {
+        (status(&at_two) == 401).then_some(())
+    });
+    println!("the other node knew after {:?}", begun.elapsed());
+    assert_eq!(waiting.join().unwrap(), 401, "the wait has ended with it");
+    assert_eq!(status(&one.client().with_token(&token)), 401);
+}
