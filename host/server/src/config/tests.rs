@@ -203,7 +203,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         OWN_SETTINGS.len() + http::SETTINGS.len() + store::SETTINGS.len(),
-        34,
+        39,
         "all of them but store.url_file are above"
     );
 }

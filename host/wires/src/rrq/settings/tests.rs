@@ -163,8 +163,8 @@ fn the_first_source_that_has_an_address_wins() {
 fn addresses_that_are_not_taken_are_named_with_their_place() {
     #[rustfmt::skip]
     let table = [
-        ("0.0.0.0:0",       "TLS nor tokens"),
-        ("[::]:0",          "TLS nor tokens"),
+        ("0.0.0.0:0",       "not a loopback address"),
+        ("[::]:0",          "not a loopback address"),
         ("192.0.2.1:7701",  "not a loopback address"),
         ("",                "HOST:PORT"),
         ("7701",            "127.0.0.1:7701"),
