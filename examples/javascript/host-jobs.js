@@ -1,7 +1,7 @@
 // Handlers of `host` in JavaScript: `export const handler = jobs({ NAME: { run(params, ctx) { … } } })`.
 //
 // What a handler returns is the result. What it throws ends the attempt: an `Error` as failed, with its
-// message and stack; `JobError`, `Retry` and `Cancelled` say more. Handlers are synchronous: nothing awaits a promise.
+// message and stack; `JobError`, `Retry` and `Cancelled` say more. A handler may be `async`.
 
 import { cancelled, progress as report, remainingMs, sleepMs } from 'host:jobs/control@1.1.0';
 import { write } from 'host:jobs/log@1.1.0';
@@ -87,18 +87,13 @@ export function jobs(handlers) {
         resultSchema: json(resultSchema),
       }));
     },
-    handle(ctx, params) {
+    async handle(ctx, params) {
       if (!Object.hasOwn(handlers, ctx.function)) {
         const message = `no handler is named ${ctx.function}`;
         throw failure(new JobError(message, { kind: 'handler_not_found', category: 'configuration' }));
       }
       try {
-        const result = handlers[ctx.function].run(JSON.parse(params), ctx);
-        if (typeof result?.then === 'function') {
-          const message = 'run must not return a promise, as an async function does: handlers are synchronous';
-          throw new JobError(message, { kind: 'promise_returned', retryable: false });
-        }
-        return json(result);
+        return json(await handlers[ctx.function].run(JSON.parse(params), ctx));
       } catch (thrown) {
         throw failure(thrown);
       }

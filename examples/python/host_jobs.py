@@ -13,7 +13,7 @@ import traceback
 
 from componentize_py_types import Err
 from wit_world import exports
-from wit_world.imports import control, log
+from wit_world.imports import control, http, log
 from wit_world.imports.types import (
     Category,
     Failure_Cancelled,
@@ -25,6 +25,16 @@ from wit_world.imports.types import (
 from wit_world.imports.types import JobError as Failed
 
 _handlers = {}
+
+_CATEGORIES = {
+    http.ErrorKind.NOT_GRANTED: Category.CONFIGURATION,
+    http.ErrorKind.INVALID_REQUEST: Category.USER_CODE,
+    http.ErrorKind.UNREACHABLE: Category.INFRASTRUCTURE,
+    http.ErrorKind.TIMED_OUT: Category.INFRASTRUCTURE,
+    http.ErrorKind.TOO_LARGE: Category.CONFIGURATION,
+    http.ErrorKind.LIMIT_REACHED: Category.CONFIGURATION,
+    http.ErrorKind.UNAVAILABLE: Category.INFRASTRUCTURE,
+}
 
 
 class JobError(Exception):
@@ -93,6 +103,17 @@ def check_cancelled(partial=None):
     """Ends the attempt if the job was asked to stop."""
     if control.cancelled() is not None:
         raise Cancelled(partial)
+
+
+def fetch(url, *, method="GET", headers=(), body=b"", timeout=None):
+    """Sends a request to an HTTP server that the manifest names, and returns its response: `status`, `headers`
+    and `body`. Raises `JobError` if there is none. `timeout` is in seconds."""
+    ms = None if timeout is None else round(timeout * 1000)
+    try:
+        return http.send(http.Request(method, url, list(headers), body, ms))
+    except Err as error:
+        kind = error.value.kind
+        raise JobError(error.value.message, kind=f"http_{kind.name.lower()}", category=_CATEGORIES[kind]) from None
 
 
 class Handler(exports.Handler):

@@ -1,110 +1,32 @@
 //! Requests of handlers to HTTP servers, through the broker's process.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
 use std::process::Command;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use host_tests::processes::{children, command};
+use host_tests::reflector::{Reflector, SECRET, SOON};
 use host_tests::server::host;
 use host_tests::worker::cache;
-use host_tests::{Client, Options, Server, eventually, guests};
+use host_tests::{Client, Server, eventually, guests};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The secret; what a host writes is searched for it.
-const SECRET: &str = "pl4nted-s3cret-of-an-api-6b1d";
-
-/// How long something may take that happens soon.
-const SOON: Duration = Duration::from_mins(1);
-
-/// An HTTP server that answers each request with its head.
-struct Reflector {
-    port: u16,
-    heads: Receiver<String>,
-    /// Connections on which a request to `/wait` waits; they are answered when the test says so.
-    waiting: Receiver<TcpStream>,
-}
-
-impl Reflector {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let ((head_sender, heads), (wait_sender, waiting)) = (channel(), channel());
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (heads, waits) = (head_sender.clone(), wait_sender.clone());
-                std::thread::spawn(move || serve(stream, &heads, &waits));
-            }
-        });
-        Self {
-            port,
-            heads,
-            waiting,
-        }
-    }
-
-    fn origin(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.origin())
-    }
-
-    fn manifest(&self) -> String {
+fn granted(reflector: &Reflector) -> String {
+    let origin = reflector.origin();
+    let handlers = ["request", "wasi_request"].map(|handler| {
         format!(
-            "[[handlers.request.http]]\nto = \"{}\"\nmethods = [\"GET\", \"POST\"]\n\
-             headers = {{ authorization = \"Bearer {{secret:api}}\" }}\n",
-            self.origin()
+            "[[handlers.{handler}.http]]\nto = \"{origin}\"\nmethods = [\"GET\", \"POST\"]\n\
+             headers = {{ authorization = \"Bearer {{secret:api}}\" }}\n"
         )
-    }
-}
-
-fn serve(stream: TcpStream, heads: &Sender<String>, waits: &Sender<TcpStream>) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut stream = stream;
-    loop {
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            if reader.read_line(&mut head).is_ok_and(|read| read == 0) {
-                return;
-            }
-        }
-        // If the test is over, nobody reads it.
-        let _over = heads.send(head.clone());
-        if head.contains(" /wait ") {
-            let _over = waits.send(stream);
-            return;
-        }
-        let length = head.len();
-        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{head}");
-        if stream.write_all(answer.as_bytes()).is_err() {
-            return;
-        }
-    }
-}
-
-/// Starts a host that may send requests to the reflector.
-fn start(data: &TempDir, reflector: &Reflector) -> Server {
-    let secret = data.path().join("host.toml");
-    let text = format!(
-        "[secrets.api]\nenv = \"API_KEY\"\n[grants]\nhttp = [\"{}\"]\nhttp_networks = [\"127.0.0.0/8\"]\n",
-        reflector.origin()
-    );
-    fs::write(&secret, text).unwrap();
-    let mut options = Options::new(&data.path().join("data"));
-    options.args = vec!["--config".to_owned(), secret.display().to_string()];
-    options.env = vec![("API_KEY".to_owned(), SECRET.to_owned())];
-    Server::start(&options)
+    });
+    handlers.concat()
 }
 
 fn deploy(client: &Client, reflector: &Reflector) {
     let hostile = fs::read(guests::component("hostile")).unwrap();
-    let manifest = reflector.manifest();
+    let manifest = granted(reflector);
     let answer = client.deploy_accepted("hostile", &hostile, Some(&manifest));
     let answer = answer.unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -118,10 +40,10 @@ fn broker(server: &Server) -> Option<u32> {
 #[test]
 fn a_request_carries_the_secret_and_nobody_else_sees_it() {
     let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
-    let server = start(&data, &reflector);
+    let server = reflector.host(&data);
     let client = server.client();
     let hostile = fs::read(guests::component("hostile")).unwrap();
-    let manifest = reflector.manifest();
+    let manifest = granted(&reflector);
     let answer = client.deploy("hostile", &hostile, Some(&manifest)).unwrap();
     assert_eq!(answer.body["code"], "grants_not_accepted", "{answer:?}");
     let detail = answer.body["detail"].as_str().unwrap();
@@ -173,7 +95,7 @@ fn a_request_carries_the_secret_and_nobody_else_sees_it() {
         job["id"].as_str().unwrap()
     ));
     assert_recorded(&attempts[0]["requests"], &reflector);
-    let head = reflector.heads.recv_timeout(SOON).unwrap();
+    let head = reflector.requests.recv_timeout(SOON).unwrap();
     assert!(
         head.contains(&format!("authorization: Bearer {SECRET}\r\n")),
         "{head}"
@@ -184,12 +106,15 @@ fn a_request_carries_the_secret_and_nobody_else_sees_it() {
     );
     assert!(
         reflector
-            .heads
+            .requests
             .recv_timeout(SOON)
             .unwrap()
             .starts_with("POST /second ")
     );
-    assert!(reflector.heads.try_recv().is_err(), "nothing else was sent");
+    assert!(
+        reflector.requests.try_recv().is_err(),
+        "nothing else was sent"
+    );
     assert!(broker(&server).is_some());
 }
 
@@ -247,7 +172,7 @@ fn a_handler_without_a_grant_gets_a_sentence() {
 #[test]
 fn a_manifest_names_only_servers_and_secrets_of_the_configuration() {
     let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
-    let server = start(&data, &reflector);
+    let server = reflector.host(&data);
     let client = server.client();
     let hostile = fs::read(guests::component("hostile")).unwrap();
     let refused = |manifest: &str| {
@@ -265,10 +190,10 @@ fn a_manifest_names_only_servers_and_secrets_of_the_configuration() {
         detail.contains("https://example.com, which is not in grants.http"),
         "{detail}"
     );
-    let (code, detail) = refused(&reflector.manifest().replace("secret:api", "secret:other"));
+    let (code, detail) = refused(&granted(&reflector).replace("secret:api", "secret:other"));
     assert_eq!(code, "grant_missing");
     assert!(detail.contains("[secrets.other]"), "{detail}");
-    let (code, detail) = refused(&reflector.manifest().replace("authorization", "host"));
+    let (code, detail) = refused(&granted(&reflector).replace("authorization", "host"));
     assert_eq!(code, "manifest_invalid", "{detail}");
     assert!(detail.contains("http.headers"), "{detail}");
 }
@@ -276,11 +201,25 @@ fn a_manifest_names_only_servers_and_secrets_of_the_configuration() {
 #[test]
 fn a_cancelled_attempt_and_a_dead_broker_cut_requests() {
     let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
-    let server = start(&data, &reflector);
+    let server = reflector.host(&data);
     let client = server.client();
     deploy(&client, &reflector);
-    let wait = json!({"requests": [{"url": reflector.url("/wait")}], "strict": true});
-    let id = client.enqueue(&json!({"handler": "request", "params": wait}));
+    for (handler, gone) in [
+        ("request", "http_unavailable"),
+        ("wasi_request", "ErrorCode::InternalError"),
+    ] {
+        cancel_cuts(&client, &reflector, handler);
+        broker_dies(&server, &reflector, handler, gone);
+    }
+}
+
+fn waiting(reflector: &Reflector, handler: &str) -> Value {
+    let params = json!({"requests": [{"url": reflector.url("/wait")}], "strict": true});
+    json!({"handler": handler, "params": params})
+}
+
+fn cancel_cuts(client: &Client, reflector: &Reflector, handler: &str) {
+    let id = client.enqueue(&waiting(reflector, handler));
     let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
     let cancelled = client.post(
         &format!("/api/v1/jobs/{id}/cancel"),
@@ -288,22 +227,26 @@ fn a_cancelled_attempt_and_a_dead_broker_cut_requests() {
     );
     assert!(cancelled.unwrap().status < 300);
     stream.set_read_timeout(Some(SOON)).unwrap();
-    assert_eq!(
-        stream.read(&mut [0]).unwrap_or(0),
-        0,
-        "the connection ends with the attempt"
-    );
-    assert_eq!(client.wait(&id)["state"], "cancelled");
-    let ends = |id: &str| {
-        let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
-        let first = attempts.iter().map(|it| it["requests"]["first"][0].clone());
-        first.collect::<Vec<_>>()
-    };
-    assert_eq!(ends(&id)[0]["error"], "cut", "{:?}", ends(&id));
-    // The broker dies: the attempt fails, and the next one goes through a new broker.
-    let id = client.enqueue(&json!({"handler": "request", "params": wait}));
+    let ended = stream.read(&mut [0]).unwrap_or(0) == 0;
+    assert!(ended, "{handler}: the connection ends with the attempt");
+    assert_eq!(client.wait(&id)["state"], "cancelled", "{handler}");
+    let ends = ends(client, &id);
+    assert_eq!(ends[0]["error"], "cut", "{handler}: {ends:?}");
+}
+
+/// Returns the first request of each attempt.
+fn ends(client: &Client, id: &str) -> Vec<Value> {
+    let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
+    let first = attempts.iter().map(|it| it["requests"]["first"][0].clone());
+    first.collect()
+}
+
+/// The attempt fails, and the next one goes through a new broker.
+fn broker_dies(server: &Server, reflector: &Reflector, handler: &str, gone: &str) {
+    let client = server.client();
+    let id = client.enqueue(&waiting(reflector, handler));
     let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
-    let first = broker(&server).unwrap();
+    let first = broker(server).unwrap();
     let pid = Pid::from_raw(first.cast_signed()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
@@ -311,26 +254,26 @@ fn a_cancelled_attempt_and_a_dead_broker_cut_requests() {
         .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
         .unwrap();
     let job = client.wait(&id);
-    assert_eq!(job["state"], "completed", "{job}");
-    assert_eq!(job["result"][0]["body"], "ok", "{job}");
-    assert!(broker(&server).is_some_and(|second| second != first));
+    assert_eq!(job["state"], "completed", "{handler}: {job}");
+    assert_eq!(job["result"][0]["body"], "ok", "{handler}: {job}");
+    assert!(broker(server).is_some_and(|second| second != first));
     let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
-    let kinds: Vec<&Value> = attempts
-        .iter()
-        .map(|it| &it["failure"]["user_kind"])
-        .collect();
-    assert!(kinds.contains(&&json!("http_unavailable")), "{attempts:?}");
-    let ends = ends(&id);
+    let text = json!(attempts).to_string();
+    assert!(text.contains(gone), "{handler}: {text}");
+    let ends = ends(&client, &id);
     // Which of the two depends on what the host notices first: that the attempt has ended, or the broker.
     let error = ends[0]["error"].as_str().unwrap();
-    assert!(["unavailable", "cut"].contains(&error), "{ends:?}");
-    assert_eq!(ends.last().unwrap()["status"], 200, "{ends:?}");
+    assert!(
+        ["unavailable", "cut"].contains(&error),
+        "{handler}: {ends:?}"
+    );
+    assert_eq!(ends.last().unwrap()["status"], 200, "{handler}: {ends:?}");
 }
 
 #[test]
 fn the_broker_has_rights_of_its_own() {
     let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
-    let server = start(&data, &reflector);
+    let server = reflector.host(&data);
     let client = server.client();
     deploy(&client, &reflector);
     let params = json!({"requests": [{"url": reflector.url("/")}]});
@@ -354,7 +297,7 @@ fn the_broker_has_rights_of_its_own() {
 fn a_single_run_sends_requests_with_its_flags() {
     let (folder, reflector) = (TempDir::new().unwrap(), Reflector::start());
     let manifest = folder.path().join("manifest.toml");
-    fs::write(&manifest, reflector.manifest()).unwrap();
+    fs::write(&manifest, granted(&reflector)).unwrap();
     let params = json!({"requests": [{"url": reflector.url("/")}]}).to_string();
     let ran = Command::new(host())
         .arg("run")
@@ -376,7 +319,7 @@ fn a_single_run_sends_requests_with_its_flags() {
     assert_eq!(ran.status.code(), Some(0), "{errors}");
     let learned: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(learned[0]["status"], 200, "{learned}");
-    let head = reflector.heads.recv_timeout(SOON).unwrap();
+    let head = reflector.requests.recv_timeout(SOON).unwrap();
     assert!(head.contains(SECRET), "{head}");
     assert!(!learned.to_string().contains(SECRET), "{learned}");
 }

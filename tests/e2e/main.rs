@@ -18,6 +18,8 @@ mod deploy;
 mod desk;
 mod durability;
 mod egress;
+mod egress_attacks;
+mod egress_storm;
 mod events;
 mod fixture;
 mod garbage;

@@ -1,9 +1,10 @@
-//! Components built with componentize-py and componentize-js deploy and run, and exceptions of either
-//! language arrive with their message and stack.
+//! Components built with componentize-py and componentize-js deploy and run, exceptions of either language
+//! arrive with their message and stack, and requests reach servers with a secret that no guest sees.
 
 use std::time::Duration;
 
-use host_tests::{Client, Options, Server, eventually, peers};
+use host_tests::reflector::{Reflector, SECRET, SOON};
+use host_tests::{Client, eventually, peers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -57,11 +58,11 @@ const JAVASCRIPT: &[Failing] = &[
     ),
     ("js-fails", "user_error", Some("NoLuck"), "no luck", "run@"),
     (
-        "js-async",
+        "js-rejects",
         "user_error",
-        Some("promise_returned"),
-        "run must not return a promise",
-        "handle@",
+        Some("NoLuck"),
+        "no luck later",
+        "run@",
     ),
     (
         "js-uncaught",
@@ -70,19 +71,17 @@ const JAVASCRIPT: &[Failing] = &[
         "RangeError: nobody catches this",
         "handle@",
     ),
-    (
-        "js-fetches",
-        "grant_missing",
-        None,
-        "the handler called wasi:http/",
-        "",
-    ),
 ];
 
-/// Deploys the component of a language. Returns its stubbed interfaces.
-fn deploy(client: &Client, language: &str) -> Vec<String> {
+/// Deploys the component of a language, whose handlers named `fetches` may send requests to the origin. Returns
+/// its stubbed interfaces.
+fn deploy(client: &Client, language: &str, prefix: &str, origin: &str) -> Vec<String> {
     let component = std::fs::read(peers::in_language(language)).unwrap();
-    let answer = client.deploy(language, &component, None).unwrap();
+    let manifest = format!(
+        "[[handlers.{prefix}-fetches.http]]\nto = \"{origin}\"\nheaders = {{ authorization = \"Bearer {{secret:api}}\" }}\n"
+    );
+    let answer = client.deploy_accepted(language, &component, Some(&manifest));
+    let answer = answer.unwrap();
     assert_eq!(answer.status, 201, "{language}: {answer:?}");
     let stubbed = answer.body["stubbed"].as_array().unwrap().iter();
     stubbed
@@ -132,17 +131,69 @@ fn check(client: &Client, prefix: &str, failing: &[Failing]) {
 
 #[test]
 fn components_in_python_and_javascript_run_and_their_exceptions_are_reported() {
-    let folder = TempDir::new().unwrap();
-    let server = Server::start(&Options::new(folder.path()));
-    let client = server.client();
+    let (folder, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let server = reflector.host(&folder);
+    let (client, origin) = (server.client(), reflector.origin());
     let (python, javascript) = std::thread::scope(|scope| {
-        let python = scope.spawn(|| deploy(&server.client(), "python"));
-        let javascript = deploy(&client, "javascript");
+        let python = scope.spawn(|| deploy(&server.client(), "python", "py", &origin));
+        let javascript = deploy(&client, "javascript", "js", &origin);
         (python.join().unwrap(), javascript)
     });
     let has = |stubbed: &[String], package: &str| stubbed.iter().any(|it| it.starts_with(package));
     assert!(has(&python, "wasi:sockets/"), "{python:?}");
-    assert!(has(&javascript, "wasi:http/"), "{javascript:?}");
+    assert!(!has(&python, "wasi:http/"), "{python:?}");
+    assert!(javascript.is_empty(), "{javascript:?}");
     check(&client, "py", PYTHON);
     check(&client, "js", JAVASCRIPT);
+    fetch(&client, &reflector);
+}
+
+/// Requests of Python by each interface and of `fetch`, several at once, reach the server.
+fn fetch(client: &Client, reflector: &Reflector) {
+    let (first, second) = (reflector.url("/first"), reflector.url("/second"));
+    let python = json!({"url": first, "body": "hello"});
+    let python = run(client, "py-fetches", &python, 1);
+    let javascript = json!({"urls": [first, second], "body": "hello"});
+    let javascript = run(client, "js-fetches", &javascript, 1);
+    for (job, language) in [(&python, "py"), (&javascript, "js")] {
+        let answers = job["result"].as_array().unwrap();
+        assert_eq!(answers.len(), 2, "{job}");
+        for answer in answers {
+            assert_eq!(answer[0], 200, "{job}");
+            let body = answer[1].as_str().unwrap();
+            assert!(body.contains("Bearer {secret:api}"), "{job}");
+            assert!(body.ends_with("\r\n\r\nhello"), "{job}");
+        }
+        for _ in answers {
+            let head = reflector.requests.recv_timeout(SOON).unwrap();
+            assert!(head.starts_with("POST /"), "{head}");
+            assert!(head.contains(&format!("x-from: {language}\r\n")), "{head}");
+            assert!(head.contains(&format!("Bearer {SECRET}\r\n")), "{head}");
+        }
+        assert!(!job.to_string().contains(SECRET), "{job}");
+    }
+    let refused = run(
+        client,
+        "py-fetches",
+        &json!({"url": "http://127.0.0.1:1/"}),
+        1,
+    );
+    assert_eq!(
+        refused["failure"]["user_kind"], "http_not_granted",
+        "{refused}"
+    );
+    let refused = run(
+        client,
+        "js-fetches",
+        &json!({"urls": ["http://127.0.0.1:1/"]}),
+        1,
+    );
+    assert_eq!(refused["failure"]["kind"], "user_error", "{refused}");
+    let id = refused["id"].as_str().unwrap();
+    eventually("the reason in the log", SOON, || {
+        let log = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap().body;
+        log.to_string()
+            .contains("grants js-fetches no requests to http://127.0.0.1:1")
+            .then_some(())
+    });
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::cargo::{root, run};
+use crate::cargo::{cargo, output, root, run};
 use crate::setup;
 
 /// The requirements with componentize-py, and the folder to install them in.
@@ -22,25 +22,41 @@ const JAVASCRIPT_EXAMPLE: &str = "examples/javascript";
 const APPS: &str = "tests/peers/languages";
 const WIT: &str = "wit/host-jobs-1.1.0";
 
+/// The crate that has the text of `wasi:http`, and the world of the component in Python.
+const WASI_HTTP: &str = "wasmtime-wasi-http";
+const WORLD_FOLDER: &str = "tests/peers/languages/wit";
+const WORLD: &str = "tests:app/app";
+
+/// Both interfaces have `types`.
+const NAMES: [&str; 2] = [
+    "host:jobs/types@1.1.0=types",
+    "wasi:http/types@0.2.12=http_types",
+];
+
 /// The command that installs componentize-js.
 const PACKAGE: [&str; 3] = ["package.json", "package-lock.json", "build.mjs"];
 
 /// Builds both components in `languages` below `folder`, where the builders are installed.
 pub(crate) fn build(folder: &Path) -> Result<()> {
-    let output = folder.join("languages");
-    std::fs::create_dir_all(&output)
-        .with_context(|| format!("cannot make {}", output.display()))?;
-    let component = output.join("python.wasm");
+    let built = folder.join("languages");
+    std::fs::create_dir_all(&built).with_context(|| format!("cannot make {}", built.display()))?;
+    let component = built.join("python.wasm");
     make(&component, &[PYTHON_EXAMPLE], || {
         let mut command = Command::new(folder.join(PYTHON).join("bin/componentize-py"));
         command
-            .args(["--quiet", "--wit-path", WIT, "--world", "job"])
+            .args(["--quiet", "--world", WORLD, "--wit-path", WIT])
+            .args(["--wit-path", WORLD_FOLDER, "--wit-path"])
+            .arg(wasi_http()?);
+        for name in NAMES {
+            command.args(["--import-interface-name", name]);
+        }
+        command
             .args(["componentize", "app", "--python-path", PYTHON_EXAMPLE])
             .args(["--python-path", APPS, "--output"])
             .arg(&component);
         run(command.current_dir(root()))
     })?;
-    let component = output.join("javascript.wasm");
+    let component = built.join("javascript.wasm");
     make(&component, &[JAVASCRIPT_EXAMPLE], || {
         let installed = javascript(&folder.join(JAVASCRIPT))?;
         let mut command = Command::new("node");
@@ -52,10 +68,27 @@ pub(crate) fn build(folder: &Path) -> Result<()> {
     })
 }
 
+/// Returns the folder with the text of `wasi:http`.
+fn wasi_http() -> Result<PathBuf> {
+    let metadata = output(&mut cargo(&[
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+    ]))?;
+    let metadata: Value =
+        serde_json::from_str(&metadata).context("cargo's metadata is not valid JSON")?;
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    let package = packages.find(|package| package["name"] == WASI_HTTP);
+    let manifest = package.and_then(|package| package["manifest_path"].as_str());
+    let manifest = manifest.with_context(|| format!("{WASI_HTTP} is no dependency"))?;
+    Ok(Path::new(manifest).with_file_name("wit"))
+}
+
 /// Calls `maker` unless `component` was built from the same texts.
 fn make(component: &Path, sources: &[&str], maker: impl FnOnce() -> Result<()>) -> Result<()> {
     let made_of = component.with_extension("inputs");
-    let inputs = texts(&[sources, &[APPS, WIT]].concat())?;
+    let inputs = texts(&[sources, &[APPS, WORLD_FOLDER, WIT]].concat())?;
     let same = std::fs::read_to_string(&made_of).is_ok_and(|kept| kept == inputs);
     if same && component.exists() {
         return Ok(());

@@ -5,11 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use host_core::cell::LogSource;
+use host_core::egress::HEADERS_BYTES_MAX;
 use wasmtime::Result;
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::{Descriptor, Dir};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::clock::{SteppedClock, SteppedWall};
 use crate::desk::Desk;
@@ -42,6 +44,7 @@ pub(crate) struct Guest {
     pub(crate) output: Arc<RunOutput>,
     pub(crate) stop: Arc<Stop>,
     pub(crate) egress: Egress,
+    http: WasiHttpCtx,
     pub(crate) desk: Desk,
     env: Vec<(String, String)>,
     /// The directories that the guest may read, under the names that it sees.
@@ -66,17 +69,26 @@ impl Guest {
             let dir = Dir::new(dir, FsPerms::ReadOnly, OpenMode::READ, false);
             (dir, name)
         });
+        let mut http = WasiHttpCtx::new();
+        // With the memory that they take. A guest that exceeds it traps, and may hold as many as resources.
+        http.set_field_size_limit(HEADERS_BYTES_MAX);
         Self {
+            egress: Egress::new(given.broker, memory.memory(), Arc::clone(&output)),
+            http,
             memory,
             output,
             stop,
-            egress: Egress::new(given.broker),
             desk: Desk::new(given.desk),
             env,
             dirs: dirs.collect(),
             wasi: None,
             table,
         }
+    }
+
+    /// Returns what `wasi:http` uses.
+    pub(crate) fn http_parts(&mut self) -> (&mut Egress, &mut WasiHttpCtx, &mut ResourceTable) {
+        (&mut self.egress, &mut self.http, &mut self.table)
     }
 
     fn builder(&mut self) -> WasiCtxBuilder {

@@ -4,3 +4,4 @@ mod control;
 mod http;
 mod jobs;
 mod log;
+mod wasi_http;

@@ -60,46 +60,103 @@ impl CellMemory {
     }
 }
 
-/// Counts the memory of one guest, in bytes.
+/// Counts the memory of one guest, and what the cell keeps for it, in bytes.
 #[derive(Debug)]
-pub(crate) struct MemoryLimit {
+pub(crate) struct GuestMemory {
     limit: u64,
-    used: u64,
-    peak: u64,
+    used: AtomicU64,
+    peak: AtomicU64,
     cell: Arc<CellMemory>,
 }
 
-impl MemoryLimit {
-    pub(crate) const fn new(limit_bytes: u64, cell: Arc<CellMemory>) -> Self {
-        Self {
-            limit: limit_bytes,
-            used: 0,
-            peak: 0,
-            cell,
+impl GuestMemory {
+    fn take(&self, bytes: u64) -> Result<(), MemoryLimitExceeded> {
+        // Only the thread of the cell takes memory.
+        let used = self.used.load(Ordering::Relaxed).saturating_add(bytes);
+        if used > self.limit {
+            let limit_bytes = self.limit;
+            return Err(MemoryLimitExceeded::Guest { limit_bytes });
         }
+        self.cell.take(bytes)?;
+        self.used.store(used, Ordering::Relaxed);
+        self.peak.fetch_max(used, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.cell.give_back(bytes);
+    }
+}
+
+/// Memory that the cell uses for a guest, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    memory: Arc<GuestMemory>,
+    bytes: u64,
+}
+
+impl Kept {
+    /// Takes no memory yet.
+    pub(crate) const fn nothing(memory: Arc<GuestMemory>) -> Self {
+        Self { memory, bytes: 0 }
+    }
+
+    /// Takes `bytes` more.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), MemoryLimitExceeded> {
+        self.memory.take(bytes as u64)?;
+        self.bytes += bytes as u64;
+        Ok(())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.memory.give_back(self.bytes);
+    }
+}
+
+/// The limit of a guest's own memory.
+#[derive(Debug)]
+pub(crate) struct MemoryLimit {
+    memory: Arc<GuestMemory>,
+    own: u64,
+}
+
+impl MemoryLimit {
+    pub(crate) fn new(limit_bytes: u64, cell: Arc<CellMemory>) -> Self {
+        let memory = GuestMemory {
+            limit: limit_bytes,
+            used: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            cell,
+        };
+        Self {
+            memory: Arc::new(memory),
+            own: 0,
+        }
+    }
+
+    /// Returns what the guest uses, to add to.
+    pub(crate) fn memory(&self) -> Arc<GuestMemory> {
+        Arc::clone(&self.memory)
     }
 
     /// Returns the most memory that the guest had at once, in bytes.
-    pub(crate) const fn peak_memory_bytes(&self) -> u64 {
-        self.peak
+    pub(crate) fn peak_memory_bytes(&self) -> u64 {
+        self.memory.peak.load(Ordering::Relaxed)
     }
 
     fn grow(&mut self, by_bytes: u64) -> Result<bool> {
-        let used = self.used.saturating_add(by_bytes);
-        if used > self.limit {
-            let limit_bytes = self.limit;
-            return Err(MemoryLimitExceeded::Guest { limit_bytes }.into());
-        }
-        self.cell.take(by_bytes)?;
-        self.used = used;
-        self.peak = self.peak.max(used);
+        self.memory.take(by_bytes)?;
+        self.own += by_bytes;
         Ok(true)
     }
 }
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        self.cell.give_back(self.used);
+        self.memory.give_back(self.own);
     }
 }
 

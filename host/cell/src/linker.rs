@@ -1,6 +1,6 @@
 //! The interfaces that a component may import: those of `host:jobs`, and a list of WASI interfaces.
-//! Sockets and HTTP may be imported too, but their functions fail when they are called. A component with
-//! any other import is refused when it is deployed.
+//! Sockets and what serves HTTP may be imported too, but their functions fail when they are called. A component
+//! with any other import is refused when it is deployed.
 
 use thiserror::Error;
 use wasmtime::component::types::ComponentItem;
@@ -12,6 +12,8 @@ use wasmtime_wasi::filesystem::WasiFilesystem;
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
 use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtxView, WasiView};
+use wasmtime_wasi_http::p2::bindings::http;
+use wasmtime_wasi_http::{WasiHttp, WasiHttpView as _};
 use wasmtime_wasi_io::bindings::wasi::io;
 
 use crate::bindings::host::jobs;
@@ -52,6 +54,9 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     cli::terminal_stdin::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
     cli::terminal_stdout::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
     cli::terminal_stderr::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
+    http::outgoing_handler::add_to_linker::<Guest, WasiHttp>(l, Guest::http)?;
+    let options = http::types::LinkOptions::default();
+    http::types::add_to_linker::<Guest, WasiHttp>(l, &options, Guest::http)?;
     Ok(linker)
 }
 
@@ -83,6 +88,8 @@ pub(crate) fn is_linked(name: &str) -> bool {
         "wasi:cli/terminal-stdin",
         "wasi:cli/terminal-stdout",
         "wasi:cli/terminal-stderr",
+        "wasi:http/outgoing-handler",
+        "wasi:http/types",
     ];
     let interface = name.split('@').next().unwrap_or(name);
     INTERFACES.contains(&interface)
@@ -94,14 +101,14 @@ const STUBBED: [&str; 2] = ["wasi:sockets/", "wasi:http/"];
 
 /// Returns whether `name` is an interface that [`stub`] stubs.
 pub(crate) fn is_stubbed(name: &str) -> bool {
-    STUBBED.iter().any(|package| name.starts_with(package))
+    STUBBED.iter().any(|package| name.starts_with(package)) && !is_linked(name)
 }
 
 /// A handler called a stubbed function.
 #[derive(Debug, Error)]
 #[error(
-    "the handler called {interface}#{function}, but handlers have no network; pass the data in params, or grant a \
-     directory with read_dirs"
+    "the handler called {interface}#{function}, but handlers have no sockets; send requests with wasi:http or \
+     host:jobs/http, or pass the data in params"
 )]
 pub(crate) struct NotGiven {
     interface: String,

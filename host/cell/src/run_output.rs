@@ -107,6 +107,18 @@ impl RunOutput {
         });
     }
 
+    /// Adds a warning of the host.
+    pub(crate) fn warn(&self, message: String) {
+        let at_ms = self.at_ms();
+        self.inner.lock().push(LogLine {
+            at_ms,
+            level: Level::Warn,
+            source: LogSource::Host,
+            message,
+            fields: Vec::new(),
+        });
+    }
+
     /// Adds bytes of standard output or standard error and splits them into lines.
     pub(crate) fn print(&self, source: LogSource, bytes: &[u8]) {
         let at_ms = self.at_ms();

@@ -112,14 +112,28 @@ impl HttpError {
     }
 }
 
-/// Who must act on an [`HttpError`].
+/// What went wrong. `host:jobs/http` shows fewer kinds than `wasi:http`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HttpErrorKind {
     /// The manifest does not grant the request, or this host does not allow its server.
     NotGranted,
+    /// The server has an address that requests may not go to.
+    AddressNotAllowed,
     /// The request is invalid.
     InvalidRequest,
-    /// The server cannot be reached, or breaks off.
+    /// The request's body is too large.
+    RequestTooLarge,
+    /// The server's name has no address.
+    NameNotFound,
+    /// The server accepts no connection.
+    ConnectionRefused,
+    /// The server's certificate is not for its name, or of nobody that is trusted.
+    CertificateRefused,
+    /// The server breaks off its response.
+    ResponseIncomplete,
+    /// The server's response is compressed, and could hide a secret.
+    ResponseEncoded,
+    /// The server cannot be reached for another reason.
     Unreachable,
     /// The server takes too long.
     TimedOut,
@@ -136,7 +150,14 @@ impl HttpErrorKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::NotGranted => "not_granted",
+            Self::AddressNotAllowed => "address_not_allowed",
             Self::InvalidRequest => "invalid_request",
+            Self::RequestTooLarge => "request_too_large",
+            Self::NameNotFound => "name_not_found",
+            Self::ConnectionRefused => "connection_refused",
+            Self::CertificateRefused => "certificate_refused",
+            Self::ResponseIncomplete => "response_incomplete",
+            Self::ResponseEncoded => "response_encoded",
             Self::Unreachable => "unreachable",
             Self::TimedOut => "timed_out",
             Self::TooLarge => "too_large",

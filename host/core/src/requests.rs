@@ -90,9 +90,16 @@ pub enum RequestEnd {
 }
 
 /// All ends without an answer.
-pub const FAILED_ENDS: [RequestEnd; 8] = [
+pub const FAILED_ENDS: [RequestEnd; 15] = [
     RequestEnd::Failed(HttpErrorKind::NotGranted),
+    RequestEnd::Failed(HttpErrorKind::AddressNotAllowed),
     RequestEnd::Failed(HttpErrorKind::InvalidRequest),
+    RequestEnd::Failed(HttpErrorKind::RequestTooLarge),
+    RequestEnd::Failed(HttpErrorKind::NameNotFound),
+    RequestEnd::Failed(HttpErrorKind::ConnectionRefused),
+    RequestEnd::Failed(HttpErrorKind::CertificateRefused),
+    RequestEnd::Failed(HttpErrorKind::ResponseIncomplete),
+    RequestEnd::Failed(HttpErrorKind::ResponseEncoded),
     RequestEnd::Failed(HttpErrorKind::Unreachable),
     RequestEnd::Failed(HttpErrorKind::TimedOut),
     RequestEnd::Failed(HttpErrorKind::TooLarge),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -118,7 +119,7 @@ pub(crate) async fn send(client: &HttpClient, order: Order) -> Result<HttpRespon
         if is_encoded && !secrets.is_empty() {
             let message =
                 format!("{host} answered with a compressed body, which could hide a secret");
-            return Err(HttpError::new(HttpErrorKind::Unreachable, message));
+            return Err(HttpError::new(HttpErrorKind::ResponseEncoded, message));
         }
         read(&host, response, response_bytes_max).await
     };
@@ -145,7 +146,7 @@ async fn read(
                 HttpError::new(HttpErrorKind::TooLarge, message)
             } else {
                 let message = format!("{host} broke off its response: {error}");
-                HttpError::new(HttpErrorKind::Unreachable, message)
+                HttpError::new(HttpErrorKind::ResponseIncomplete, message)
             }
         })?;
     Ok(HttpResponse {
@@ -169,16 +170,32 @@ fn shown(headers: &HeaderMap) -> Vec<(String, String)> {
 /// Describes why a request got no response.
 fn unreachable(host: &str, error: &legacy::Error) -> HttpError {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    let mut last = String::new();
+    let (mut last, mut kind) = (String::new(), HttpErrorKind::Unreachable);
     while let Some(error) = cause {
-        if let Some(DialError::Refused { .. }) = error.downcast_ref() {
-            return HttpError::new(HttpErrorKind::NotGranted, error.to_string());
+        if let Some(refused @ DialError::Refused { .. }) = error.downcast_ref() {
+            return HttpError::new(HttpErrorKind::AddressNotAllowed, refused.to_string());
         }
+        kind = kind_of(error).unwrap_or(kind);
         last = error.to_string();
         cause = error.source();
     }
-    HttpError::new(
-        HttpErrorKind::Unreachable,
-        format!("no answer from {host}: {last}"),
-    )
+    HttpError::new(kind, format!("no answer from {host}: {last}"))
+}
+
+/// Returns what a cause says about the kind of its error.
+fn kind_of(cause: &(dyn StdError + 'static)) -> Option<HttpErrorKind> {
+    if let Some(rustls::Error::InvalidCertificate(_)) = cause.downcast_ref() {
+        return Some(HttpErrorKind::CertificateRefused);
+    }
+    // What it wraps is not its source.
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        return kind_of(error.get_ref()?);
+    }
+    match cause.downcast_ref()? {
+        DialError::Unresolved(_) => Some(HttpErrorKind::NameNotFound),
+        DialError::Connect(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Some(HttpErrorKind::ConnectionRefused)
+        }
+        DialError::Connect(_) | DialError::Refused { .. } => None,
+    }
 }

@@ -66,7 +66,7 @@ pub(crate) fn decide(
             "the request's body has {} bytes, more than {BODY_BYTES_MAX}",
             request.body.len()
         );
-        return Err(invalid(message));
+        return Err(HttpError::new(HttpErrorKind::RequestTooLarge, message));
     }
     let mut headers = headers(&request.headers, grant)?;
     let (added, used) = added(grant, secrets)?;

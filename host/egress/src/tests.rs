@@ -66,13 +66,17 @@ fn only_public_addresses_and_named_networks_are_reached() {
                 .get(&format!("http://{host}:{port}/"))
                 .await
                 .unwrap_err();
-            assert_eq!(error.kind, HttpErrorKind::NotGranted, "{host}: {error}");
+            let kind = HttpErrorKind::AddressNotAllowed;
+            assert_eq!(error.kind, kind, "{host}: {error}");
             assert!(error.message.contains("not public"), "{host}: {error}");
         }
         let run = world.run(1, vec![grant(&format!("http://allowed.test:{port}"))]);
         let error = run.get(&format!("http://allowed.test:{port}/")).await;
         // The server listens on 127.0.0.1 alone: the address is allowed, and nobody is there.
-        assert_eq!(error.unwrap_err().kind, HttpErrorKind::Unreachable);
+        assert_eq!(error.unwrap_err().kind, HttpErrorKind::ConnectionRefused);
+        let run = world.run(1, vec![grant("http://unknown.test")]);
+        let error = run.get("http://unknown.test/").await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::NameNotFound);
         assert!(server.requests().is_empty());
     });
 }
@@ -93,7 +97,7 @@ fn a_name_that_changes_its_address_is_checked_again() {
         assert_eq!(run.get(&url).await.unwrap().status, 200);
         world.names(&[("rebind.test", &["127.0.0.3"])]);
         let error = run.get(&url).await.unwrap_err();
-        assert_eq!(error.kind, HttpErrorKind::NotGranted, "{error}");
+        assert_eq!(error.kind, HttpErrorKind::AddressNotAllowed, "{error}");
         assert_eq!(server.requests().len(), 1);
     });
 }
@@ -142,7 +146,7 @@ fn a_hostile_server_gets_an_error_and_harms_nothing() {
             ("/endless", HttpErrorKind::TooLarge),
             ("/headers", HttpErrorKind::Unreachable),
             ("/long-header", HttpErrorKind::Unreachable),
-            ("/short", HttpErrorKind::Unreachable),
+            ("/short", HttpErrorKind::ResponseIncomplete),
             ("/garbage", HttpErrorKind::Unreachable),
             ("/silent", HttpErrorKind::Unreachable),
         ] {
@@ -202,7 +206,7 @@ fn an_attempt_makes_as_many_requests_as_it_may() {
 }
 
 #[test]
-fn connections_are_kept_for_runs_of_the_same_revision_only() {
+fn connections_are_kept_for_runs_of_the_same_component_and_revision_only() {
     run_with(&["127.0.0.0/8"], |world| async move {
         let server = world.server(|_| reply(200, "")).await;
         let granted = vec![grant(&server.origin())];
@@ -212,6 +216,9 @@ fn connections_are_kept_for_runs_of_the_same_revision_only() {
         }
         assert_eq!(server.requests().len(), 4);
         assert_eq!(server.connections(), 2);
+        let run = world.run_of("other", 1, granted);
+        assert!(run.get(&server.url("/")).await.is_ok());
+        assert_eq!(server.connections(), 3);
     });
 }
 
@@ -227,7 +234,7 @@ fn a_certificate_must_be_for_the_name_and_of_an_authority() {
         };
         assert_eq!(get("api.test").await.unwrap().body, b"over TLS");
         let error = get("other.test").await.unwrap_err();
-        assert_eq!(error.kind, HttpErrorKind::Unreachable);
+        assert_eq!(error.kind, HttpErrorKind::CertificateRefused);
         assert!(error.message.contains("certificate"), "{error}");
     });
 }

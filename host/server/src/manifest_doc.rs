@@ -77,6 +77,7 @@ server too (`grants.http`), and only to public addresses and `grants.http_networ
 the handler sees them and may ask again. A value of `headers` may contain `{secret:NAME}`, which the host
 replaces by a secret of its configuration. The handler never sees it, and where a server sends it back
 literally, the response shows its name instead. A server that encodes or splits it can still give it away.
+[Handlers that call APIs](requests.md) shows how, with `host:jobs/http` and `wasi:http`.
 
 `host job show` and the API show the requests of an attempt: method, server, the pattern of `paths` that allowed it,
 status or reason, sizes and times, the first 100 one by one. Paths, headers and bodies are not recorded, because they

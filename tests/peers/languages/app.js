@@ -16,8 +16,19 @@ const failing = jobs({
       return ctx.attempt;
     },
   },
-  'js-async': { run: async () => 1 },
-  'js-fetches': { run: () => fetch('http://127.0.0.1:1/').then(() => null) },
+  'js-rejects': {
+    async run() {
+      await Promise.resolve();
+      throw new JobError('no luck later', { kind: 'NoLuck' });
+    },
+  },
+  'js-fetches': {
+    async run({ urls, body }) {
+      const options = body === undefined ? {} : { method: 'POST', body, headers: { 'x-from': 'js' } };
+      const responses = await Promise.all(urls.map((url) => fetch(url, options)));
+      return Promise.all(responses.map(async (response) => [response.status, await response.text()]));
+    },
+  },
   'js-uncaught': {},
 });
 

@@ -58,7 +58,16 @@ const RULES: &[Rule] = &[
     },
     Rule {
         package: "host-cell",
-        never: &["rusqlite", "axum", "redis", "toml", "host-runtime"],
+        // Without TLS there is no sender of `wasmtime-wasi-http`.
+        never: &[
+            "rusqlite",
+            "axum",
+            "redis",
+            "rustls",
+            "toml",
+            "webpki-roots",
+            "host-runtime",
+        ],
         never_directly: &[],
     },
     Rule {

@@ -15,11 +15,12 @@ impl Host for Guest {
             body: request.body,
             timeout_ms: request.timeout_ms,
         };
-        let answer = self.egress.send(&request).await;
-        let response = answer.map_err(|HttpError { kind, message }| Error {
+        let answer = self.egress.send(request).await;
+        let answer = answer.map_err(|HttpError { kind, message }| Error {
             kind: shown(kind),
             message,
         })?;
+        let response = answer.response;
         Ok(Response {
             status: response.status,
             headers: response.headers,
@@ -30,9 +31,14 @@ impl Host for Guest {
 
 const fn shown(kind: HttpErrorKind) -> ErrorKind {
     match kind {
-        HttpErrorKind::NotGranted => ErrorKind::NotGranted,
-        HttpErrorKind::InvalidRequest => ErrorKind::InvalidRequest,
-        HttpErrorKind::Unreachable => ErrorKind::Unreachable,
+        HttpErrorKind::NotGranted | HttpErrorKind::AddressNotAllowed => ErrorKind::NotGranted,
+        HttpErrorKind::InvalidRequest | HttpErrorKind::RequestTooLarge => ErrorKind::InvalidRequest,
+        HttpErrorKind::NameNotFound
+        | HttpErrorKind::ConnectionRefused
+        | HttpErrorKind::CertificateRefused
+        | HttpErrorKind::ResponseIncomplete
+        | HttpErrorKind::ResponseEncoded
+        | HttpErrorKind::Unreachable => ErrorKind::Unreachable,
         HttpErrorKind::TimedOut => ErrorKind::TimedOut,
         HttpErrorKind::TooLarge => ErrorKind::TooLarge,
         HttpErrorKind::LimitReached => ErrorKind::LimitReached,

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Clone)]
 pub(crate) struct Code {
     path: PathBuf,
-    compiled: Compiled,
+    pub(crate) compiled: Compiled,
 }
 
 /// Compiles a component of `target/guests`, or a WAT file of `tests/guests/wat`, once.
@@ -120,6 +120,8 @@ pub(crate) struct Cell {
     child: Child,
     socket: UnixStream,
     files: UnixStream,
+    /// What goes to the cell with the next start, before its directories.
+    given: Option<OwnedFd>,
     received: std::collections::VecDeque<FromCell>,
     loaded: HashMap<String, ComponentKey>,
     last_run: u64,
@@ -189,6 +191,7 @@ impl Cell {
             child,
             socket: ours,
             files,
+            given: None,
             received: std::collections::VecDeque::new(),
             loaded: HashMap::new(),
             last_run: 0,
@@ -215,6 +218,11 @@ impl Cell {
         self.child.wait().unwrap().code()
     }
 
+    /// Hands over a socket to the broker with the next start.
+    pub(crate) fn give(&mut self, socket: OwnedFd) {
+        self.given = Some(socket);
+    }
+
     pub(crate) fn send(&mut self, message: &ToCell) {
         let paths: Vec<&Path> = match message {
             ToCell::Load { path, .. } => vec![path],
@@ -226,7 +234,14 @@ impl Cell {
             _ => Vec::new(),
         };
         let open = |path| OwnedFd::from(std::fs::File::open(path).unwrap());
-        let group: Vec<OwnedFd> = paths.into_iter().map(open).collect();
+        let given = match message {
+            ToCell::Start(_) => self.given.take(),
+            _ => None,
+        };
+        let group: Vec<OwnedFd> = given
+            .into_iter()
+            .chain(paths.into_iter().map(open))
+            .collect();
         let payload = postcard::to_stdvec(message).unwrap();
         let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
         let frame = [&length[..], &payload].concat();
@@ -364,6 +379,16 @@ impl Drop for Cell {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns how much memory of a process is resident, in KiB.
+pub(crate) fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 fn context(handler: &str) -> Context {

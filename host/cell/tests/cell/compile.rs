@@ -6,7 +6,7 @@ use host_core::handler::Limits;
 use host_core::outcome::Outcome;
 use tempfile::TempDir;
 
-use crate::child::{Cell, bytes, compile};
+use crate::child::{Cell, bytes, code, compile};
 
 #[test]
 fn what_is_no_handler_component_is_refused_with_the_reason() {
@@ -79,6 +79,9 @@ fn sockets_may_be_imported_and_fail_when_they_are_called() {
     let folder = TempDir::new().unwrap();
     let compiled = compile(&bytes("sockets-import"), &folder.path().join("out.cwasm")).unwrap();
     assert_eq!(compiled.stubbed, ["wasi:sockets/instance-network@0.2.6"]);
+    let stubbed = code("hostile").compiled.stubbed;
+    let others = |it: &String| !it.starts_with("wasi:sockets/");
+    assert!(!stubbed.iter().any(others), "it has wasi:http: {stubbed:?}");
     let mut cell = Cell::start();
     for handler in ["sockets-import/never", "hostile/connect"] {
         let ran = cell.run(handler, "null", Limits::default());
@@ -90,7 +93,7 @@ fn sockets_may_be_imported_and_fail_when_they_are_called() {
             failure
                 .message
                 .starts_with("the handler called wasi:sockets/")
-                && failure.message.contains(", but handlers have no network"),
+                && failure.message.contains("but handlers have no sockets"),
             "{handler}: {failure:?}"
         );
     }

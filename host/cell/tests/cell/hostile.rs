@@ -7,7 +7,7 @@ use host_core::failure::FailureKind;
 use host_core::handler::Limits;
 use host_core::outcome::Outcome;
 
-use crate::child::Cell;
+use crate::child::{Cell, resident_kib};
 
 /// How many good runs each hostile one has beside it.
 const NEIGHBOURS: usize = 8;
@@ -231,13 +231,4 @@ fn memory_is_given_back() {
         after < before + 16 * 1024,
         "{before} KiB became {after} KiB"
     );
-}
-
-fn resident_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

@@ -10,3 +10,4 @@ mod friendly;
 mod hostile;
 mod interpreters;
 mod stop;
+mod web;

@@ -150,15 +150,15 @@ fn changed_limit(change: &LimitChangeView) -> String {
     format!("{name} {} → {}", value(change.before), value(change.after))
 }
 
-/// Says that a component imports the network, which handlers do not have.
+/// Says that a component imports sockets, which handlers do not have.
 pub(super) fn note_stubbed(output: Output, interfaces: &[String]) {
     let packages = interfaces.iter().filter_map(|it| it.split('/').next());
     let packages: BTreeSet<_> = packages.map(plain::line).collect();
     if !packages.is_empty() {
         let packages: Vec<_> = packages.into_iter().collect();
         output.note(&format!(
-            "the component can call {}, as the standard libraries of Python and JavaScript do; handlers have no \
-             network, so a job that calls it fails with grant_missing",
+            "the component can call {}, as the standard library of Python does; handlers have no sockets, so a job \
+             that calls it fails with grant_missing",
             packages.join(" and ")
         ));
     }

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::canned::{CannedHost, Transcript, run_alone};
 
-const TAKEN: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report","team/sum"],"handlers_removed":[{"handler":"old","jobs":0},{"handler":"one","jobs":1},{"handler":"late","jobs":12}],"grants_added":["report: env TZ","report: read /srv/\u001b[1mreports as /reports"],"grants_removed":["team/sum: env LANG"],"stubbed":["wasi:sockets/tcp@0.2.6","wasi:http/types@0.2.6"]}"#;
+const TAKEN: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report","team/sum"],"handlers_removed":[{"handler":"old","jobs":0},{"handler":"one","jobs":1},{"handler":"late","jobs":12}],"grants_added":["report: env TZ","report: read /srv/\u001b[1mreports as /reports"],"grants_removed":["team/sum: env LANG"],"stubbed":["wasi:sockets/tcp@0.2.6","wasi:sockets/udp@0.2.6"]}"#;
 const SAME: &str = r#"{"component":"report","revision":2,"digest":"3f2a9c00","handlers":["report"],"grants_added":[]}"#;
 
 const MANIFEST: &str = "\

@@ -139,9 +139,14 @@ impl World {
 
     /// Begins a run of this revision.
     pub(super) fn run(&self, revision: u32, grants: Vec<HttpGrant>) -> Run {
+        self.run_of("c", revision, grants)
+    }
+
+    /// Begins a run of this revision of a component.
+    pub(super) fn run_of(&self, component: &str, revision: u32, grants: Vec<HttpGrant>) -> Run {
         let (ours, theirs) = StdStream::pair().unwrap();
         let pass = Pass {
-            component: "c".to_owned(),
+            component: component.to_owned(),
             revision,
             handler: "h".to_owned(),
             grants,

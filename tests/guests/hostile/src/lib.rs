@@ -9,6 +9,7 @@ mod memory;
 mod raw;
 mod reach;
 mod store;
+mod web;
 
 use guest_sdk::export::Description;
 use guest_sdk::{Ctx, Error};
@@ -63,9 +64,11 @@ handlers!(
     ending::panic_loop,
     reach::read_files,
     reach::connect,
-    reach::request,
     reach::clock,
     store::ask,
+    web::request,
+    web::wasi_request,
+    web::wasi_flood,
 );
 
 #[cfg(target_family = "wasm")]

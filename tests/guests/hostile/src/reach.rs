@@ -5,8 +5,8 @@ use std::io::Read;
 use std::time::{Instant, SystemTime};
 
 use guest_sdk::{Ctx, Error, handler};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 const PATHS: &[&str] = &[
     "/",
@@ -33,55 +33,6 @@ const STEPS: usize = 20;
 pub(crate) fn connect(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     std::net::TcpStream::connect("127.0.0.1:80")?;
     Ok(())
-}
-
-#[derive(Deserialize)]
-pub(crate) struct Wanted {
-    /// The requests, in order.
-    requests: Vec<WantedRequest>,
-    /// Whether an error ends the handler, as in most handlers.
-    #[serde(default)]
-    strict: bool,
-}
-
-#[derive(Deserialize)]
-struct WantedRequest {
-    #[serde(default = "get")]
-    method: String,
-    url: String,
-    #[serde(default)]
-    headers: Vec<(String, String)>,
-    #[serde(default)]
-    body_bytes: usize,
-}
-
-fn get() -> String {
-    "GET".to_owned()
-}
-
-/// Makes requests to HTTP servers, and returns all that it learns.
-#[handler]
-pub(crate) fn request(ctx: &Ctx, params: Wanted) -> Result<Vec<Value>, Error> {
-    let mut learned = Vec::new();
-    for wanted in params.requests {
-        let mut request = ctx.http().request(&wanted.method, wanted.url);
-        for (name, value) in &wanted.headers {
-            request = request.header(name, value);
-        }
-        let answer = request.body(vec![b'a'; wanted.body_bytes]).send();
-        learned.push(match answer {
-            Ok(response) => json!({
-                "status": response.status,
-                "headers": response.headers,
-                "body": response.text(),
-            }),
-            Err(error) if params.strict => return Err(error.into()),
-            Err(error) => json!({"kind": format!("{:?}", error.kind), "message": error.message}),
-        });
-    }
-    // A secret must be in no variable and no file either.
-    learned.push(json!({"env": std::env::vars().collect::<Vec<_>>()}));
-    Ok(learned)
 }
 
 #[derive(Serialize)]
