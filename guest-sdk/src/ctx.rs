@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::http::{Http, HttpError, HttpRequest, HttpResponse};
 use crate::services::Services;
+use crate::state::State;
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 
 /// How urgent a log line is.
@@ -35,7 +36,7 @@ pub struct Job {
     pub handler: String,
     /// The queue the job waited in.
     pub queue: String,
-    /// The protocol by which the job arrived: `http`, `cli`, or the name of a wire.
+    /// The protocol by which the job arrived: `http`, `cli`, `handler`, or the name of a wire.
     pub protocol: String,
     /// The number of this attempt, from 1.
     pub attempt: u32,
@@ -169,6 +170,25 @@ impl Ctx {
             return Ok(Vec::new());
         }
         self.services.enqueue(jobs, now)
+    }
+
+    /// Returns the state of the handler: values that it keeps from one attempt to another. What an attempt sets is
+    /// stored exactly if it completes.
+    ///
+    /// ```
+    /// # use guest_sdk::{Ctx, Error};
+    /// fn next_page(ctx: &Ctx) -> Result<u32, Error> {
+    ///     let page = ctx.state().get("page")?.unwrap_or(1);
+    ///     ctx.state().set("page", &(page + 1))?;
+    ///     Ok(page)
+    /// }
+    /// ```
+    pub const fn state(&self) -> State<'_> {
+        State::new(self)
+    }
+
+    pub(crate) fn services(&self) -> &dyn Services {
+        &*self.services
     }
 
     /// Writes a line with fields to the job's log.

@@ -47,6 +47,7 @@ mod http;
 #[cfg(not(target_family = "wasm"))]
 mod mock;
 mod services;
+mod state;
 mod store;
 
 pub use ctx::{Ctx, Job, Level};
@@ -57,6 +58,7 @@ pub use http::{Http, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Reques
 pub use mock::MockHost;
 #[cfg(feature = "schema")]
 pub use schemars;
+pub use state::State;
 pub use store::{NewJob, StoreError, StoreErrorKind};
 
 /// The generated bindings of `host:jobs@1.1.0`.

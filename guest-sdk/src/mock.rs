@@ -1,11 +1,17 @@
 //! A mock host for native tests of handlers.
 
 use std::cell::{RefCell, RefMut};
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::ctx::{Ctx, Job, Level};
+use crate::error::Error;
 use crate::http::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::Services;
+use crate::state::{Expected, Write};
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 
 /// Replaces the host in `cargo test`. It records progress and logs, and can ask the handler to stop.
@@ -38,6 +44,39 @@ struct State {
     requests: Vec<HttpRequest>,
     enqueued: Vec<NewJob>,
     enqueued_now: Vec<NewJob>,
+    /// How many of the enqueued jobs are those of attempts that have completed.
+    kept_jobs: usize,
+    values: BTreeMap<Key, Vec<u8>>,
+    /// What the attempt has set or removed.
+    own_values: BTreeMap<Key, Option<Vec<u8>>>,
+}
+
+/// A space, and a key in it.
+type Key = (Option<String>, String);
+
+impl State {
+    fn value(&self, key: &Key) -> Option<&Vec<u8>> {
+        match self.own_values.get(key) {
+            Some(own) => own.as_ref(),
+            None => self.values.get(key),
+        }
+    }
+
+    /// Keeps what an attempt has written if it has completed, and drops it otherwise.
+    fn end(&mut self, completed: bool) {
+        let own = std::mem::take(&mut self.own_values);
+        if !completed {
+            self.enqueued.truncate(self.kept_jobs);
+            return;
+        }
+        self.kept_jobs = self.enqueued.len();
+        for (key, value) in own {
+            match value {
+                Some(value) => drop(self.values.insert(key, value)),
+                None => drop(self.values.remove(&key)),
+            }
+        }
+    }
 }
 
 /// Answers requests in place of HTTP servers.
@@ -94,6 +133,19 @@ impl MockHost {
         self
     }
 
+    /// Gives the handler state that it has kept before.
+    ///
+    /// # Panics
+    ///
+    /// If the value cannot be serialized.
+    #[must_use]
+    pub fn with_state(self, key: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        let value = serde_json::to_vec(value).expect("the value can be serialized");
+        let key = (None, key.to_owned());
+        self.state.borrow_mut().values.insert(key, value);
+        self
+    }
+
     /// Grants neither jobs nor state, as a manifest without grants.
     #[must_use]
     pub const fn without_store(mut self) -> Self {
@@ -104,6 +156,13 @@ impl MockHost {
     /// Returns the context to call a handler with.
     pub fn ctx(&self) -> Ctx {
         Ctx::new(self.job.clone(), self.clone())
+    }
+
+    /// Calls a handler as one attempt: what it has enqueued and set is kept if it completes, and dropped if not.
+    pub fn run<T>(&self, handler: impl FnOnce(&Ctx) -> Result<T, Error>) -> Result<T, Error> {
+        let ended = handler(&self.ctx());
+        self.state.borrow_mut().end(ended.is_ok());
+        ended
     }
 
     /// Asks the handler to stop.
@@ -140,6 +199,17 @@ impl MockHost {
     /// Returns the jobs that were enqueued at once, in order.
     pub fn enqueued_now(&self) -> Vec<NewJob> {
         self.state.borrow().enqueued_now.clone()
+    }
+
+    /// Returns the value of a key of the handler's own state.
+    ///
+    /// # Panics
+    ///
+    /// If the value is not what is asked for.
+    pub fn state<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        let state = self.state.borrow();
+        let value = state.value(&(None, key.to_owned()))?;
+        Some(serde_json::from_slice(value).expect("the value is JSON of this type"))
     }
 
     /// Returns the total time of all sleeps, in milliseconds. The mock does not really sleep.
@@ -203,6 +273,45 @@ impl Services for MockHost {
         kept.extend_from_slice(jobs);
         let ids = (first..).take(jobs.len());
         Ok(ids.map(|n| format!("job-{n}")).collect())
+    }
+
+    fn state_get(&self, space: Option<&str>, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = (space.map(str::to_owned), key.to_owned());
+        Ok(self.store()?.value(&key).cloned())
+    }
+
+    fn state_set(&self, space: Option<&str>, write: &Write<'_>) -> Result<bool, StoreError> {
+        let mut state = self.store()?;
+        let key = (space.map(str::to_owned), write.key.to_owned());
+        if let Expected::Exactly(expected) = write.expected
+            && state.value(&key).map(Vec::as_slice) != expected
+        {
+            return Ok(false);
+        }
+        match (write.now, write.value.map(<[u8]>::to_vec)) {
+            (false, value) => drop(state.own_values.insert(key, value)),
+            (true, Some(value)) => drop(state.values.insert(key, value)),
+            (true, None) => drop(state.values.remove(&key)),
+        }
+        Ok(true)
+    }
+
+    fn state_list(
+        &self,
+        space: Option<&str>,
+        prefix: &str,
+        after: Option<&str>,
+    ) -> Result<Vec<String>, StoreError> {
+        let state = self.store()?;
+        let keys = state.values.keys().chain(state.own_values.keys());
+        let wanted = keys.filter(|(of, key)| {
+            of.as_deref() == space && key.starts_with(prefix) && Some(key.as_str()) > after
+        });
+        let there: BTreeSet<String> = wanted
+            .filter(|key| state.value(key).is_some())
+            .map(|(_, key)| key.clone())
+            .collect();
+        Ok(there.into_iter().collect())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ctx::Level;
 use crate::http::{HttpError, HttpRequest, HttpResponse};
+use crate::state::Write;
 use crate::store::{NewJob, StoreError};
 
 /// The host as seen by a handler.
@@ -13,6 +14,14 @@ pub(crate) trait Services {
     fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
     fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError>;
     fn enqueue(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError>;
+    fn state_get(&self, space: Option<&str>, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    fn state_set(&self, space: Option<&str>, write: &Write<'_>) -> Result<bool, StoreError>;
+    fn state_list(
+        &self,
+        space: Option<&str>,
+        prefix: &str,
+        after: Option<&str>,
+    ) -> Result<Vec<String>, StoreError>;
 }
 
 /// The imports of the component.
@@ -98,6 +107,47 @@ impl Services for Imports {
             jobs::enqueue(&text)
         };
         enqueued.map_err(store_error)
+    }
+
+    fn state_get(&self, space: Option<&str>, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        crate::bindings::host::jobs::state::get(space, key).map_err(store_error)
+    }
+
+    fn state_set(&self, space: Option<&str>, write: &Write<'_>) -> Result<bool, StoreError> {
+        use crate::bindings::host::jobs::state;
+        use crate::state::Expected;
+        let Write {
+            key,
+            value,
+            expected,
+            now,
+        } = *write;
+        let set = match (expected, value, now) {
+            (Expected::Exactly(expected), _, false) => {
+                state::compare_and_set(space, key, expected, value)
+            }
+            (Expected::Exactly(expected), _, true) => {
+                state::compare_and_set_now(space, key, expected, value)
+            }
+            (Expected::Anything, Some(value), false) => {
+                state::set(space, key, value).map(|()| true)
+            }
+            (Expected::Anything, Some(value), true) => {
+                state::set_now(space, key, value).map(|()| true)
+            }
+            (Expected::Anything, None, false) => state::delete(space, key).map(|()| true),
+            (Expected::Anything, None, true) => state::delete_now(space, key).map(|()| true),
+        };
+        set.map_err(store_error)
+    }
+
+    fn state_list(
+        &self,
+        space: Option<&str>,
+        prefix: &str,
+        after: Option<&str>,
+    ) -> Result<Vec<String>, StoreError> {
+        crate::bindings::host::jobs::state::list(space, prefix, after).map_err(store_error)
     }
 }
 

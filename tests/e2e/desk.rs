@@ -226,3 +226,26 @@ fn what_was_refused_by_the_end_fails_the_attempt() {
     assert!(message.contains(prerequisite), "{message}");
     assert_eq!(children(&client).len(), 0);
 }
+
+/// Each call starts the script again from its beginning. Only what its last run has written counts.
+#[test]
+fn a_script_writes_once_however_often_it_starts_again() {
+    let own = own();
+    let client = own.server.client();
+    let path = guests::component("hero-rhai");
+    let mut manifest = fs::read_to_string(path.with_extension("toml")).unwrap();
+    manifest += "\n[[handlers.\"hero.rhai\".jobs]]\nhandlers = [\"noop\"]\n[handlers.\"hero.rhai\".state]\n";
+    let component = fs::read(&path).unwrap();
+    let answer = client.deploy_accepted("hero-rhai", &component, Some(&manifest));
+    assert_eq!(answer.unwrap().status, 201);
+    let script = "enqueue(\"noop\", #{});\nlet before = state_get(\"n\");\n\
+                  state_set(\"n\", if before == () { 1 } else { before + 1 });\n\
+                  let a = run(\"echo\", #{x: 1});\nlet b = run(\"echo\", #{x: a.x + 1});\n\
+                  [b.x, state_get(\"n\")]";
+    for n in 1..=2 {
+        let job = client.run(&json!({"handler": "hero.rhai", "params": {"script": script}}));
+        assert_eq!(job["result"], json!([2, n]), "{job}");
+        let jobs = client.items("/api/v1/jobs").into_iter();
+        assert_eq!(jobs.filter(|job| job["handler"] == "noop").count(), n);
+    }
+}

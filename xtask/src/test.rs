@@ -100,6 +100,8 @@ impl Layer {
                 "--package",
                 "csv-summary",
                 "--package",
+                "first-real-job",
+                "--package",
                 "hero-rhai",
                 "--package",
                 "hero-heroscript",

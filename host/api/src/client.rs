@@ -268,6 +268,16 @@ impl Client {
         self.send("POST", path, (JSON, &body), Duration::ZERO)
     }
 
+    /// Puts `body` as a JSON document at `path`.
+    fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Error> {
+        let body = serde_json::to_vec(body).map_err(Error::invalid)?;
+        self.send("PUT", path, (JSON, &body), Duration::ZERO)
+    }
+
     /// Deletes what is at `path`. The request has a content type although it has no body: a host refuses
     /// changes that a web page could request without a preflight.
     fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Error> {
@@ -352,6 +362,7 @@ pub fn with_query(path: &str, parameters: &impl Serialize) -> Result<String, Err
     let query = query.replace('+', "%20").replace("%3A", ":");
     Ok(match query.as_str() {
         "" => path.to_owned(),
+        query if path.contains('?') => format!("{path}&{query}"),
         query => format!("{path}?{query}"),
     })
 }

@@ -4,8 +4,10 @@ use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::handler::{DirGrant, Grants, Limits};
 use host_core::http_grant::HttpGrant;
 use host_core::jobs_grant::JobsGrant;
+use host_core::name::Name;
 use host_core::policy::Backoff;
 use host_core::seconds::Seconds;
+use host_core::state::StateGrant;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -109,6 +111,19 @@ pub struct GrantsView {
     #[serde(default)]
     #[schema(required = true)]
     pub jobs: Vec<JobsGrantView>,
+    /// State to keep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateGrantView>,
+}
+
+/// State that a handler may keep.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = StateGrant)]
+pub struct StateGrantView {
+    /// How large each space may be so that the handler may add to it, in KiB.
+    pub quota_kib: u64,
+    /// The spaces that it shares with other handlers.
+    pub shared: Vec<String>,
 }
 
 /// Jobs that a handler may enqueue.
@@ -220,6 +235,16 @@ impl From<&Grants> for GrantsView {
             read_dirs: dirs.map(DirView::from).collect(),
             http: grants.http.iter().map(HttpGrantView::from).collect(),
             jobs: grants.jobs.iter().map(JobsGrantView::from).collect(),
+            state: grants.state.as_ref().map(StateGrantView::from),
+        }
+    }
+}
+
+impl From<&StateGrant> for StateGrantView {
+    fn from(grant: &StateGrant) -> Self {
+        Self {
+            quota_kib: grant.quota_kib,
+            shared: grant.shared.iter().map(Name::to_string).collect(),
         }
     }
 }

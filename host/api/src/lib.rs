@@ -21,6 +21,7 @@ pub mod path;
 pub mod queue;
 pub mod requests;
 pub mod runner;
+pub mod state;
 pub mod token;
 pub mod words;
 

@@ -12,8 +12,8 @@ use tokio_util::bytes::Bytes;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 /// The message to a guest without a grant.
-const NO_GRANT: &str = "the manifest grants this handler no jobs to enqueue; add [[handlers.NAME.jobs]] with \
-                        handlers = [\"…\"] to it";
+const NO_GRANT: &str = "the manifest grants this handler neither jobs to enqueue nor state; add \
+                        [[handlers.NAME.jobs]] with handlers = [\"…\"], or [handlers.NAME.state], to it";
 
 /// A run's way to the desk.
 pub(crate) enum Desk {

@@ -4,4 +4,5 @@ mod control;
 mod http;
 mod jobs;
 mod log;
+mod state;
 mod wasi_http;

@@ -23,6 +23,7 @@ pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod serve;
 mod settings;
+pub(crate) mod state;
 pub(crate) mod store;
 pub(crate) mod token;
 pub(crate) mod worker;

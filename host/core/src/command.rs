@@ -15,6 +15,7 @@ use crate::lease::{Fence, Hold};
 use crate::name::Name;
 use crate::node::Dead;
 use crate::outcome::Report;
+use crate::state::StateWrites;
 use crate::time::Time;
 use crate::transition::{Effect, Loss};
 use crate::writes::Writes;
@@ -164,6 +165,8 @@ pub enum Command {
     TakeOver(Dead),
     /// Keep the history of a job of another orchestrator. Answered by [`Reply::Moved`].
     Record(Box<Foreign>),
+    /// Change state that handlers keep, all or none. Answered by [`Reply::Done`].
+    SetState(Box<StateWrites>),
     /// Pause a queue, so that claims skip it, or resume it. A queue that has never had a job may be
     /// paused too. Answered by [`Reply::Done`].
     SetPaused { queue: Name, paused: bool },
@@ -226,6 +229,18 @@ impl Command {
         }
     }
 
+    /// Returns the state that it changes.
+    pub fn state_writes(&self) -> &[StateWrites] {
+        match self.bare() {
+            Self::SetState(writes) => std::slice::from_ref(&**writes),
+            Self::Complete {
+                writes: Some(writes),
+                ..
+            } => &writes.state,
+            _ => &[],
+        }
+    }
+
     /// Returns what the command is called in logs and metrics.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -248,6 +263,7 @@ impl Command {
             Self::Recover { .. } => "recover",
             Self::TakeOver(_) => "take_over",
             Self::Record(_) => "record",
+            Self::SetState(_) => "set_state",
             Self::SetPaused { .. } => "set_paused",
             Self::Deploy { .. } => "deploy",
             Self::Rollback { .. } => "rollback",
@@ -264,7 +280,7 @@ impl Command {
 
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
 /// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 29] = [
+pub const BOUNDS: [(&str, &str); 30] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -299,6 +315,7 @@ pub const BOUNDS: [(&str, &str); 29] = [
         "the running jobs: as many as the nodes have slots",
     ),
     ("record", "one job"),
+    ("set_state", "the keys of a request, which are limited"),
     ("set_paused", "one queue"),
     (
         "deploy",

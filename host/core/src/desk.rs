@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::id::JobId;
 use crate::jobs_grant::JobsGrant;
 use crate::name::Name;
+use crate::state::StateGrant;
 use crate::writes::WriteBuffer;
 
 /// The largest text of jobs in one request, in bytes.
@@ -25,6 +26,7 @@ pub struct DeskPass {
     /// The handler whose grants these are.
     pub handler: Name,
     pub jobs: Vec<JobsGrant>,
+    pub state: Option<StateGrant>,
     /// The trace that the run belongs to.
     pub trace: Vec<(String, String)>,
     /// Collects what the attempt writes at its end.
@@ -41,6 +43,28 @@ pub enum DeskRequest {
         /// Whether they are committed now, and not with the attempt's end.
         now: bool,
     },
+    /// Read a value of state. Answered by [`DeskAnswer::Value`].
+    Get {
+        /// A space that the handler shares; its own if `None`.
+        space: Option<String>,
+        key: String,
+    },
+    /// Write or remove a key of state. Answered by [`DeskAnswer::Set`].
+    Set {
+        space: Option<String>,
+        key: String,
+        value: Option<Vec<u8>>,
+        /// Only if the key has this value; `Some(None)` is that there is none.
+        expected: Option<Option<Vec<u8>>>,
+        /// Whether it is committed now, and not with the attempt's end.
+        now: bool,
+    },
+    /// List keys that start with `prefix`, after the key `after`. Answered by [`DeskAnswer::Keys`].
+    List {
+        space: Option<String>,
+        prefix: String,
+        after: String,
+    },
 }
 
 /// An answer of the desk.
@@ -48,6 +72,11 @@ pub enum DeskRequest {
 pub enum DeskAnswer {
     /// The ids of jobs, in order.
     Jobs(Vec<String>),
+    Value(Option<Vec<u8>>),
+    /// Whether the key had the expected value.
+    Set(bool),
+    /// In order. Some, unless there are no more.
+    Keys(Vec<String>),
 }
 
 /// Why a request is refused.

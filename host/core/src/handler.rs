@@ -10,6 +10,7 @@ use crate::json::JsonText;
 use crate::name::Name;
 use crate::policy::{Backoff, Policy, RetentionChoice};
 use crate::seconds::Seconds;
+use crate::state::StateGrant;
 use crate::time::Time;
 
 /// The fuel for each second of time limit, unless the manifest sets the fuel. It is above the
@@ -67,6 +68,8 @@ pub struct Grants {
     pub http: Vec<HttpGrant>,
     /// Jobs that the guest may enqueue.
     pub jobs: Vec<JobsGrant>,
+    /// State that the guest may keep.
+    pub state: Option<StateGrant>,
 }
 
 /// The pauses between attempts, as written in a manifest.
@@ -136,6 +139,8 @@ pub struct ManifestSection {
     pub http: Option<Vec<HttpGrant>>,
     /// Jobs that the guest may enqueue.
     pub jobs: Option<Vec<JobsGrant>>,
+    /// State that the guest may keep.
+    pub state: Option<StateGrant>,
 }
 
 /// The manifest beside a component: its name, limits and grants.
@@ -205,6 +210,10 @@ impl Manifest {
                 .or(self.defaults.jobs.as_ref())
                 .cloned()
                 .unwrap_or_default(),
+            state: own
+                .and_then(|own| own.state.as_ref())
+                .or(self.defaults.state.as_ref())
+                .cloned(),
         }
     }
 }

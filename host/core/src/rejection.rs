@@ -6,6 +6,7 @@ use crate::access::token::TokenId;
 use crate::id::JobId;
 use crate::job::State;
 use crate::name::Name;
+use crate::state::Space;
 
 /// A refusal. It changes nothing; in another state, the same request may succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -56,6 +57,18 @@ pub enum Rejection {
     /// Jobs that wait for this one, which has ended, are still to be settled.
     #[error("the jobs that wait for {0} are still being settled")]
     CascadeUnfinished(JobId),
+    /// A key does not have the value that a change of it expects.
+    #[error("the key {key:?} of the state {space} has changed meanwhile")]
+    StateChanged { space: Space, key: String },
+    /// A change would make a space of state larger than its writer may.
+    #[error(
+        "the state {space} would have {bytes} bytes, more than the {quota_bytes} of state.quota_kib in the manifest"
+    )]
+    StateFull {
+        space: Space,
+        bytes: u64,
+        quota_bytes: u64,
+    },
     /// A new job would need a new queue.
     #[error("there are {limit} queues already, and none is named {queue}")]
     TooManyQueues { queue: Name, limit: u64 },

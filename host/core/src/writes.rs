@@ -1,6 +1,7 @@
-//! What an attempt writes to the store exactly if it completes: the jobs that it enqueues. It is collected while
-//! the guest runs, and committed with the attempt's end.
+//! What an attempt writes to the store exactly if it completes: the jobs that it enqueues and the state that it sets.
+//! It is collected while the guest runs, and committed with the attempt's end.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,9 +9,13 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::job::{DEPENDENCIES_MAX, NewJob, Origin};
+use crate::state::{KEYS_MAX, Space, StateWrite, StateWrites};
 
 /// The most jobs that one attempt enqueues for its end.
 pub const JOBS_MAX: usize = 1_000;
+
+/// The most jobs that one attempt enqueues before its end.
+pub const JOBS_NOW_MAX: usize = 10_000;
 
 /// The most that one attempt writes at its end, in bytes.
 pub const WRITES_BYTES_MAX: usize = 8 << 20;
@@ -23,6 +28,8 @@ const ALL_BYTES_MAX: usize = 256 << 20;
 pub struct Writes {
     /// The jobs that it enqueues, in order.
     pub jobs: Vec<NewJob>,
+    /// The state that it sets.
+    pub state: Vec<StateWrites>,
 }
 
 /// Why an attempt may write no more.
@@ -31,9 +38,15 @@ pub enum TooMuch {
     #[error("an attempt may enqueue at most {JOBS_MAX} jobs for its end; use enqueue-now for more")]
     Jobs,
     #[error(
+        "an attempt may enqueue at most {JOBS_NOW_MAX} jobs at once, with all of its calls together"
+    )]
+    JobsNow,
+    #[error(
         "the jobs of an attempt may name at most {DEPENDENCIES_MAX} jobs in depends_on together"
     )]
     Dependencies,
+    #[error("an attempt may set at most {KEYS_MAX} keys at its end; set some earlier")]
+    Keys,
     #[error("an attempt may write at most {WRITES_BYTES_MAX} bytes at its end; write some earlier")]
     Bytes,
     #[error("all running attempts together write more than {ALL_BYTES_MAX} bytes at their ends")]
@@ -42,7 +55,7 @@ pub enum TooMuch {
 
 impl Writes {
     pub const fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+        self.jobs.is_empty() && self.state.is_empty()
     }
 }
 
@@ -61,6 +74,8 @@ struct Collected {
     kept: Layer,
     /// By the handler that runs.
     open: Layer,
+    /// How many jobs were enqueued before the end.
+    jobs_now: usize,
     of_all: CollectedBytes,
     /// Who enqueued the job of the attempt.
     origin: Option<Box<Origin>>,
@@ -69,10 +84,14 @@ struct Collected {
 /// What was collected of some handlers.
 #[derive(Debug, Default)]
 struct Layer {
-    writes: Writes,
+    jobs: Vec<NewJob>,
     dependencies: usize,
+    state: StateByKey,
     bytes: usize,
 }
+
+/// The changes of keys, and the quota of the handler that makes them.
+type StateByKey = BTreeMap<(Space, String), (StateWrite, u64)>;
 
 impl Collected {
     /// Reserves room for the handler that runs.
@@ -87,6 +106,12 @@ impl Collected {
         }
         self.open.bytes += bytes;
         Ok(())
+    }
+
+    /// Gives room back.
+    fn release(&mut self, bytes: usize) {
+        self.open.bytes -= bytes;
+        self.of_all.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -103,9 +128,20 @@ impl WriteBuffer {
         Self(Arc::new(Mutex::new(Collected {
             kept: Layer::default(),
             open: Layer::default(),
+            jobs_now: 0,
             of_all,
             origin,
         })))
+    }
+
+    /// Counts jobs that are enqueued before the end.
+    pub fn count_now(&self, jobs: usize) -> Result<(), TooMuch> {
+        let mut collected = self.lock();
+        if collected.jobs_now + jobs > JOBS_NOW_MAX {
+            return Err(TooMuch::JobsNow);
+        }
+        collected.jobs_now += jobs;
+        Ok(())
     }
 
     /// Returns who enqueued the job of the attempt. Jobs that it enqueues have the same origin.
@@ -117,7 +153,7 @@ impl WriteBuffer {
     pub fn enqueue(&self, jobs: Vec<NewJob>) -> Result<(), TooMuch> {
         let mut collected = self.lock();
         let Collected { kept, open, .. } = &*collected;
-        if kept.writes.jobs.len() + open.writes.jobs.len() + jobs.len() > JOBS_MAX {
+        if kept.jobs.len() + open.jobs.len() + jobs.len() > JOBS_MAX {
             return Err(TooMuch::Jobs);
         }
         let named: usize = jobs.iter().map(|job| job.depends_on.len()).sum();
@@ -126,8 +162,50 @@ impl WriteBuffer {
         }
         collected.reserve(jobs.iter().map(NewJob::bytes).sum())?;
         collected.open.dependencies += named;
-        collected.open.writes.jobs.extend(jobs);
+        collected.open.jobs.extend(jobs);
         Ok(())
+    }
+
+    /// Changes a key of state. What is expected of the key counts for the first change.
+    pub fn set_state(
+        &self,
+        space: Space,
+        quota_bytes: u64,
+        mut write: StateWrite,
+    ) -> Result<(), TooMuch> {
+        let mut collected = self.lock();
+        let key = (space, write.key.clone());
+        let Collected { kept, open, .. } = &*collected;
+        if !open.state.contains_key(&key) && kept.state.len() + open.state.len() >= KEYS_MAX {
+            return Err(TooMuch::Keys);
+        }
+        if let Some((first, _)) = open.state.get(&key).or_else(|| kept.state.get(&key)) {
+            write.expected.clone_from(&first.expected);
+        }
+        let replaced = open.state.get(&key).map_or(0, |(write, _)| write.bytes());
+        collected.reserve(write.bytes())?;
+        collected.release(replaced);
+        collected.open.state.insert(key, (write, quota_bytes));
+        Ok(())
+    }
+
+    /// Returns what the attempt has set a key to; `Some(None)` if it has removed it.
+    pub fn state(&self, space: &Space, key: &str) -> Option<Option<Vec<u8>>> {
+        let collected = self.lock();
+        let key = (space.clone(), key.to_owned());
+        let Collected { kept, open, .. } = &*collected;
+        let found = open.state.get(&key).or_else(|| kept.state.get(&key));
+        found.map(|(write, _)| write.value.clone())
+    }
+
+    /// Returns the keys of a space that the attempt has set or removed, and whether it has set them.
+    pub fn state_keys(&self, space: &Space) -> BTreeMap<String, bool> {
+        let collected = self.lock();
+        let all = collected.kept.state.iter().chain(&collected.open.state);
+        let of_space = all.filter(|((of, _), _)| of == space);
+        of_space
+            .map(|((_, key), (write, _))| (key.clone(), write.value.is_some()))
+            .collect()
     }
 
     /// Records that the next handler of the attempt begins: what the one before has written is dropped, unless it was
@@ -146,13 +224,23 @@ impl WriteBuffer {
         let kept = &mut collected.kept;
         kept.bytes += open.bytes;
         kept.dependencies += open.dependencies;
-        kept.writes.jobs.extend(open.writes.jobs);
+        kept.jobs.extend(open.jobs);
+        kept.state.extend(open.state);
     }
 
     /// Takes what was collected: the attempt has completed. `None` if it is nothing.
     pub fn take(&self) -> Option<Box<Writes>> {
         self.keep();
-        let writes = std::mem::take(&mut self.lock().kept.writes);
+        let Layer { jobs, state, .. } = {
+            let mut collected = self.lock();
+            let bytes = collected.kept.bytes;
+            let taken = std::mem::take(&mut collected.kept);
+            // They count until the buffer is dropped.
+            collected.kept.bytes = bytes;
+            taken
+        };
+        let state = by_space(state);
+        let writes = Writes { jobs, state };
         (!writes.is_empty()).then(|| Box::new(writes))
     }
 
@@ -161,9 +249,110 @@ impl WriteBuffer {
     }
 }
 
+/// Puts the changes of each space together.
+fn by_space(state: StateByKey) -> Vec<StateWrites> {
+    let mut spaces: Vec<StateWrites> = Vec::new();
+    for ((space, _), (write, quota_bytes)) in state {
+        match spaces.last_mut().filter(|last| last.space == space) {
+            Some(last) => {
+                last.quota_bytes = last.quota_bytes.max(quota_bytes);
+                last.writes.push(write);
+            }
+            None => spaces.push(StateWrites {
+                space,
+                quota_bytes,
+                writes: vec![write],
+            }),
+        }
+    }
+    spaces
+}
+
 /// Two buffers are equal if they are the same.
 impl PartialEq for WriteBuffer {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space() -> Space {
+        "handler:a".parse().unwrap()
+    }
+
+    fn write(key: &str, value: Option<&[u8]>) -> StateWrite {
+        StateWrite {
+            key: key.to_owned(),
+            value: value.map(<[u8]>::to_vec),
+            expected: None,
+        }
+    }
+
+    #[test]
+    fn what_a_handler_has_written_counts_if_it_completes() {
+        let buffer = WriteBuffer::new(CollectedBytes::default(), None);
+        let set = |key: &str, value: &[u8]| {
+            let write = write(key, Some(value));
+            buffer.set_state(space(), 1 << 20, write).unwrap();
+        };
+        set("a", b"1");
+        buffer.keep();
+        set("a", b"2");
+        set("b", b"2");
+        assert_eq!(buffer.state(&space(), "a"), Some(Some(b"2".to_vec())));
+        buffer.begin();
+        assert_eq!(buffer.state(&space(), "a"), Some(Some(b"1".to_vec())));
+        assert_eq!(buffer.state(&space(), "b"), None);
+        let writes = buffer.take().unwrap();
+        assert_eq!(writes.state[0].writes, [write("a", Some(b"1"))]);
+        assert_eq!(buffer.take(), None);
+    }
+
+    #[test]
+    fn the_first_change_of_a_key_says_what_is_expected_of_it() {
+        let buffer = WriteBuffer::new(CollectedBytes::default(), None);
+        let mut first = write("a", Some(b"1"));
+        first.expected = Some(None);
+        buffer.set_state(space(), 1, first).unwrap();
+        buffer.set_state(space(), 1, write("a", None)).unwrap();
+        let writes = buffer.take().unwrap();
+        let expected = StateWrite {
+            expected: Some(None),
+            ..write("a", None)
+        };
+        assert_eq!(writes.state[0].writes, [expected]);
+    }
+
+    #[test]
+    fn an_attempt_and_all_together_have_a_limit() {
+        let of_all = CollectedBytes::default();
+        let buffer = || WriteBuffer::new(of_all.clone(), None);
+        let large = vec![0; 1 << 20];
+        let fill = |buffer: &WriteBuffer| {
+            (0..9).try_for_each(|n| {
+                let write = write(&n.to_string(), Some(&large));
+                buffer.set_state(space(), u64::MAX, write)
+            })
+        };
+        let buffers: Vec<WriteBuffer> = (0..60).map(|_| buffer()).collect();
+        let refused: Vec<Option<TooMuch>> = buffers.iter().map(|it| fill(it).err()).collect();
+        assert_eq!(refused[0], Some(TooMuch::Bytes));
+        assert_eq!(refused[59], Some(TooMuch::AllBytes));
+        drop(buffers);
+        assert_eq!(
+            fill(&buffer()),
+            Err(TooMuch::Bytes),
+            "the room is free again"
+        );
+        let small = buffer();
+        for n in 0..KEYS_MAX {
+            let write = write(&n.to_string(), None);
+            small.set_state(space(), 1, write).unwrap();
+        }
+        let more = small.set_state(space(), 1, write("more", None));
+        assert_eq!(more, Err(TooMuch::Keys));
     }
 }

@@ -10,6 +10,7 @@ use host_core::http_grant::{
 use host_core::jobs_grant::PATTERNS_MAX;
 use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
+use host_core::state::{QUOTA_KIB_DEFAULT, QUOTA_KIB_MAX, SHARED_MAX, StateGrant};
 
 use crate::published;
 
@@ -66,6 +67,10 @@ timeout_seconds = 10
 [[handlers.charge.jobs]]
 handlers = ["receipt", "mail-*"]
 queues = ["default", "mail"]
+
+[handlers.charge.state]
+quota_kib = 1024
+shared = ["rates"]
 "#;
 
 const HTTP: &str = "
@@ -92,7 +97,7 @@ const JOBS: &str = "
 
 Each `[[handlers.NAME.jobs]]` grants jobs whose handler and queue both fit. The API's checks and limits apply. By
 default such jobs exist exactly if the attempt completes: the host commits them with its end. An attempt may enqueue
-1,000 of them, 8 MiB together.
+1,000 of them, 8 MiB together, and 10,000 at once.
 
 | key | default | range | what it is |
 |---|---|---|---|
@@ -113,6 +118,35 @@ fn jobs_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "`[\"default\"]`".to_owned(),
             patterns(),
             "The queues",
+        ),
+    ]
+}
+
+const STATE: &str = "
+## State that a handler keeps
+
+`[handlers.NAME.state]` lets a handler keep values by key, from one attempt to the next, in a space of its own and in
+those that it shares. What an attempt sets is stored exactly if it completes. A key has at most 512 bytes, a value 1 MiB;
+an attempt may set 1,000 keys, 8 MiB together. `host state` lists, shows and changes them.
+
+| key | default | range | what it is |
+|---|---|---|---|
+";
+
+/// The keys of a grant of state.
+fn state_keys() -> Vec<(&'static str, String, String, &'static str)> {
+    vec![
+        (
+            "quota_kib",
+            QUOTA_KIB_DEFAULT.to_string(),
+            format!("1 to {QUOTA_KIB_MAX}"),
+            "How much each space may have so that the handler may add to it, in KiB: keys, values, and 64 bytes for each",
+        ),
+        (
+            "shared",
+            "none".to_owned(),
+            format!("at most {SHARED_MAX} names"),
+            "The spaces that it shares with all handlers that name them",
         ),
     ]
 }
@@ -172,7 +206,6 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
     let limits = Limits::default();
     let seconds = |ms: u64| f64::from(Seconds { ms }).to_string();
     let most = |max: u64| format!("0 to {max}");
-    let none = || "none".to_owned();
     let Backoff { base_ms, max_ms } = Backoff::default();
     let backoff = format!(
         "`{{ base_seconds = {}, max_seconds = {} }}`",
@@ -241,6 +274,13 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "1 or more".to_owned(),
             "How long discarded jobs are kept, in seconds",
         ),
+    ]
+}
+
+/// The keys of grants.
+fn grant_keys() -> Vec<(&'static str, String, String, &'static str)> {
+    let none = || "none".to_owned();
+    vec![
         (
             "env",
             none(),
@@ -260,6 +300,12 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "Jobs that the handler may enqueue; the keys of each are below",
         ),
         (
+            "state",
+            none(),
+            "a table".to_owned(),
+            "State that the handler may keep; the keys are below",
+        ),
+        (
             "read_dirs",
             none(),
             "at most 64, absolute paths below `grants.read_roots`".to_owned(),
@@ -271,7 +317,7 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
 #[test]
 fn the_published_manifest_is_what_the_host_reads() {
     let mut doc = INTRO.to_owned() + EXAMPLE + KEYS;
-    for (key, default, range, meaning) in keys() {
+    for (key, default, range, meaning) in keys().into_iter().chain(grant_keys()) {
         writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
     }
     doc.push_str(HTTP);
@@ -280,6 +326,10 @@ fn the_published_manifest_is_what_the_host_reads() {
     }
     doc.push_str(JOBS);
     for (key, default, range, meaning) in jobs_keys() {
+        writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
+    }
+    doc.push_str(STATE);
+    for (key, default, range, meaning) in state_keys() {
         writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
     }
     published::check("manifest.md", &doc);
@@ -306,14 +356,22 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         }]),
         http: Some(Vec::new()),
         jobs: Some(Vec::new()),
+        state: Some(StateGrant::default()),
     };
     let written = serde_json::to_value(&all).unwrap();
     let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();
-    let mut published: Vec<_> = keys().iter().map(|key| key.0.to_owned()).collect();
+    let mut published: Vec<_> = keys()
+        .into_iter()
+        .chain(grant_keys())
+        .map(|key| key.0.to_owned())
+        .collect();
     written.sort();
     published.sort();
     assert_eq!(published, written);
-    let keys = http_keys().into_iter().chain(jobs_keys());
+    let keys = http_keys()
+        .into_iter()
+        .chain(jobs_keys())
+        .chain(state_keys());
     let keys: Vec<_> = keys.map(|key| key.0).collect();
     for key in &keys {
         assert!(

@@ -10,6 +10,7 @@ mod moves;
 mod params;
 mod registry;
 mod retry;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use crate::error::StoreError;
 
 pub use self::access::AccessRows;
 pub use self::cascade::Cascade;
+pub use self::state::StateRows;
 
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
 /// jobs that wait for others. What is still due waits for the next tick.
@@ -99,7 +101,7 @@ pub struct Counts {
 }
 
 /// The rows of one open transaction.
-pub trait Rows: AccessRows {
+pub trait Rows: AccessRows + StateRows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
     /// Appends a job to the order. Its dependencies follow.
@@ -311,6 +313,11 @@ impl<R: Rows> Batch<'_, R> {
             Command::Recover { node, living } => self.take_back(*node, |of| !living.contains(&of)),
             Command::TakeOver(dead) => self.take_over(dead),
             Command::Record(foreign) => self.record(foreign),
+            Command::SetState(writes) => {
+                self.check_state(writes)?;
+                self.set_state(writes)?;
+                Ok(Reply::Done)
+            }
             Command::SetPaused { queue, paused } => {
                 self.check_queues([queue])?;
                 self.rows.set_paused(queue, *paused)?;

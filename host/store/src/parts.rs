@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [&str; 17] = [
+pub(crate) const PARTS: [&str; 19] = [
     "queues",
     "jobs that have not ended",
     "jobs that have ended",
@@ -16,6 +16,8 @@ pub(crate) const PARTS: [&str; 17] = [
     "components",
     "revisions",
     "component files",
+    "state",
+    "sizes of state",
     "changes",
     "tokens",
     "numbers of principals",

@@ -26,6 +26,8 @@ mod reports;
 mod rows;
 pub mod schema;
 mod session;
+mod state;
+mod state_rows;
 pub mod target;
 mod tls;
 mod trouble;

@@ -18,6 +18,7 @@ mod reader;
 mod registry;
 mod reserve;
 mod schema;
+mod state;
 mod wal;
 
 #[cfg(test)]
@@ -239,7 +240,7 @@ pub fn open_reader(path: &Path) -> Result<Box<dyn Reader>, StoreError> {
 fn asks_for_room(command: &Command) -> bool {
     matches!(
         command.bare(),
-        Command::Enqueue(_) | Command::Deploy { .. } | Command::Record(_)
+        Command::Enqueue(_) | Command::Deploy { .. } | Command::Record(_) | Command::SetState(_)
     )
 }
 

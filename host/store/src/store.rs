@@ -21,6 +21,7 @@ use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
     RemoteLease,
 };
+use host_core::state::{Space, SpaceUsage, StateKey, StateValue};
 use host_core::time::Time;
 use host_core::transition::Effect;
 
@@ -130,6 +131,22 @@ pub trait Reader: Send {
     ///
     /// This reads every running job. A host calls it once, when it starts.
     fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError>;
+
+    /// Returns a value of state.
+    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError>;
+
+    /// Returns at most `limit` keys of state that start with `prefix`, after the key `after`, in the order of their
+    /// bytes.
+    fn state_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<StateKey>, StoreError>;
+
+    /// Returns at most `limit` spaces that have state, after the one of this name, by name.
+    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError>;
 
     /// Returns the current revision of every component, by name.
     fn components(&self) -> Result<Vec<Revision>, StoreError>;

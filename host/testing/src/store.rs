@@ -20,8 +20,11 @@ use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
 use host_core::query::NumberedChange;
+use host_core::state::{Space, StateValue, Usage};
 use host_core::time::Time;
-use host_store::engine::{self, AccessRows, Cascade, Counts, Ended, Limits, Rows, Terms};
+use host_store::engine::{
+    self, AccessRows, Cascade, Counts, Ended, Limits, Rows, StateRows, Terms,
+};
 use host_store::{Reader, Store, StoreError};
 use parking_lot::Mutex;
 
@@ -49,6 +52,8 @@ struct Model {
     /// The latest revision of each removed component.
     removed: BTreeMap<Name, u32>,
     blobs: BTreeMap<Digest, Vec<u8>>,
+    state: BTreeMap<(Space, String), StateValue>,
+    state_usages: BTreeMap<Space, Usage>,
     tokens: BTreeMap<TokenId, KeptToken>,
     audit: Vec<AuditEntry>,
 }
@@ -397,6 +402,47 @@ impl Model {
         let revisions = self.revisions.values().flatten();
         let used: Vec<Digest> = revisions.map(|revision| revision.digest).collect();
         self.blobs.retain(|digest, _| used.contains(digest));
+    }
+}
+
+impl StateRows for Model {
+    fn state_usage(&mut self, space: &Space) -> Result<Usage, StoreError> {
+        Ok(self.state_usages.get(space).copied().unwrap_or_default())
+    }
+
+    fn state_length(&mut self, space: &Space, key: &str) -> Result<Option<u64>, StoreError> {
+        let found = self.state.get(&(space.clone(), key.to_owned()));
+        Ok(found.map(|found| found.value.len() as u64))
+    }
+
+    fn state_is(
+        &mut self,
+        space: &Space,
+        key: &str,
+        expected: Option<&[u8]>,
+    ) -> Result<bool, StoreError> {
+        let found = self.state.get(&(space.clone(), key.to_owned()));
+        Ok(found.map(|found| &*found.value) == expected)
+    }
+
+    fn set_state(
+        &mut self,
+        now: Time,
+        space: &Space,
+        key: &str,
+        value: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        let key = (space.clone(), key.to_owned());
+        match value.map(<[u8]>::to_vec) {
+            Some(value) => drop(self.state.insert(key, StateValue { value, at: now })),
+            None => drop(self.state.remove(&key)),
+        }
+        Ok(())
+    }
+
+    fn set_state_usage(&mut self, space: &Space, usage: Usage) -> Result<(), StoreError> {
+        self.state_usages.insert(space.clone(), usage);
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod calls;
 mod ending;
+mod store;
 mod value;
 
 #[cfg(test)]
@@ -101,6 +102,7 @@ fn engine(ctx: &Ctx, calls: &Calls) -> Engine {
         .set_max_array_size(0)
         .set_max_map_size(0);
     calls.register(&mut engine);
+    store::register(&mut engine, ctx);
     // Skip output that an earlier run of the script has logged.
     let (log, repeats) = (ctx.clone(), calls.clone());
     engine.on_print(move |text| {

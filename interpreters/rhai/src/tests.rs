@@ -210,3 +210,28 @@ fn params_of_a_call_must_be_json() {
     let caught = ended.unwrap();
     assert!(caught.to_string().contains("JSON"), "{caught}");
 }
+
+#[test]
+fn a_script_enqueues_jobs_and_keeps_state() {
+    let host = MockHost::new().with_state("page", &7);
+    let script = r#"
+        let page = state_get("page");
+        enqueue("import", #{page: page});
+        enqueue("import", #{page: page + 1}, #{queue: "rows", priority: 2});
+        state_set("page", page + 2);
+        state_set("none", ());
+        state_get("missing") == ()
+    "#;
+    let ended = host.run(|ctx| handle(ctx, params(script)));
+    assert_eq!(ended.unwrap(), json!(true));
+    assert_eq!(host.state("page"), Some(9));
+    let jobs = host.enqueued();
+    assert_eq!(jobs[0].params, json!({"page": 7}));
+    assert_eq!(jobs[1].others["queue"], "rows");
+    let refused = MockHost::new().without_store();
+    let ended = handle(&refused.ctx(), params("enqueue(\"import\", #{})"));
+    let Err(Error::Failed(failed)) = ended else {
+        panic!("it is refused");
+    };
+    assert!(failed.message.contains("has no store"), "{failed:?}");
+}

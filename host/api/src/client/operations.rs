@@ -25,6 +25,10 @@ use crate::node::{AskedView, NodeView};
 use crate::path;
 use crate::queue::QueueView;
 use crate::runner::{NodeQuery, PoolView, RestartBody};
+use crate::state::{
+    RemoveStateQuery, RemovedStateView, SetStateBody, StateKeyQuery, StateKeyView, StateQuery,
+    StateSpaceView, StateValueView,
+};
 use crate::token::{MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, TokenView};
 
 /// How long a host may take to compile a component, including those that it compiles first.
@@ -156,6 +160,52 @@ impl Client {
         self.post(&path::of(path::QUEUE_RESUME, name), &Empty {})
     }
 
+    pub fn state_spaces(&self) -> Result<Listing<StateSpaceView>, Error> {
+        self.all(path::STATE)
+    }
+
+    pub fn state_keys(
+        &self,
+        space: &str,
+        prefix: Option<&str>,
+    ) -> Result<Listing<StateKeyView>, Error> {
+        let query = StateQuery {
+            prefix: prefix.map(str::to_owned),
+            ..StateQuery::default()
+        };
+        self.all(&with_query(&path::of(path::STATE_SPACE, space), &query)?)
+    }
+
+    pub fn state_value(&self, space: &str, key: &str) -> Result<Answer<StateValueView>, Error> {
+        self.get(&of_key(space, key)?)
+    }
+
+    pub fn set_state(
+        &self,
+        space: &str,
+        key: &str,
+        value: Vec<u8>,
+    ) -> Result<Answer<StateValueView>, Error> {
+        let body = SetStateBody::of(value);
+        self.put(&of_key(space, key)?, &body)
+    }
+
+    pub fn remove_state(&self, space: &str, key: &str) -> Result<Answer<RemovedStateView>, Error> {
+        self.delete(&of_key(space, key)?)
+    }
+
+    /// Removes at most 1,000 keys.
+    pub fn remove_state_keys(
+        &self,
+        space: &str,
+        prefix: Option<&str>,
+    ) -> Result<Answer<RemovedStateView>, Error> {
+        let query = RemoveStateQuery {
+            prefix: prefix.map(str::to_owned),
+        };
+        self.delete(&with_query(&path::of(path::STATE_SPACE, space), &query)?)
+    }
+
     pub fn handlers(&self) -> Result<Listing<HandlerView>, Error> {
         self.all(path::HANDLERS)
     }
@@ -228,4 +278,10 @@ impl Client {
     pub fn resume_node(&self, id: &str) -> Result<Answer<AskedView>, Error> {
         self.post(&path::of(path::NODE_RESUME, id), &Empty {})
     }
+}
+
+/// Returns the path of a key of state.
+fn of_key(space: &str, key: &str) -> Result<String, Error> {
+    let key = key.to_owned();
+    with_query(&path::of(path::STATE_VALUE, space), &StateKeyQuery { key })
 }

@@ -20,12 +20,21 @@ impl Guest {
         let request = DeskRequest::Enqueue { jobs, now };
         match self.desk.ask(&request).await {
             Ok(DeskAnswer::Jobs(ids)) => Ok(ids),
+            Ok(_) => Err(unexpected()),
             Err(error) => Err(shown(error)),
         }
     }
 }
 
-fn shown(DeskError { kind, message }: DeskError) -> Error {
+/// The desk gave the answer to another request.
+pub(super) fn unexpected() -> Error {
+    Error {
+        kind: ErrorKind::Unavailable,
+        message: "the host gave the answer to another request".to_owned(),
+    }
+}
+
+pub(super) fn shown(DeskError { kind, message }: DeskError) -> Error {
     let kind = match kind {
         DeskErrorKind::NotGranted => ErrorKind::NotGranted,
         DeskErrorKind::InvalidRequest => ErrorKind::InvalidRequest,

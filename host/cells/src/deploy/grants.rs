@@ -8,6 +8,7 @@ use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
 use host_core::http_grant::HttpGrant;
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
+use host_core::state::StateGrant;
 
 use crate::run::programs::{Environment, NO_VARIABLE};
 use crate::sandbox::broker::Reach;
@@ -92,6 +93,16 @@ fn jobs_line(grant: &JobsGrant) -> String {
     format!("enqueue {handlers} in {queues}")
 }
 
+/// Describes a grant of state in one line.
+fn state_line(grant: &StateGrant) -> String {
+    let mut line = format!("keep state, {} KiB", grant.quota_kib);
+    if !grant.shared.is_empty() {
+        let shared: Vec<&str> = grant.shared.iter().map(Name::as_str).collect();
+        line = format!("{line}, and share {}", shared.join(", "));
+    }
+    line
+}
+
 /// What a revision changes of the grants of handlers: one line for each, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantChanges {
@@ -134,7 +145,10 @@ fn lines<'a>(
         let http = http.map(|grant| format!("{name}: {}", http_line(grant)));
         let jobs = grants.jobs.iter();
         let jobs = jobs.map(|grant| format!("{name}: {}", jobs_line(grant)));
-        env.chain(dirs).chain(http).chain(jobs).collect::<Vec<_>>()
+        let state = grants.state.iter();
+        let state = state.map(|grant| format!("{name}: {}", state_line(grant)));
+        let all = env.chain(dirs).chain(http).chain(jobs).chain(state);
+        all.collect::<Vec<_>>()
     };
     handlers.flat_map(of_handler).collect()
 }

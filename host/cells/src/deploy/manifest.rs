@@ -8,6 +8,7 @@ use host_core::jobs_grant::JobsGrant;
 use host_core::json::words;
 use host_core::name::Name;
 use host_core::policy::RETENTION_MS_MIN;
+use host_core::state::StateGrant;
 use thiserror::Error;
 
 /// The largest manifest, in bytes.
@@ -173,6 +174,9 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
     }
     let jobs = section.jobs.iter().flatten();
     if let Some((key, value, expected)) = jobs.clone().find_map(JobsGrant::flaw) {
+        return Err(refused(key, value, expected));
+    }
+    if let Some((key, value, expected)) = section.state.as_ref().and_then(StateGrant::flaw) {
         return Err(refused(key, value, expected));
     }
     for (key, count) in [

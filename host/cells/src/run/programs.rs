@@ -22,7 +22,7 @@ use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
 pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
 
 /// Why a run does not get to the desk.
-const NO_DESK: &str = "only jobs that this host owns may enqueue others";
+const NO_DESK: &str = "only jobs that this host owns may enqueue others and keep state";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -134,7 +134,7 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
 
 /// Returns whether a handler may ask the desk.
 pub(crate) const fn uses_desk(grants: &Grants) -> bool {
-    !grants.jobs.is_empty()
+    !grants.jobs.is_empty() || grants.state.is_some()
 }
 
 /// Returns the way to the desk that a run of `handler` gets, if it has grants. The attempt's end is stored with what
@@ -156,6 +156,7 @@ pub(crate) fn desk(
         job,
         handler: handler.info.name.clone(),
         jobs: handler.grants.jobs.clone(),
+        state: handler.grants.state.clone(),
         trace: context.trace.clone(),
         writes: writes.clone(),
     };

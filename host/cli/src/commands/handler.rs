@@ -63,8 +63,16 @@ fn grant_lines(grants: &GrantsView) -> Vec<String> {
             plain::line(&queues)
         )
     });
+    let state = grants.state.iter().map(|grant| {
+        let mut line = format!("keep state, {} KiB", grant.quota_kib);
+        if !grant.shared.is_empty() {
+            let shared = grant.shared.join(", ");
+            line = format!("{line}, and share {}", plain::line(&shared));
+        }
+        line
+    });
     let all = variables.chain(directories).chain(requests).chain(jobs);
-    all.collect()
+    all.chain(state).collect()
 }
 
 /// Describes how much CPU a handler may use.

@@ -15,7 +15,7 @@ use host_core::writes::Writes;
 use host_runtime::ids;
 use tokio::sync::oneshot;
 
-use super::intake::weight_of;
+use super::intake::{weight_of, weight_of_state};
 use crate::span::Enqueues;
 use crate::workers::WorkerMessage;
 use crate::workers::requests::RequestId;
@@ -45,7 +45,10 @@ impl Finished {
     /// Estimates how much work its writes are, in bytes to write.
     pub(super) fn weight(&self) -> usize {
         match &self.end {
-            End::Wrote(_, writes) => weight_of(&writes.jobs),
+            End::Wrote(_, writes) => {
+                let state: usize = writes.state.iter().map(weight_of_state).sum();
+                weight_of(&writes.jobs) + state
+            }
             End::Reported(_) | End::Lost { .. } => 0,
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use host_cells::port::CellEvent;
 use host_core::command::{Command, NewJob};
 use host_core::name::Name;
+use host_core::state::{StateWrite, StateWrites};
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 use tokio::sync::{mpsc, watch};
@@ -30,6 +31,9 @@ const COMMAND_BYTES: usize = 256;
 /// time that they take.
 const JOB_BYTES: usize = 2_048;
 const DEPENDENCY_BYTES: usize = 1_024;
+
+/// The size that a key of state is counted with, beside itself, in bytes.
+const KEY_BYTES: usize = 1_024;
 
 /// The input of one turn.
 #[derive(Debug, Default)]
@@ -129,10 +133,17 @@ impl Intake {
 fn weight(command: &Command) -> usize {
     let payload = match command.bare() {
         Command::Enqueue(jobs) => weight_of(jobs),
+        Command::SetState(writes) => weight_of_state(writes),
         Command::Deploy { bytes, .. } => bytes.len(),
         _ => 0,
     };
     COMMAND_BYTES + payload
+}
+
+/// Estimates how much work changes of state are.
+pub(super) fn weight_of_state(writes: &StateWrites) -> usize {
+    let weight = |write: &StateWrite| KEY_BYTES + write.bytes();
+    writes.writes.iter().map(weight).sum()
 }
 
 /// Estimates how much work new jobs are.

@@ -12,14 +12,13 @@ pub(super) struct Works(BTreeMap<&'static str, u64>);
 
 impl Works {
     pub(super) fn add(&mut self, command: &Command, reply: &Result<Reply, Rejection>) {
+        let new = command.new_jobs().iter();
+        let new: usize = new.map(|job| 1 + job.depends_on.len()).sum();
         let size = match (command, reply) {
-            (Command::Enqueue(jobs), _) => {
-                let sizes = jobs.iter().map(|job| 1 + job.depends_on.len());
-                sizes.sum()
-            }
+            (Command::Enqueue(_), _) => new,
             (_, Ok(Reply::Claimed(jobs))) => jobs.len(),
             (_, Ok(Reply::Ticked { jobs, .. })) => *jobs as usize,
-            _ => 1,
+            _ => 1 + new,
         };
         *self.0.entry(command.kind()).or_default() += size as u64;
     }

@@ -1,6 +1,8 @@
 //! The desk: answers what running handlers ask of the store. Each run that may ask has a socket of its own, which
 //! says what its manifest grants. The other end is in a cell, which is not trusted.
 
+mod state;
+
 use std::os::unix::net::UnixStream as StdStream;
 
 use bytes::Bytes;
@@ -14,6 +16,7 @@ use host_core::desk::{
 };
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
+use host_core::state::StateWrite;
 use host_core::writes::TooMuch;
 use host_http::problem::Kind;
 use host_runtime::tasks::Tasks;
@@ -78,6 +81,36 @@ async fn answer(
         DeskRequest::Enqueue { jobs, now } => enqueue_jobs(shared, pass, jobs, now)
             .await
             .map(DeskAnswer::Jobs),
+        DeskRequest::Get { space, key } => {
+            let (space, _) = state::space(pass, space)?;
+            let value = state::get(shared, pass, &space, &key).await?;
+            Ok(DeskAnswer::Value(value))
+        }
+        DeskRequest::Set {
+            space,
+            key,
+            value,
+            expected,
+            now,
+        } => {
+            let space = state::space(pass, space)?;
+            let write = StateWrite {
+                key,
+                value,
+                expected,
+            };
+            let set = state::set(shared, pass, space, write, now).await?;
+            Ok(DeskAnswer::Set(set))
+        }
+        DeskRequest::List {
+            space,
+            prefix,
+            after,
+        } => {
+            let (space, _) = state::space(pass, space)?;
+            let keys = state::list(shared, pass, space, prefix, after).await?;
+            Ok(DeskAnswer::Keys(keys))
+        }
     }
 }
 
@@ -110,6 +143,7 @@ async fn enqueue_jobs(
     let jobs = enqueue::jobs_of_handler(shared, text, &pass.trace, pass.writes.origin(), may).await;
     let jobs = jobs.map_err(|error| refused(&error))?;
     if now {
+        pass.writes.count_now(jobs.len()).map_err(too_much)?;
         let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await;
         return match submitted.map_err(|error| refused(&error.into()))? {
             Reply::Enqueued(enqueued) => Ok(enqueued.iter().map(|it| it.id.to_string()).collect()),
@@ -151,7 +185,11 @@ fn refused(error: &ApiError) -> DeskError {
 fn too_much(limit: TooMuch) -> DeskError {
     let kind = match limit {
         TooMuch::AllBytes => DeskErrorKind::Unavailable,
-        TooMuch::Jobs | TooMuch::Dependencies | TooMuch::Bytes => DeskErrorKind::LimitReached,
+        TooMuch::Jobs
+        | TooMuch::JobsNow
+        | TooMuch::Dependencies
+        | TooMuch::Keys
+        | TooMuch::Bytes => DeskErrorKind::LimitReached,
     };
     DeskError::new(kind, limit.to_string())
 }

@@ -90,6 +90,8 @@ impl From<Rejection> for ApiError {
             Rejection::PrerequisiteGone(_) => &kinds::PREREQUISITE_GONE,
             Rejection::TooManyAttempts { .. } => &kinds::INVALID_REQUEST,
             Rejection::CascadeUnfinished(_) => &kinds::CASCADE_UNFINISHED,
+            Rejection::StateChanged { .. } => &kinds::STATE_CHANGED,
+            Rejection::StateFull { .. } => &kinds::STATE_FULL,
             Rejection::TooManyQueues { .. } => &kinds::TOO_MANY_QUEUES,
             Rejection::TooManyWaiting { .. } => &kinds::TOO_MANY_WAITING,
             Rejection::TooManyComponents { .. } => &kinds::TOO_MANY_COMPONENTS,

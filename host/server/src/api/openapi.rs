@@ -18,7 +18,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 use super::wire_routes;
 use super::{
     audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues, runners,
-    tokens,
+    state, tokens,
 };
 
 /// The description of the API's own routes.
@@ -44,6 +44,12 @@ use super::{
         jobs::wait,
         jobs::attempts,
         logs::logs,
+        state::spaces,
+        state::keys,
+        state::remove_keys,
+        state::value,
+        state::set,
+        state::remove,
         queues::list,
         queues::show,
         queues::pause,

@@ -9,7 +9,7 @@ use host_http::route::Route;
 use super::{
     Shared, audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes,
 };
-use super::{openapi, queues, runners, tokens};
+use super::{openapi, queues, runners, state, tokens};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
@@ -62,6 +62,12 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::post(Verb::Operate, path::QUEUE_RESUME, queues::resume)
             .scoped()
             .body_optional(),
+        Route::get(Verb::Read, path::STATE, state::spaces),
+        Route::get(Verb::Read, path::STATE_SPACE, state::keys),
+        Route::delete(Verb::Operate, path::STATE_SPACE, state::remove_keys),
+        Route::get(Verb::ReadPayload, path::STATE_VALUE, state::value),
+        Route::put(Verb::Operate, path::STATE_VALUE, state::set),
+        Route::delete(Verb::Operate, path::STATE_VALUE, state::remove),
     ]
 }
 

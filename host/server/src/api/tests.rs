@@ -3,6 +3,7 @@
 mod access;
 mod access_model;
 mod deployed;
+mod desk;
 mod enqueue;
 mod events;
 mod fixture;

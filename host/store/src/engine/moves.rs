@@ -45,8 +45,14 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Writes what an attempt leaves, all or nothing.
     fn write(&mut self, writes: &Writes) -> Result<(), Stop> {
+        for changes in &writes.state {
+            self.check_state(changes)?;
+        }
         if !writes.jobs.is_empty() {
             self.enqueue(&writes.jobs)?;
+        }
+        for changes in &writes.state {
+            self.set_state(changes)?;
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding, and names what
 /// it concerns.
-const ORPHANS: [(&str, &str); 9] = [
+const ORPHANS: [(&str, &str); 10] = [
     (
         "SELECT 'job ' || id FROM both_jobs WHERE NOT EXISTS (SELECT FROM host_payloads WHERE job = id)",
         "its params are missing",
@@ -59,6 +59,14 @@ const ORPHANS: [(&str, &str); 9] = [
          (SELECT FROM both_jobs WHERE id = prerequisite AND state <> 5) AND NOT EXISTS \
          (SELECT FROM host_cascades WHERE host_cascades.prerequisite = waits.prerequisite)",
         "it waits for a job that is gone or has completed",
+    ),
+    (
+        "SELECT 'the state ' || space FROM host_state_spaces AS kept FULL JOIN \
+         (SELECT space, count(*) AS keys, sum(octet_length(key) + octet_length(value) + 64) AS bytes \
+          FROM host_state GROUP BY space) AS found USING (space) \
+         WHERE COALESCE(kept.keys, 0) <> COALESCE(found.keys, 0) \
+         OR COALESCE(kept.bytes, 0) <> COALESCE(found.bytes, 0)",
+        "its size differs from that of its keys",
     ),
     (
         "SELECT 'component ' || name FROM host_components WHERE current > 0 AND NOT EXISTS \

@@ -102,6 +102,16 @@ const SQL: [Part; PARTS.len()] = [
         columns: "digest, bytes",
     },
     Part {
+        read: "SELECT space, key, at, value FROM host_state ORDER BY space, key",
+        table: "host_state",
+        columns: "space, key, at, value",
+    },
+    Part {
+        read: "SELECT space, keys, bytes FROM host_state_spaces WHERE keys > 0 ORDER BY space",
+        table: "host_state_spaces",
+        columns: "space, keys, bytes",
+    },
+    Part {
         read: "SELECT first, count, at, body FROM host_changes ORDER BY first",
         table: "host_changes",
         columns: "first, count, at, body, node, batch",

@@ -16,6 +16,7 @@ use super::dependencies::Pair;
 use super::flush;
 use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
+use super::state::NamedState;
 use super::trouble::{Trouble, damaged};
 use crate::error::StoreError;
 use crate::record::decode;
@@ -34,6 +35,7 @@ pub(super) struct Named {
     registry: bool,
     /// The components of new jobs, which must stay while the batch runs.
     components: BTreeSet<Name>,
+    state: NamedState,
 }
 
 impl Named {
@@ -46,6 +48,7 @@ impl Named {
     }
 
     fn add(&mut self, command: &Command) {
+        self.state.add(command);
         for new in command.new_jobs() {
             self.new.push(new.id);
             self.components.extend(new.component.clone());
@@ -82,6 +85,7 @@ impl Named {
             | Command::Tick { .. }
             | Command::Recover { .. }
             | Command::TakeOver(_)
+            | Command::SetState(_)
             | Command::SetPaused { .. }
             | Command::PutToken { .. }
             | Command::RevokeToken { .. }
@@ -158,6 +162,10 @@ pub(super) async fn begin(
             .add("look up components", sql, values![asked])
             .await?;
     }
+    let first_state = pipeline.len();
+    if !named.state.is_empty() {
+        named.state.lock(&mut pipeline).await?;
+    }
     let first_keys = pipeline.len();
     if !named.keys.is_empty() {
         add_keys(&mut pipeline, &named.keys).await?;
@@ -185,6 +193,11 @@ pub(super) async fn begin(
     }
     let mut others = BTreeSet::new();
     let rest = answers.split_off(first_keys);
+    if !named.state.is_empty() {
+        let state = answers.split_off(first_state);
+        let held = named.state.take(&mut state.into_iter());
+        begun.overlay.state = held.map_err(Trouble::Fatal)?;
+    }
     if asks_for_components {
         let found = answers.pop().unwrap_or_default();
         let deployed = found.iter().map(|row| parse_name(row.get(0)));

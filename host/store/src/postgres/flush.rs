@@ -132,6 +132,7 @@ pub(super) async fn add(
     payloads(pipeline, overlay).await?;
     keys(pipeline, overlay).await?;
     dependencies(pipeline, overlay).await?;
+    overlay.state.flush(pipeline).await?;
     mail(pipeline, overlay).await?;
     attempts(pipeline, overlay).await
 }

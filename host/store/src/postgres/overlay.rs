@@ -10,6 +10,7 @@ use host_core::name::Name;
 use host_core::time::Time;
 
 use super::dependencies::Dependencies;
+use super::state::HeldState;
 
 /// The table of a job's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,7 @@ pub(super) struct Overlay {
     /// Those of the components that new jobs name which are deployed; `None` if the batch may change them.
     pub(super) components: Option<BTreeSet<Name>>,
     pub(super) dependencies: Dependencies,
+    pub(super) state: HeldState,
     // Write-only rows.
     /// The new jobs whose payloads have no row.
     pub(super) payloads: Vec<JobId>,

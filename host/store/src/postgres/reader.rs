@@ -18,6 +18,7 @@ use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
+use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
 use host_core::time::Time;
 use tokio::sync::Notify;
 
@@ -30,6 +31,7 @@ use super::nodes;
 use super::registry::{self, read_failed};
 use super::reports;
 use super::rows::payload_of;
+use super::state;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
 use crate::error::StoreError;
@@ -334,6 +336,27 @@ impl Reader for PostgresReader {
             leases.extend(RemoteLease::of(&job));
         }
         Ok(leases)
+    }
+
+    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError> {
+        self.ask(&async |client| state::value(client, space, key).await)
+    }
+
+    fn state_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<StateKey>, StoreError> {
+        let from = first_key(prefix, after);
+        let mut keys = self.ask(&async |client| state::keys(client, space, from, limit).await)?;
+        keys.retain(|it| it.key.starts_with(prefix));
+        Ok(keys)
+    }
+
+    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError> {
+        self.ask(&async |client| state::spaces(client, after, limit).await)
     }
 
     fn components(&self) -> Result<Vec<Revision>, StoreError> {

@@ -19,7 +19,7 @@ use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding. The first
 /// column names what it concerns.
-const ORPHANS: [(&str, &str); 7] = [
+const ORPHANS: [(&str, &str); 8] = [
     (
         "SELECT 'job ' || seq FROM jobs WHERE seq NOT IN (SELECT seq FROM payloads)",
         "its params are missing",
@@ -47,6 +47,14 @@ const ORPHANS: [(&str, &str); 7] = [
          (SELECT 1 FROM jobs WHERE id = prerequisite AND state <> 5) AND NOT EXISTS \
          (SELECT 1 FROM cascades WHERE cascades.prerequisite = waits.prerequisite)",
         "it waits for a job that is gone or has completed",
+    ),
+    (
+        "SELECT 'the state ' || space FROM state_spaces AS kept WHERE (keys, bytes) IS NOT \
+         (SELECT count(*), COALESCE(sum(length(CAST(key AS BLOB)) + length(value) + 64), 0) \
+          FROM state WHERE state.space = kept.space) \
+         UNION SELECT 'the state ' || space FROM state \
+         WHERE space NOT IN (SELECT space FROM state_spaces)",
+        "its size differs from that of its keys",
     ),
     (
         "SELECT 'component ' || name FROM components WHERE current > 0 AND NOT EXISTS \

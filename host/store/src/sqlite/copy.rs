@@ -96,6 +96,14 @@ const SQL: [Part; LOGS] = [
         write: "INSERT INTO blobs (digest, bytes) VALUES (?1, ?2)",
     },
     Part {
+        read: "SELECT space, key, at, value FROM state ORDER BY space, key",
+        write: "INSERT INTO state (space, key, at, value) VALUES (?1, ?2, ?3, ?4)",
+    },
+    Part {
+        read: "SELECT space, keys, bytes FROM state_spaces ORDER BY space",
+        write: "INSERT INTO state_spaces (space, keys, bytes) VALUES (?1, ?2, ?3)",
+    },
+    Part {
         read: "SELECT first, count, at, body FROM changes ORDER BY first",
         write: "INSERT INTO changes (first, count, at, body) VALUES (?1, ?2, ?3, ?4)",
     },

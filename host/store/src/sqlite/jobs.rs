@@ -1,5 +1,4 @@
-//! The rows of jobs in one transaction. A changed job is written when the transaction ends, or
-//! before a query that needs its row.
+//! The rows of one transaction. A changed job is written when it ends, or before a query that needs its row.
 
 use std::collections::BTreeSet;
 

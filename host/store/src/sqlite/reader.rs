@@ -15,11 +15,12 @@ use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
+use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::jobs::{payload_of, seq_of};
-use super::{access, available, changes, doing, job_id, list, registry};
+use super::{access, available, changes, doing, job_id, list, registry, state};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -338,6 +339,27 @@ impl Reader for SqliteReader {
             leases.extend(RemoteLease::of(&job));
         }
         Ok(leases)
+    }
+
+    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError> {
+        state::value(&self.connection, space, key)
+    }
+
+    fn state_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<StateKey>, StoreError> {
+        let from = first_key(prefix, after);
+        let mut keys = state::keys(&self.connection, space, from, limit)?;
+        keys.retain(|it| it.key.starts_with(prefix));
+        Ok(keys)
+    }
+
+    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError> {
+        state::spaces(&self.connection, after, limit)
     }
 
     fn components(&self) -> Result<Vec<Revision>, StoreError> {

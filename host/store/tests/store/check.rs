@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use crate::access::{put, token};
 use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
+    set_state,
 };
 
 /// Makes a store with jobs in many states, one component and two queues.
@@ -34,6 +35,7 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
         NOW,
         vec![
             revision("basics", &["noop"], 1),
+            set_state("handler:noop", "ü", Some(b"17")),
             complete(1, 1, returned()),
             complete(2, 2, failed(true)),
             Command::Cancel {
@@ -114,6 +116,16 @@ fn each_damage_is_named() {
             "its number",
         ),
         ("DELETE FROM blobs", "component basics", "is missing"),
+        (
+            "UPDATE state_spaces SET bytes = 1",
+            "the state handler:noop",
+            "its size differs",
+        ),
+        (
+            "DELETE FROM state_spaces",
+            "the state handler:noop",
+            "its size differs",
+        ),
         (
             "UPDATE audit SET record = replace(record, 'first', 'worst') WHERE number = 1",
             "entry 1 of the audit",

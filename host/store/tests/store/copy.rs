@@ -22,7 +22,7 @@ use crate::access::chain;
 use crate::golden::story;
 use crate::jobs::{
     NODE, NOW, ask, claim, claimed, commit, complete, enqueue, id, job, job_for, read, returned,
-    revision, unique,
+    revision, set_state, unique,
 };
 use crate::postgres::TESTED;
 use crate::server::Schema;
@@ -46,6 +46,12 @@ fn original(folder: &Path) -> PathBuf {
             grace_ms: None,
         },
         Command::Purge { job: id(21) },
+        set_state("handler:noop", "cursor", Some(b"17")),
+        set_state("shared:rates", "ü/\u{10ffff}", Some(&[0, 255])),
+        set_state("shared:rates", "gone", Some(b"1")),
+        set_state("shared:rates", "gone", None),
+        set_state("shared:empty", "gone", Some(b"1")),
+        set_state("shared:empty", "gone", None),
     ];
     for reply in commit(&mut store, NOW, batch).replies {
         reply.unwrap();
@@ -113,6 +119,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     let mut store = PostgresStore::open(&target, OTHER, TESTED).unwrap();
     let (before, after) = (open_reader(&path).unwrap(), store.reader().unwrap());
     assert_eq!(read(&*after), read(&*before));
+    assert_eq!(read(&*after).state.len(), 2);
     let changes = before.changes(0, 1_000).unwrap();
     assert_eq!(after.changes(0, 1_000).unwrap(), changes);
     assert_eq!(after.tokens().unwrap(), before.tokens().unwrap());

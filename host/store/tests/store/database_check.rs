@@ -8,7 +8,8 @@ use host_store::postgres::check::check;
 use host_store::postgres::target::Target;
 
 use crate::jobs::{
-    NOW, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision, unique,
+    NOW, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision, set_state,
+    unique,
 };
 use crate::server::Schema;
 
@@ -31,6 +32,7 @@ fn store() -> (Schema, Target) {
     };
     let batch = vec![
         revision("basics", &["noop"], 1),
+        set_state("handler:noop", "ü", Some(b"17")),
         complete(1, 1, returned()),
         complete(2, 2, failed(true)),
         cancel,
@@ -129,6 +131,16 @@ fn each_damage_of_a_database_is_named() {
             "DELETE FROM host_dependencies",
             named(5),
             "it waits for no job",
+        ),
+        (
+            "UPDATE host_state_spaces SET bytes = 1",
+            "the state handler:noop".to_owned(),
+            "its size differs",
+        ),
+        (
+            "DELETE FROM host_state_spaces",
+            "the state handler:noop".to_owned(),
+            "its size differs",
         ),
         (
             "UPDATE host_attempts SET number = 9 WHERE number = 1",

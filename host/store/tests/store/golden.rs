@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use crate::access::{put, token};
 use crate::jobs::{
     NODE, NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, read, returned,
-    revision, unique,
+    revision, set_state, unique,
 };
 
 /// Set to write the golden of the current version.
@@ -71,6 +71,7 @@ pub(crate) fn story(store: &mut SqliteStore) {
             complete(1, 1, returned()),
             complete(2, 2, failed(true)),
             complete(8, 8, failed(false)),
+            set_state("handler:noop", "cursor", Some(b"17")),
             Command::Cancel {
                 job: id(7),
                 reason: Some("enough".to_owned()),

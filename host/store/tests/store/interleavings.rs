@@ -6,7 +6,9 @@ use host_core::id::NodeId;
 use host_core::job::{Lane, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
 use host_core::policy::Retention;
+use host_core::state::{StateWrite, StateWrites};
 use host_core::transition::Loss;
+use host_core::writes::Writes;
 use host_store::postgres::PostgresStore;
 use host_store::sqlite::SqliteStore;
 use host_store::store::Store;
@@ -65,6 +67,56 @@ enum Step {
     Restart {
         node: u8,
     },
+    SetState(KeyChange),
+}
+
+/// A change of one of few keys. A value is as many bytes as its number.
+#[derive(Clone, Copy, Debug)]
+struct KeyChange {
+    key: u8,
+    value: Option<u8>,
+    expected: Expected,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Expected {
+    Anything,
+    Nothing,
+    Value(u8),
+}
+
+impl KeyChange {
+    fn writes(self) -> StateWrites {
+        let bytes = |n: u8| vec![n; n.into()];
+        StateWrites {
+            space: "handler:noop".parse().unwrap(),
+            quota_bytes: 150,
+            writes: vec![StateWrite {
+                key: format!("key-{}", self.key),
+                value: self.value.map(bytes),
+                expected: match self.expected {
+                    Expected::Anything => None,
+                    Expected::Nothing => Some(None),
+                    Expected::Value(n) => Some(Some(bytes(n))),
+                },
+            }],
+        }
+    }
+}
+
+fn key_change() -> impl Strategy<Value = KeyChange> {
+    let expected = prop_oneof![
+        2 => Just(Expected::Anything),
+        1 => Just(Expected::Nothing),
+        2 => (0_u8..4).prop_map(Expected::Value),
+    ];
+    (0_u8..3, proptest::option::of(0_u8..4), expected).prop_map(|(key, value, expected)| {
+        KeyChange {
+            key,
+            value,
+            expected,
+        }
+    })
 }
 
 /// A message from or about the holder of a lease.
@@ -72,9 +124,18 @@ enum Step {
 enum Message {
     Ack,
     Heartbeat,
-    Renewed { ms: u16 },
+    Renewed {
+        ms: u16,
+    },
     Returned,
-    Failed { retryable: bool },
+    /// Returned, with a change of state and perhaps a job that waits for another.
+    Wrote {
+        job: Option<u8>,
+        change: KeyChange,
+    },
+    Failed {
+        retryable: bool,
+    },
     Lost(Loss),
     CancelAck,
 }
@@ -85,6 +146,8 @@ fn message() -> impl Strategy<Value = Message> {
         1 => Just(Message::Heartbeat),
         1 => (0_u16..4_000).prop_map(|ms| Message::Renewed { ms }),
         2 => Just(Message::Returned),
+        2 => (proptest::option::of(any::<u8>()), key_change())
+            .prop_map(|(job, change)| Message::Wrote { job, change }),
         2 => any::<bool>().prop_map(|retryable| Message::Failed { retryable }),
         2 => loss().prop_map(Message::Lost),
         1 => Just(Message::CancelAck),
@@ -117,6 +180,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<u8>().prop_map(|job| Step::Purge { job }),
         3 => Just(Step::Tick),
         1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
+        1 => key_change().prop_map(Step::SetState),
     ]
 }
 
@@ -213,6 +277,7 @@ impl History {
             Step::Purge { job } => Command::Purge {
                 job: id(self.pick(*job)),
             },
+            Step::SetState(change) => Command::SetState(Box::new(change.writes())),
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {
                 node: numbered(*node),
@@ -221,27 +286,45 @@ impl History {
         }
     }
 
-    fn message(&self, lease: u8, message: Message, now: host_core::time::Time) -> Command {
+    fn message(&mut self, lease: u8, message: Message, now: host_core::time::Time) -> Command {
         let (number, lease_id) = self.lease(lease);
-        let (job, fence) = (id(number), Fence::Lease(crate::jobs::lease(lease_id)));
+        let (of, fence) = (id(number), Fence::Lease(crate::jobs::lease(lease_id)));
         match message {
-            Message::Ack => Command::Ack { job, fence },
-            Message::Heartbeat => Command::Heartbeat { job, fence },
+            Message::Ack => Command::Ack { job: of, fence },
+            Message::Heartbeat => Command::Heartbeat { job: of, fence },
             Message::Renewed { ms } => Command::Renew {
-                job,
+                job: of,
                 lease: crate::jobs::lease(lease_id),
                 until: now.plus_ms(ms.into()),
             },
             Message::Returned => complete(number, lease_id, returned()),
+            Message::Wrote {
+                job: waits_for,
+                change,
+            } => {
+                let jobs = waits_for.map(|n| {
+                    let prerequisite = id(self.pick(n));
+                    self.jobs += 1;
+                    let mut new = job(self.jobs);
+                    new.depends_on = vec![prerequisite];
+                    new
+                });
+                let mut end = complete(number, lease_id, returned());
+                if let Command::Complete { writes, .. } = &mut end {
+                    let (jobs, state) = (jobs.into_iter().collect(), vec![change.writes()]);
+                    *writes = Some(Box::new(Writes { jobs, state }));
+                }
+                end
+            }
             Message::Failed { retryable } => complete(number, lease_id, failed(retryable)),
             Message::Lost(loss) => Command::Lose {
-                job,
+                job: of,
                 fence,
                 loss,
                 executor: "cell-2".to_owned(),
             },
             Message::CancelAck => Command::CancelAck {
-                job,
+                job: of,
                 fence,
                 partial: None,
                 message: None,

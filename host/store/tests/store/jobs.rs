@@ -14,6 +14,7 @@ use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::policy::Policy;
 use host_core::query::{JobDetail, JobFilter, QueueStatus, RemoteLease};
 use host_core::rejection::Rejection;
+use host_core::state::{SpaceUsage, StateKey, StateValue, StateWrite, StateWrites, Usage};
 use host_core::time::Time;
 use host_store::StoreError;
 use host_store::store::{Reader, Store};
@@ -138,6 +139,19 @@ pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {
     }
 }
 
+/// Sets a key of a space, or removes it.
+pub(crate) fn set_state(space: &str, key: &str, value: Option<&[u8]>) -> Command {
+    Command::SetState(Box::new(StateWrites {
+        space: space.parse().unwrap(),
+        quota_bytes: 1 << 20,
+        writes: vec![StateWrite {
+            key: key.to_owned(),
+            value: value.map(<[u8]>::to_vec),
+            expected: None,
+        }],
+    }))
+}
+
 pub(crate) fn returned() -> Outcome {
     Outcome::Completed {
         result: Some(JsonText("[1,2]".to_owned())),
@@ -215,6 +229,27 @@ pub(crate) struct Everything {
     pub(crate) queues: Vec<QueueStatus>,
     pub(crate) components: Vec<Revision>,
     pub(crate) remote_leases: Vec<RemoteLease>,
+    pub(crate) state: Vec<(SpaceUsage, Vec<(StateKey, StateValue)>)>,
+}
+
+/// Reads all state, and checks that the sizes of spaces are those of their keys.
+fn read_state(reader: &dyn Reader) -> Vec<(SpaceUsage, Vec<(StateKey, StateValue)>)> {
+    let spaces = reader.state_spaces("", 1_000).unwrap().into_iter();
+    let all = spaces.map(|of| {
+        let keys = reader.state_keys(&of.space, "", "", 1_000).unwrap();
+        let usage = keys.iter().fold(Usage::default(), |usage, it| {
+            usage.changed(&it.key, None, Some(it.bytes))
+        });
+        assert_eq!(usage, of.usage, "{}", of.space);
+        let values = keys.into_iter().map(|it| {
+            let found = reader.state_value(&of.space, &it.key).unwrap().unwrap();
+            assert_eq!((found.value.len() as u64, found.at), (it.bytes, it.at));
+            (it, found)
+        });
+        let values = values.collect();
+        (of, values)
+    });
+    all.collect()
 }
 
 /// Reads everything, and checks that the parts agree with each other and with the rules.
@@ -252,5 +287,6 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
         queues,
         components: reader.components().unwrap(),
         remote_leases: reader.remote_leases().unwrap(),
+        state: read_state(reader),
     }
 }

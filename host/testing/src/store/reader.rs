@@ -14,6 +14,7 @@ use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Order, PAGE_ITEMS_MAX, Page,
     QueueStatus, RemoteLease,
 };
+use host_core::state::{Space, SpaceUsage, StateKey, StateValue};
 use host_core::time::Time;
 use host_store::engine::AccessRows as _;
 use host_store::{Reader, StoreError};
@@ -213,6 +214,43 @@ impl Reader for MemoryReader {
         let model = self.state.lock();
         let jobs = model.entries().map(|entry| &entry.lifecycle);
         Ok(jobs.filter_map(RemoteLease::of).collect())
+    }
+
+    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError> {
+        let model = self.state.lock();
+        let key = (space.clone(), key.to_owned());
+        Ok(model.state.get(&key).cloned())
+    }
+
+    fn state_keys(
+        &self,
+        space: &Space,
+        prefix: &str,
+        after: &str,
+        limit: u32,
+    ) -> Result<Vec<StateKey>, StoreError> {
+        let model = self.state.lock();
+        let of_space = model.state.iter().filter(|((of, _), _)| of == space);
+        let wanted =
+            of_space.filter(|((_, key), _)| key.starts_with(prefix) && key.as_str() > after);
+        let keys = wanted.map(|((_, key), found)| StateKey {
+            key: key.clone(),
+            bytes: found.value.len() as u64,
+            at: found.at,
+        });
+        Ok(keys.take(limit as usize).collect())
+    }
+
+    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError> {
+        let model = self.state.lock();
+        let all = model.state_usages.iter();
+        let used =
+            all.filter(|(space, usage)| usage.keys > 0 && space.to_string().as_str() > after);
+        let spaces = used.map(|(space, usage)| SpaceUsage {
+            space: space.clone(),
+            usage: *usage,
+        });
+        Ok(spaces.take(limit as usize).collect())
     }
 
     fn components(&self) -> Result<Vec<Revision>, StoreError> {

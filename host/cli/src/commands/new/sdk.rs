@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = files![
     "src/lib.rs",
     "src/mock.rs",
     "src/services.rs",
+    "src/state.rs",
     "src/store.rs",
     "wit/host-jobs-1.1.0/jobs.wit",
 ];

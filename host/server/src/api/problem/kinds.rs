@@ -40,6 +40,15 @@ host_http::kinds! {
     TOO_MANY_JOBS 413 "too_many_jobs", "Too many jobs in one request",
         "An array may have at most 1000 jobs.",
         "Split the array.";
+    STATE_NOT_FOUND 404 "state_not_found", "No such state",
+        "The space of state does not have this key.",
+        "`host state ls SPACE` lists the keys, `host state ls` the spaces.";
+    STATE_CHANGED 409 "state_changed", "State has changed",
+        "A key of state does not have the value that the change expects.",
+        "Read it again, and decide again.";
+    STATE_FULL 409 "state_full", "State is full",
+        "The change would make the space of state larger than the handler's manifest allows.",
+        "Remove keys with `host state rm`, or raise `state.quota_kib` in the manifest.";
     TOO_MANY_QUEUES 409 "too_many_queues", "Too many queues",
         "The host has as many queues as limits.queues allows. A queue stays known when its last job is gone.",
         "Use a queue that exists; `host queue ls` lists them. Or raise limits.queues.";

@@ -177,6 +177,23 @@ CREATE TABLE host_cascades (
   completed boolean NOT NULL
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 
+-- The state that handlers keep. A space is `handler:NAME` or `shared:NAME`.
+CREATE TABLE host_state (
+  space text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  at bigint NOT NULL,
+  value bytea NOT NULL,
+  PRIMARY KEY (space, key)
+) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02);
+
+-- How much each space has: `bytes` are those of keys and values, and 64 for each key. A batch that changes a space
+-- holds the lock of its row, which stays when its last key is gone.
+CREATE TABLE host_state_spaces (
+  space text COLLATE "C" PRIMARY KEY,
+  keys bigint NOT NULL,
+  bytes bigint NOT NULL
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+
 -- `current` of a removed component is its last revision as a negative number.
 CREATE TABLE host_components (
   name text COLLATE "C" PRIMARY KEY,

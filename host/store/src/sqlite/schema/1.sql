@@ -88,6 +88,22 @@ CREATE TABLE cascades (
   completed INTEGER NOT NULL
 ) STRICT;
 
+-- The state that handlers keep. A space is `handler:NAME` or `shared:NAME`.
+CREATE TABLE state (
+  space TEXT NOT NULL,
+  key TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  value BLOB NOT NULL,
+  PRIMARY KEY (space, key)
+) STRICT;
+
+-- How much each space has: `bytes` are those of keys and values, and 64 for each key.
+CREATE TABLE state_spaces (
+  space TEXT PRIMARY KEY,
+  keys INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- `current` of a removed component is its last revision as a negative number.
 CREATE TABLE components (
   name TEXT PRIMARY KEY,

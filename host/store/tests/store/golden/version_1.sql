@@ -90,6 +90,20 @@ CREATE TABLE cascades (
   prerequisite BLOB NOT NULL UNIQUE,
   completed INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE state (
+  space TEXT NOT NULL,
+  key TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  value BLOB NOT NULL,
+  PRIMARY KEY (space, key)
+) STRICT;
+INSERT INTO state VALUES('handler:noop','cursor',1000000,X'3137');
+CREATE TABLE state_spaces (
+  space TEXT PRIMARY KEY,
+  keys INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO state_spaces VALUES('handler:noop',1,72);
 CREATE TABLE components (
   name TEXT PRIMARY KEY,
   current INTEGER NOT NULL
@@ -102,8 +116,8 @@ CREATE TABLE revisions (
   body TEXT NOT NULL,
   PRIMARY KEY (component, revision)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO revisions VALUES('basics',1,X'0101010101010101010101010101010101010101010101010101010101010101','{"component":"basics","revision":1,"digest":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
-INSERT INTO revisions VALUES('basics',2,X'0202020202020202020202020202020202020202020202020202020202020202','{"component":"basics","revision":2,"digest":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null},{"name":"echo","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
+INSERT INTO revisions VALUES('basics',1,X'0101010101010101010101010101010101010101010101010101010101010101','{"component":"basics","revision":1,"digest":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null,"state":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
+INSERT INTO revisions VALUES('basics',2,X'0202020202020202020202020202020202020202020202020202020202020202','{"component":"basics","revision":2,"digest":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null,"state":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null},{"name":"echo","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
 CREATE TABLE blobs (
   digest BLOB PRIMARY KEY,
   bytes BLOB NOT NULL

@@ -327,6 +327,8 @@ impl Orchestrator {
             | Rejection::DependencyCycle(_)
             | Rejection::CascadeUnfinished(_)
             | Rejection::TooManyAttempts { .. }
+            | Rejection::StateChanged { .. }
+            | Rejection::StateFull { .. }
             | Rejection::TooManyQueues { .. }
             | Rejection::TooManyWaiting { .. }
             | Rejection::TooManyComponents { .. }

@@ -1,0 +1,244 @@
+//! `host state`: the state that handlers keep.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+
+use clap::{Args, Subcommand};
+use host_api::client::Item;
+use host_api::state::{StateKeyView, StateSpaceView};
+use host_console::error::{CliError, Exit, cannot, cannot_find};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, plain};
+use host_core::state::VALUE_BYTES_MAX;
+
+/// List, show, write and remove the state that handlers keep.
+#[derive(Debug, Args)]
+pub(crate) struct State {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the spaces of state, or the keys of one
+    #[command(
+        after_help = "Examples:\n  host state ls\n  host state ls handler:import-orders --prefix page/"
+    )]
+    Ls(Ls),
+    /// Print the value of a key
+    #[command(after_help = "Example:\n  host state get handler:import-orders cursor")]
+    Get(Get),
+    /// Write a key
+    #[command(
+        after_help = "Examples:\n  host state set handler:import-orders cursor 17\n  \
+                      host state set shared:rates eur - < rates.json"
+    )]
+    Set(Set),
+    /// Remove a key, or many
+    #[command(
+        after_help = "Examples:\n  host state rm handler:import-orders cursor\n  \
+                      host state rm handler:import-orders --all"
+    )]
+    Rm(Rm),
+}
+
+#[derive(Debug, Args)]
+struct Ls {
+    /// The space: `handler:NAME` or `shared:NAME`; all spaces without it
+    space: Option<String>,
+    /// Only keys that start with this
+    #[arg(long, value_name = "TEXT", requires = "space")]
+    prefix: Option<String>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Args)]
+struct Get {
+    /// The space: `handler:NAME` or `shared:NAME`
+    space: String,
+    /// The key
+    key: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    /// The space: `handler:NAME` or `shared:NAME`
+    space: String,
+    /// The key
+    key: String,
+    /// The value; `-` reads standard input
+    value: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Args)]
+struct Rm {
+    /// The space: `handler:NAME` or `shared:NAME`
+    space: String,
+    /// The key
+    #[arg(required_unless_present_any = ["all", "prefix"], conflicts_with_all = ["all", "prefix"])]
+    key: Option<String>,
+    /// Remove all keys that start with this
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    /// Remove all keys of the space
+    #[arg(long, conflicts_with = "prefix")]
+    all: bool,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+/// What helps if the host does not know a space or a key.
+const LISTED: &str = "`host state ls` lists the spaces, `host state ls SPACE` the keys of one";
+
+impl State {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Ls(ls) => match &ls.space {
+                None => spaces(&ls.remote),
+                Some(space) => keys(space, &ls),
+            },
+            Verb::Get(get) => show(&get),
+            Verb::Set(set) => write(&set),
+            Verb::Rm(rm) => remove(&rm),
+        }
+    }
+}
+
+fn spaces(remote: &Remote) -> Result<(), CliError> {
+    let (client, output) = remote.open()?;
+    let spaces = client.state_spaces();
+    let spaces = spaces.map_err(cannot("list the spaces of state"))?.items;
+    output.list(&spaces, |it| &it.space, || space_table(&spaces))?;
+    output.hint(if spaces.is_empty() {
+        "no handler keeps state; `[handlers.NAME.state]` in a manifest allows it"
+    } else {
+        "`host state ls SPACE` lists the keys of one"
+    });
+    Ok(())
+}
+
+fn space_table(spaces: &[Item<StateSpaceView>]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("SPACE"),
+        Column::Right("KEYS"),
+        Column::Right("SIZE"),
+    ]);
+    for Item { view, .. } in spaces {
+        rows.row(vec![
+            Cell::new(plain::line(&view.space)),
+            Cell::new(human::count(view.keys)),
+            Cell::new(human::bytes(view.bytes)),
+        ]);
+    }
+    rows
+}
+
+fn keys(space: &str, ls: &Ls) -> Result<(), CliError> {
+    let (client, output) = ls.remote.open()?;
+    let doing = format!("list the state {}", plain::line(space));
+    let keys = client.state_keys(space, ls.prefix.as_deref());
+    let keys = keys.map_err(cannot_find(&doing, LISTED))?.items;
+    output.list(&keys, |it| &it.key, || key_table(&keys))?;
+    output.hint(if keys.is_empty() {
+        "it has no such keys; `host state ls` lists the spaces"
+    } else {
+        "`host state get SPACE KEY` prints a value"
+    });
+    Ok(())
+}
+
+fn key_table(keys: &[Item<StateKeyView>]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("KEY"),
+        Column::Right("SIZE"),
+        Column::Left("UPDATED"),
+    ]);
+    for Item { view, .. } in keys {
+        rows.row(vec![
+            Cell::new(plain::line(&view.key)),
+            Cell::new(human::bytes(view.bytes)),
+            Cell::new(plain::line(&view.updated_at)),
+        ]);
+    }
+    rows
+}
+
+fn show(get: &Get) -> Result<(), CliError> {
+    let (client, output) = get.remote.open()?;
+    let key = plain::line(&get.key);
+    let doing = format!(
+        "read the key {key} of the state {}",
+        plain::line(&get.space)
+    );
+    let answer = client.state_value(&get.space, &get.key);
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let (json, view) = (answer.json, answer.view);
+    output.one(&json, &key, || {
+        let mut out = std::io::stdout().lock();
+        let end: &[u8] = if out.is_terminal() { b"\n" } else { b"" };
+        let written = out.write_all(&view.into_value());
+        let written = written
+            .and_then(|()| out.write_all(end))
+            .and_then(|()| out.flush());
+        written.map_err(|error| CliError::new(Exit::Failed, &doing, error))
+    })
+}
+
+fn write(set: &Set) -> Result<(), CliError> {
+    let (client, output) = set.remote.open()?;
+    let key = plain::line(&set.key);
+    let doing = format!(
+        "write the key {key} of the state {}",
+        plain::line(&set.space)
+    );
+    let mut value = set.value.clone().into_bytes();
+    if set.value == "-" {
+        value.clear();
+        let limit = VALUE_BYTES_MAX as u64 + 1;
+        let read = std::io::stdin().take(limit).read_to_end(&mut value);
+        read.map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
+    }
+    let answer = client.set_state(&set.space, &set.key, value);
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    output.one(&answer.json, &key, || {
+        put_line(&format!("{key} is written"))
+    })
+}
+
+fn remove(rm: &Rm) -> Result<(), CliError> {
+    let (client, output) = rm.remote.open()?;
+    let space = plain::line(&rm.space);
+    let doing = format!("remove state of {space}");
+    if let Some(key) = &rm.key {
+        let answer = client.remove_state(&rm.space, key);
+        let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+        let key = plain::line(key);
+        return output.one(&answer.json, &key, || {
+            put_line(&format!("{key} is removed"))
+        });
+    }
+    let mut removed = 0;
+    loop {
+        let answer = client.remove_state_keys(&rm.space, rm.prefix.as_deref());
+        let mut answer = answer.map_err(cannot_find(&doing, LISTED))?;
+        removed += answer.view.removed;
+        if !answer.view.more {
+            answer.view.removed = removed;
+            let all = Item::of(answer.view)
+                .map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
+            return output.one(all.json.get(), &space, || {
+                put_line(&format!(
+                    "{} keys of {space} are removed",
+                    human::count(removed)
+                ))
+            });
+        }
+    }
+}

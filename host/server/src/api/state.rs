@@ -1,0 +1,208 @@
+//! The state that handlers keep: listing, reading, writing and removing it.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use host_api::page::PageView;
+use host_api::path;
+use host_api::state::{
+    RemoveStateQuery, RemovedStateView, SetStateBody, StateKeyQuery, StateKeyView, StateQuery,
+    StateSpaceView, StateSpacesQuery, StateValueView,
+};
+use host_core::command::Command;
+use host_core::state::{KEYS_MAX, Space, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key};
+use host_http::extract::{InPath, InQuery};
+use host_http::json;
+
+use super::Shared;
+use super::error::ApiError;
+use super::problem::kinds;
+
+/// How many items a page has, unless the request says so.
+const LIMIT_DEFAULT: u32 = 100;
+
+/// The largest body of a value, in bytes: each byte of a text may be written with six.
+const BODY_BYTES_MAX: usize = 6 * VALUE_BYTES_MAX + (64 << 10);
+
+/// Lists the spaces that have state.
+#[utoipa::path(
+    get, path = path::STATE, tag = "state", params(StateSpacesQuery),
+    responses((status = 200, body = PageView<StateSpaceView>))
+)]
+pub(super) async fn spaces(
+    State(shared): State<Shared>,
+    InQuery(query): InQuery<StateSpacesQuery>,
+) -> Result<Json<PageView<StateSpaceView>>, ApiError> {
+    let limit = limit(query.limit)?;
+    let after = query.cursor.unwrap_or_default();
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.state_spaces(&after, limit));
+    let found = found.await?;
+    let items: Vec<StateSpaceView> = found.into_iter().map(Into::into).collect();
+    Ok(Json(page(items, limit, |last| &last.space)))
+}
+
+/// Lists the keys of a space, in the order of their bytes.
+#[utoipa::path(
+    get, path = path::STATE_SPACE, tag = "state",
+    params(("space" = String, Path, description = "`handler:NAME` or `shared:NAME`"), StateQuery),
+    responses((status = 200, body = PageView<StateKeyView>))
+)]
+pub(super) async fn keys(
+    State(shared): State<Shared>,
+    InPath(space): InPath<Space>,
+    InQuery(query): InQuery<StateQuery>,
+) -> Result<Json<PageView<StateKeyView>>, ApiError> {
+    let limit = limit(query.limit)?;
+    let prefix = query.prefix.unwrap_or_default();
+    let after = query.cursor.unwrap_or_default();
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.state_keys(&space, &prefix, &after, limit));
+    let items: Vec<StateKeyView> = found.await?.into_iter().map(Into::into).collect();
+    Ok(Json(page(items, limit, |last| &last.key)))
+}
+
+/// Shows the value of a key.
+#[utoipa::path(
+    get, path = path::STATE_VALUE, tag = "state",
+    params(("space" = String, Path, description = "`handler:NAME` or `shared:NAME`"), StateKeyQuery),
+    responses((status = 200, body = StateValueView))
+)]
+pub(super) async fn value(
+    State(shared): State<Shared>,
+    InPath(space): InPath<Space>,
+    InQuery(query): InQuery<StateKeyQuery>,
+) -> Result<Json<StateValueView>, ApiError> {
+    read(&shared, space, query.key).await
+}
+
+/// Writes a key. The quotas of handlers do not count.
+#[utoipa::path(
+    put, path = path::STATE_VALUE, tag = "state",
+    params(("space" = String, Path, description = "`handler:NAME` or `shared:NAME`"), StateKeyQuery),
+    request_body = SetStateBody,
+    responses((status = 200, body = StateValueView))
+)]
+pub(super) async fn set(
+    State(shared): State<Shared>,
+    InPath(space): InPath<Space>,
+    InQuery(query): InQuery<StateKeyQuery>,
+    request: Request,
+) -> Result<Json<StateValueView>, ApiError> {
+    let (parts, body) = request.into_parts();
+    let bodies = &shared.api.bodies;
+    let received = bodies.read(&parts.headers, body, BODY_BYTES_MAX).await?;
+    let body: SetStateBody = json::read_object(&received.bytes)?;
+    let value = body.into_value().map_err(|_| {
+        let detail = "write either value, a text, or base64";
+        ApiError::new(&kinds::INVALID_REQUEST, detail)
+    })?;
+    if value.len() > VALUE_BYTES_MAX {
+        let length = value.len();
+        let detail =
+            format!("a value of state may have at most {VALUE_BYTES_MAX} bytes, got {length}");
+        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+    }
+    let key = query.key;
+    check_key(&key)
+        .map_err(|error| ApiError::new(&kinds::INVALID_REQUEST, format!("key: {error}")))?;
+    let write = StateWrite {
+        key: key.clone(),
+        value: Some(value),
+        expected: None,
+    };
+    change(&shared, space.clone(), vec![write]).await?;
+    read(&shared, space, key).await
+}
+
+/// Removes a key.
+#[utoipa::path(
+    delete, path = path::STATE_VALUE, tag = "state",
+    params(("space" = String, Path, description = "`handler:NAME` or `shared:NAME`"), StateKeyQuery),
+    responses((status = 200, body = RemovedStateView))
+)]
+pub(super) async fn remove(
+    State(shared): State<Shared>,
+    InPath(space): InPath<Space>,
+    InQuery(query): InQuery<StateKeyQuery>,
+) -> Result<Json<RemovedStateView>, ApiError> {
+    let _known = read(&shared, space.clone(), query.key.clone()).await?;
+    change(&shared, space, vec![removal(query.key)]).await?;
+    let (removed, more) = (1, false);
+    Ok(Json(RemovedStateView { removed, more }))
+}
+
+/// Removes the keys of a space, at most 1,000.
+#[utoipa::path(
+    delete, path = path::STATE_SPACE, tag = "state",
+    params(("space" = String, Path, description = "`handler:NAME` or `shared:NAME`"), RemoveStateQuery),
+    responses((status = 200, body = RemovedStateView))
+)]
+pub(super) async fn remove_keys(
+    State(shared): State<Shared>,
+    InPath(space): InPath<Space>,
+    InQuery(query): InQuery<RemoveStateQuery>,
+) -> Result<Json<RemovedStateView>, ApiError> {
+    let (of, prefix) = (space.clone(), query.prefix.unwrap_or_default());
+    let limit = u32::try_from(KEYS_MAX).unwrap_or(u32::MAX);
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.state_keys(&of, &prefix, "", limit));
+    let found = found.await?;
+    let (removed, more) = (found.len() as u64, found.len() == KEYS_MAX);
+    if removed > 0 {
+        let removals = found.into_iter().map(|it| removal(it.key));
+        change(&shared, space, removals.collect()).await?;
+    }
+    Ok(Json(RemovedStateView { removed, more }))
+}
+
+const fn removal(key: String) -> StateWrite {
+    StateWrite {
+        key,
+        value: None,
+        expected: None,
+    }
+}
+
+async fn change(shared: &Shared, space: Space, writes: Vec<StateWrite>) -> Result<(), ApiError> {
+    let writes = StateWrites {
+        space,
+        quota_bytes: u64::MAX,
+        writes,
+    };
+    let command = Command::SetState(Box::new(writes));
+    shared.api.dispatch.submit(command).await?;
+    Ok(())
+}
+
+async fn read(
+    shared: &Shared,
+    space: Space,
+    key: String,
+) -> Result<Json<StateValueView>, ApiError> {
+    let missing = format!("the state {space} has no key {key:?}");
+    let asked = key.clone();
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.state_value(&space, &asked));
+    let found = found.await?;
+    let found = found.ok_or_else(|| ApiError::new(&kinds::STATE_NOT_FOUND, missing))?;
+    Ok(Json(StateValueView::new(key, found)))
+}
+
+fn limit(asked: Option<u32>) -> Result<u32, ApiError> {
+    let limit = asked.unwrap_or(LIMIT_DEFAULT);
+    if (1..=1_000).contains(&limit) {
+        return Ok(limit);
+    }
+    let detail = format!("limit: must be 1–1000, got {limit}");
+    Err(ApiError::new(&kinds::INVALID_QUERY, detail))
+}
+
+/// Makes a page of at most `limit` items, which continues after the last.
+fn page<T>(items: Vec<T>, limit: u32, name: impl Fn(&T) -> &String) -> PageView<T> {
+    let is_full = items.len() >= limit as usize;
+    let next_cursor = items
+        .last()
+        .filter(|_| is_full)
+        .map(|last| name(last).clone());
+    PageView { items, next_cursor }
+}

@@ -1,0 +1,139 @@
+//! The desk, asked by a cell that keeps to nothing.
+
+use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
+use host_cells::process::Visit;
+use host_core::desk::{
+    DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass, DeskRequest,
+};
+use host_core::jobs_grant::JobsGrant;
+use host_core::state::StateGrant;
+use host_core::time::Time;
+use host_core::writes::{CollectedBytes, WriteBuffer};
+use host_runtime::ids;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc;
+use tokio_util::codec::{Framed, LengthDelimitedCodec};
+
+use super::fixture::Host;
+
+/// A run's end of its socket to the desk.
+struct Run {
+    stream: Framed<UnixStream, LengthDelimitedCodec>,
+    writes: WriteBuffer,
+}
+
+impl Run {
+    async fn begin(
+        visits: &mpsc::Sender<Visit>,
+        jobs: Vec<JobsGrant>,
+        state: Option<StateGrant>,
+    ) -> Self {
+        let (socket, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let writes = WriteBuffer::new(CollectedBytes::default(), None);
+        let pass = DeskPass {
+            job: ids::job(Time(0)),
+            handler: "noop".parse().unwrap(),
+            jobs,
+            state,
+            trace: Vec::new(),
+            writes: writes.clone(),
+        };
+        visits.send(Visit { pass, socket }).await.unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let stream = UnixStream::from_std(theirs).unwrap();
+        let mut codec = LengthDelimitedCodec::new();
+        codec.set_max_frame_length(usize::MAX);
+        let stream = Framed::new(stream, codec);
+        Self { stream, writes }
+    }
+
+    /// Sends a frame. Returns the answer, nothing if the desk has closed the socket.
+    async fn send(&mut self, frame: Vec<u8>) -> Option<Result<DeskAnswer, DeskError>> {
+        // It may be closed while a large frame is sent.
+        let _closed = self.stream.send(Bytes::from(frame)).await;
+        let frame = self.stream.next().await?.ok()?;
+        Some(postcard::from_bytes(&frame).unwrap())
+    }
+
+    async fn ask(&mut self, request: &DeskRequest) -> Result<DeskAnswer, DeskError> {
+        let frame = postcard::to_stdvec(request).unwrap();
+        self.send(frame).await.unwrap()
+    }
+
+    async fn refused(&mut self, request: &DeskRequest) -> DeskErrorKind {
+        self.ask(request).await.unwrap_err().kind
+    }
+}
+
+fn grant() -> Vec<JobsGrant> {
+    vec![JobsGrant {
+        handlers: vec!["noop".to_owned()],
+        queues: vec!["rows".to_owned()],
+    }]
+}
+
+fn enqueue(jobs: &str, now: bool) -> DeskRequest {
+    let jobs = jobs.to_owned();
+    DeskRequest::Enqueue { jobs, now }
+}
+
+fn set(value: Vec<u8>, now: bool) -> DeskRequest {
+    DeskRequest::Set {
+        space: None,
+        key: "a".to_owned(),
+        value: Some(value),
+        expected: None,
+        now,
+    }
+}
+
+#[tokio::test]
+async fn each_run_gets_what_its_own_manifest_grants() {
+    let (visits, desk) = mpsc::channel(8);
+    let host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let mut jobs_only = Run::begin(&visits, grant(), None).await;
+    let mut state_only = Run::begin(&visits, Vec::new(), Some(StateGrant::default())).await;
+    let granted = r#"{"handler": "noop", "queue": "rows"}"#;
+    for now in [false, true] {
+        let not_granted = DeskErrorKind::NotGranted;
+        assert_eq!(jobs_only.refused(&set(vec![1], now)).await, not_granted);
+        assert_eq!(
+            state_only.refused(&enqueue(granted, now)).await,
+            not_granted
+        );
+        let other = r#"[{"handler": "noop", "queue": "rows"}, {"handler": "noop"}]"#;
+        assert_eq!(jobs_only.refused(&enqueue(other, now)).await, not_granted);
+        let twice = r#"{"handler": "a/b", "queue": "rows", "handler": "noop"}"#;
+        let kind = jobs_only.refused(&enqueue(twice, now)).await;
+        assert_eq!(kind, DeskErrorKind::InvalidRequest);
+        let Ok(DeskAnswer::Jobs(ids)) = jobs_only.ask(&enqueue(granted, now)).await else {
+            panic!("it is granted");
+        };
+        let path = format!("/api/v1/jobs/{}", ids[0]);
+        let there = host.get(&path).await.status;
+        assert_eq!(there, if now { 200 } else { 404 }, "{now}");
+        assert_eq!(
+            state_only.ask(&set(vec![1], now)).await,
+            Ok(DeskAnswer::Set(true))
+        );
+    }
+    assert_eq!(jobs_only.writes.take().unwrap().jobs.len(), 1);
+    assert_eq!(state_only.writes.take().unwrap().state.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_no_request_or_too_large_ends_the_run() {
+    let (visits, desk) = mpsc::channel(8);
+    let _host = Host::start_as(|api| api.desk = Some(desk)).await;
+    for frame in [vec![0xff; 9], Vec::new(), vec![0; 10 << 20]] {
+        let mut run = Run::begin(&visits, grant(), None).await;
+        assert_eq!(run.send(frame).await, None);
+    }
+    let mut run = Run::begin(&visits, grant(), Some(StateGrant::default())).await;
+    let long = enqueue(&" ".repeat(DESK_JOBS_BYTES_MAX + 1), false);
+    assert_eq!(run.refused(&long).await, DeskErrorKind::InvalidRequest);
+    let long = set(vec![0; (1 << 20) + 1], true);
+    assert_eq!(run.refused(&long).await, DeskErrorKind::InvalidRequest);
+    assert_eq!(run.writes.take(), None);
+}
