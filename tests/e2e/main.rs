@@ -38,6 +38,7 @@ mod node_drain;
 mod node_share;
 mod node_wires;
 mod nodes;
+mod pages;
 mod postgres;
 mod postgres_ways;
 mod rrq_garbage;

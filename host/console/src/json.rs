@@ -1,4 +1,4 @@
-//! Lays out JSON from the server for reading. Numbers and the order of keys stay unchanged.
+//! JSON from the server for a terminal, and JSON of arguments.
 
 mod argument;
 
@@ -6,56 +6,7 @@ pub use argument::argument;
 
 use std::fmt::Write as _;
 
-use serde_json::value::RawValue;
-
 use crate::plain;
-
-/// Lays out valid JSON with two spaces per level. Text that is not JSON is returned unchanged.
-pub fn pretty(json: &str) -> String {
-    if serde_json::from_str::<&RawValue>(json).is_err() {
-        return json.to_owned();
-    }
-    let mut out = String::with_capacity(json.len() * 2);
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let mut opened = false;
-    for c in json.chars() {
-        if in_string {
-            out.push(c);
-            (in_string, escaped) = (escaped || c != '"', !escaped && c == '\\');
-            continue;
-        }
-        if c.is_ascii_whitespace() {
-            continue;
-        }
-        if opened && !matches!(c, '}' | ']') {
-            new_line(&mut out, depth);
-        }
-        match c {
-            '{' | '[' => {
-                depth += 1;
-                out.push(c);
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                if !opened {
-                    new_line(&mut out, depth);
-                }
-                out.push(c);
-            }
-            ',' => {
-                out.push(c);
-                new_line(&mut out, depth);
-            }
-            ':' => out.push_str(": "),
-            c => {
-                in_string = c == '"';
-                out.push(c);
-            }
-        }
-        opened = matches!(c, '{' | '[');
-    }
-    out
-}
 
 /// Returns valid JSON in which every character that could control a terminal is written as a `\u`
 /// escape. The meaning stays the same.
@@ -85,11 +36,6 @@ pub fn with_member(object: &str, key: &str, value: &str) -> String {
         ","
     };
     format!("{open}{comma}\"{key}\":{value}}}")
-}
-
-fn new_line(out: &mut String, depth: usize) {
-    out.push('\n');
-    (0..depth).for_each(|_| out.push_str("  "));
 }
 
 #[cfg(test)]

@@ -64,7 +64,9 @@ impl Output {
         let document = json::harmless(document.trim());
         match self.format {
             Format::Jsonl => put_line(&document),
-            Format::Table | Format::Json | Format::Name => put_line(&json::pretty(&document)),
+            Format::Table | Format::Json | Format::Name => {
+                put_line(&host_api::pretty::json(&document))
+            }
         }
     }
 

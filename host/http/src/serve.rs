@@ -87,6 +87,8 @@ pub struct Transport {
     pub tls: Option<Tls>,
     /// The proxies that are believed.
     pub proxies: Proxies,
+    /// How many listeners share the open files of this process, this one included.
+    pub listeners: usize,
 }
 
 /// What accepts connections.
@@ -130,7 +132,7 @@ pub async fn serve(
     always: Option<&'static str>,
 ) {
     let limits = ConnectionLimits {
-        max: connections_max(),
+        max: connections_max(getrlimit(Resource::Nofile).current, transport.listeners),
         handshakes_max: HANDSHAKES_MAX,
         always,
     };
@@ -161,11 +163,11 @@ pub(crate) struct Served {
     pub(crate) metrics: Arc<dyn Metrics>,
 }
 
-/// Leaves half of the open files to the rest of the process.
-fn connections_max() -> usize {
-    let files = getrlimit(Resource::Nofile).current;
+/// Leaves half of the open files to the rest of the process, and shares the others among the listeners.
+fn connections_max(files: Option<u64>, listeners: usize) -> usize {
     let half = files.and_then(|files| usize::try_from(files / 2).ok());
-    half.map_or(CONNECTIONS_MAX, |half| half.min(CONNECTIONS_MAX))
+    let share = half.unwrap_or(usize::MAX) / listeners.max(1);
+    share.min(CONNECTIONS_MAX)
 }
 
 /// Accepts connections until the tasks stop.
@@ -176,7 +178,7 @@ pub(crate) async fn accept(
     limits: ConnectionLimits,
 ) {
     let handshakes = Handshakes::new(limits.handshakes_max);
-    let Transport { tls, proxies } = &served.transport;
+    let Transport { tls, proxies, .. } = &served.transport;
     let permits = Arc::new(Semaphore::new(limits.max));
     let reserved = Arc::new(Semaphore::new(RESERVED_MAX));
     loop {
@@ -371,5 +373,27 @@ pub(crate) async fn connection(
     };
     if let Some(Err(error)) = ended {
         tracing::debug!(%error, "an HTTP connection broke");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_share_half_of_the_open_files() {
+        for (files, listeners, max) in [
+            (None, 1, CONNECTIONS_MAX),
+            (Some(1 << 20), 4, CONNECTIONS_MAX),
+            (Some(4_096), 1, 2_048),
+            (Some(4_096), 4, 512),
+            (Some(4_096), 0, 2_048),
+        ] {
+            assert_eq!(
+                connections_max(files, listeners),
+                max,
+                "{files:?} {listeners}"
+            );
+        }
     }
 }

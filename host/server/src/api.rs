@@ -147,17 +147,19 @@ pub struct ServedApi {
     groups: Vec<Group>,
     answers: ByteBudget,
     auth: Auth,
+    clock: Clock,
     metrics: Metrics,
     tasks: Tasks,
 }
 
 impl ServedApi {
     pub fn new(api: Api, tasks: &Tasks) -> Self {
-        let (metrics, auth) = (api.metrics.clone(), api.auth.clone());
+        let (metrics, auth, clock) = (api.metrics.clone(), api.auth.clone(), api.clock);
         Self {
             groups: groups(api, tasks),
             answers: ByteBudget::default(),
             auth,
+            clock,
             metrics,
             tasks: tasks.clone(),
         }
@@ -173,8 +175,17 @@ impl ServedApi {
             metrics: Arc::new(self.metrics.clone()),
             tasks: self.tasks.clone(),
         };
-        let groups = self.groups.clone();
-        router::router(groups, &serving, host_http::problem::render)
+        let (mut groups, render) = (self.groups.clone(), host_http::problem::render);
+        if doorway.doors.contains(&Door::Pages) {
+            // Pages ask the API also where no one else may.
+            let inside = router::Serving {
+                doors: Arc::new([Door::Api]),
+                ..serving.clone()
+            };
+            let api = router::router(groups.clone(), &inside, render);
+            groups.push(host_web::group(api, Arc::new(self.clock)));
+        }
+        router::router(groups, &serving, render)
     }
 
     /// Answers requests until the host stops.

@@ -99,6 +99,12 @@ const RULES: &[Rule] = &[
         never: &["rusqlite", "redis", "toml", "clap"],
         never_directly: &[],
     },
+    // It asks the API, whatever that does.
+    Rule {
+        package: "host-web",
+        never: &["rusqlite", "redis", "toml", "clap", "wasmtime"],
+        never_directly: &["tokio", "hyper"],
+    },
     Rule {
         package: WIRES,
         never: &["rusqlite"],
@@ -131,6 +137,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
         &["host-core", "host-runtime", "host-store", "host-cells"],
     ),
     ("host-http", &["host-core", "host-runtime"]),
+    ("host-web", &["host-core", API, "host-runtime", "host-http"]),
     (
         WIRES,
         &[
@@ -152,6 +159,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             DISPATCH,
             "host-http",
             "host-console",
+            "host-web",
             WIRES,
         ],
     ),

@@ -168,6 +168,12 @@ fn certificate(error: &CertificateError) -> (String, String) {
                 .to_owned(),
             "name the certificate of its authority with --ca-file or HOST_CA_FILE".to_owned(),
         ),
+        CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => (
+            "its certificate is that of an authority".to_owned(),
+            "sign a certificate for the host with it; if it signs itself, make it anew with \
+             `openssl req -x509 -addext basicConstraints=critical,CA:FALSE …`"
+                .to_owned(),
+        ),
         other => (
             format!("its certificate is not accepted: {other}"),
             "`host doctor` on its machine checks it".to_owned(),

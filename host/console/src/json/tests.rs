@@ -1,41 +1,7 @@
-//! Layout, escapes and arguments of JSON.
+//! Escapes and arguments of JSON.
 
-use super::{argument, harmless, pretty, with_member};
+use super::{argument, harmless, with_member};
 use crate::error::Exit;
-
-#[test]
-fn layout_keeps_numbers_keys_and_strings() {
-    let json = r#"{"b":1.10,"a":[18446744073709551616,{}],"s":"a\"{,:}\\","e":[],"n":null}"#;
-    assert_eq!(
-        pretty(json),
-        r#"{
-  "b": 1.10,
-  "a": [
-    18446744073709551616,
-    {}
-  ],
-  "s": "a\"{,:}\\",
-  "e": [],
-  "n": null
-}"#
-    );
-}
-
-#[test]
-fn layout_of_scalars_and_of_what_is_laid_out_changes_nothing() {
-    for json in [
-        "1",
-        "\"x\"",
-        "null",
-        "[]",
-        "{}",
-        "{\n  \"a\": [\n    1\n  ]\n}",
-    ] {
-        assert_eq!(pretty(json), json);
-    }
-    assert_eq!(pretty(" [ ] "), "[]");
-    assert_eq!(pretty("not json"), "not json");
-}
 
 #[test]
 fn arguments_come_from_the_text_or_a_file() {

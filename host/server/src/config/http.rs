@@ -19,6 +19,8 @@ settings! {
     pub(super) SETTINGS:
     LISTEN = "http.listen" ["listen"], Text("ADDR"), "127.0.0.1:7700",
         "Where the API listens: an address and a port (0 takes a free one), or `off`. Beyond loopback it needs TLS and a way to know its clients";
+    DASHBOARD = "http.dashboard", Switch, "true",
+        "Whether `http.listen` also serves the dashboard, to be opened in a browser";
     SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
         "A local socket for the API, which only the host's user may use; clients name it as unix://PATH";
     ALLOWED_HOSTS = "http.allowed_hosts", List("NAMES"), "none",
@@ -100,11 +102,14 @@ pub(super) fn http(values: &Section<'_>, auth: AuthMode) -> Result<Http, ConfigE
         proxies: proxies.into_iter().collect(),
         tls,
     };
+    let has_pages = values.switch(&DASHBOARD)?;
+    let doors = DOORS.into_iter();
+    let doors = doors.filter(|door| has_pages || *door != Door::Pages);
     if let Some((origin, address)) = values.address(&LISTEN)? {
         let listener = Listener {
             address,
             is_tls: http.tls.is_some(),
-            serves: DOORS.into(),
+            serves: doors.collect(),
         };
         http.check(&listener, auth, origin)?;
         http.main = Some(listener);

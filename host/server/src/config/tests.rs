@@ -1,6 +1,7 @@
 //! Which source wins, and which values are rejected, as tables.
 
 use host_cells::sandbox::broker::SecretSource;
+use host_http::door::Door;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -104,12 +105,22 @@ fn check_access(config: &Config) {
     assert_eq!(config.audit, audit);
 }
 
+/// Checks the section `http` of the file in the test below.
+fn check_http(config: &Config) {
+    assert_eq!(address(config), Some("[::1]:0".parse().unwrap()));
+    assert_eq!(config.http.allowed_hosts, ["jobs.example", "10.0.0.7"]);
+    let main = config.http.main.as_ref().unwrap();
+    assert!(!main.serves.contains(&Door::Pages));
+    assert_eq!(config.http.socket, Some(PathBuf::from("/s")));
+}
+
 #[test]
 fn every_key_can_be_set_in_the_file() {
     let file = "
 data = \"/d\"
 handlers = \"/h\"
 http.listen = \"[::1]:0\"
+http.dashboard = false
 http.allowed_hosts = [\"jobs.example\", \"10.0.0.7\"]
 http.socket = \"/s\"
 http.tls_cert_file = \"/c.pem\"
@@ -181,9 +192,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(config.reach, reach);
     assert_eq!(config.data, PathBuf::from("/d"));
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
-    assert_eq!(address(&config), Some("[::1]:0".parse().unwrap()));
-    assert_eq!(config.http.allowed_hosts, ["jobs.example", "10.0.0.7"]);
-    assert_eq!(config.http.socket, Some(PathBuf::from("/s")));
+    check_http(&config);
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
     assert_eq!(config.isolation, Isolation::Component);
@@ -203,7 +212,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         OWN_SETTINGS.len() + http::SETTINGS.len() + store::SETTINGS.len(),
-        39,
+        40,
         "all of them but store.url_file are above"
     );
 }

@@ -129,6 +129,8 @@ impl Listeners {
             certificates::watch(tls.clone(), metrics, clock, tasks)?;
         }
         let names = config.hosts();
+        let socket_count = usize::from(self.socket.is_some());
+        let listeners = config.http.listeners().count() + socket_count;
         let doorway = |address: SocketAddr, is_tls: bool, serves: &[Door]| Doorway {
             hosts: AllowedHosts::loopback_and(address)
                 .and_proxies(&names)
@@ -137,6 +139,7 @@ impl Listeners {
             transport: Transport {
                 tls: self.tls.clone().filter(|_| is_tls),
                 proxies: config.http.proxies.clone(),
+                listeners,
             },
         };
         let http = self.address();

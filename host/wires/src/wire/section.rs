@@ -275,10 +275,11 @@ impl<'a> Section<'a> {
             .ok_or_else(|| no_number(origin, text, format!("expected 0–{} seconds", range.end())))
     }
 
-    /// Returns whether a switch is on. It is off unless it is set.
+    /// Returns whether a switch is on.
     pub fn switch(&self, setting: &Setting) -> Result<bool, ConfigError> {
         match self.find(setting) {
-            None | Some((_, "false")) => Ok(false),
+            None => Ok(setting.default == "true"),
+            Some((_, "false")) => Ok(false),
             Some((_, "true")) => Ok(true),
             Some((origin, _)) => Err(ConfigError::Hidden {
                 origin,

@@ -87,7 +87,10 @@ fn print(output: Output, view: &HandlerView) -> Result<(), CliError> {
         ("result schema", &view.result_schema),
     ] {
         if let Some(schema) = schema {
-            put_section(title, &json::pretty(&json::harmless(schema.get())))?;
+            put_section(
+                title,
+                &host_api::pretty::json(&json::harmless(schema.get())),
+            )?;
         }
     }
     Ok(())

@@ -73,10 +73,16 @@ fn print(
         put_section("failure", &failure_text(failure))?;
     }
     if let Some(params) = &view.params {
-        put_section("params", &json::pretty(&json::harmless(params.get())))?;
+        put_section(
+            "params",
+            &host_api::pretty::json(&json::harmless(params.get())),
+        )?;
     }
     if let Some(result) = &view.result {
-        put_section("result", &json::pretty(&json::harmless(result.get())))?;
+        put_section(
+            "result",
+            &host_api::pretty::json(&json::harmless(result.get())),
+        )?;
     }
     if attempts.is_empty() {
         return Ok(());

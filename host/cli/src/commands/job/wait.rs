@@ -87,7 +87,7 @@ impl Awaited for View {
 
     fn print(&self, _output: Output) -> Result<(), CliError> {
         match &self.result {
-            Some(result) => put_line(&json::pretty(&json::harmless(result.get()))),
+            Some(result) => put_line(&host_api::pretty::json(&json::harmless(result.get()))),
             None => Ok(()),
         }
     }

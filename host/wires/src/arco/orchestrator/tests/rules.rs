@@ -42,6 +42,7 @@ async fn an_attempt_is_dispatched_begins_lives_and_ends() {
         ("arco.run_id", "run-1"),
         ("arco.tenant_id", "acme"),
         ("arco.asset_id", "a"),
+        ("arco.partition_key", "2026-01-01"),
     ];
     let id = plane.enqueue_with(&attributes);
     let dispatch = world.spark.dispatched().await;
@@ -58,6 +59,7 @@ async fn an_attempt_is_dispatched_begins_lives_and_ends() {
         "attemptId": format!("{id}:1"),
         "dispatchId": format!("dispatch:{id}:1"),
         "resources": {},
+        "partitionKey": "2026-01-01",
         "workerQueue": "default",
         "enqueuedAt": "2027-01-15T08:00:00.000Z",
         "deadline": "2027-01-15T08:00:30.000Z",

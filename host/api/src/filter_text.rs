@@ -1,0 +1,219 @@
+//! A filter of jobs as a line of text: `state:failed queue:mail since:2h`. Words are joined by "and".
+
+use host_core::time::Time;
+
+use crate::filter::FilterQuery;
+
+/// The longest text of a filter, in bytes.
+pub const FILTER_TEXT_BYTES_MAX: usize = 2_048;
+
+/// What stands before an attribute's name.
+const ATTRIBUTE: &str = "attr.";
+
+/// The keys, for those who used another one.
+pub const KEYS: &str =
+    "state, queue, handler, failure, wire, unique, id, since, until, attr.NAME and sort";
+
+/// Reads a filter. A word without a key is the start of an id, or a handler. `now` is what `since:2h` and `until:1d`
+/// count back from. The error says which word is wrong.
+pub fn parse(text: &str, now: Time) -> Result<FilterQuery, String> {
+    if text.len() > FILTER_TEXT_BYTES_MAX {
+        return Err(format!(
+            "the filter must have at most {FILTER_TEXT_BYTES_MAX} bytes"
+        ));
+    }
+    let mut filter = FilterQuery::default();
+    for word in words(text)? {
+        let known = word.split_once(':').filter(|(key, _)| is_key(key));
+        let (key, value) = match known {
+            Some((key, value)) => (key, value.to_owned()),
+            None if is_start_of_id(&word) => ("id", word.clone()),
+            None if word.contains(':') => {
+                return Err(format!("`{word}`: the keys are {KEYS}"));
+            }
+            None => ("handler", word.clone()),
+        };
+        if value.is_empty() {
+            return Err(format!("`{word}`: a value must follow the colon"));
+        }
+        set(&mut filter, key, value, now).map_err(|wrong| format!("`{word}`: {wrong}"))?;
+    }
+    Ok(filter)
+}
+
+/// Writes a filter as [`parse`] reads it.
+pub fn write(filter: &FilterQuery) -> String {
+    let attribute = filter.attribute.as_ref().and_then(|it| it.split_once('='));
+    let attribute = attribute.map(|(name, value)| (format!("{ATTRIBUTE}{name}"), value.to_owned()));
+    let state = filter.state.map(|state| state.as_str().to_owned());
+    let parts = [
+        ("state", state),
+        ("queue", filter.queue.clone()),
+        ("handler", filter.handler.clone()),
+        ("failure", filter.failure.clone()),
+        ("wire", filter.wire.clone()),
+        ("unique", filter.unique_key.clone()),
+        ("id", filter.id.clone()),
+        ("since", filter.since.clone()),
+        ("until", filter.until.clone()),
+    ];
+    let parts = parts.into_iter();
+    let parts = parts.filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    let texts: Vec<String> = parts
+        .chain(attribute)
+        .map(|(key, value)| format!("{key}:{}", quoted(&value)))
+        .collect();
+    texts.join(" ")
+}
+
+fn is_key(key: &str) -> bool {
+    let keys = KEYS.split([',', ' ']);
+    key.starts_with(ATTRIBUTE) || keys.filter(|it| *it != "and").any(|it| it == key)
+}
+
+/// Returns whether a word without a key means an id: eight or more of its characters.
+fn is_start_of_id(word: &str) -> bool {
+    word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
+}
+
+fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<(), String> {
+    let place = match key {
+        "state" => {
+            let state = serde_json::from_value(serde_json::Value::String(value));
+            filter.state = Some(state.map_err(|_| "not a state of a job".to_owned())?);
+            return Ok(());
+        }
+        "sort" => {
+            let order = serde_json::from_value(serde_json::Value::String(value));
+            filter.sort = Some(order.map_err(|_| "must be newest or oldest".to_owned())?);
+            return Ok(());
+        }
+        "since" | "until" => {
+            let at = instant(&value, now).ok_or(
+                "must be a time such as 2026-05-17T18:30:00Z, or as long ago as 90s, 15m, 2h or 7d",
+            )?;
+            if key == "since" {
+                &mut filter.since
+            } else {
+                &mut filter.until
+            }
+            .replace(at.to_rfc3339());
+            return Ok(());
+        }
+        "queue" => &mut filter.queue,
+        "handler" => &mut filter.handler,
+        "failure" => &mut filter.failure,
+        "wire" => &mut filter.wire,
+        "unique" => &mut filter.unique_key,
+        "id" => &mut filter.id,
+        _ => {
+            let name = key.strip_prefix(ATTRIBUTE).unwrap_or(key);
+            filter.attribute = Some(format!("{name}={value}"));
+            return Ok(());
+        }
+    };
+    if place.is_some() {
+        return Err("this key may stand only once".to_owned());
+    }
+    *place = Some(value);
+    Ok(())
+}
+
+fn instant(text: &str, now: Time) -> Option<Time> {
+    let unit = text.chars().last()?;
+    let unit_ms = match unit {
+        's' => 1_000,
+        'm' => 60_000,
+        'h' => 3_600_000,
+        'd' => 86_400_000,
+        _ => return Time::parse_rfc3339(text),
+    };
+    let count: u32 = text.strip_suffix(unit)?.parse().ok()?;
+    let ago_ms = i64::from(count).checked_mul(unit_ms)?;
+    Some(Time(now.0.saturating_sub(ago_ms)))
+}
+
+/// Splits a text at its spaces. A value in double quotes may have spaces, and `\"` for a quote.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut is_word) = (Vec::new(), String::new(), false);
+    let (mut is_quoted, mut chars) = (false, text.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' if is_quoted => word.extend(chars.next()),
+            '"' => (is_quoted, is_word) = (!is_quoted, true),
+            c if c.is_whitespace() && !is_quoted => {
+                if std::mem::take(&mut is_word) {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            c => {
+                word.push(c);
+                is_word = true;
+            }
+        }
+    }
+    if is_quoted {
+        return Err("a quote is not closed".to_owned());
+    }
+    if is_word {
+        words.push(word);
+    }
+    Ok(words)
+}
+
+fn quoted(value: &str) -> String {
+    if !value.contains([' ', '"', '\t', '\n']) {
+        return value.to_owned();
+    }
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time(1_800_000_000_000);
+
+    #[test]
+    fn a_filter_is_read_and_written() {
+        for (text, written) in [
+            ("", ""),
+            ("state:failed", "!"),
+            ("state:discarded queue:mail", "state:discarded queue:mail"),
+            (
+                "  handler:python#send   failure:timed_out ",
+                "handler:python#send failure:timed_out",
+            ),
+            ("report", "handler:report"),
+            ("01990f3c-1a2b", "id:01990f3c-1a2b"),
+            (
+                "attr.customer:\"a \\\"b\\\" c\"",
+                "attr.customer:\"a \\\"b\\\" c\"",
+            ),
+            ("unique:a:b", "unique:a:b"),
+            ("since:2h", "since:2027-01-15T06:00:00.000Z"),
+            (
+                "until:2026-05-17T18:30:00Z",
+                "until:2026-05-17T18:30:00.000Z",
+            ),
+            ("order:77", "!"),
+            ("queue:", "!"),
+            ("queue:a queue:b", "!"),
+            ("since:soon", "!"),
+            ("queue:\"a", "!"),
+        ] {
+            let read = parse(text, NOW);
+            let found = read.map_or_else(|_| "!".to_owned(), |filter| write(&filter));
+            assert_eq!(found, written, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let wrong = parse("queue:a colour:red", NOW).unwrap_err();
+        assert!(
+            wrong.starts_with("`colour:red`: the keys are state, queue"),
+            "{wrong}"
+        );
+    }
+}

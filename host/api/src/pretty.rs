@@ -1,0 +1,94 @@
+//! Lays out JSON for reading. Numbers and the order of keys stay unchanged.
+
+use serde_json::value::RawValue;
+
+/// Lays out valid JSON with two spaces per level. Text that is not JSON is returned unchanged.
+pub fn json(json: &str) -> String {
+    if serde_json::from_str::<&RawValue>(json).is_err() {
+        return json.to_owned();
+    }
+    let mut out = String::with_capacity(json.len() * 2);
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let mut opened = false;
+    for c in json.chars() {
+        if in_string {
+            out.push(c);
+            (in_string, escaped) = (escaped || c != '"', !escaped && c == '\\');
+            continue;
+        }
+        if c.is_ascii_whitespace() {
+            continue;
+        }
+        if opened && !matches!(c, '}' | ']') {
+            new_line(&mut out, depth);
+        }
+        match c {
+            '{' | '[' => {
+                depth += 1;
+                out.push(c);
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                if !opened {
+                    new_line(&mut out, depth);
+                }
+                out.push(c);
+            }
+            ',' => {
+                out.push(c);
+                new_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            c => {
+                in_string = c == '"';
+                out.push(c);
+            }
+        }
+        opened = matches!(c, '{' | '[');
+    }
+    out
+}
+
+fn new_line(out: &mut String, depth: usize) {
+    out.push('\n');
+    (0..depth).for_each(|_| out.push_str("  "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::json as pretty;
+
+    #[test]
+    fn layout_keeps_numbers_keys_and_strings() {
+        let json = r#"{"b":1.10,"a":[18446744073709551616,{}],"s":"a\"{,:}\\","e":[],"n":null}"#;
+        assert_eq!(
+            pretty(json),
+            r#"{
+  "b": 1.10,
+  "a": [
+    18446744073709551616,
+    {}
+  ],
+  "s": "a\"{,:}\\",
+  "e": [],
+  "n": null
+}"#
+        );
+    }
+
+    #[test]
+    fn layout_of_scalars_and_of_what_is_laid_out_changes_nothing() {
+        for json in [
+            "1",
+            "\"x\"",
+            "null",
+            "[]",
+            "{}",
+            "{\n  \"a\": [\n    1\n  ]\n}",
+        ] {
+            assert_eq!(pretty(json), json);
+        }
+        assert_eq!(pretty(" [ ] "), "[]");
+        assert_eq!(pretty("not json"), "not json");
+    }
+}

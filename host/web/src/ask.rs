@@ -1,0 +1,136 @@
+//! Questions to the API: the router of its routes is called as a function, with what is known of who asks.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::FromRequestParts;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::response::{IntoResponse, Response};
+use host_core::port::Clock;
+use host_core::time::Time;
+use host_http::peer::Peer;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tower_service::Service as _;
+
+use crate::page;
+
+/// The largest answer that a page is made of, in bytes: a page of jobs, or one job with its params and result.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// What all pages share.
+#[derive(Clone)]
+pub(crate) struct Web {
+    pub(crate) api: Router,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// Asks the API on behalf of whoever asks for a page.
+pub(crate) struct Ask {
+    api: Router,
+    /// When the page was asked for, as the host counts time.
+    pub(crate) now: Time,
+    headers: HeaderMap,
+    peer: Option<Peer>,
+}
+
+/// Why the API gives no answer, in its own words.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Problem {
+    pub(crate) title: String,
+    pub(crate) detail: String,
+    pub(crate) next: String,
+    #[serde(skip)]
+    pub(crate) status: StatusCode,
+}
+
+impl FromRequestParts<Web> for Ask {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, web: &Web) -> Result<Self, Infallible> {
+        let mut headers = HeaderMap::new();
+        for name in [HOST, AUTHORIZATION] {
+            for value in parts.headers.get_all(&name) {
+                headers.append(&name, value.clone());
+            }
+        }
+        Ok(Self {
+            api: web.api.clone(),
+            now: web.clock.now(),
+            headers,
+            peer: parts.extensions.get().cloned(),
+        })
+    }
+}
+
+impl Ask {
+    /// Reads a document. `query` becomes the parameters.
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<T, Problem> {
+        self.ask(Method::GET, path, query, Body::empty()).await
+    }
+
+    /// Changes something, as a document says.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+        body: &impl Serialize,
+    ) -> Result<T, Problem> {
+        let body = serde_json::to_vec(body).map_err(|error| broken(&error))?;
+        self.ask(Method::POST, path, query, body.into()).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        query: &impl Serialize,
+        body: Body,
+    ) -> Result<T, Problem> {
+        let query = serde_urlencoded::to_string(query).map_err(|error| broken(&error))?;
+        let request = Request::builder().method(&method);
+        let request = request.uri(format!("{path}?{query}")).body(body);
+        let mut request = request.map_err(|error| broken(&error))?;
+        *request.headers_mut() = self.headers.clone();
+        if method == Method::POST {
+            let json = const { axum::http::HeaderValue::from_static("application/json") };
+            request.headers_mut().insert(CONTENT_TYPE, json);
+        }
+        if let Some(peer) = self.peer.clone() {
+            request.extensions_mut().insert(peer);
+        }
+        let Ok(answer) = self.api.clone().call(request).await;
+        let status = answer.status();
+        let bytes = to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await;
+        let bytes = bytes.map_err(|error| broken(&error))?;
+        if status.is_success() {
+            return serde_json::from_slice(&bytes).map_err(|error| broken(&error));
+        }
+        let problem = serde_json::from_slice(&bytes).unwrap_or_default();
+        Err(Problem { status, ..problem })
+    }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Problem {
+    Problem {
+        title: "The answer cannot be shown".to_owned(),
+        detail: error.to_string(),
+        next: "Look at it with the command line.".to_owned(),
+        status: StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        page::failed(self.status, &self.title, &self.detail, &self.next)
+    }
+}

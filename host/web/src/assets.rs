@@ -1,0 +1,33 @@
+//! The files that pages refer to. They are in the binary.
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use axum::response::{IntoResponse, Response};
+
+/// By name: the media type and the text.
+const FILES: &[(&str, &str, &str)] = &[
+    (
+        "host.css",
+        "text/css; charset=utf-8",
+        include_str!("../assets/host.css"),
+    ),
+    (
+        "host.svg",
+        "image/svg+xml",
+        include_str!("../assets/host.svg"),
+    ),
+];
+
+pub(crate) async fn serve(Path(name): Path<String>) -> Response {
+    let Some((_, kind, text)) = FILES.iter().find(|(known, ..)| *known == name) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let headers = [
+        (CONTENT_TYPE, *kind),
+        // The next version of the host may have another one.
+        (CACHE_CONTROL, "no-cache"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, *text).into_response()
+}

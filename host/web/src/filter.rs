@@ -1,0 +1,39 @@
+//! The filter of the page of jobs, as the address has it.
+
+use host_api::filter::FilterQuery;
+use host_api::filter_text;
+use host_core::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// Which jobs a page shows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    /// The filter as text.
+    #[serde(default)]
+    pub(crate) q: String,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cursor: Option<String>,
+    /// Set if the page reloads itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) live: Option<String>,
+}
+
+impl Shown {
+    /// Reads the filter. The error says what is wrong with it.
+    pub(crate) fn filter(&self, now: Time) -> Result<FilterQuery, String> {
+        filter_text::parse(&self.q, now)
+    }
+}
+
+/// Returns the address of the page of jobs that match a filter.
+pub(crate) fn jobs(q: impl Into<String>) -> String {
+    let shown = Shown {
+        q: q.into(),
+        ..Shown::default()
+    };
+    format!(
+        "/jobs?{}",
+        serde_urlencoded::to_string(shown).unwrap_or_default()
+    )
+}

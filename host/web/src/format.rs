@@ -1,0 +1,133 @@
+//! How numbers and times are written on pages.
+
+use host_core::time::Time;
+
+/// A whole number, or a reference to one as templates pass it.
+pub(crate) trait Whole {
+    fn whole(&self) -> u64;
+}
+
+impl Whole for u64 {
+    fn whole(&self) -> u64 {
+        *self
+    }
+}
+
+impl<T: Whole> Whole for &T {
+    fn whole(&self) -> u64 {
+        (**self).whole()
+    }
+}
+
+/// Writes a duration with its two largest units: `340 ms`, `1.2 s`, `4 min 3 s`, `2 d 1 h`.
+pub(crate) fn duration(ms: impl Whole) -> String {
+    let ms = ms.whole();
+    let (seconds, minutes, hours) = (ms / 1_000, ms / 60_000, ms / 3_600_000);
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{seconds}.{} s", ms % 1_000 / 100),
+        60_000..3_600_000 => format!("{minutes} min {} s", seconds % 60),
+        3_600_000..86_400_000 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} d {} h", hours / 24, hours % 24),
+    }
+}
+
+/// Writes how long ago an instant was. Clocks apart never make it negative.
+pub(crate) fn ago(now: Time, at: impl AsRef<str>) -> String {
+    match Time::parse_rfc3339(at.as_ref()) {
+        Some(at) if at > now => format!("in {}", duration(at.since_ms(now))),
+        Some(at) => format!("{} ago", duration(now.since_ms(at))),
+        None => String::new(),
+    }
+}
+
+/// Writes an instant as people read it, in UTC: `2026-05-17 18:30:00`.
+pub(crate) fn instant(at: impl AsRef<str>) -> String {
+    let at = at.as_ref();
+    let at = at.split('.').next().unwrap_or(at).trim_end_matches('Z');
+    at.replace('T', " ")
+}
+
+/// Writes a number in groups of three digits.
+pub(crate) fn number(number: impl Whole) -> String {
+    let digits = number.whole().to_string();
+    let mut out = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The units of bytes.
+const UNITS: &[(u64, &str)] = &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+
+/// Writes a number of bytes.
+pub(crate) fn bytes(bytes: impl Whole) -> String {
+    let bytes = bytes.whole();
+    match UNITS.iter().find(|(size, _)| bytes >= *size) {
+        Some((size, unit)) => format!("{}.{} {unit}", bytes / size, bytes % size * 10 / size),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// The most of a text that a page shows, in bytes.
+pub(crate) const SHOWN_BYTES_MAX: usize = 32 << 10;
+
+/// Cuts a text that is too long for a page. Returns whether it was.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> (&str, bool) {
+    (
+        &text[..text.floor_char_boundary(bytes_max)],
+        text.len() > bytes_max,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_their_two_largest_units() {
+        for (ms, expected) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1_250, "1.2 s"),
+            (243_000, "4 min 3 s"),
+            (3_660_000, "1 h 1 min"),
+            (176_400_000, "2 d 1 h"),
+        ] {
+            assert_eq!(duration(ms), expected);
+        }
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_bytes_have_units() {
+        for (number_, expected) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(number(number_), expected);
+        }
+        assert_eq!(
+            [bytes(1_023), bytes(1_536), bytes(64 << 20)],
+            ["1023 B", "1.5 KiB", "64.0 MiB"]
+        );
+    }
+
+    #[test]
+    fn instants_are_readable() {
+        assert_eq!(instant("2026-05-17T18:30:00.250Z"), "2026-05-17 18:30:00");
+        let now = Time::parse_rfc3339("2026-05-17T18:30:10Z").unwrap();
+        for (at, expected) in [
+            ("2026-05-17T18:30:00Z", "10.0 s ago"),
+            ("2026-05-17T18:31:10Z", "in 1 min 0 s"),
+            ("yesterday", ""),
+        ] {
+            assert_eq!(ago(now, at), expected);
+        }
+    }
+}

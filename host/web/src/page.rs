@@ -1,0 +1,146 @@
+//! What all pages have in common: the frame around them, their headers, and the page that says what went wrong.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::response::{IntoResponse, Response};
+use host_core::time::Time;
+
+use crate::format::ago;
+
+/// Nothing but our own stylesheet and pictures: no script, no frame, no other host.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'";
+
+/// The pages that every page links to.
+pub(crate) const SECTIONS: &[(&str, &str)] = &[
+    ("/", "Overview"),
+    ("/jobs", "Jobs"),
+    ("/queues", "Queues"),
+    ("/handlers", "Handlers"),
+    ("/components", "Components"),
+    ("/executors", "Executors"),
+    ("/nodes", "Nodes"),
+];
+
+/// The frame of a page.
+pub(crate) struct Frame {
+    pub(crate) title: String,
+    /// When the page was asked for.
+    pub(crate) now: Time,
+    /// The section it belongs to.
+    pub(crate) section: &'static str,
+    /// How often it is loaded again, in seconds.
+    pub(crate) reload_seconds: Option<u32>,
+    /// Its address, for the link that turns reloading on or off.
+    pub(crate) reload_link: String,
+    /// The command that shows the same.
+    pub(crate) command: String,
+    /// The path of the API that answers the same.
+    pub(crate) api: String,
+}
+
+impl Frame {
+    pub(crate) fn new(title: impl Into<String>, section: &'static str) -> Self {
+        Self {
+            title: title.into(),
+            now: Time(0),
+            section,
+            reload_seconds: None,
+            reload_link: String::new(),
+            command: String::new(),
+            api: String::new(),
+        }
+    }
+
+    /// Says when the page was asked for.
+    pub(crate) fn at(mut self, now: Time) -> Self {
+        self.now = now;
+        self
+    }
+
+    /// Writes how long ago an instant was.
+    pub(crate) fn ago(&self, at: impl AsRef<str>) -> String {
+        ago(self.now, at)
+    }
+
+    /// Says how to get the same elsewhere.
+    pub(crate) fn same_as(mut self, command: impl Into<String>, api: impl Into<String>) -> Self {
+        (self.command, self.api) = (command.into(), api.into());
+        self
+    }
+
+    /// Lets the page be loaded again every few seconds. `address` is its address without that.
+    pub(crate) fn live(mut self, address: &str, is_on: bool) -> Self {
+        const SECONDS: u32 = 3;
+        let joint = if address.contains('?') { '&' } else { '?' };
+        self.reload_seconds = is_on.then_some(SECONDS);
+        self.reload_link = if is_on {
+            address.to_owned()
+        } else {
+            format!("{address}{joint}live=on")
+        };
+        self
+    }
+}
+
+/// Answers with a page.
+pub(crate) fn show(page: &impl Template) -> Response {
+    with_status(StatusCode::OK, page)
+}
+
+/// Answers with a page that is not what was asked for.
+pub(crate) fn with_status(status: StatusCode, page: &impl Template) -> Response {
+    let Ok(text) = page.render() else {
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "same-origin"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, headers, text).into_response()
+}
+
+#[derive(Template)]
+#[template(path = "failed.html")]
+struct Failed<'a> {
+    frame: Frame,
+    detail: &'a str,
+    next: &'a str,
+}
+
+/// Answers with what went wrong and what to do next.
+pub(crate) fn failed(status: StatusCode, title: &str, detail: &str, next: &str) -> Response {
+    let title = if title.is_empty() { "Failed" } else { title };
+    let frame = Frame::new(title, "");
+    with_status(
+        status,
+        &Failed {
+            frame,
+            detail,
+            next,
+        },
+    )
+}
+
+/// A question before a change that cannot be undone.
+#[derive(Template)]
+#[template(path = "confirm.html")]
+pub(crate) struct Confirm {
+    pub(crate) frame: Frame,
+    /// What will happen.
+    pub(crate) question: String,
+    pub(crate) samples: Vec<String>,
+    /// Where the form goes, and what it sends.
+    pub(crate) to: String,
+    pub(crate) fields: Vec<(&'static str, String)>,
+    /// What must be typed, if a click is not enough.
+    pub(crate) typed: Option<String>,
+    pub(crate) button: String,
+    pub(crate) back: String,
+}

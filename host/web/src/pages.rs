@@ -1,0 +1,42 @@
+//! The pages, one file each.
+
+pub(crate) mod change;
+pub(crate) mod components;
+pub(crate) mod executors;
+pub(crate) mod handlers;
+pub(crate) mod job;
+pub(crate) mod jobs;
+pub(crate) mod nodes;
+pub(crate) mod overview;
+pub(crate) mod queues;
+
+use serde::Deserialize;
+
+/// Which page of a list without a filter.
+pub(crate) const ALL: &[(&str, &str)] = &[];
+
+/// Whether a page reloads itself.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Live {
+    live: Option<String>,
+}
+
+impl Live {
+    pub(crate) fn is_on(&self) -> bool {
+        self.live.is_some()
+    }
+}
+
+/// A button of a page.
+#[derive(Deserialize)]
+pub(crate) struct Clicked {
+    /// What to do.
+    pub(crate) action: String,
+    /// Set once the question before the change was answered.
+    #[serde(default)]
+    pub(crate) sure: bool,
+    /// More of what to do: a priority, a revision, the number of a runner.
+    #[serde(default)]
+    pub(crate) value: String,
+}

@@ -1,0 +1,80 @@
+//! The handlers: what they may use, what they cost by revision, and a form to run one.
+
+use askama::Template;
+use axum::extract::{Path, Query};
+use axum::response::Response;
+use host_api::handler::HandlerView;
+use host_api::job::JobView;
+use host_api::page::PageView;
+use host_api::{path, pretty};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{ALL, Live};
+use crate::ask::{Ask, Problem};
+use crate::page::{Frame, show as show_page};
+
+#[derive(Template)]
+#[template(path = "handlers.html")]
+struct List {
+    frame: Frame,
+    handlers: Vec<HandlerView>,
+}
+
+pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
+    let handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
+    let frame = Frame::new("Handlers", "/handlers")
+        .at(ask.now)
+        .same_as("host handler ls", path::HANDLERS);
+    Ok(show_page(&List {
+        frame: frame.live("/handlers", live.is_on()),
+        handlers: handlers.items,
+    }))
+}
+
+#[derive(Template)]
+#[template(path = "handler.html")]
+struct Detail {
+    frame: Frame,
+    handler: HandlerView,
+    schema: String,
+    /// What the form begins with.
+    params: String,
+    queue: String,
+}
+
+/// What the form begins with.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Again {
+    /// A job whose params are run again.
+    job: Option<String>,
+}
+
+pub(crate) async fn show(
+    ask: Ask,
+    Path(name): Path<String>,
+    Query(again): Query<Again>,
+) -> Result<Response, Problem> {
+    let handler: HandlerView = ask.get(&path::of(path::HANDLER, &name), &ALL).await?;
+    let (mut params, mut queue) = ("{}".to_owned(), String::new());
+    if let Some(job) = again.job {
+        let job: JobView = ask.get(&path::of(path::JOB, &job), &ALL).await?;
+        let text = job.params.as_deref().map_or("null", RawValue::get);
+        (params, queue) = (pretty::json(text), job.queue);
+    }
+    let schema = handler.params_schema.as_deref().map(RawValue::get);
+    let frame = Frame::new(handler.name.clone(), "/handlers")
+        .at(ask.now)
+        .same_as(
+            format!("host handler show {}", handler.name),
+            path::of(path::HANDLER, &handler.name),
+        );
+    Ok(show_page(&Detail {
+        frame,
+        schema: schema.map(pretty::json).unwrap_or_default(),
+        params,
+        queue,
+        handler,
+    }))
+}

@@ -1,0 +1,60 @@
+//! The nodes that share the store: draining and resuming.
+
+use askama::Template;
+use axum::Form;
+use axum::extract::{Path, Query};
+use axum::response::Response;
+use host_api::node::NodeView;
+use host_api::page::PageView;
+use host_api::path;
+use serde_json::{Value, json};
+
+use super::job::unknown_action;
+use super::{ALL, Clicked, Live};
+use crate::ask::{Ask, Problem};
+use crate::page::{Confirm, Frame, show};
+
+#[derive(Template)]
+#[template(path = "nodes.html")]
+struct Page {
+    frame: Frame,
+    nodes: Vec<NodeView>,
+}
+
+pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
+    let nodes: PageView<NodeView> = ask.get(path::NODES, &ALL).await?;
+    let frame = Frame::new("Nodes", "/nodes")
+        .at(ask.now)
+        .same_as("host node ls", path::NODES);
+    Ok(show(&Page {
+        frame: frame.live("/nodes", live.is_on()),
+        nodes: nodes.items,
+    }))
+}
+
+/// Drains a node, after a question, or resumes it.
+pub(crate) async fn act(
+    ask: Ask,
+    Path(id): Path<String>,
+    Form(asked): Form<Clicked>,
+) -> Result<Response, Problem> {
+    let route = match asked.action.as_str() {
+        "drain" if !asked.sure => {
+            return Ok(show(&Confirm {
+                frame: Frame::new("Drain this node?", "/nodes"),
+                question: format!("Let node {id} start no more jobs? Running ones go on."),
+                samples: Vec::new(),
+                to: format!("/nodes/{}", path::segment(&id)),
+                fields: vec![("action", asked.action)],
+                typed: None,
+                button: "Drain it".to_owned(),
+                back: "/nodes".to_owned(),
+            }));
+        }
+        "drain" => path::NODE_DRAIN,
+        "resume" => path::NODE_RESUME,
+        _ => return Err(unknown_action()),
+    };
+    let _node: Value = ask.post(&path::of(route, &id), &ALL, &json!({})).await?;
+    Ok(crate::see("/nodes"))
+}

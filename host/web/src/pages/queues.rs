@@ -1,0 +1,48 @@
+//! The queues: how many jobs each has, pausing and resuming.
+
+use askama::Template;
+use axum::Form;
+use axum::extract::{Path, Query};
+use axum::response::Response;
+use host_api::page::PageView;
+use host_api::path;
+use host_api::queue::QueueView;
+use host_core::job::STATES;
+use serde_json::{Value, json};
+
+use super::job::unknown_action;
+use super::{ALL, Clicked, Live};
+use crate::ask::{Ask, Problem};
+use crate::page::{Frame, show};
+
+#[derive(Template)]
+#[template(path = "queues.html")]
+struct Page {
+    frame: Frame,
+    queues: Vec<QueueView>,
+}
+
+pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
+    let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
+    let frame = Frame::new("Queues", "/queues")
+        .at(ask.now)
+        .same_as("host queue ls", path::QUEUES);
+    Ok(show(&Page {
+        frame: frame.live("/queues", live.is_on()),
+        queues: queues.items,
+    }))
+}
+
+pub(crate) async fn act(
+    ask: Ask,
+    Path(name): Path<String>,
+    Form(asked): Form<Clicked>,
+) -> Result<Response, Problem> {
+    let route = match asked.action.as_str() {
+        "pause" => path::QUEUE_PAUSE,
+        "resume" => path::QUEUE_RESUME,
+        _ => return Err(unknown_action()),
+    };
+    let _queue: Value = ask.post(&path::of(route, &name), &ALL, &json!({})).await?;
+    Ok(crate::see("/queues"))
+}

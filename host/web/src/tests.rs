@@ -1,0 +1,361 @@
+//! All pages over an API that answers from a table: which address shows what, and that no text of a guest becomes
+//! part of a page.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use host_core::port::Clock;
+use host_core::time::Time;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tower_service::Service;
+
+/// A clock that stands still.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Time {
+        Time(1_800_000_000_000)
+    }
+
+    fn wall(&self) -> Time {
+        self.now()
+    }
+}
+
+const ID: &str = "01990f3c-1a2b-7000-8000-000000000001";
+
+/// The pages that show something.
+const PAGES: &[&str] = &[
+    "/",
+    "/jobs",
+    "/jobs?q=state:discarded",
+    "/jobs?q=colour:red",
+    "/jobs/01990f3c",
+    "/queues",
+    "/handlers",
+    "/handlers/echo?job=01990f3c",
+    "/components",
+    "/components/basics",
+    "/executors",
+    "/nodes",
+    "/jobs/missing",
+];
+
+fn job(text: &str) -> Value {
+    json!({
+        "id": ID, "state": "discarded", "handler": text, "queue": text, "priority": 5, "attempt": 1,
+        "max_attempts": 2, "waited_ms": 5, "ran_ms": 6, "wire": text, "enqueued_at": "2026-05-17T18:30:00.000Z",
+        "node": {"id": text, "name": text}, "waits_because": text, "unique_key": text, "external_id": text,
+        "attributes": {text: text}, "depends_on": [text], "cancel_reason": text,
+        "cancel_requested_at": "2026-05-17T18:30:00.000Z",
+        "progress": {"percent": 45.5, "message": text},
+        "params": {"n": 9_007_199_254_740_993_u64, text: text}, "result": text, "failure": failure(text),
+    })
+}
+
+fn failure(text: &str) -> Value {
+    json!({"kind": "user_error", "category": "USER_CODE", "message": text, "user_kind": text, "stack": text})
+}
+
+/// Answers as the API does. `text` is wherever others may put any text.
+fn answer(path: &str, text: &str) -> Option<Value> {
+    let page = |item: Value| json!({"items": [item], "next_cursor": "7"});
+    let spread = json!({"p50": 1, "p99": 2, "max": 3});
+    let cost = json!({"runs": 10, "failures": 9, "ran_ms": spread, "fuel": spread, "cpu_us": spread,
+        "peak_memory_bytes": spread});
+    let handler = json!({
+        "name": text, "description": text, "component": text, "revision": 1, "max_attempts": 20,
+        "backoff": {"base_ms": 1, "max_ms": 2},
+        "limits": {"memory_bytes": 1, "timeout_ms": 1, "grace_ms": 1, "result_bytes_max": 1, "log_bytes_max": 1},
+        "grants": {"env": [text], "read_dirs": [{"host": text, "guest": text}], "http": []},
+        "cost": [{"component": text, "revision": 1, "last_hour": cost, "last_day": cost}],
+        "params_schema": {"description": text},
+    });
+    let revision = json!({"component": text, "revision": 1, "digest": text, "handlers": [text],
+        "deployed_at": "2026-05-17T18:30:00.000Z"});
+    let path = path.strip_prefix("/api/v1/")?;
+    Some(match path {
+        "jobs" => page(job(text)),
+        "jobs/count" => {
+            json!({"jobs": 1_234, "complete": false, "oldest": null, "newest": null, "next_cursor": "9"})
+        }
+        "jobs/01990f3c" | "jobs/01990f3c-1a2b-7000-8000-000000000001" => job(text),
+        "queues" => {
+            page(json!({"name": text, "paused": true, "counts": {"available": 3, "discarded": 4}}))
+        }
+        "handlers" => page(handler),
+        "handlers/echo" => handler,
+        "components" => page(revision),
+        "components/basics" => {
+            let mut kept = revision;
+            kept["current"] = json!(false);
+            kept["manifest"] = json!({});
+            json!({"component": text, "current": 2, "revisions": [kept],
+                "nodes": [{"id": text, "name": text, "state": "live", "component": "failed", "reason": text}]})
+        }
+        "runners" => page(
+            json!({"name": text, "node": {"id": text, "name": text}, "wire": text, "restartable": true,
+            "queues": [text], "up": 0, "runners": [{"executor": text, "state": "down", "address": text,
+            "reason": text, "doing": text}]}),
+        ),
+        "nodes" => page(
+            json!({"id": text, "name": text, "state": "silent", "version": text, "wires": [text],
+            "heartbeat_age_seconds": 1.5}),
+        ),
+        _ if path.ends_with("/attempts") => {
+            page(json!({"number": 1, "executor": text, "component": text,
+            "revision": 1, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
+            "duration_ms": 1_000, "outcome": "failed", "failure": failure(text), "cpu_ms": 0.5}))
+        }
+        _ if path.ends_with("/logs") => page(
+            json!({"seq": 1, "attempt": 1, "at": "2026-05-17T18:30:00.000Z",
+            "at_ms": 1, "level": "warn", "source": "log", "message": text, "fields": {text: text}}),
+        ),
+        _ => return None,
+    })
+}
+
+/// Returns the pages over such an API.
+fn pages(text: &str) -> Router {
+    let text = text.to_owned();
+    let api = Router::new().fallback(any(move |method: Method, uri: Uri, headers: HeaderMap| {
+        let text = text.clone();
+        async move {
+            assert_eq!(headers[HOST], "localhost", "who asks is passed on");
+            if method == Method::POST {
+                assert_eq!(headers[CONTENT_TYPE], "application/json");
+                return axum::Json(
+                    json!({"id": ID, "matched": 1, "changed": 1, "refused": 0, "refusals": [],
+                    "next_cursor": null, "state": "available", "existing": false}),
+                )
+                .into_response();
+            }
+            if let Some(answer) = answer(uri.path(), &text) {
+                return axum::Json(answer).into_response();
+            }
+            let problem = json!({"title": text, "detail": text, "next": text});
+            (StatusCode::NOT_FOUND, axum::Json(problem)).into_response()
+        }
+    }));
+    let routes = super::group(api, Arc::new(Still)).routes.into_iter();
+    routes.fold(Router::new(), |router, route| {
+        router.route(route.path, route.call)
+    })
+}
+
+async fn ask(pages: &Router, request: Request) -> (Response<()>, String) {
+    let mut pages = pages.clone();
+    poll_fn(|context| Service::<Request>::poll_ready(&mut pages, context))
+        .await
+        .unwrap();
+    let Ok(answer) = pages.call(request).await;
+    let (parts, body) = answer.into_parts();
+    let bytes = to_bytes(body, usize::MAX).await.unwrap();
+    (
+        Response::from_parts(parts, ()),
+        String::from_utf8(bytes.to_vec()).unwrap(),
+    )
+}
+
+async fn get(pages: &Router, path: &str) -> (Response<()>, String) {
+    let request = Request::get(path).header(HOST, "localhost");
+    ask(pages, request.body(Body::empty()).unwrap()).await
+}
+
+async fn post(pages: &Router, path: &str, form: &str) -> (Response<()>, String) {
+    let request = Request::post(path).header(HOST, "localhost");
+    let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+    ask(pages, request.body(Body::from(form.to_owned())).unwrap()).await
+}
+
+/// Returns the tags of a page, each with the names of its attributes.
+fn tags(page: &str) -> Vec<String> {
+    let (mut tags, mut rest) = (Vec::new(), page);
+    while let Some((_, after)) = rest.split_once('<') {
+        let (mut tag, mut quoted) = (String::new(), false);
+        let mut end = after.len();
+        for (at, c) in after.char_indices() {
+            match c {
+                '"' => quoted = !quoted,
+                '>' if !quoted => {
+                    end = at + 1;
+                    break;
+                }
+                c if !quoted => tag.push(c),
+                _ => {}
+            }
+        }
+        tags.push(tag);
+        rest = &after[end..];
+    }
+    tags
+}
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(work)
+}
+
+#[tokio::test]
+async fn every_page_is_html_that_loads_nothing_from_elsewhere() {
+    let pages = pages("plain");
+    for path in PAGES {
+        let (answer, page) = get(&pages, path).await;
+        let expected = match *path {
+            "/jobs/missing" => StatusCode::NOT_FOUND,
+            "/jobs?q=colour:red" => StatusCode::BAD_REQUEST,
+            _ => StatusCode::OK,
+        };
+        assert_eq!(answer.status(), expected, "{path}: {page}");
+        let policy = answer.headers()[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"));
+        assert!(page.starts_with("<!doctype html>"), "{path}");
+        assert!(
+            !page.contains("http://") && !page.contains("https://"),
+            "{path}"
+        );
+        assert!(
+            !page.contains("style=") && !page.contains("<script"),
+            "{path}"
+        );
+        assert!(page.len() < 100 << 10, "{path}: {} bytes", page.len());
+    }
+}
+
+#[tokio::test]
+async fn numbers_are_shown_digit_by_digit() {
+    let (_, page) = get(&pages("plain"), "/jobs/01990f3c").await;
+    assert!(page.contains("9007199254740993"), "{page}");
+}
+
+#[tokio::test]
+async fn changes_go_to_the_api_and_then_to_a_page() {
+    let pages = pages("plain");
+    let job = format!("/jobs/{ID}");
+    for (path, form, to) in [
+        ("/jobs", "handler=echo&params=%7B%7D", job.as_str()),
+        (&job, "action=cancel", &job),
+        (&job, "action=priority&value=3", &job),
+        (&job, "action=purge&sure=true", "/jobs"),
+        ("/queues/mail", "action=pause", "/queues"),
+        ("/nodes/n", "action=drain&sure=true", "/nodes"),
+        (
+            "/executors/python",
+            "action=restart&sure=true&value=n",
+            "/executors",
+        ),
+    ] {
+        let (answer, page) = post(&pages, path, form).await;
+        assert_eq!(
+            answer.status(),
+            StatusCode::SEE_OTHER,
+            "{path} {form}: {page}"
+        );
+        assert_eq!(answer.headers()[LOCATION], to, "{path} {form}");
+    }
+    for (path, form, shown) in [
+        (job.as_str(), "action=purge", "Purge it"),
+        ("/nodes/n", "action=drain", "Drain it"),
+        ("/executors/python", "action=restart", "Restart them"),
+        (
+            "/components/basics",
+            "action=rollback&value=1",
+            "Go to revision 1",
+        ),
+        (
+            "/jobs/change",
+            "action=retry&q=state:discarded",
+            "Type <code>retry 1234</code>",
+        ),
+        (
+            "/jobs/change",
+            "action=retry&q=state:discarded&sure=true&typed=retry",
+            "What was typed is not that",
+        ),
+        (
+            "/jobs/change",
+            "action=retry&q=state:discarded&sure=true&typed=retry+1234",
+            "1 jobs changed",
+        ),
+    ] {
+        let (answer, page) = post(&pages, path, form).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path} {form}: {page}");
+        assert!(page.contains(shown), "{path} {form}: {page}");
+    }
+    for (path, form) in [
+        (job.as_str(), "action=explode"),
+        ("/jobs", "handler=echo&params=%7B"),
+        ("/jobs/change", "action=retry&q=queue:a"),
+        ("/jobs/change", "action=retry&q=state:running"),
+        ("/components/basics", "action=rollback&value=x"),
+    ] {
+        let (answer, _) = post(&pages, path, form).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {form}");
+    }
+}
+
+/// A change of all jobs means those that were on the page, not those that come later.
+#[tokio::test]
+async fn a_change_of_many_ends_at_the_time_of_its_question() {
+    let (_, page) = post(
+        &pages("x"),
+        "/jobs/change",
+        "action=purge&q=state:completed",
+    )
+    .await;
+    assert!(
+        page.contains("name=\"q\" value=\"state:completed until:20"),
+        "{page}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_of_others_becomes_markup(text in "(\\PC|[<>\"'&=/\u{202e}\u{0}\n]){1,40}") {
+        // What is said of handlers of foreign runners is another page.
+        prop_assume!(!text.contains('#'));
+        let plain = pages("plain");
+        let hostile = pages(&text);
+        for path in PAGES {
+            let expected = tags(&run(get(&plain, path)).1);
+            let (_, page) = run(get(&hostile, path));
+            // Values of attributes may have the text; names of tags and attributes never.
+            prop_assert_eq!(tags(&page), expected, "{}: {}", path, page);
+        }
+    }
+}
+
+#[test]
+fn scripts_and_huge_lines_are_only_text() {
+    for text in [
+        "<script>alert(1)</script>",
+        "\"><img src=x onerror=alert(1)>",
+        "' onmouseover='alert(1)",
+        "</textarea></pre><h1>",
+        "javascript:alert(1)",
+        &"x".repeat(8 << 10),
+    ] {
+        let (plain, hostile) = (pages("plain"), pages(text));
+        let (_, page) = run(get(&hostile, "/jobs/01990f3c"));
+        let shown = &text[..text.len().min(40)];
+        assert_eq!(
+            tags(&page).len(),
+            tags(&run(get(&plain, "/jobs/01990f3c")).1).len(),
+            "{shown}"
+        );
+        assert!(
+            !page.contains("<script>") && !page.contains("href=\"javascript:"),
+            "{shown}"
+        );
+    }
+}

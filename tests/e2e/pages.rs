@@ -1,0 +1,125 @@
+//! The dashboard of a real host, without scripts: what a person does with its links and forms.
+
+use host_tests::raw::{Raw, ask};
+use host_tests::{Options, Server};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::fixture::own;
+
+/// Loads a page.
+fn get(server: &Server, path: &str) -> (Option<u16>, String) {
+    let address = server.address();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    shown(ask(address, request.as_bytes()))
+}
+
+/// Sends a form as a browser does that shows a page of `origin`.
+fn send(server: &Server, origin: &str, path: &str, form: &str) -> (Option<u16>, String) {
+    let (address, length) = (server.address(), form.len());
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: {origin}\r\nConnection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{form}"
+    );
+    shown(ask(address, request.as_bytes()))
+}
+
+fn shown(answer: Raw) -> (Option<u16>, String) {
+    let text = match answer.body {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    (answer.status, text)
+}
+
+#[test]
+fn jobs_are_run_watched_changed_and_forgotten_on_pages() {
+    let own = own();
+    let (server, client) = (&own.server, own.server.client());
+    let origin = format!("http://{}", server.address());
+    let click = |path: &str, form: &str| send(server, &origin, path, form);
+
+    let params =
+        "%7B%22n%22%3A9007199254740993%2C%22t%22%3A%22%3Cscript%3Ealert(1)%3C%2Fscript%3E%22%7D";
+    let (status, page) = click("/jobs", &format!("handler=echo&queue=mail&params={params}"));
+    assert_eq!(status, Some(303), "{page}");
+    let job = client.items("/api/v1/jobs")[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(client.wait(&job)["state"], "completed");
+    let (status, page) = get(server, &format!("/jobs/{job}"));
+    assert_eq!(status, Some(200), "{page}");
+    assert!(
+        page.contains("9007199254740993") && !page.contains("<script>"),
+        "{page}"
+    );
+    for path in ["/", "/jobs?q=queue:mail+state:completed", "/queues"] {
+        let (status, page) = get(server, path);
+        assert_eq!(status, Some(200), "{path}: {page}");
+        assert!(page.contains("mail"), "{path}: {page}");
+    }
+
+    let sleeps = client.enqueue(&json!({"handler": "sleep", "params": {"ms": 600_000}}));
+    let (status, page) = click(&format!("/jobs/{sleeps}"), "action=cancel");
+    assert_eq!(status, Some(303), "{page}");
+    let cancelled = client.wait(&sleeps);
+    assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
+    assert_eq!(cancelled["cancel_reason"], "cancelled on the dashboard");
+
+    let fails = json!({"handler": "fail", "params": {}, "max_attempts": 1, "queue": "bad"});
+    let failed = client.run(&fails);
+    assert_eq!(failed["state"], "discarded", "{failed}");
+    let all = "q=state:discarded+queue:bad&action=retry";
+    let (status, page) = click("/jobs/change", all);
+    assert_eq!(status, Some(200));
+    assert!(page.contains("Retry 1 jobs that match"), "{page}");
+    let (_, page) = click("/jobs/change", &format!("{all}&sure=true"));
+    assert!(page.contains("1 jobs changed"), "{page}");
+    let id = failed["id"].as_str().unwrap();
+    let again = client.wait(id);
+    assert!(again["attempt"].as_u64() >= Some(2), "{again}");
+
+    let path = format!("/jobs/{job}");
+    let (status, page) = click(&path, "action=purge");
+    assert_eq!(status, Some(200));
+    assert!(
+        page.contains("Purge it") && client.job(&job)["state"] == "completed",
+        "{page}"
+    );
+    assert_eq!(click(&path, "action=purge&sure=true").0, Some(303));
+    let (status, page) = get(server, &path);
+    assert_eq!(status, Some(404));
+    assert!(page.contains("no job has the id"), "{page}");
+
+    assert_eq!(click("/queues/mail", "action=pause").0, Some(303));
+    assert_eq!(
+        client.get("/api/v1/queues/mail").unwrap().body["paused"],
+        true
+    );
+    let (_, page) = get(server, "/queues");
+    assert!(page.contains("Resume mail"), "{page}");
+    // A form on somebody else's page does nothing.
+    let (status, page) = send(
+        server,
+        "http://elsewhere.example",
+        "/queues/mail",
+        "action=resume",
+    );
+    assert_eq!(status, Some(403), "{page}");
+    assert_eq!(
+        client.get("/api/v1/queues/mail").unwrap().body["paused"],
+        true
+    );
+}
+
+#[test]
+fn a_host_without_its_dashboard_has_no_pages() {
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    let off = ("HOST_HTTP_DASHBOARD".to_owned(), "false".to_owned());
+    options.env.push(off);
+    let server = Server::start(&options);
+    assert_eq!(get(&server, "/").0, Some(404));
+    assert_eq!(get(&server, "/api/v1/queues").0, Some(200));
+}
