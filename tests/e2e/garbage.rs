@@ -198,7 +198,7 @@ fn unknown_paths_are_refused() {
     let address = own.server.address().to_owned();
     let host = [("host", &*address)];
     for (line, status) in [
-        ("GET /", 404),
+        ("GET /nothing", 404),
         ("GET /api/v1/nothing", 404),
         ("GET /api/v1/../../etc/passwd", 404),
         ("GET /api/v1/jobs/%2e%2e%2f", 404),

@@ -67,7 +67,8 @@ fn jobs_are_run_watched_changed_and_forgotten_on_pages() {
     assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
     assert_eq!(cancelled["cancel_reason"], "cancelled on the dashboard");
 
-    let fails = json!({"handler": "fail", "params": {}, "max_attempts": 1, "queue": "bad"});
+    let fails =
+        json!({"handler": "fail", "params": {"message": "x"}, "max_attempts": 1, "queue": "bad"});
     let failed = client.run(&fails);
     assert_eq!(failed["state"], "discarded", "{failed}");
     let all = "q=state:discarded+queue:bad&action=retry";

@@ -433,7 +433,7 @@ fn only_loopback_addresses_are_accepted() {
         assert!(!refused.status.success(), "{address}: {refused:?}");
         let stderr = String::from_utf8_lossy(&refused.stderr);
         assert!(
-            stderr.contains("TLS") && stderr.contains("token"),
+            stderr.contains("TLS") && stderr.contains("tunnel"),
             "{address}: {stderr}"
         );
         assert!(refused.stdout.is_empty(), "{refused:?}");

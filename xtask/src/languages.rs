@@ -43,10 +43,12 @@ pub(crate) fn build(folder: &Path) -> Result<()> {
     let component = built.join("python.wasm");
     make(&component, &[PYTHON_EXAMPLE], || {
         let mut command = Command::new(folder.join(PYTHON).join("bin/componentize-py"));
+        // A folder may name only packages of those before it.
         command
             .args(["--quiet", "--world", WORLD, "--wit-path", WIT])
-            .args(["--wit-path", WORLD_FOLDER, "--wit-path"])
-            .arg(wasi_http()?);
+            .arg("--wit-path")
+            .arg(wasi_http()?)
+            .args(["--wit-path", WORLD_FOLDER]);
         for name in NAMES {
             command.args(["--import-interface-name", name]);
         }
@@ -70,12 +72,7 @@ pub(crate) fn build(folder: &Path) -> Result<()> {
 
 /// Returns the folder with the text of `wasi:http`.
 fn wasi_http() -> Result<PathBuf> {
-    let metadata = output(&mut cargo(&[
-        "metadata",
-        "--format-version",
-        "1",
-        "--locked",
-    ]))?;
+    let metadata = output(&mut cargo(&["metadata", "--format-version", "1"]))?;
     let metadata: Value =
         serde_json::from_str(&metadata).context("cargo's metadata is not valid JSON")?;
     let mut packages = metadata["packages"].as_array().into_iter().flatten();
