@@ -100,18 +100,23 @@ pub(crate) fn postgres() -> Result<()> {
     setup::install(&missing).context("tests start PostgreSQL servers and a pooler")
 }
 
-/// Installs the tools of workers written in Bash, if they are missing.
+/// Installs the tools of workers written in Bash and of commands in documents, if they are missing.
 pub(crate) fn shell_tools() -> Result<()> {
-    let has_socat = Command::new("socat")
-        .arg("-V")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if has_socat && setup::is_there("jq") {
+    let answers = |program: &str, question: &str| {
+        Command::new(program)
+            .arg(question)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    let has_both = answers("socat", "-V") && answers("openssl", "version");
+    if has_both && ["jq", "curl"].into_iter().all(setup::is_there) {
         return Ok(());
     }
-    setup::install(&["socat", "jq"]).context("workers written in Bash use socat and jq")
+    setup::install(&["socat", "openssl", "jq", "curl"]).context(
+        "workers written in Bash and commands in documents use socat, openssl, jq and curl",
+    )
 }
 
 /// Installs the bench's point of comparison: the example of the crate `rrq-runner`, a runner in Rust.

@@ -129,7 +129,7 @@ impl Layer {
             step("peers", MinuteAtFirst, peers::set_up)?;
         }
         if self == Self::E2e {
-            step("socat and jq", MinuteAtFirst, peers::shell_tools)?;
+            step("tools of scripts", MinuteAtFirst, peers::shell_tools)?;
         }
         if matches!(self, Self::E2e | Self::Store) {
             step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
