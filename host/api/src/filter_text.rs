@@ -1,5 +1,6 @@
 //! A filter of jobs as a line of text: `state:failed queue:mail since:2h`. Words are joined by "and".
 
+use host_core::job::State;
 use host_core::time::Time;
 
 use crate::filter::FilterQuery;
@@ -24,13 +25,9 @@ pub fn parse(text: &str, now: Time) -> Result<FilterQuery, String> {
     }
     let mut filter = FilterQuery::default();
     for word in words(text)? {
-        let known = word.split_once(':').filter(|(key, _)| is_key(key));
-        let (key, value) = match known {
+        let (key, value) = match word.split_once(':') {
             Some((key, value)) => (key, value.to_owned()),
             None if is_start_of_id(&word) => ("id", word.clone()),
-            None if word.contains(':') => {
-                return Err(format!("`{word}`: the keys are {KEYS}"));
-            }
             None => ("handler", word.clone()),
         };
         if value.is_empty() {
@@ -66,11 +63,6 @@ pub fn write(filter: &FilterQuery) -> String {
     texts.join(" ")
 }
 
-fn is_key(key: &str) -> bool {
-    let keys = KEYS.split([',', ' ']);
-    key.starts_with(ATTRIBUTE) || keys.filter(|it| *it != "and").any(|it| it == key)
-}
-
 /// Returns whether a word without a key means an id: eight or more of its characters.
 fn is_start_of_id(word: &str) -> bool {
     word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
@@ -79,8 +71,8 @@ fn is_start_of_id(word: &str) -> bool {
 fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<(), String> {
     let place = match key {
         "state" => {
-            let state = serde_json::from_value(serde_json::Value::String(value));
-            filter.state = Some(state.map_err(|_| "not a state of a job".to_owned())?);
+            let state = State::from_name(&value);
+            filter.state = Some(state.ok_or("not a state of a job")?);
             return Ok(());
         }
         "sort" => {
@@ -107,7 +99,8 @@ fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<
         "unique" => &mut filter.unique_key,
         "id" => &mut filter.id,
         _ => {
-            let name = key.strip_prefix(ATTRIBUTE).unwrap_or(key);
+            let name = key.strip_prefix(ATTRIBUTE);
+            let name = name.ok_or_else(|| format!("the keys are {KEYS}"))?;
             filter.attribute = Some(format!("{name}={value}"));
             return Ok(());
         }

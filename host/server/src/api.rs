@@ -147,6 +147,7 @@ pub struct ServedApi {
     groups: Vec<Group>,
     answers: ByteBudget,
     auth: Auth,
+    bodies: ByteBudget,
     clock: Clock,
     metrics: Metrics,
     tasks: Tasks,
@@ -155,10 +156,12 @@ pub struct ServedApi {
 impl ServedApi {
     pub fn new(api: Api, tasks: &Tasks) -> Self {
         let (metrics, auth, clock) = (api.metrics.clone(), api.auth.clone(), api.clock);
+        let bodies = api.bodies.clone();
         Self {
             groups: groups(api, tasks),
             answers: ByteBudget::default(),
             auth,
+            bodies,
             clock,
             metrics,
             tasks: tasks.clone(),
@@ -183,7 +186,11 @@ impl ServedApi {
                 ..serving.clone()
             };
             let api = router::router(groups.clone(), &inside, render);
-            groups.push(host_web::group(api, Arc::new(self.clock)));
+            groups.push(host_web::group(
+                api,
+                Arc::new(self.clock),
+                self.bodies.clone(),
+            ));
         }
         router::router(groups, &serving, render)
     }

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use host_core::port::Clock;
 use host_core::time::Time;
+use host_http::budget::ByteBudget;
 use host_http::peer::Peer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Web {
     pub(crate) api: Router,
     pub(crate) clock: Arc<dyn Clock>,
+    /// The memory budget for the bodies of requests.
+    pub(crate) bodies: ByteBudget,
 }
 
 /// Asks the API on behalf of whoever asks for a page.
@@ -117,6 +120,18 @@ impl Ask {
         }
         let problem = serde_json::from_slice(&bytes).unwrap_or_default();
         Err(Problem { status, ..problem })
+    }
+}
+
+impl Problem {
+    /// Makes the problem of a request that cannot be carried out as it is.
+    pub(crate) fn refused(title: &str, detail: impl Into<String>, next: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            detail: detail.into(),
+            next: next.to_owned(),
+            status: StatusCode::BAD_REQUEST,
+        }
     }
 }
 

@@ -20,20 +20,27 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
+    /// Shows the first page of a filter.
+    pub(crate) fn of(q: impl Into<String>) -> Self {
+        Self {
+            q: q.into(),
+            ..Self::default()
+        }
+    }
+
     /// Reads the filter. The error says what is wrong with it.
     pub(crate) fn filter(&self, now: Time) -> Result<FilterQuery, String> {
         filter_text::parse(&self.q, now)
+    }
+
+    /// Returns the address of the page.
+    pub(crate) fn address(&self) -> String {
+        let query = serde_urlencoded::to_string(self).unwrap_or_default();
+        format!("/jobs?{query}")
     }
 }
 
 /// Returns the address of the page of jobs that match a filter.
 pub(crate) fn jobs(q: impl Into<String>) -> String {
-    let shown = Shown {
-        q: q.into(),
-        ..Shown::default()
-    };
-    format!(
-        "/jobs?{}",
-        serde_urlencoded::to_string(shown).unwrap_or_default()
-    )
+    Shown::of(q).address()
 }

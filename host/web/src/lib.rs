@@ -5,6 +5,7 @@
 mod ask;
 mod assets;
 mod filter;
+mod form;
 mod format;
 mod page;
 mod pages;
@@ -19,6 +20,7 @@ use axum::Router;
 use axum::response::{IntoResponse, Redirect, Response};
 use host_core::access::Access;
 use host_core::port::Clock;
+use host_http::budget::ByteBudget;
 use host_http::door::Door;
 use host_http::refusal::Refusal;
 use host_http::route::{Group, Route};
@@ -30,8 +32,8 @@ use self::pages::{change, components, executors, handlers, job, jobs, nodes, ove
 const FORM: &[&str] = &["application/x-www-form-urlencoded"];
 
 /// Returns the routes of all pages, which ask `api`: the router of the API. They say nothing by themselves, so
-/// everybody may use them; what they ask for is checked there.
-pub fn group(api: Router, clock: Arc<dyn Clock>) -> Group {
+/// everybody may use them; what they ask for is checked there. `bodies` is the memory for the bodies of requests.
+pub fn group(api: Router, clock: Arc<dyn Clock>, bodies: ByteBudget) -> Group {
     let page = Access::Open;
     let form = |route: Route<Web>| route.takes(FORM);
     let routes = vec![
@@ -54,7 +56,7 @@ pub fn group(api: Router, clock: Arc<dyn Clock>) -> Group {
         form(Route::post(page, "/nodes/{id}", nodes::act)),
         Route::get(page, "/assets/{name}", assets::serve),
     ];
-    let web = Web { api, clock };
+    let web = Web { api, clock, bodies };
     let routes = routes.into_iter();
     Group {
         prefix: "/",

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use host_core::port::Clock;
 use host_core::time::Time;
+use host_http::budget::ByteBudget;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tower_service::Service;
@@ -88,6 +89,11 @@ fn answer(path: &str, text: &str) -> Option<Value> {
             json!({"jobs": 1_234, "complete": false, "oldest": null, "newest": null, "next_cursor": "9"})
         }
         "jobs/01990f3c" | "jobs/01990f3c-1a2b-7000-8000-000000000001" => job(text),
+        "jobs/hidden" => {
+            let mut hidden = job(text);
+            hidden["id"] = json!("hidden");
+            hidden
+        }
         "queues" => {
             page(json!({"name": text, "paused": true, "counts": {"available": 3, "discarded": 4}}))
         }
@@ -115,7 +121,7 @@ fn answer(path: &str, text: &str) -> Option<Value> {
             "revision": 1, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
             "duration_ms": 1_000, "outcome": "failed", "failure": failure(text), "cpu_ms": 0.5}))
         }
-        _ if path.ends_with("/logs") => page(
+        _ if path.ends_with("/logs") && !path.contains("hidden") => page(
             json!({"seq": 1, "attempt": 1, "at": "2026-05-17T18:30:00.000Z",
             "at_ms": 1, "level": "warn", "source": "log", "message": text, "fields": {text: text}}),
         ),
@@ -145,7 +151,9 @@ fn pages(text: &str) -> Router {
             (StatusCode::NOT_FOUND, axum::Json(problem)).into_response()
         }
     }));
-    let routes = super::group(api, Arc::new(Still)).routes.into_iter();
+    let routes = super::group(api, Arc::new(Still), ByteBudget::default())
+        .routes
+        .into_iter();
     routes.fold(Router::new(), |router, route| {
         router.route(route.path, route.call)
     })
@@ -234,6 +242,29 @@ async fn every_page_is_html_that_loads_nothing_from_elsewhere() {
 async fn numbers_are_shown_digit_by_digit() {
     let (_, page) = get(&pages("plain"), "/jobs/01990f3c").await;
     assert!(page.contains("9007199254740993"), "{page}");
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_is_not_shown_as_empty() {
+    let (answer, page) = get(&pages("not for you"), "/jobs/hidden").await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert!(!page.contains("Nothing is logged"), "{page}");
+    assert!(
+        page.contains("role=\"alert\"><bdi>not for you</bdi>"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn a_form_has_a_limit_and_all_its_fields() {
+    let pages = pages("plain");
+    let (answer, page) = post(&pages, "/jobs", "queue=mail").await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{page}");
+    assert!(page.contains("the form lacks a field"), "{page}");
+    let large = format!("handler=echo&params={}", "1".repeat(2 << 20));
+    let (answer, page) = post(&pages, "/jobs", &large).await;
+    assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{page}");
+    assert!(page.starts_with("<!doctype html>"), "{page}");
 }
 
 #[tokio::test]

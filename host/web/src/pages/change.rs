@@ -1,20 +1,20 @@
 //! Changes of all jobs that match a filter: a question with a sample first, then page by page.
 
 use askama::Template;
-use axum::Form;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use host_api::change::{CountView, ManyView, RefusalView};
 use host_api::filter::FilterQuery;
+use host_api::filter_text;
 use host_api::job::JobView;
 use host_api::page::PageView;
 use host_api::path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::jobs::{actions, fixed};
+use super::jobs::{actions, how_many};
 use crate::ask::{Ask, Problem};
 use crate::filter::{Shown, jobs};
-use crate::format::number;
+use crate::form::Form;
 use crate::page::{Confirm, Frame, show};
 
 /// How many of the jobs are shown before the change.
@@ -62,17 +62,11 @@ struct Page {
 }
 
 pub(crate) async fn change(ask: Ask, Form(change): Form<Change>) -> Result<Response, Problem> {
-    let shown = Shown {
-        q: change.q.clone(),
-        ..Shown::default()
+    let wrong = |detail: String| {
+        let next = "Go back and correct the filter.";
+        Problem::refused("Nothing was changed", detail, next)
     };
-    let wrong = |detail: String| Problem {
-        title: "Nothing was changed".to_owned(),
-        detail,
-        next: "Go back and correct the filter.".to_owned(),
-        status: axum::http::StatusCode::BAD_REQUEST,
-    };
-    let filter = shown.filter(ask.now).map_err(wrong)?;
+    let filter = Shown::of(&change.q).filter(ask.now).map_err(wrong)?;
     let state = filter
         .state
         .ok_or_else(|| wrong("the filter must have a state".to_owned()))?;
@@ -148,30 +142,27 @@ async fn confirm(
     first: &str,
 ) -> Result<Response, Problem> {
     // What is enqueued from now on was not on the page.
-    let q = fixed(filter, ask.now.to_rfc3339());
-    let fixed_filter = Shown {
-        q: q.clone(),
-        ..Shown::default()
-    }
-    .filter(ask.now)
-    .unwrap_or_default();
-    let count = count(ask, &fixed_filter).await?;
+    let filter = FilterQuery {
+        until: filter.until.clone().or(Some(ask.now.to_rfc3339())),
+        ..filter.clone()
+    };
+    let q = filter_text::write(&filter);
+    let count = count(ask, &filter).await?;
     let query = FilterQuery {
         limit: Some(SAMPLES),
-        ..fixed_filter
+        ..filter
     };
     let sample: PageView<JobView> = ask.get(path::JOBS, &query).await?;
     let samples = sample.items.into_iter();
     let samples = samples.map(|job| format!("{} {} in {}", job.id, job.handler, job.queue));
-    let least = if count.complete { "" } else { "at least " };
-    let (action, jobs_) = (&change.action, number(count.jobs));
+    let (action, those) = (&change.action, how_many(&count));
     let mut verb = action.clone();
     if let Some(first) = verb.get_mut(..1) {
         first.make_ascii_uppercase();
     }
     let confirm = Confirm {
-        frame: Frame::new(format!("{verb} {least}{jobs_} jobs?"), "/jobs"),
-        question: format!("{first}{verb} {least}{jobs_} jobs that match `{q}`?"),
+        frame: Frame::new(format!("{verb} {those}?"), "/jobs"),
+        question: format!("{first}{verb} {those} that match `{q}`?"),
         samples: samples.collect(),
         to: "/jobs/change".to_owned(),
         fields: vec![("action", action.clone()), ("q", q)],
@@ -179,5 +170,5 @@ async fn confirm(
         button: format!("{verb} them"),
         back: jobs(&change.q),
     };
-    Ok(show(&confirm).into_response())
+    Ok(show(&confirm))
 }

@@ -1,7 +1,6 @@
 //! The components and their revisions, and going back to one.
 
 use askama::Template;
-use axum::Form;
 use axum::extract::Path;
 use axum::response::Response;
 use host_api::component::{ComponentView, DeployedView, RevisionView, RollbackBody};
@@ -11,6 +10,7 @@ use host_api::path;
 use super::job::unknown_action;
 use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
+use crate::form::Form;
 use crate::page::{Confirm, Frame, show as show_page};
 
 #[derive(Template)]

@@ -1,7 +1,6 @@
 //! The executors of all wires: who is connected and what they do.
 
 use askama::Template;
-use axum::Form;
 use axum::extract::{Path, Query};
 use axum::response::Response;
 use host_api::page::PageView;
@@ -12,6 +11,7 @@ use serde_json::Value;
 use super::job::unknown_action;
 use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem};
+use crate::form::Form;
 use crate::page::{Confirm, Frame, show};
 
 #[derive(Template)]

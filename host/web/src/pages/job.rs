@@ -1,7 +1,6 @@
 //! One job: its attempts to scale, what it was called with, what came of it, its log, and what can be done.
 
 use askama::Template;
-use axum::Form;
 use axum::extract::{Path, Query};
 use axum::response::Response;
 use host_api::attempt::AttemptView;
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
+use crate::form::Form;
 use crate::format::{SHOWN_BYTES_MAX, cut};
 use crate::page::{Confirm, Frame, show as show_page};
 use crate::timeline::{Bar, draw};
@@ -40,6 +40,8 @@ struct Page {
     params: Document,
     result: Document,
     lines: Vec<LineView>,
+    /// Why the log cannot be shown.
+    lines_wrong: Option<String>,
     /// The address of the next lines.
     lines_next: Option<String>,
     can_cancel: bool,
@@ -87,7 +89,11 @@ pub(crate) async fn show(
     query.extend(look.after.as_deref().map(|after| ("cursor", after)));
     let lines: Result<PageView<LineView>, Problem> =
         ask.get(&path::of(path::JOB_LOGS, &job.id), &query).await;
-    let mut lines = lines.unwrap_or_else(|_| PageView::all(Vec::new()));
+    let (mut lines, lines_wrong) = match lines {
+        Ok(lines) => (lines, None),
+        // The rest of the page can be shown all the same.
+        Err(problem) => (PageView::all(Vec::new()), Some(problem.detail)),
+    };
     for line in &mut lines.items {
         let shown = cut(&line.message, MESSAGE_BYTES_MAX).0.len();
         line.message.truncate(shown);
@@ -95,7 +101,7 @@ pub(crate) async fn show(
     let here = format!("/jobs/{}", job.id);
     let is_full = lines.items.len() >= LINES_SHOWN as usize;
     let next = lines.next_cursor.filter(|_| is_full);
-    let state = state(&job.state);
+    let state = State::from_name(&job.state);
     let is_terminal = state.is_some_and(State::is_terminal);
     let frame = Frame::new(format!("{} {}", job.handler, job.id), "/jobs")
         .at(ask.now)
@@ -111,16 +117,13 @@ pub(crate) async fn show(
         params: Document::of(job.params.as_deref()),
         result: Document::of(job.result.as_deref()),
         lines: lines.items,
+        lines_wrong,
         lines_next: next.map(|next| format!("{here}?after={next}#log")),
         can_cancel: !is_terminal && job.cancel_requested_at.is_none(),
         can_retry: matches!(state, Some(State::Discarded | State::Cancelled)),
         can_purge: is_terminal,
         job,
     }))
-}
-
-fn state(word: &str) -> Option<State> {
-    serde_json::from_value(Value::String(word.to_owned())).ok()
 }
 
 /// Does what a button of the page says.
@@ -164,12 +167,8 @@ pub(crate) async fn act(
 }
 
 pub(crate) fn unknown_action() -> Problem {
-    Problem {
-        title: "Nothing was done".to_owned(),
-        detail: "the form names an action that this page does not have".to_owned(),
-        next: "Load the page again.".to_owned(),
-        status: axum::http::StatusCode::BAD_REQUEST,
-    }
+    let detail = "the form names an action that this page does not have";
+    Problem::refused("Nothing was done", detail, "Load the page again.")
 }
 
 /// The form that enqueues a job.
@@ -190,15 +189,10 @@ pub(crate) async fn enqueue(ask: Ask, Form(new): Form<NewJob>) -> Result<Respons
         new.params.trim()
     };
     // As it was typed: no digit of a number is lost.
-    let params: Box<RawValue> = serde_json::from_str(params).map_err(|error| Problem {
-        title: "Not enqueued".to_owned(),
-        detail: format!(
-            "params: not valid JSON at line {}, column {}",
-            error.line(),
-            error.column()
-        ),
-        next: "Go back and correct the params.".to_owned(),
-        status: axum::http::StatusCode::BAD_REQUEST,
+    let params: Box<RawValue> = serde_json::from_str(params).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let detail = format!("params: not valid JSON at line {line}, column {column}");
+        Problem::refused("Not enqueued", detail, "Go back and correct the params.")
     })?;
     let job = host_api::new_job::NewJobBody {
         handler: new.handler,

@@ -6,11 +6,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use host_api::change::CountView;
 use host_api::filter::FilterQuery;
-use host_api::filter_text::{self, KEYS};
+use host_api::filter_text::KEYS;
 use host_api::job::JobView;
 use host_api::page::PageView;
 use host_api::path;
 use host_core::job::{STATES, State};
+use host_core::query::Order;
 
 use crate::ask::{Ask, Problem};
 use crate::filter::Shown;
@@ -53,30 +54,25 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         }
         Err(problem) => return Err(problem),
     };
-    let count = counted.map_or_else(
-        |_| String::new(),
-        |count| {
-            let least = if count.complete { "" } else { "at least " };
-            format!("{least}{} jobs", number(count.jobs))
-        },
-    );
+    let count = counted.map(|count| how_many(&count)).unwrap_or_default();
     let next = page.next_cursor.map(|cursor| {
-        address(&Shown {
+        let next = Shown {
             cursor: Some(cursor),
             ..shown.clone()
-        })
+        };
+        next.address()
     });
-    let here = address(&Shown {
+    let here = Shown {
         live: None,
         ..shown.clone()
-    });
+    };
     let query = serde_urlencoded::to_string(&filter).unwrap_or_default();
     let joint = if query.is_empty() { "" } else { "?" };
     let frame = Frame::new("Jobs", "/jobs")
         .at(ask.now)
         .same_as(command(&filter), format!("{}{joint}{query}", path::JOBS));
     Ok(show(&Page {
-        frame: frame.live(&here, shown.live.is_some()),
+        frame: frame.live(&here.address(), shown.live.is_some()),
         q: shown.q,
         wrong: None,
         jobs: page.items,
@@ -86,13 +82,6 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     }))
-}
-
-fn address(shown: &Shown) -> String {
-    format!(
-        "/jobs?{}",
-        serde_urlencoded::to_string(shown).unwrap_or_default()
-    )
 }
 
 fn refused(q: String, wrong: String) -> Response {
@@ -110,6 +99,12 @@ fn refused(q: String, wrong: String) -> Response {
     with_status(StatusCode::BAD_REQUEST, &page)
 }
 
+/// Writes how many jobs match.
+pub(crate) fn how_many(count: &CountView) -> String {
+    let least = if count.complete { "" } else { "at least " };
+    format!("{least}{} jobs", number(count.jobs))
+}
+
 /// Returns the changes of many jobs that a state allows.
 pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
     match state {
@@ -121,6 +116,10 @@ pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
 
 /// Returns the command that lists the same jobs.
 fn command(filter: &FilterQuery) -> String {
+    let sort = filter.sort.map(|order| match order {
+        Order::Newest => "newest",
+        Order::Oldest => "oldest",
+    });
     let options = [
         (
             "--state",
@@ -134,6 +133,8 @@ fn command(filter: &FilterQuery) -> String {
         ("--since", filter.since.clone()),
         ("--until", filter.until.clone()),
         ("--attribute", filter.attribute.clone()),
+        ("--id", filter.id.clone()),
+        ("--sort", sort.map(str::to_owned)),
     ];
     let mut command = "host job ls".to_owned();
     for (option, value) in options {
@@ -148,12 +149,4 @@ fn command(filter: &FilterQuery) -> String {
         }
     }
     command
-}
-
-/// Returns the text of a filter whose times are fixed: what it names later is what it names now.
-pub(crate) fn fixed(filter: &FilterQuery, until: String) -> String {
-    filter_text::write(&FilterQuery {
-        until: filter.until.clone().or(Some(until)),
-        ..filter.clone()
-    })
 }

@@ -1,7 +1,6 @@
 //! The nodes that share the store: draining and resuming.
 
 use askama::Template;
-use axum::Form;
 use axum::extract::{Path, Query};
 use axum::response::Response;
 use host_api::node::NodeView;
@@ -12,6 +11,7 @@ use serde_json::{Value, json};
 use super::job::unknown_action;
 use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem};
+use crate::form::Form;
 use crate::page::{Confirm, Frame, show};
 
 #[derive(Template)]

@@ -1,7 +1,6 @@
 //! The queues: how many jobs each has, pausing and resuming.
 
 use askama::Template;
-use axum::Form;
 use axum::extract::{Path, Query};
 use axum::response::Response;
 use host_api::page::PageView;
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 use super::job::unknown_action;
 use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem};
+use crate::form::Form;
 use crate::page::{Frame, show};
 
 #[derive(Template)]
