@@ -366,14 +366,28 @@ impl Inner {
         Caller { principal, over }
     }
 
-    /// Finds the token that a text is, from this address. Takes as long if there is none.
-    fn find(&self, text: &str, address: Option<IpAddr>, now: Time) -> Option<Arc<Live>> {
+    /// Finds the token that a text is, from this address, and its cancellation. An unknown text takes as long as a
+    /// known one.
+    fn find(
+        &self,
+        text: &str,
+        address: Option<IpAddr>,
+        now: Time,
+    ) -> Option<(Arc<Live>, CancellationToken)> {
         let read = TokenText::read(text);
         let id = read.as_ref().map(TokenText::id);
         let presented = TokenHash::of(text);
         let live = id.and_then(|id| self.table.read().get(&id).cloned());
         if let Some(live) = live {
-            return live.token.admits(&presented, address, now).then_some(live);
+            return live.token.admits(&presented, address, now).then(|| {
+                let is_current = live.token.hash.is(&presented);
+                let over = if is_current {
+                    live.over.clone()
+                } else {
+                    live.previous_over.clone()
+                };
+                (live, over)
+            });
         }
         let _as_long = std::hint::black_box(TokenHash::NONE.is(&presented));
         None
@@ -391,7 +405,7 @@ impl Inner {
         }
         let text = presented.to_str().ok().filter(|_| more.is_none());
         let text = text.and_then(bearer).unwrap_or_default();
-        let Some(live) = self.find(text, peer.address, now) else {
+        let Some((live, over)) = self.find(text, peer.address, now) else {
             self.failures.lock().record(peer.address, now);
             return Err(Refusal::Unauthenticated);
         };
@@ -401,14 +415,9 @@ impl Inner {
             taken.map_err(|retry_after| Refusal::RateLimited { retry_after })?;
         }
         live.used_ms.store(now.0, Ordering::Relaxed);
-        let over = if live.token.hash.is(&TokenHash::of(text)) {
-            &live.over
-        } else {
-            &live.previous_over
-        };
         Ok(Caller {
             principal: Arc::clone(&live.principal),
-            over: Some(over.clone()),
+            over: Some(over),
         })
     }
 }
