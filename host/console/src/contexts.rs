@@ -76,7 +76,7 @@ impl Contexts {
     pub fn get(&self, name: &str) -> Result<&Context, CliError> {
         self.contexts.get(name).ok_or_else(|| {
             let doing = format!("use the context {}", plain::line(name));
-            CliError::new(Exit::NotFound, doing, "there is none of this name")
+            CliError::new(Exit::NotFound, doing, "no context has this name")
                 .next("`host context ls` lists the contexts")
         })
     }

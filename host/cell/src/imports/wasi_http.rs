@@ -143,7 +143,7 @@ fn response(answered: Answered) -> Response<WasiBody> {
     // The broker passes on only statuses of HTTP.
     *shown.status_mut() = StatusCode::from_u16(response.status).unwrap_or_default();
     for (name, value) in response.headers {
-        // A name with a masked secret is no name any more.
+        // A name in which a secret was masked is no longer valid.
         if let (Ok(name), Ok(value)) = (
             HeaderName::try_from(name),
             HeaderValue::from_maybe_shared(Bytes::from(value)),
@@ -172,7 +172,7 @@ fn code(error: HttpError) -> Error {
         HttpErrorKind::TimedOut => Error::HttpResponseTimeout,
         HttpErrorKind::TooLarge => Error::HttpResponseBodySize(None),
         HttpErrorKind::LimitReached => Error::ConnectionLimitReached,
-        // No code says it, but this one has room for the sentence.
+        // No code fits; this one carries the sentence.
         HttpErrorKind::InvalidRequest | HttpErrorKind::Unavailable => {
             Error::InternalError(Some(error.message))
         }
