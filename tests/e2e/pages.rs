@@ -1,6 +1,8 @@
 //! The dashboard of a real host, without scripts: what a person does with its links and forms.
 
-use host_tests::raw::{Raw, ask};
+use std::io::{Read as _, Write as _};
+
+use host_tests::raw::{Raw, ask, connect};
 use host_tests::{Options, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -9,9 +11,35 @@ use crate::fixture::own;
 
 /// Loads a page.
 fn get(server: &Server, path: &str) -> (Option<u16>, String) {
+    get_with(server, path, "")
+}
+
+/// Loads a page with a cookie.
+pub(crate) fn get_with(server: &Server, path: &str, cookie: &str) -> (Option<u16>, String) {
     let address = server.address();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
+    );
     shown(ask(address, request.as_bytes()))
+}
+
+/// Presents a token as a browser does, and returns its cookie.
+pub(crate) fn log_in(server: &Server, token: &str) -> String {
+    let (address, form) = (server.address(), format!("token={token}"));
+    let length = form.len();
+    let request = format!(
+        "POST /login HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nConnection: close\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{form}"
+    );
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let set = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: "));
+    let set = set.unwrap_or_else(|| panic!("no cookie in {answer}"));
+    set.split(';').next().unwrap().to_owned()
 }
 
 /// Sends a form as a browser does that shows a page of `origin`.

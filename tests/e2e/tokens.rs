@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use crate::fixture::deploy;
 use crate::grants;
 use crate::nodes::Node;
+use crate::pages;
 
 /// How many characters a token has.
 const TOKEN_CHARS: usize = 66;
@@ -281,6 +282,13 @@ fn a_revocation_holds_on_all_nodes() {
     let two = other.start_with(&env);
     assert!(!other.data().join("admin.token").exists(), "one is enough");
     let at_two = two.client().with_token(&token);
+    // A browser logs in at one node and goes on at both.
+    let session = pages::log_in(&one, &token);
+    for server in [&one, &two] {
+        eventually("the session at each node", PATIENCE, || {
+            (pages::get_with(server, "/queues", &session).0 == Some(200)).then_some(())
+        });
+    }
     let status = |client: &Client| client.get("/api/v1/jobs").unwrap().status;
     assert_eq!(status(&at_two), 200);
     let id = admin_at_one.enqueue(&json!({"handler": "echo", "delay_seconds": 3_600}));
@@ -298,5 +306,9 @@ fn a_revocation_holds_on_all_nodes() {
     });
     println!("the other node knew after {:?}", begun.elapsed());
     assert_eq!(waiting.join().unwrap(), 401, "the wait has ended with it");
+    for server in [&one, &two] {
+        let (status, page) = pages::get_with(server, "/queues", &session);
+        assert_eq!(status, Some(401), "the session has ended with it: {page}");
+    }
     assert_eq!(status(&one.client().with_token(&token)), 401);
 }

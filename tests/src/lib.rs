@@ -4,7 +4,6 @@
 mod balancer;
 pub mod beads;
 pub mod bombs;
-pub mod browser;
 pub mod certificates;
 pub mod client;
 pub mod cluster;

@@ -136,6 +136,22 @@ pub struct RevokedView {
     pub revoked: bool,
 }
 
+/// The session of a browser, whose cookie is beside it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Session)]
+pub struct SessionView {
+    /// When it ends (RFC 3339), unless its token ends before.
+    pub expires_at: String,
+}
+
+/// A session that was ended.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = SessionEnded)]
+pub struct SessionEndedView {
+    /// Whether the request had the cookie of one.
+    pub ended: bool,
+}
+
 impl From<KeptToken> for TokenView {
     fn from(kept: KeptToken) -> Self {
         let KeptToken { token, used_at } = kept;

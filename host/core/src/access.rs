@@ -13,6 +13,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use self::token::TokenId;
+
 pub use self::scope::{GLOB_BYTES_MAX, GLOBS_MAX, Glob, GlobError, Object, Scope};
 
 /// Declares the verbs with their names and meanings, in the order of their bits.
@@ -232,6 +234,11 @@ impl Principal {
             scope: Scope::ALL,
             max_waiting: None,
         }
+    }
+
+    /// Returns the token whose holder it is.
+    pub fn token(&self) -> Option<TokenId> {
+        self.name.strip_prefix("token:")?.parse().ok()
     }
 
     /// Returns whether it may do this to an object. The one rule of access.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::token::{Token, TokenId};
+use crate::access::token::{NewSession, Token, TokenHash, TokenId};
 use crate::audit::Note;
 use crate::handler::Revision;
 use crate::id::{JobId, LeaseId, NodeId};
@@ -186,6 +186,11 @@ pub enum Command {
     PutToken { token: Box<Token>, is_new: bool },
     /// Forget a token, which then lets nobody in. Answered by [`Reply::Done`].
     RevokeToken { token: TokenId },
+    /// Let a browser that has presented a token go on with a session. Refused as [`Command::RevokeToken`] if the token
+    /// is no longer what was presented. Answered by [`Reply::Done`].
+    BeginSession(NewSession),
+    /// End a session of a token, if it is there. Answered by [`Reply::Done`].
+    EndSession { token: TokenId, session: TokenHash },
     /// Record when tokens were used last. Answered by [`Reply::Done`].
     UseTokens { used: Vec<(TokenId, Time)> },
     /// Do something, and record in the audit who wanted it and what became of it. Answered as the command in it.
@@ -270,6 +275,8 @@ impl Command {
             Self::Remove { .. } => "remove",
             Self::PutToken { .. } => "put_token",
             Self::RevokeToken { .. } => "revoke_token",
+            Self::BeginSession(_) => "begin_session",
+            Self::EndSession { .. } => "end_session",
             Self::UseTokens { .. } => "use_tokens",
             Self::Noted { command, .. } => command.kind(),
             Self::Note { .. } => "note",
@@ -280,7 +287,7 @@ impl Command {
 
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
 /// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 30] = [
+pub const BOUNDS: [(&str, &str); 32] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -331,6 +338,8 @@ pub const BOUNDS: [(&str, &str); 30] = [
     ),
     ("put_token", "one token"),
     ("revoke_token", "one token"),
+    ("begin_session", "one token"),
+    ("end_session", "one token"),
     ("use_tokens", "the tokens of the store, which are limited"),
     ("noted", "the command in it, and one entry"),
     ("note", "one entry"),

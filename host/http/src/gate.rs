@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use host_core::access::{Access, Principal, Verb};
@@ -103,18 +103,25 @@ pub fn request_id(given: Option<&HeaderValue>) -> String {
 }
 
 /// Returns the caller of a request to a route with this access; `None` if the route asks for nobody. A caller that may
-/// not use the route is returned with the reason.
+/// not use the route is returned with the reason. A request that another route of this process makes has its caller
+/// already.
 pub(crate) fn pass(
     gate: &dyn Gate,
     access: Access,
-    peer: &Peer,
-    headers: &HeaderMap,
+    request: &Request,
 ) -> Result<Option<Caller>, (Refusal, Option<Caller>)> {
     let verb = access.verb();
     if verb.is_none() && access != Access::Known {
         return Ok(None);
     }
-    let caller = gate.admit(peer, headers);
+    let known = request.extensions().get::<Caller>();
+    let caller = known.cloned().map_or_else(
+        || {
+            let peer = request.extensions().get().cloned().unwrap_or_default();
+            gate.admit(&peer, request.headers())
+        },
+        Ok,
+    );
     let caller = caller.map_err(|refusal| (refusal, None))?;
     let principal = &caller.principal;
     let refusal = match verb {

@@ -231,9 +231,7 @@ impl Guard {
         let is_tls = request.extensions().get::<Peer>();
         let is_tls = is_tls.is_some_and(|peer| peer.is_tls);
         check_origin(&self.hosts, (host, is_tls), request.headers())?;
-        let nobody = Peer::default();
-        let peer = request.extensions().get::<Peer>().unwrap_or(&nobody);
-        let passed = gate::pass(&*self.gate, self.access, peer, request.headers());
+        let passed = gate::pass(&*self.gate, self.access, request);
         let (caller, refusal) = match passed {
             Ok(caller) => (caller, None),
             Err((refusal, caller)) => (caller, Some(refusal)),

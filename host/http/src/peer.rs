@@ -1,7 +1,11 @@
 //! What a connection knows of its peer. Each request has it in its extensions.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 
 /// The peer of a connection, as far as the connection itself proves it. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,6 +18,14 @@ pub struct Peer {
     pub certificate_name: Option<Arc<str>>,
     /// The user of the process on the other end of a local socket, as the kernel reports it.
     pub uid: Option<u32>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_default())
+    }
 }
 
 impl Peer {

@@ -24,6 +24,7 @@ mod routes;
 mod runners;
 mod scoped;
 pub mod scrape;
+mod sessions;
 mod state;
 mod tokens;
 mod told;

@@ -5,6 +5,7 @@ mod bucket;
 mod denials;
 mod failures;
 mod first;
+pub(crate) mod session;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use host_core::access::token::{KeptToken, Rights, Token, TokenHash, TokenId, TokenText};
+use host_core::access::token::{KeptToken, Proof, Rights, Token, TokenHash, TokenId, TokenText};
 use host_core::access::{Principal, Verb, Verbs};
 use host_core::audit::Note;
 use host_core::command::Command;
@@ -70,55 +71,64 @@ impl FromStr for AuthMode {
 struct Live {
     token: Token,
     principal: Arc<Principal>,
-    /// Cancelled when the token is revoked, over, or changed in what it allows.
-    over: CancellationToken,
-    /// The same for those who came with the text before the last rotation.
-    previous_over: CancellationToken,
+    /// By the hash of what shows that somebody holds it: cancelled when that counts no more.
+    over: Vec<(TokenHash, CancellationToken)>,
+    used: Arc<Used>,
+}
+
+/// How a token is used at this node.
+#[derive(Default)]
+struct Used {
     bucket: Mutex<Bucket>,
     /// When it was used last; 0 for never. In milliseconds since the epoch.
-    used_ms: AtomicI64,
+    at_ms: AtomicI64,
     stored_ms: AtomicI64,
 }
 
 impl Live {
-    fn new(kept: KeptToken) -> Self {
-        let used_ms = kept.used_at.map_or(0, |at| at.0);
-        Self {
-            principal: Arc::new(kept.token.principal()),
-            token: kept.token,
-            over: CancellationToken::new(),
-            previous_over: CancellationToken::new(),
-            bucket: Mutex::default(),
-            used_ms: AtomicI64::new(used_ms),
-            stored_ms: AtomicI64::new(used_ms),
+    /// Uses a token, in the place of what it was before. Those who came with what still counts may go on, if it allows
+    /// the same.
+    fn new(kept: KeptToken, before: Option<&Self>) -> Self {
+        let KeptToken { token, used_at } = kept;
+        let same = before.filter(|before| before.token.rights == token.rights);
+        let over = |proof: Proof| {
+            let over = same.and_then(|before| before.over(&proof.hash));
+            (proof.hash, over.unwrap_or_default())
+        };
+        let live = Self {
+            principal: Arc::new(token.principal()),
+            over: token.proofs().map(over).collect(),
+            used: before.map_or_else(Arc::default, |before| Arc::clone(&before.used)),
+            token,
+        };
+        if let Some(at) = used_at {
+            live.used.at_ms.fetch_max(at.0, Ordering::Relaxed);
+            live.used.stored_ms.fetch_max(at.0, Ordering::Relaxed);
         }
-    }
-
-    /// Takes the place of the same token with other contents.
-    fn after(kept: KeptToken, before: &Self) -> Self {
-        let same_rights = kept.token.rights == before.token.rights;
-        let is_rotated = !kept.token.hash.is(&before.token.hash);
-        let mut live = Self::new(kept);
-        if !same_rights {
-            before.end();
-            return live;
-        }
-        if is_rotated {
-            before.previous_over.cancel();
-            live.previous_over = before.over.clone();
-            if live.token.previous.is_none() {
-                live.previous_over.cancel();
-            }
-        } else {
-            live.over = before.over.clone();
-            live.previous_over = before.previous_over.clone();
+        if let Some(before) = before {
+            before.end(|hash| same.is_none() || live.over(hash).is_none());
         }
         live
     }
 
-    fn end(&self) {
-        self.over.cancel();
-        self.previous_over.cancel();
+    fn over(&self, hash: &TokenHash) -> Option<CancellationToken> {
+        let found = self.over.iter().find(|(of, _)| of.is(hash));
+        found.map(|(_, over)| over.clone())
+    }
+
+    /// Ends what those do who came with something of this kind.
+    fn end(&self, which: impl Fn(&TokenHash) -> bool) {
+        for (_, over) in self.over.iter().filter(|(hash, _)| which(hash)) {
+            over.cancel();
+        }
+    }
+
+    fn kept(&self) -> KeptToken {
+        let used_ms = self.used.at_ms.load(Ordering::Relaxed);
+        KeptToken {
+            token: self.token.clone(),
+            used_at: (used_ms > 0).then_some(Time(used_ms)),
+        }
     }
 }
 
@@ -192,15 +202,14 @@ impl Auth {
                 let id = kept.token.id.clone();
                 let live = match before.remove(&id) {
                     Some(live) if live.token == kept.token => live,
-                    Some(live) => Arc::new(Live::after(kept, &live)),
-                    None => Arc::new(Live::new(kept)),
+                    live => Arc::new(Live::new(kept, live.as_deref())),
                 };
                 (id, live)
             })
             .collect();
         // What is left was revoked.
         for live in before.values() {
-            live.end();
+            live.end(|_| true);
         }
         Ok(())
     }
@@ -250,12 +259,9 @@ impl Auth {
 
     fn end_those_over(&self, now: Time) {
         for live in self.0.table.read().values() {
-            if live.token.has_ended(now) {
-                live.end();
-            }
-            if live.token.previous.as_ref().is_some_and(|it| now >= it.1) {
-                live.previous_over.cancel();
-            }
+            let is_over = |it: &Proof| it.ends_at.is_some_and(|end| now >= end);
+            let over = live.token.proofs().filter(is_over);
+            over.for_each(|proof| live.end(|hash| hash.is(&proof.hash)));
         }
     }
 
@@ -275,8 +281,8 @@ impl Auth {
     async fn store_uses(&self) {
         let mut used = Vec::new();
         for (id, live) in &*self.0.table.read() {
-            let at = live.used_ms.load(Ordering::Relaxed);
-            if live.stored_ms.swap(at, Ordering::Relaxed) < at {
+            let at = live.used.at_ms.load(Ordering::Relaxed);
+            if live.used.stored_ms.swap(at, Ordering::Relaxed) < at {
                 used.push((id.clone(), Time(at)));
             }
         }
@@ -294,9 +300,7 @@ impl Auth {
 
     /// Returns what a principal may do, as a limit for the tokens that it makes.
     pub fn rights_of(&self, principal: &Principal) -> Rights {
-        let id = principal.name.strip_prefix("token:");
-        let id = id.and_then(|id| id.parse::<TokenId>().ok());
-        match id {
+        match principal.token() {
             None => Rights {
                 verbs: principal.verbs,
                 scope: principal.scope.clone(),
@@ -329,16 +333,6 @@ impl Auth {
     }
 }
 
-impl Live {
-    fn kept(&self) -> KeptToken {
-        let used_ms = self.used_ms.load(Ordering::Relaxed);
-        KeptToken {
-            token: self.token.clone(),
-            used_at: (used_ms > 0).then_some(Time(used_ms)),
-        }
-    }
-}
-
 impl Inner {
     /// Returns the administrator that a local socket's peer is.
     fn user(&self, peer: &Peer) -> Option<Caller> {
@@ -366,31 +360,34 @@ impl Inner {
         Caller { principal, over }
     }
 
-    /// Finds the token that a text is, from this address, and its cancellation. An unknown text takes as long as a
-    /// known one.
+    /// Returns the caller that shows a text of a token, or a session, from this address. An unknown text takes as long
+    /// as a known one.
     fn find(
         &self,
-        text: &str,
+        (text, is_session): (&str, bool),
         address: Option<IpAddr>,
         now: Time,
-    ) -> Option<(Arc<Live>, CancellationToken)> {
-        let read = TokenText::read(text);
-        let id = read.as_ref().map(TokenText::id);
+    ) -> Option<Result<Caller, Refusal>> {
+        let id = TokenText::read(text).map(|read| read.id());
         let presented = TokenHash::of(text);
-        let live = id.and_then(|id| self.table.read().get(&id).cloned());
-        if let Some(live) = live {
-            return live.token.admits(&presented, address, now).then(|| {
-                let is_current = live.token.hash.is(&presented);
-                let over = if is_current {
-                    live.over.clone()
-                } else {
-                    live.previous_over.clone()
-                };
-                (live, over)
-            });
+        let Some(live) = id.and_then(|id| self.table.read().get(&id).cloned()) else {
+            let _as_long = std::hint::black_box(TokenHash::NONE.is(&presented));
+            return None;
+        };
+        let proof = live.token.proof(is_session, &presented, now);
+        let proof = proof.filter(|_| live.token.is_for(address))?;
+        if let Some(rate) = live.token.rights.rate {
+            let rate = rate.div_ceil(self.nodes.load(Ordering::Relaxed));
+            let taken = live.used.bucket.lock().take(rate, now);
+            if let Err(retry_after) = taken {
+                return Some(Err(Refusal::RateLimited { retry_after }));
+            }
         }
-        let _as_long = std::hint::black_box(TokenHash::NONE.is(&presented));
-        None
+        live.used.at_ms.store(now.0, Ordering::Relaxed);
+        Some(Ok(Caller {
+            principal: Arc::clone(&live.principal),
+            over: live.over(&proof.hash),
+        }))
     }
 
     fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
@@ -398,32 +395,29 @@ impl Inner {
         let mut presented = headers.get_all(AUTHORIZATION).iter();
         let (presented, more) = (presented.next(), presented.next());
         let Some(presented) = presented else {
-            return self.user(peer).ok_or(Refusal::Unauthenticated);
+            if let Some(user) = self.user(peer) {
+                return Ok(user);
+            }
+            // Browsers go on to send a session that is over. It is no guess, and does not slow them down.
+            let session = session::shown(headers, peer.is_tls);
+            let caller = session.and_then(|text| self.find((text, true), peer.address, now));
+            return caller.unwrap_or(Err(Refusal::Unauthenticated));
         };
         if let Some(retry_after) = self.failures.lock().wait(peer.address, now) {
             return Err(Refusal::TooManyWrong { retry_after });
         }
         let text = presented.to_str().ok().filter(|_| more.is_none());
         let text = text.and_then(bearer).unwrap_or_default();
-        let Some((live, over)) = self.find(text, peer.address, now) else {
-            self.failures.lock().record(peer.address, now);
-            return Err(Refusal::Unauthenticated);
-        };
-        if let Some(rate) = live.token.rights.rate {
-            let rate = rate.div_ceil(self.nodes.load(Ordering::Relaxed));
-            let taken = live.bucket.lock().take(rate, now);
-            taken.map_err(|retry_after| Refusal::RateLimited { retry_after })?;
-        }
-        live.used_ms.store(now.0, Ordering::Relaxed);
-        Ok(Caller {
-            principal: Arc::clone(&live.principal),
-            over: Some(over),
-        })
+        self.find((text, false), peer.address, now)
+            .unwrap_or_else(|| {
+                self.failures.lock().record(peer.address, now);
+                Err(Refusal::Unauthenticated)
+            })
     }
 }
 
 /// Returns the token of an Authorization header.
-fn bearer(header: &str) -> Option<&str> {
+pub(crate) fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme
         .eq_ignore_ascii_case("bearer")

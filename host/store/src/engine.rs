@@ -331,6 +331,8 @@ impl<R: Rows> Batch<'_, R> {
             Command::Remove { component } => self.remove(component),
             Command::PutToken { token, is_new } => self.put_token(token, *is_new),
             Command::RevokeToken { token } => self.revoke_token(token),
+            Command::BeginSession(new) => self.begin_session(new),
+            Command::EndSession { token, session } => self.end_session(token, session),
             Command::UseTokens { used } => self.use_tokens(used),
             Command::Noted { command, note } => self.noted(command, note),
             Command::Note { note, outcome } => self.note(note, outcome),

@@ -4,21 +4,22 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::FromRequestParts;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use axum::http::header::{CONTENT_TYPE, COOKIE, HOST};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use host_core::port::Clock;
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
+use host_http::gate::{Caller, REQUEST_ID};
 use host_http::peer::Peer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tower_service::Service as _;
 
-use crate::page;
+use crate::page::{self, Frame, Verb};
 
 /// The largest answer that a page is made of, in bytes: a page of jobs, or one job with its params and result.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -38,7 +39,9 @@ pub(crate) struct Ask {
     /// When the page was asked for, as the host counts time.
     pub(crate) now: Time,
     headers: HeaderMap,
-    peer: Option<Peer>,
+    peer: Peer,
+    /// Who asks, if the page is for those who are known.
+    caller: Option<Caller>,
 }
 
 /// Why the API gives no answer, in its own words.
@@ -57,7 +60,7 @@ impl FromRequestParts<Web> for Ask {
 
     async fn from_request_parts(parts: &mut Parts, web: &Web) -> Result<Self, Infallible> {
         let mut headers = HeaderMap::new();
-        for name in [HOST, AUTHORIZATION] {
+        for name in [HOST, COOKIE, REQUEST_ID] {
             for value in parts.headers.get_all(&name) {
                 headers.append(&name, value.clone());
             }
@@ -66,12 +69,48 @@ impl FromRequestParts<Web> for Ask {
             api: web.api.clone(),
             now: web.clock.now(),
             headers,
-            peer: parts.extensions.get().cloned(),
+            peer: parts.extensions.get().cloned().unwrap_or_default(),
+            caller: parts.extensions.get().cloned(),
         })
     }
 }
 
 impl Ask {
+    /// Shows something else of who asks.
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    /// Makes the frame of a page for whoever asks.
+    pub(crate) fn frame(&self, title: impl Into<String>, section: &'static str) -> Frame {
+        Frame {
+            now: self.now,
+            who: self
+                .caller
+                .as_ref()
+                .map(|caller| Arc::clone(&caller.principal)),
+            ..Frame::new(title, section)
+        }
+    }
+
+    /// Returns whether whoever asks may do this somewhere.
+    pub(crate) fn may(&self, verb: Verb) -> bool {
+        let caller = self.caller.as_ref();
+        caller.is_none_or(|caller| caller.principal.verbs.has(verb))
+    }
+
+    /// Returns whether whoever asks may use all queues and handlers.
+    pub(crate) fn has_all(&self) -> bool {
+        let caller = self.caller.as_ref();
+        caller.is_none_or(|caller| caller.principal.scope.is_all())
+    }
+
+    /// Asks for something without a body, and returns the headers of the answer.
+    pub(crate) async fn send(&self, method: Method, path: &str) -> Result<HeaderMap, Problem> {
+        let (headers, _) = self.answer(method, path, &[(); 0], Body::empty()).await?;
+        Ok(headers)
+    }
     /// Reads a document. `query` becomes the parameters.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
@@ -99,24 +138,37 @@ impl Ask {
         query: &impl Serialize,
         body: Body,
     ) -> Result<T, Problem> {
+        let (_, bytes) = self.answer(method, path, query, body).await?;
+        serde_json::from_slice(&bytes).map_err(|error| broken(&error))
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        query: &impl Serialize,
+        body: Body,
+    ) -> Result<(HeaderMap, Bytes), Problem> {
         let query = serde_urlencoded::to_string(query).map_err(|error| broken(&error))?;
         let request = Request::builder().method(&method);
         let request = request.uri(format!("{path}?{query}")).body(body);
         let mut request = request.map_err(|error| broken(&error))?;
         *request.headers_mut() = self.headers.clone();
         if method == Method::POST {
-            let json = const { axum::http::HeaderValue::from_static("application/json") };
+            let json = const { HeaderValue::from_static("application/json") };
             request.headers_mut().insert(CONTENT_TYPE, json);
         }
-        if let Some(peer) = self.peer.clone() {
-            request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(self.peer.clone());
+        if let Some(caller) = self.caller.clone() {
+            request.extensions_mut().insert(caller);
         }
         let Ok(answer) = self.api.clone().call(request).await;
-        let status = answer.status();
-        let bytes = to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await;
+        let (parts, body) = answer.into_parts();
+        let status = parts.status;
+        let bytes = to_bytes(body, ANSWER_BYTES_MAX).await;
         let bytes = bytes.map_err(|error| broken(&error))?;
         if status.is_success() {
-            return serde_json::from_slice(&bytes).map_err(|error| broken(&error));
+            return Ok((parts.headers, bytes));
         }
         let problem = serde_json::from_slice(&bytes).unwrap_or_default();
         Err(Problem { status, ..problem })

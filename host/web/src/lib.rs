@@ -7,6 +7,7 @@ mod assets;
 mod filter;
 mod form;
 mod format;
+mod login;
 mod page;
 mod pages;
 mod timeline;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::response::{IntoResponse, Redirect, Response};
-use host_core::access::Access;
+use host_core::access::{Access, Verb};
 use host_core::port::Clock;
 use host_http::budget::ByteBudget;
 use host_http::door::Door;
@@ -31,43 +32,67 @@ use self::pages::{change, components, executors, handlers, job, jobs, nodes, ove
 /// The media type of a form that a browser sends.
 const FORM: &[&str] = &["application/x-www-form-urlencoded"];
 
-/// Returns the routes of all pages, which ask `api`: the router of the API. They say nothing by themselves, so
-/// everybody may use them; what they ask for is checked there. `bodies` is the memory for the bodies of requests.
+/// Returns the routes of all pages, which ask `api`: the router of the API. `bodies` is the memory for the bodies of
+/// requests.
 pub fn group(api: Router, clock: Arc<dyn Clock>, bodies: ByteBudget) -> Group {
-    let page = Access::Open;
-    let form = |route: Route<Web>| route.takes(FORM);
-    let routes = vec![
-        Route::get(page, "/", overview::show),
-        Route::get(page, "/jobs", jobs::list),
-        form(Route::post(page, "/jobs", job::enqueue)),
-        form(Route::post(page, "/jobs/change", change::change)).long_running(),
-        Route::get(page, "/jobs/{id}", job::show),
-        form(Route::post(page, "/jobs/{id}", job::act)),
-        Route::get(page, "/queues", queues::list),
-        form(Route::post(page, "/queues/{name}", queues::act)),
-        Route::get(page, "/handlers", handlers::list),
-        Route::get(page, "/handlers/{name}", handlers::show),
-        Route::get(page, "/components", components::list),
-        Route::get(page, "/components/{name}", components::show),
-        form(Route::post(page, "/components/{name}", components::act)).long_running(),
-        Route::get(page, "/executors", executors::list),
-        form(Route::post(page, "/executors/{name}", executors::act)),
-        Route::get(page, "/nodes", nodes::list),
-        form(Route::post(page, "/nodes/{id}", nodes::act)),
-        Route::get(page, "/assets/{name}", assets::serve),
-    ];
     let web = Web { api, clock, bodies };
-    let routes = routes.into_iter();
     Group {
         prefix: "/",
         render,
-        routes: routes
-            .map(|route| route.behind(&[Door::Pages]).with_state(web.clone()))
+        routes: routes()
+            .map(|route| route.with_state(web.clone()))
             .collect(),
     }
 }
 
+/// Returns all routes. A form with several buttons is for every principal: the API checks what a button asks for.
+fn routes() -> impl Iterator<Item = Route<Web>> {
+    let read = Access::Scoped(Verb::Read);
+    let form = |route: Route<Web>| route.takes(FORM);
+    let routes = [
+        Route::get(read, "/", overview::show),
+        Route::get(read, "/jobs", jobs::list),
+        form(Route::post(Verb::Enqueue, "/jobs", job::enqueue)).scoped(),
+        form(Route::post(Access::Known, "/jobs/change", change::change)).long_running(),
+        Route::get(read, "/jobs/{id}", job::show),
+        form(Route::post(Access::Known, "/jobs/{id}", job::act)),
+        Route::get(read, "/queues", queues::list),
+        form(Route::post(Verb::Operate, "/queues/{name}", queues::act)).scoped(),
+        Route::get(read, "/handlers", handlers::list),
+        Route::get(read, "/handlers/{name}", handlers::show),
+        Route::get(Verb::Read, "/components", components::list),
+        Route::get(Verb::Read, "/components/{name}", components::show),
+        form(Route::post(
+            Verb::Deploy,
+            "/components/{name}",
+            components::act,
+        ))
+        .long_running(),
+        Route::get(Verb::Read, "/executors", executors::list),
+        form(Route::post(
+            Verb::Operate,
+            "/executors/{name}",
+            executors::act,
+        )),
+        Route::get(Verb::Read, "/nodes", nodes::list),
+        form(Route::post(Verb::Operate, "/nodes/{id}", nodes::act)),
+        form(Route::post(Access::Open, "/login", login::login)),
+        form(Route::post(Access::Known, "/logout", login::logout)),
+        Route::get(Access::Open, "/assets/{name}", assets::serve),
+    ];
+    let routes = routes.into_iter();
+    routes.map(|route| route.behind(&[Door::Pages]))
+}
+
+/// Returns the method and the path of each page, and who may use it.
+pub fn pages() -> impl Iterator<Item = (&'static str, &'static str, Access)> {
+    routes().map(|route| (route.method, route.path, route.access))
+}
+
 fn render(refusal: &Refusal) -> Response {
+    if *refusal == Refusal::Unauthenticated {
+        return login::ask();
+    }
     let title = refusal.status().canonical_reason().unwrap_or("Refused");
     page::failed(refusal.status(), title, &refusal.to_string(), "")
 }

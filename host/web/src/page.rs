@@ -1,11 +1,15 @@
 //! What all pages have in common: the frame around them, their headers, and the page that says what went wrong.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
+use host_core::access::Principal;
+pub(crate) use host_core::access::Verb;
 use host_core::time::Time;
 
 use crate::format::ago;
@@ -14,20 +18,38 @@ use crate::format::ago;
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
                       base-uri 'none'; frame-ancestors 'none'";
 
-/// The pages that every page links to.
-pub(crate) const SECTIONS: &[(&str, &str)] = &[
-    ("/", "Overview"),
-    ("/jobs", "Jobs"),
-    ("/queues", "Queues"),
-    ("/handlers", "Handlers"),
-    ("/components", "Components"),
-    ("/executors", "Executors"),
-    ("/nodes", "Nodes"),
+/// A page that every page links to.
+pub(crate) struct Section {
+    pub(crate) address: &'static str,
+    pub(crate) name: &'static str,
+    /// Whether it is also for principals that may use only some queues and handlers.
+    is_scoped: bool,
+}
+
+/// All sections.
+pub(crate) const SECTIONS: &[Section] = &[
+    section("/", "Overview", true),
+    section("/jobs", "Jobs", true),
+    section("/queues", "Queues", true),
+    section("/handlers", "Handlers", true),
+    section("/components", "Components", false),
+    section("/executors", "Executors", false),
+    section("/nodes", "Nodes", false),
 ];
+
+const fn section(address: &'static str, name: &'static str, is_scoped: bool) -> Section {
+    Section {
+        address,
+        name,
+        is_scoped,
+    }
+}
 
 /// The frame of a page.
 pub(crate) struct Frame {
     pub(crate) title: String,
+    /// Who looks at it; `None` for anyone.
+    pub(crate) who: Option<Arc<Principal>>,
     /// When the page was asked for.
     pub(crate) now: Time,
     /// The section it belongs to.
@@ -46,6 +68,7 @@ impl Frame {
     pub(crate) fn new(title: impl Into<String>, section: &'static str) -> Self {
         Self {
             title: title.into(),
+            who: None,
             now: Time(0),
             section,
             reload_seconds: None,
@@ -55,10 +78,22 @@ impl Frame {
         }
     }
 
-    /// Says when the page was asked for.
-    pub(crate) fn at(mut self, now: Time) -> Self {
-        self.now = now;
-        self
+    /// Returns whether whoever looks at it may do this somewhere.
+    pub(crate) fn may(&self, verb: Verb) -> bool {
+        let who = self.who.as_ref();
+        who.is_none_or(|who| who.verbs.has(verb))
+    }
+
+    /// Returns the token whose holder looks at it.
+    pub(crate) fn token(&self) -> Option<String> {
+        self.who.as_ref()?.token().map(String::from)
+    }
+
+    /// Returns the sections that whoever looks at it may see.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = &'static Section> {
+        let has_all = self.who.as_ref().is_none_or(|who| who.scope.is_all());
+        let sections = SECTIONS.iter();
+        sections.filter(move |section| has_all || section.is_scoped)
     }
 
     /// Writes how long ago an instant was.

@@ -34,6 +34,12 @@ pub const TOKENS_MAX: u64 = 10_000;
 /// The most networks that a token may be used from.
 pub const NETWORKS_MAX: usize = 64;
 
+/// How long a session lasts at most, in milliseconds: 12 hours.
+pub const SESSION_MS: u64 = 12 * 3_600_000;
+
+/// The most sessions of a token. One more ends the oldest.
+pub const SESSIONS_MAX: usize = 32;
+
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The id of a token, which is no secret: 12 letters and digits.
@@ -268,20 +274,73 @@ pub struct Token {
     pub rights: Rights,
     /// The hash before the last rotation, and until when it still counts.
     pub previous: Option<(TokenHash, Time)>,
+    /// The sessions of browsers that have presented it, the oldest first: the hash of each, and when it ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<(TokenHash, Time)>,
+}
+
+/// What shows that somebody holds a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// Whether it is a session instead of a text of the token.
+    pub is_session: bool,
+    pub hash: TokenHash,
+    /// When it ends.
+    pub ends_at: Option<Time>,
+}
+
+/// A session to begin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewSession {
+    pub token: TokenId,
+    /// The text of the token that the browser has presented.
+    pub presented: TokenHash,
+    pub session: TokenHash,
+    pub until: Time,
 }
 
 impl Token {
-    /// Returns whether a presented token is this one, from this address at this time.
-    pub fn admits(&self, presented: &TokenHash, address: Option<IpAddr>, now: Time) -> bool {
-        let is_current = self.hash.is(presented);
-        let is_previous = self
-            .previous
-            .as_ref()
-            .is_some_and(|(hash, until)| hash.is(presented) && now < *until);
+    /// Returns all that shows that somebody holds it. None of it lasts longer than the token.
+    pub fn proofs(&self) -> impl Iterator<Item = Proof> {
+        let end = self.rights.expires_at;
+        let proof = move |is_session, hash, until: Option<Time>| Proof {
+            is_session,
+            hash,
+            ends_at: [until, end].into_iter().flatten().min(),
+        };
+        let texts = std::iter::once((self.hash, None));
+        let texts = texts.chain(self.previous.map(|(hash, until)| (hash, Some(until))));
+        let sessions = self.sessions.iter();
+        texts
+            .map(move |(hash, until)| proof(false, hash, until))
+            .chain(sessions.map(move |(hash, until)| proof(true, *hash, Some(*until))))
+    }
+
+    /// Returns whether it may be used from an address.
+    pub fn is_for(&self, address: Option<IpAddr>) -> bool {
         let from = &self.rights.from;
-        let is_near = from.is_empty()
-            || address.is_some_and(|address| from.iter().any(|net| net.contains(&address)));
-        (is_current || is_previous) && is_near && !self.has_ended(now)
+        from.is_empty()
+            || address.is_some_and(|address| from.iter().any(|net| net.contains(&address)))
+    }
+
+    /// Returns the proof that a hash is of, if there is one that is not over.
+    pub fn proof(&self, is_session: bool, presented: &TokenHash, now: Time) -> Option<Proof> {
+        let mut proofs = self.proofs();
+        let is = |it: &Proof| it.hash.is(presented) && it.ends_at.is_none_or(|end| now < end);
+        proofs.find(|it| it.is_session == is_session && is(it))
+    }
+
+    /// Begins a session, in the place of the oldest if there are too many. Returns false if the token is not what was
+    /// presented.
+    pub fn begin_session(&mut self, new: &NewSession, now: Time) -> bool {
+        if self.proof(false, &new.presented, now).is_none() {
+            return false;
+        }
+        self.sessions.retain(|(_, end)| now < *end);
+        let over = (self.sessions.len() + 1).saturating_sub(SESSIONS_MAX);
+        self.sessions.drain(..over);
+        self.sessions.push((new.session, new.until));
+        true
     }
 
     /// Returns whether its time is over.

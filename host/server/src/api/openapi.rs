@@ -18,7 +18,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 use super::wire_routes;
 use super::{
     audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues, runners,
-    state, tokens,
+    sessions, state, tokens,
 };
 
 /// The description of the API's own routes.
@@ -74,6 +74,8 @@ use super::{
         tokens::show,
         tokens::revoke,
         tokens::rotate,
+        sessions::begin,
+        sessions::end,
         events::events,
         audit::list,
         document,

@@ -9,7 +9,7 @@ use host_http::route::Route;
 use super::{
     Shared, audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes,
 };
-use super::{openapi, queues, runners, state, tokens};
+use super::{openapi, queues, runners, sessions, state, tokens};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
@@ -107,6 +107,8 @@ fn tokens() -> Vec<Route<Shared>> {
         Route::post(Verb::Tokens, path::TOKEN_ROTATE, tokens::rotate)
             .scoped()
             .body_optional(),
+        Route::post(Access::Known, path::SESSIONS, sessions::begin).body_optional(),
+        Route::delete(Access::Known, path::SESSIONS_SELF, sessions::end),
     ]
 }
 

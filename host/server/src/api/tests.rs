@@ -16,6 +16,7 @@ mod retry;
 mod runners;
 mod sample_executors;
 mod serve;
+mod sessions;
 mod traces;
 mod unique;
 mod verbs_doc;

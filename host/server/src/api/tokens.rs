@@ -71,6 +71,7 @@ pub(super) async fn create(
         created_at: now,
         rights,
         previous: None,
+        sessions: Vec::new(),
     };
     let detail = format!("{:?}: {}", token.name, token.rights.verbs);
     let put = put(token.clone(), true);
@@ -160,6 +161,7 @@ pub(super) async fn rotate(
     let overlap = body.overlap_seconds.filter(|overlap| overlap.ms > 0);
     token.previous = overlap.map(|overlap| (token.hash, now.plus_ms(overlap.ms)));
     token.hash = text.hash();
+    token.sessions.clear();
     let object = format!("token {}", token.id);
     let detail = Some("rotated".to_owned());
     told.submit(&shared, put(token.clone(), false), object, detail)
@@ -180,9 +182,7 @@ pub(super) async fn own(
     caller: Caller,
 ) -> Result<Json<SelfView>, ApiError> {
     let principal = &caller.principal;
-    let id = principal.name.strip_prefix("token:");
-    let id = id.and_then(|id| id.parse::<TokenId>().ok());
-    let kept = id.and_then(|id| shared.api.auth.kept(&id));
+    let kept = principal.token().and_then(|id| shared.api.auth.kept(&id));
     let waiting = match principal.max_waiting {
         Some(_) => {
             let name = principal.name.clone();

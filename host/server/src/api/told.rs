@@ -28,7 +28,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Told {
         let lost = || Problem::new(&kinds::INTERNAL, "the route does not ask who calls");
         let caller = parts.extensions.get::<Caller>().ok_or_else(lost)?;
         let access = parts.extensions.get::<Access>().copied();
-        let verb = access.and_then(Access::verb).ok_or_else(lost)?;
+        let verb = match access.ok_or_else(lost)? {
+            // The only changes that need no verb are those of the caller's own session.
+            Access::Known => "login",
+            access => access.verb().ok_or_else(lost)?.as_str(),
+        };
         let peer = parts.extensions.get::<Peer>();
         Ok(Self {
             principal: caller.principal.name.clone(),
@@ -36,7 +40,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Told {
                 .and_then(|peer| peer.address)
                 .map(|address| address.to_string()),
             request: Some(request_id(parts.headers.get(REQUEST_ID))),
-            verb: verb.as_str(),
+            verb,
         })
     }
 }

@@ -68,6 +68,7 @@ impl Auth {
                 ..Rights::default()
             },
             previous: None,
+            sessions: Vec::new(),
         };
         let put = Command::PutToken {
             token: Box::new(token),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use host_core::access::token::{TOKENS_MAX, Token, TokenId};
+use host_core::access::token::{NewSession, TOKENS_MAX, Token, TokenHash, TokenId};
 use host_core::audit::{DONE, Note, Record};
 use host_core::command::{Command, NewJob, Reply};
 use host_core::job::Lifecycle;
@@ -93,6 +93,24 @@ impl<R: Rows> Batch<'_, R> {
             return Err(Rejection::UnknownToken(id.clone()).into());
         }
         self.rows.remove_token(id)?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn begin_session(&mut self, new: &NewSession) -> Result<Reply, Stop> {
+        let unknown = || Rejection::UnknownToken(new.token.clone());
+        let mut token = self.rows.token(&new.token)?.ok_or_else(unknown)?;
+        if !token.begin_session(new, self.now) {
+            return Err(unknown().into());
+        }
+        self.rows.put_token(&token)?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn end_session(&mut self, id: &TokenId, session: &TokenHash) -> Result<Reply, Stop> {
+        if let Some(mut token) = self.rows.token(id)? {
+            token.sessions.retain(|(hash, _)| !hash.is(session));
+            self.rows.put_token(&token)?;
+        }
         Ok(Reply::Done)
     }
 

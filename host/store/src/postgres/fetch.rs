@@ -89,6 +89,8 @@ impl Named {
             | Command::SetPaused { .. }
             | Command::PutToken { .. }
             | Command::RevokeToken { .. }
+            | Command::BeginSession(_)
+            | Command::EndSession { .. }
             | Command::UseTokens { .. }
             | Command::Noted { .. }
             | Command::Note { .. }

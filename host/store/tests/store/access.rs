@@ -1,6 +1,8 @@
 //! Tokens, the chain of the audit, and what the scope of a job's principal holds it to.
 
-use host_core::access::token::{KeptToken, Rights, Token, TokenId, TokenText};
+use host_core::access::token::{
+    KeptToken, NewSession, Rights, SESSIONS_MAX, Token, TokenHash, TokenId, TokenText,
+};
 use host_core::access::{Glob, Role, Scope};
 use host_core::audit::{Entry, Note};
 use host_core::command::{Command, Enqueued, NewJob, Reply};
@@ -35,6 +37,7 @@ pub(crate) fn token(id: &str) -> Token {
             expires_at: Some(NOW.plus_ms(1)),
         },
         previous: None,
+        sessions: Vec::new(),
     }
 }
 
@@ -88,6 +91,71 @@ fn tokens_are_kept_replaced_used_and_revoked() {
         assert_eq!(ask(store, NOW, put(token(ONE), false)), unknown);
         assert_eq!(ask(store, NOW, revoke()), unknown);
         assert_eq!(tokens(store), [kept(TWO)]);
+    });
+}
+
+#[test]
+fn a_session_begins_with_what_its_token_is_and_ends_with_it() {
+    check(|store| {
+        let session = |n| TokenHash::of(&format!("session {n}"));
+        let begin = |n, presented| {
+            Command::BeginSession(NewSession {
+                token: ONE.parse().unwrap(),
+                presented,
+                session: session(n),
+                until: NOW.plus_ms(n),
+            })
+        };
+        let mut kept = token(ONE);
+        kept.rights.expires_at = None;
+        let current = kept.hash;
+        let unknown = Err(Rejection::UnknownToken(kept.id.clone()));
+        assert_eq!(ask(store, NOW, begin(9, current)), unknown, "no such token");
+        ask(store, NOW, put(kept.clone(), true)).unwrap();
+        let sessions = |store: &dyn Store| {
+            let kept = store.reader().unwrap().tokens().unwrap().remove(0).token;
+            kept.sessions
+                .iter()
+                .map(|(_, end)| end.since_ms(NOW))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            ask(store, NOW, begin(9, session(8))),
+            unknown,
+            "another text"
+        );
+        for n in [5, 6, 7] {
+            ask(store, NOW, begin(n, current)).unwrap();
+        }
+        assert_eq!(
+            ask(store, NOW, begin(8, session(5))),
+            unknown,
+            "a session begins none"
+        );
+        let token = kept.id.clone();
+        let session = session(6);
+        for _ in 0..2 {
+            let token = token.clone();
+            ask(store, NOW, Command::EndSession { token, session }).unwrap();
+        }
+        assert_eq!(sessions(store), [5, 7]);
+        // Those whose time is over go when others come, and there is room for some.
+        let last = u64::try_from(SESSIONS_MAX).unwrap() + 10;
+        for n in 10..=last {
+            ask(store, NOW.plus_ms(5), begin(n, current)).unwrap();
+        }
+        let left: Vec<u64> = (11..=last).collect();
+        assert_eq!(sessions(store), left);
+        ask(
+            store,
+            NOW,
+            Command::RevokeToken {
+                token: token.clone(),
+            },
+        )
+        .unwrap();
+        ask(store, NOW, Command::EndSession { token, session }).unwrap();
+        assert_eq!(store.reader().unwrap().tokens().unwrap(), []);
     });
 }
 

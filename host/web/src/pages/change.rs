@@ -99,7 +99,7 @@ pub(crate) async fn change(ask: Ask, Form(change): Form<Change>) -> Result<Respo
         }
     }
     let mut done = Page {
-        frame: Frame::new("Changed jobs", "/jobs"),
+        frame: ask.frame("Changed jobs", "/jobs"),
         action: change.action,
         changed: change.changed,
         refused: change.refused,
@@ -161,7 +161,7 @@ async fn confirm(
         first.make_ascii_uppercase();
     }
     let confirm = Confirm {
-        frame: Frame::new(format!("{verb} {those}?"), "/jobs"),
+        frame: ask.frame(format!("{verb} {those}?"), "/jobs"),
         question: format!("{first}{verb} {those} that match `{q}`?"),
         samples: samples.collect(),
         to: "/jobs/change".to_owned(),

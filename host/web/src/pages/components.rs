@@ -23,8 +23,8 @@ struct List {
 pub(crate) async fn list(ask: Ask) -> Result<Response, Problem> {
     let revisions: PageView<RevisionView> = ask.get(path::COMPONENTS, &ALL).await?;
     Ok(show_page(&List {
-        frame: Frame::new("Components", "/components")
-            .at(ask.now)
+        frame: ask
+            .frame("Components", "/components")
             .same_as("host component ls", path::COMPONENTS),
         revisions: revisions.items,
     }))
@@ -39,8 +39,8 @@ struct Detail {
 
 pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
     let component: ComponentView = ask.get(&path::of(path::COMPONENT, &name), &ALL).await?;
-    let frame = Frame::new(component.component.clone(), "/components")
-        .at(ask.now)
+    let frame = ask
+        .frame(component.component.clone(), "/components")
         .same_as(
             format!("host component show {}", component.component),
             path::of(path::COMPONENT, &component.component),
@@ -63,7 +63,7 @@ pub(crate) async fn act(
             "Execute new attempts of {name} with revision {revision}? Running attempts keep the revision they started with."
         );
         return Ok(show_page(&Confirm {
-            frame: Frame::new(format!("Roll {name} back?"), "/components"),
+            frame: ask.frame(format!("Roll {name} back?"), "/components"),
             question,
             samples: Vec::new(),
             to: here.clone(),

@@ -23,8 +23,8 @@ struct Page {
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let pools: PageView<PoolView> = ask.get(path::RUNNERS, &ALL).await?;
-    let frame = Frame::new("Executors", "/executors")
-        .at(ask.now)
+    let frame = ask
+        .frame("Executors", "/executors")
         .same_as("host runner ls", path::RUNNERS);
     Ok(show(&Page {
         frame: frame.live("/executors", live.is_on()),
@@ -43,7 +43,7 @@ pub(crate) async fn act(
     }
     if !asked.sure {
         return Ok(show(&Confirm {
-            frame: Frame::new(format!("Restart {name}?"), "/executors"),
+            frame: ask.frame(format!("Restart {name}?"), "/executors"),
             question: format!("Restart the runners of {name}? Each finishes its jobs first."),
             samples: Vec::new(),
             to: format!("/executors/{}", path::segment(&name)),

@@ -23,8 +23,8 @@ struct List {
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
-    let frame = Frame::new("Handlers", "/handlers")
-        .at(ask.now)
+    let frame = ask
+        .frame("Handlers", "/handlers")
         .same_as("host handler ls", path::HANDLERS);
     Ok(show_page(&List {
         frame: frame.live("/handlers", live.is_on()),
@@ -64,12 +64,10 @@ pub(crate) async fn show(
         (params, queue) = (pretty::json(text), job.queue);
     }
     let schema = handler.params_schema.as_deref().map(RawValue::get);
-    let frame = Frame::new(handler.name.clone(), "/handlers")
-        .at(ask.now)
-        .same_as(
-            format!("host handler show {}", handler.name),
-            path::of(path::HANDLER, &handler.name),
-        );
+    let frame = ask.frame(handler.name.clone(), "/handlers").same_as(
+        format!("host handler show {}", handler.name),
+        path::of(path::HANDLER, &handler.name),
+    );
     Ok(show_page(&Detail {
         frame,
         schema: schema.map(pretty::json).unwrap_or_default(),

@@ -103,8 +103,8 @@ pub(crate) async fn show(
     let next = lines.next_cursor.filter(|_| is_full);
     let state = State::from_name(&job.state);
     let is_terminal = state.is_some_and(State::is_terminal);
-    let frame = Frame::new(format!("{} {}", job.handler, job.id), "/jobs")
-        .at(ask.now)
+    let frame = ask
+        .frame(format!("{} {}", job.handler, job.id), "/jobs")
         .same_as(
             format!("host job show {}", job.id),
             path::of(path::JOB, &job.id),
@@ -145,7 +145,7 @@ pub(crate) async fn act(
         }
         "purge" if !asked.sure => {
             return Ok(show_page(&Confirm {
-                frame: Frame::new("Purge this job?", "/jobs"),
+                frame: ask.frame("Purge this job?", "/jobs"),
                 question: format!("Purge job {id}, with its result, attempts and log?"),
                 samples: Vec::new(),
                 to: here.clone(),

@@ -16,7 +16,7 @@ use host_core::query::Order;
 use crate::ask::{Ask, Problem};
 use crate::filter::Shown;
 use crate::format::number;
-use crate::page::{Frame, show, with_status};
+use crate::page::{Frame, Verb, show, with_status};
 
 /// How many jobs a page has.
 const JOBS_SHOWN: u32 = 50;
@@ -39,7 +39,7 @@ struct Page {
 pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Response, Problem> {
     let filter = match shown.filter(ask.now) {
         Ok(filter) => filter,
-        Err(wrong) => return Ok(refused(shown.q, wrong)),
+        Err(wrong) => return Ok(refused(&ask, shown.q, wrong)),
     };
     let counted: Result<CountView, Problem> = ask.get(path::JOBS_COUNT, &filter).await;
     let query = FilterQuery {
@@ -50,7 +50,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     let page: PageView<JobView> = match ask.get(path::JOBS, &query).await {
         Ok(page) => page,
         Err(problem) if problem.status == StatusCode::BAD_REQUEST => {
-            return Ok(refused(shown.q, problem.detail));
+            return Ok(refused(&ask, shown.q, problem.detail));
         }
         Err(problem) => return Err(problem),
     };
@@ -68,8 +68,10 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     };
     let query = serde_urlencoded::to_string(&filter).unwrap_or_default();
     let joint = if query.is_empty() { "" } else { "?" };
-    let frame = Frame::new("Jobs", "/jobs")
-        .at(ask.now)
+    let mut actions = filter.state.map(actions).unwrap_or_default();
+    actions.retain(|(action, _)| ask.may(verb(action)));
+    let frame = ask
+        .frame("Jobs", "/jobs")
         .same_as(command(&filter), format!("{}{joint}{query}", path::JOBS));
     Ok(show(&Page {
         frame: frame.live(&here.address(), shown.live.is_some()),
@@ -78,15 +80,15 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         jobs: page.items,
         count,
         next,
-        actions: filter.state.map(actions).unwrap_or_default(),
+        actions,
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     }))
 }
 
-fn refused(q: String, wrong: String) -> Response {
+fn refused(ask: &Ask, q: String, wrong: String) -> Response {
     let page = Page {
-        frame: Frame::new("Jobs", "/jobs"),
+        frame: ask.frame("Jobs", "/jobs"),
         q,
         wrong: Some(wrong),
         jobs: Vec::new(),
@@ -111,6 +113,15 @@ pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
         State::Discarded | State::Cancelled => vec![("retry", "Retry all"), ("purge", "Purge all")],
         State::Completed => vec![("purge", "Purge all")],
         _ => vec![("cancel", "Cancel all")],
+    }
+}
+
+/// Returns the verb that a change of many jobs needs.
+fn verb(action: &str) -> Verb {
+    match action {
+        "retry" => Verb::Retry,
+        "cancel" => Verb::Cancel,
+        _ => Verb::Operate,
     }
 }
 

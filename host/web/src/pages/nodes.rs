@@ -23,8 +23,8 @@ struct Page {
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let nodes: PageView<NodeView> = ask.get(path::NODES, &ALL).await?;
-    let frame = Frame::new("Nodes", "/nodes")
-        .at(ask.now)
+    let frame = ask
+        .frame("Nodes", "/nodes")
         .same_as("host node ls", path::NODES);
     Ok(show(&Page {
         frame: frame.live("/nodes", live.is_on()),
@@ -41,7 +41,7 @@ pub(crate) async fn act(
     let route = match asked.action.as_str() {
         "drain" if !asked.sure => {
             return Ok(show(&Confirm {
-                frame: Frame::new("Drain this node?", "/nodes"),
+                frame: ask.frame("Drain this node?", "/nodes"),
                 question: format!("Let node {id} start no more jobs? Running ones go on."),
                 samples: Vec::new(),
                 to: format!("/nodes/{}", path::segment(&id)),

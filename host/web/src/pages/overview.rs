@@ -47,8 +47,17 @@ struct Concern {
 pub(crate) async fn show(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let mut queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let mut handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
-    let pools: PageView<PoolView> = ask.get(path::RUNNERS, &ALL).await?;
-    let nodes: PageView<NodeView> = ask.get(path::NODES, &ALL).await?;
+    let (mut pools, mut nodes) = (Vec::new(), Vec::new());
+    if ask.has_all() {
+        pools = ask
+            .get::<PageView<PoolView>>(path::RUNNERS, &ALL)
+            .await?
+            .items;
+        nodes = ask
+            .get::<PageView<NodeView>>(path::NODES, &ALL)
+            .await?
+            .items;
+    }
     let limit = RUNNING_SHOWN.to_string();
     let query = [("state", State::Running.as_str()), ("limit", &limit)];
     let running: PageView<JobView> = ask.get(path::JOBS, &query).await?;
@@ -57,7 +66,7 @@ pub(crate) async fn show(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         let name = state.as_str();
         (name, count, jobs(format!("state:{name}")))
     });
-    let concerns = concerns(&queues.items, &handlers.items, &pools.items, &nodes.items);
+    let concerns = concerns(&queues.items, &handlers.items, &pools, &nodes);
     let open = |queue: &QueueView| {
         let open = STATES.iter().filter(|state| !state.is_terminal());
         open.map(|state| queue.count(*state)).sum::<u64>()
@@ -79,10 +88,9 @@ pub(crate) async fn show(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         .items
         .sort_by_key(|handler| std::cmp::Reverse(runs(handler)));
     handlers.items.truncate(ROWS_SHOWN);
-    let frame = Frame::new("Overview", "/");
+    let frame = ask.frame("Overview", "/");
     Ok(show_page(&Page {
         frame: frame
-            .at(ask.now)
             .same_as("host queue ls", path::QUEUES)
             .live("/", live.is_on()),
         totals: totals.to_vec(),

@@ -24,8 +24,8 @@ struct Page {
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
-    let frame = Frame::new("Queues", "/queues")
-        .at(ask.now)
+    let frame = ask
+        .frame("Queues", "/queues")
         .same_as("host queue ls", path::QUEUES);
     Ok(show(&Page {
         frame: frame.live("/queues", live.is_on()),

@@ -16,7 +16,7 @@ const HEAD: &str = "\
 
 <!-- Generated; update it with `cargo xtask test docs --update`. -->
 
-A token allows verbs. Each route of the API names the one that it needs; [who may do what](access.md)
+A token allows verbs. Each route of the API and each page names the one that it needs; [who may do what](access.md)
 explains tokens, roles and scopes.
 
 | verb | what it allows |
@@ -51,7 +51,8 @@ async fn the_document_of_verbs_is_current() {
     let of_wires = of_wires.map(|route| (route.path, route.method, route.access));
     let own = routes::all().into_iter();
     let own = own.map(|route| (route.path, route.method, route.access));
-    let mut all: Vec<_> = own.chain(of_wires).collect();
+    let pages = host_web::pages().map(|(method, path, access)| (path, method, access));
+    let mut all: Vec<_> = own.chain(of_wires).chain(pages).collect();
     all.sort_by_key(|(path, method, _)| (*path, *method));
     for (path, method, access) in all {
         let needs = match access.verb() {

@@ -1,0 +1,83 @@
+//! Sessions: a browser presents a token once, and goes on with a cookie.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{AUTHORIZATION, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use host_api::path;
+use host_api::token::{SessionEndedView, SessionView};
+use host_core::access::token::{NewSession, SESSION_MS, TokenHash, TokenText};
+use host_core::command::Command;
+use host_http::gate::Caller;
+use host_http::peer::Peer;
+use host_http::refusal::Refusal;
+use host_runtime::ids;
+
+use super::Shared;
+use super::error::ApiError;
+use super::told::Told;
+use crate::auth::{bearer, session};
+
+type WithCookie<T> = ([(HeaderName, HeaderValue); 1], Json<T>);
+
+/// Begins a session of the token in the header `Authorization`. The answer sets its cookie.
+#[utoipa::path(
+    post, path = path::SESSIONS, tag = "tokens", operation_id = "begin_session",
+    responses((status = 201, body = SessionView))
+)]
+pub(super) async fn begin(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    peer: Peer,
+    headers: HeaderMap,
+) -> Result<(StatusCode, WithCookie<SessionView>), ApiError> {
+    let shown = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
+    let shown = shown.and_then(bearer).map(TokenHash::of);
+    let (Some(token), Some(presented)) = (caller.principal.token(), shown) else {
+        return Err(Refusal::Unauthenticated.into());
+    };
+    let text = TokenText::new(&token, &ids::key());
+    let until = shared.api.clock.now().plus_ms(SESSION_MS);
+    let object = format!("session of token {token}");
+    let begin = Command::BeginSession(NewSession {
+        token,
+        presented,
+        session: text.hash(),
+        until,
+    });
+    let detail = Some("begun".to_owned());
+    told.submit(&shared, begin, object, detail).await?;
+    shared.api.auth.reload().await?;
+    let cookie = session::given(text.expose(), peer.is_tls, SESSION_MS / 1_000);
+    let expires_at = until.to_rfc3339();
+    Ok((
+        StatusCode::CREATED,
+        ([(SET_COOKIE, cookie)], Json(SessionView { expires_at })),
+    ))
+}
+
+/// Ends the session whose cookie the request has. The answer takes the cookie away.
+#[utoipa::path(
+    delete, path = path::SESSIONS_SELF, tag = "tokens", operation_id = "end_session",
+    responses((status = 200, body = SessionEndedView))
+)]
+pub(super) async fn end(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    peer: Peer,
+    headers: HeaderMap,
+) -> Result<WithCookie<SessionEndedView>, ApiError> {
+    let shown = session::shown(&headers, peer.is_tls).map(TokenHash::of);
+    let ended = shown.is_some();
+    if let (Some(token), Some(session)) = (caller.principal.token(), shown) {
+        let object = format!("session of token {token}");
+        let end = Command::EndSession { token, session };
+        let detail = Some("ended".to_owned());
+        told.submit(&shared, end, object, detail).await?;
+        shared.api.auth.reload().await?;
+    }
+    let cookie = session::given("", peer.is_tls, 0);
+    Ok(([(SET_COOKIE, cookie)], Json(SessionEndedView { ended })))
+}

@@ -1,0 +1,59 @@
+//! The cookie of a session: with it, a browser goes on on behalf of the token that it has presented once. Scripts do
+//! not see it, and pages of other sites do not send it. Pure.
+
+use axum::http::header::COOKIE;
+use axum::http::{HeaderMap, HeaderValue};
+
+/// The name of the cookie. Over TLS, browsers take a name with this prefix only from the host itself.
+const fn name(is_tls: bool) -> &'static str {
+    if is_tls {
+        "__Host-host_session"
+    } else {
+        "host_session"
+    }
+}
+
+/// Returns the session that a request shows.
+pub(crate) fn shown(headers: &HeaderMap, is_tls: bool) -> Option<&str> {
+    let cookies = headers.get_all(COOKIE).iter();
+    let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
+    cookies
+        .flat_map(|cookies| cookies.split("; "))
+        .find_map(|cookie| cookie.strip_prefix(name(is_tls))?.strip_prefix('='))
+}
+
+/// Returns the header that gives a session to a browser for some seconds, or with 0 takes it away.
+pub(crate) fn given(session: &str, is_tls: bool, seconds: u64) -> HeaderValue {
+    let (name, secure) = (name(is_tls), if is_tls { "; Secure" } else { "" });
+    let given =
+        format!("{name}={session}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    // A session is made of letters, digits and underscores.
+    let given = HeaderValue::from_str(&given);
+    let mut given = given.unwrap_or(const { HeaderValue::from_static("") });
+    given.set_sensitive(true);
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_shown_as_it_was_given() {
+        for is_tls in [false, true] {
+            let given = given("hst_a_b", is_tls, 9);
+            let given = given.to_str().unwrap();
+            for attribute in ["; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age=9"] {
+                assert!(given.contains(attribute), "{given}");
+            }
+            assert_eq!(given.contains("; Secure"), is_tls);
+            assert_eq!(given.starts_with("__Host-"), is_tls);
+            let pair = given.split(';').next().unwrap();
+            let mut headers = HeaderMap::new();
+            headers.append(COOKIE, "theme=dark".parse().unwrap());
+            headers.append(COOKIE, format!("x_{pair}; {pair}").parse().unwrap());
+            assert_eq!(shown(&headers, is_tls), Some("hst_a_b"));
+            assert_eq!(shown(&headers, !is_tls), None);
+        }
+    }
+}
