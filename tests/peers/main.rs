@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod dashboard;
+mod dashboard_host;
+mod dashboard_jobs;
 mod dialect;
 mod external;
 mod hero;

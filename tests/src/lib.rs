@@ -4,6 +4,7 @@
 mod balancer;
 pub mod beads;
 pub mod bombs;
+pub mod browser;
 pub mod certificates;
 pub mod client;
 pub mod cluster;

@@ -40,6 +40,15 @@ pub fn openapi_typescript() -> PathBuf {
     installed("openapi-typescript-7.13.0", "test peers")
 }
 
+/// Returns the folder of the package axe-core, which checks pages in a browser.
+///
+/// # Panics
+///
+/// If it has not been installed. The message names the command that installs it.
+pub fn axe() -> PathBuf {
+    installed("axe-core-4.14.1", "test peers")
+}
+
 /// Returns a component built with componentize-py or componentize-js: `python` or `javascript`.
 ///
 /// # Panics

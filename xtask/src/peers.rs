@@ -1,4 +1,4 @@
-//! Installs what the suite of real peers needs from other projects: Debian's Redis, and each release that it
+//! Installs what the suite of real peers needs from other projects: Debian's Redis and Chromium, and each release that it
 //! tests against in a folder under `target/peers`.
 
 use std::path::Path;
@@ -45,6 +45,11 @@ const GRAPHILE_WORKER_FILES: &str = "tests/bench/graphile-worker";
 const OPENAPI_TYPESCRIPT: &str = "openapi-typescript-7.13.0";
 const OPENAPI_TYPESCRIPT_FILES: &str = "tests/peers/openapi";
 
+/// What finds barriers on pages, according to its lock file, and Debian's browser that shows them.
+const AXE: &str = "axe-core-4.14.1";
+const AXE_FILES: &str = "tests/peers/dashboard";
+const CHROMIUM: &str = "chromium-headless-shell";
+
 /// Written when a folder is complete.
 const COMPLETE: &str = "complete";
 
@@ -57,6 +62,8 @@ pub(crate) fn set_up() -> Result<()> {
         python(&folder, name)?;
     }
     node(OPENAPI_TYPESCRIPT, OPENAPI_TYPESCRIPT_FILES, &[])?;
+    chromium()?;
+    node(AXE, AXE_FILES, &[])?;
     languages::build(&folder)?;
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
 }
@@ -81,6 +88,14 @@ pub(crate) fn redis() -> Result<()> {
         return Ok(());
     }
     setup::install(&["redis-server"]).context("tests start Redis servers")
+}
+
+/// Installs Debian's Chromium, in the build without windows, if there is none.
+fn chromium() -> Result<()> {
+    if setup::is_there(CHROMIUM) {
+        return Ok(());
+    }
+    setup::install(&[CHROMIUM]).context("tests look at pages in a browser")
 }
 
 /// Installs Debian's `PostgreSQL` and its pooler if there is none. Tests start servers of their own.

@@ -1,0 +1,226 @@
+//! The dashboard in a real browser: what its tests share, how its pages look, and that they are accessible, whatever
+//! guests write.
+
+use std::path::PathBuf;
+
+use host_tests::browser::{Browser, Hand};
+use host_tests::{Client, Options, Server, guests, peers};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Finds what hinders people with disabilities.
+const AXE: &str = "node_modules/axe-core/axe.min.js";
+
+/// The ways to use a page. Each does every flow.
+const HANDS: [Hand; 3] = [Hand::Mouse, Hand::Keyboard, Hand::WithoutScripts];
+
+/// A host with example handlers, and a browser at it.
+pub(crate) struct Desk {
+    pub(crate) browser: Browser,
+    pub(crate) client: Client,
+    _server: Server,
+    _data: TempDir,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let data = TempDir::new().unwrap();
+        let server = Server::start(&Options::new(data.path()));
+        let client = server.client();
+        let component = std::fs::read(guests::component("basics")).unwrap();
+        let deployed = client.deploy("basics", &component, None).unwrap();
+        assert_eq!(deployed.status, 201, "{deployed:?}");
+        Self {
+            browser: Browser::start(server.address()),
+            client,
+            _server: server,
+            _data: data,
+        }
+    }
+
+    /// Does something with each hand, and checks that the browser was content. The hand's name is part of names.
+    pub(crate) fn with_each_hand(mut self, flow: impl Fn(&mut Self, &str)) {
+        for hand in HANDS {
+            self.browser.take(hand);
+            flow(&mut self, &format!("{hand:?}").to_lowercase());
+        }
+        self.browser.assert_content();
+    }
+
+    /// Runs a job that fails.
+    pub(crate) fn fail(&self, queue: &str, message: &str) -> String {
+        let job = json!({"handler": "fail", "params": {"message": message}, "max_attempts": 1, "queue": queue});
+        let job = self.client.run(&job);
+        assert_eq!(job["state"], "discarded", "{job}");
+        job["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Enqueues a job that runs until it is stopped.
+    pub(crate) fn sleep(&self, queue: &str) -> String {
+        let job = json!({"handler": "sleep", "params": {"ms": 600_000}, "queue": queue});
+        self.client.enqueue(&job)
+    }
+
+    /// Pauses a queue that does not exist yet and enqueues jobs there.
+    pub(crate) fn waiting(&self, queue: &str, count: usize) {
+        let _first = self.client.run(&json!({"handler": "noop", "queue": queue}));
+        let paused = self
+            .client
+            .post(&format!("/api/v1/queues/{queue}/pause"), &json!({}));
+        assert_eq!(paused.unwrap().status, 200);
+        let jobs = vec![json!({"handler": "noop", "queue": queue}); count];
+        let answer = self.client.post("/api/v1/jobs", &json!(jobs)).unwrap();
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+
+    /// Returns how many jobs match the parameters of the API.
+    pub(crate) fn count(&self, query: &str) -> Value {
+        let answer = self.client.get(&format!("/api/v1/jobs/count?{query}"));
+        answer.unwrap().body["jobs"].take()
+    }
+}
+
+/// Texts that try to be more than text.
+const HOSTILE: &[&str] = &[
+    "<script>document.title = 'owned'</script>",
+    "\"><img src=x onerror=\"document.title = 'owned'\">",
+    "</textarea></pre></table><h1>owned</h1>",
+    "\u{202e}right to left\u{2066}",
+    "\u{1b}[31mred\u{1b}[0m\u{7}\u{9b}2J",
+];
+
+/// Fills a host with jobs of all kinds, of whom some write hostile texts. Returns a failed, a sleeping and a
+/// completed one.
+fn fill(desk: &Desk) -> [String; 3] {
+    for (n, text) in HOSTILE.iter().enumerate() {
+        let job = json!({"handler": "echo", "params": {"text": text}, "queue": "mail", "unique_key": text,
+            "attributes": {"customer": text, "n": n.to_string()}});
+        desk.client.run(&job);
+        desk.fail("reports", text);
+    }
+    let long = "x".repeat(20_000);
+    let failed = desk.fail("reports", &long);
+    let logs = desk
+        .client
+        .run(&json!({"handler": "log", "params": {"lines": 40}, "queue": "mail"}));
+    desk.client
+        .run(&json!({"handler": "flaky", "params": {"fail_times": 2}, "queue": "mail"}));
+    desk.waiting("nightly", 3);
+    let sleeps = desk.sleep("mail");
+    [failed, sleeps, logs["id"].as_str().unwrap().to_owned()]
+}
+
+/// All pages, with names for their pictures.
+fn pages([failed, sleeps, logs]: &[String; 3]) -> Vec<(&'static str, String)> {
+    let fixed = [
+        ("overview", "/"),
+        ("jobs", "/jobs"),
+        ("jobs-discarded", "/jobs?q=state:discarded"),
+        ("jobs-wrong", "/jobs?q=colour:red"),
+        ("queues", "/queues"),
+        ("handlers", "/handlers"),
+        ("handler", "/handlers/fail"),
+        ("components", "/components"),
+        ("component", "/components/basics"),
+        ("executors", "/executors"),
+        ("nodes", "/nodes"),
+        ("missing", "/jobs/00000000"),
+    ];
+    let mut pages: Vec<_> = fixed.map(|(name, path)| (name, path.to_owned())).to_vec();
+    pages.push(("job-failed", format!("/jobs/{failed}")));
+    pages.push(("job-running", format!("/jobs/{sleeps}")));
+    pages.push(("job-completed", format!("/jobs/{logs}")));
+    pages.push(("handler-again", format!("/handlers/fail?job={failed}")));
+    pages
+}
+
+/// Returns the folder for pictures of pages, which is kept.
+fn pictures() -> PathBuf {
+    let folder = guests::folder().with_file_name("dashboard");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn every_page_is_accessible_by_day_and_by_night_and_shows_hostile_texts_as_text() {
+    let mut desk = Desk::new();
+    let pages = pages(&fill(&desk));
+    let axe = std::fs::read_to_string(peers::axe().join(AXE)).unwrap();
+    let browser = &mut desk.browser;
+    for (name, path) in &pages {
+        browser.open(path);
+        for look in ["light", "dark"] {
+            browser.dark(look == "dark");
+            std::fs::write(
+                pictures().join(format!("{name}-{look}.png")),
+                browser.picture(true),
+            )
+            .unwrap();
+            browser.evaluate(&format!("{axe}; 0"));
+            let found = browser.evaluate(
+                "axe.run({ resultTypes: ['violations'] }).then((all) => all.violations
+                    .filter((it) => ['serious', 'critical'].includes(it.impact))
+                    .map((it) => [it.id, it.help, it.nodes.slice(0, 3).map((node) => node.html)]))",
+            );
+            assert_eq!(found, json!([]), "{path}, {look}");
+        }
+        let markup = "document.querySelectorAll('script:not([src]), img[src=x], h1 ~ h1').length";
+        assert_eq!(browser.evaluate(markup), 0, "{path}");
+        let title = browser.evaluate("document.title");
+        assert!(
+            title.as_str().unwrap().ends_with("· host"),
+            "{path}: {title}"
+        );
+        // Long texts scroll or wrap in their place; the page itself never becomes wider than the window.
+        let wide = "document.documentElement.scrollWidth - window.innerWidth";
+        assert!(
+            browser.evaluate(wide).as_i64() <= Some(0),
+            "{path} is too wide"
+        );
+    }
+    browser.assert_content();
+}
+
+/// The picture of the README.
+const PICTURE: &str = "../docs/dashboard.png";
+
+/// Makes the picture of the README, and keeps it if `UPDATE_PICTURES` is set: it shows times.
+#[test]
+fn the_picture_of_the_readme_is_made() {
+    let mut desk = Desk::new();
+    for (handler, queue, count) in [("echo", "mail", 12), ("log", "reports", 5)] {
+        for _ in 0..count {
+            let job = json!({"handler": handler, "params": {"lines": 3}, "queue": queue});
+            desk.client.run(&job);
+        }
+    }
+    desk.fail("reports", "no customer has the number 4711");
+    desk.waiting("nightly", 4);
+    desk.sleep("mail");
+    desk.browser.open("/");
+    desk.browser.sees("nightly is paused with 4 jobs waiting");
+    let picture = desk.browser.picture(false);
+    assert!(picture.starts_with(b"\x89PNG") && picture.len() < 200 << 10);
+    std::fs::write(pictures().join("readme.png"), &picture).unwrap();
+    if std::env::var_os("UPDATE_PICTURES").is_some() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PICTURE);
+        std::fs::write(path, &picture).unwrap();
+    }
+    desk.browser.assert_content();
+}
+
+#[test]
+fn a_narrow_window_shows_whole_pages() {
+    let mut desk = Desk::new();
+    let pages = pages(&fill(&desk));
+    desk.browser.narrow();
+    for (name, path) in &pages {
+        desk.browser.open(path);
+        let wide = "document.documentElement.scrollWidth - window.innerWidth";
+        let wide = desk.browser.evaluate(wide);
+        assert!(wide.as_i64() <= Some(0), "{path} is too wide by {wide}");
+        let picture = desk.browser.picture(true);
+        std::fs::write(pictures().join(format!("{name}-narrow.png")), picture).unwrap();
+    }
+    desk.browser.assert_content();
+}

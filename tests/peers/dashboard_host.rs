@@ -1,0 +1,140 @@
+//! What people do with a host on the dashboard: its queues, handlers, components and nodes.
+
+use std::time::Duration;
+
+use host_tests::eventually;
+use serde_json::json;
+
+use crate::dashboard::Desk;
+
+#[test]
+fn the_overview_leads_to_what_is_wrong() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 2);
+        desk.fail("reports", "x");
+        let browser = &mut desk.browser;
+        browser.open("/");
+        browser.sees(&format!("{queue} is paused with 2 jobs waiting"));
+        browser.click(&format!("{queue} is paused"));
+        assert_eq!(browser.path(), "/queues");
+        browser.click("host");
+        browser.click("discarded:");
+        browser.sees("told_to_fail");
+    });
+}
+
+#[test]
+fn a_queue_is_paused_and_resumed() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 2);
+        let browser = &mut desk.browser;
+        browser.open("/queues");
+        browser.click(&format!("Resume {queue}"));
+        browser.sees("Pause");
+        eventually("the jobs to run", Duration::from_mins(1), || {
+            (desk.count(&format!("queue={queue}&state=completed")) == 3).then_some(())
+        });
+        let browser = &mut desk.browser;
+        browser.click(&format!("Pause {queue}"));
+        let shown = desk.client.get(&format!("/api/v1/queues/{queue}")).unwrap();
+        assert_eq!(shown.body["paused"], true);
+        desk.browser.click_in(queue, queue);
+        desk.browser.sees("3 jobs");
+    });
+}
+
+#[test]
+fn a_handler_is_read_and_run() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let browser = &mut desk.browser;
+        browser.open("/handlers");
+        browser.sees("Returns its params.");
+        browser.click("echo");
+        browser.sees("Limits and grants");
+        browser.fill("Params", r#"{"n": 9007199254740993, "x": 0.1000}"#);
+        browser.fill("Queue", queue);
+        browser.click("Enqueue");
+        let id = browser.path();
+        let id = id.strip_prefix("/jobs/").unwrap();
+        assert_eq!(desk.client.wait(id)["state"], "completed");
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{id}"));
+        browser.sees("9007199254740993");
+        browser.sees("0.1000");
+        browser.open("/handlers/sleep");
+        browser.press("", "Schema of the params");
+        browser.sees("How long to sleep, in milliseconds.");
+    });
+}
+
+#[test]
+fn a_component_is_rolled_back() {
+    let desk = Desk::new();
+    let component = std::fs::read(host_tests::guests::component("basics")).unwrap();
+    let manifest = "[handlers.echo]\ntimeout_seconds = 7\n";
+    let deployed = desk
+        .client
+        .deploy("basics", &component, Some(manifest))
+        .unwrap();
+    assert_eq!(deployed.status, 201, "{deployed:?}");
+    desk.with_each_hand(|desk, _| {
+        let browser = &mut desk.browser;
+        browser.open("/components");
+        browser.click("basics");
+        let from = browser.evaluate("document.querySelector('tr:has(.running)').innerText");
+        browser.click("Roll back…");
+        browser.sees("Execute new attempts of basics with revision");
+        browser.click("Go to revision");
+        assert_eq!(browser.path(), "/components/basics");
+        let to = browser.evaluate("document.querySelector('tr:has(.running)').innerText");
+        assert_ne!(from, to);
+    });
+}
+
+#[test]
+fn a_node_is_drained_and_resumed() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let browser = &mut desk.browser;
+        browser.open("/nodes");
+        browser.click("Drain…");
+        browser.sees("start no more jobs");
+        browser.click("Drain it");
+        browser.sees("Resume");
+        let id = desk
+            .client
+            .enqueue(&json!({"handler": "noop", "queue": queue}));
+        let browser = &mut desk.browser;
+        browser.open("/");
+        browser.click("node ");
+        browser.click("Resume");
+        assert_eq!(desk.client.wait(&id)["state"], "completed");
+        eventually("the node to say so", Duration::from_mins(1), || {
+            let nodes = desk.client.items("/api/v1/nodes");
+            (nodes[0]["state"] == "live").then_some(())
+        });
+        desk.browser.open("/nodes");
+        desk.browser.sees("Drain…");
+    });
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_to_do() {
+    Desk::new().with_each_hand(|desk, _| {
+        let browser = &mut desk.browser;
+        for path in [
+            "/handlers/none",
+            "/components/none",
+            "/jobs/00000000",
+            "/jobs?q=state:odd",
+        ] {
+            browser.open(path);
+            let alert =
+                browser.evaluate("document.querySelector('[role=alert]').innerText.length > 10");
+            assert_eq!(alert, true, "{path}");
+        }
+        browser.open("/executors");
+        browser.sees("No foreign runner is configured");
+        browser.click("The nodes");
+        assert_eq!(browser.path(), "/nodes");
+    });
+}

@@ -1,0 +1,211 @@
+//! What people do with jobs on the dashboard: find, watch, change and run them again.
+
+use serde_json::json;
+
+use crate::dashboard::Desk;
+
+#[test]
+fn jobs_are_filtered_sorted_and_paged() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 60);
+        let browser = &mut desk.browser;
+        browser.open("/");
+        browser.click("Jobs");
+        browser.fill("Filter", &format!("queue:{queue} state:available"));
+        browser.click("Show");
+        browser.sees("60 jobs");
+        let first = browser.path();
+        browser.click("Next page");
+        assert_ne!(browser.path(), first, "each page has an address");
+        browser.sees("60 jobs");
+        browser.sees_no("Next page");
+        // An address is all that a page depends on.
+        browser.open(&first);
+        browser.sees("Next page");
+        browser.fill("Filter", &format!("queue:{queue} sort:oldest"));
+        browser.enter();
+        let row = browser.evaluate("document.querySelector('tbody tr').innerText");
+        assert!(
+            row.as_str().unwrap().contains("completed"),
+            "the first job was the oldest: {row}"
+        );
+        browser.fill("Filter", "colour:red");
+        browser.enter();
+        browser.sees("`colour:red`: the keys are");
+        browser.click("discarded");
+        browser.sees("No job matches.");
+    });
+}
+
+#[test]
+fn a_job_is_watched_cancelled_and_purged() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let id = desk.sleep(queue);
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs?q=queue:{queue}"));
+        browser.click("sleep");
+        browser.sees("600000");
+        browser.sees(&format!("host job show {id}"));
+        browser.click("Cancel");
+        let job = desk.client.wait(&id);
+        assert_eq!(job["state"], "cancelled", "{job}");
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{id}"));
+        browser.sees("cancelled on the dashboard");
+        browser.click("Purge…");
+        browser.sees(&format!("Purge job {id}"));
+        browser.click("Back");
+        browser.click("Purge…");
+        browser.click("Purge it");
+        assert!(browser.path().starts_with("/jobs"));
+        browser.open(&format!("/jobs/{id}"));
+        browser.sees("no job has the id");
+    });
+}
+
+#[test]
+fn a_job_is_retried_and_run_again_with_other_params() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let id = desk.fail(queue, "first");
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{id}"));
+        browser.sees("told_to_fail");
+        browser.click("Retry");
+        let job = desk.client.wait(&id);
+        assert_eq!(job["attempt"], 2, "{job}");
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{id}"));
+        browser.click("Run again with other params");
+        browser.sees("Run it");
+        browser.fill("Params", r#"{"message": "second"}"#);
+        browser.click("Enqueue");
+        assert_ne!(browser.path(), format!("/jobs/{id}"), "it is another job");
+        browser.sees("second");
+        // A schema that does not match is said, and nothing is enqueued.
+        browser.open(&format!("/handlers/fail?job={id}"));
+        browser.fill("Params", r#"{"message": 5}"#);
+        browser.click("Enqueue");
+        browser.sees("message");
+        browser.open(&format!("/handlers/fail?job={id}"));
+        browser.fill("Params", "{");
+        browser.click("Enqueue");
+        browser.sees("not valid JSON at line 1");
+        assert_eq!(desk.count(&format!("queue={queue}")), 2);
+    });
+}
+
+#[test]
+fn the_priority_of_a_job_is_changed() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 1);
+        let query = format!("/api/v1/jobs?queue={queue}&state=available");
+        let jobs = desk.client.get(&query).unwrap().body;
+        let id = jobs["items"][0]["id"].as_str().unwrap();
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{id}"));
+        browser.choose("Priority", '9');
+        browser.click("Set");
+        assert_eq!(desk.client.job(id)["priority"], 9);
+        desk.browser.sees("is paused");
+    });
+}
+
+#[test]
+fn all_jobs_that_match_are_changed_after_a_question() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 101);
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs?q=queue:{queue}+state:available"));
+        browser.click("Cancel all…");
+        browser.sees("Cancel 101 jobs that match");
+        browser.sees("Among them:");
+        // What comes after the question was not meant.
+        let later = desk
+            .client
+            .enqueue(&json!({"handler": "noop", "queue": queue}));
+        let browser = &mut desk.browser;
+        browser.fill("Type", "cancel 100");
+        browser.click("Cancel them");
+        browser.sees("What was typed is not that.");
+        browser.fill("Type", "cancel 101");
+        browser.click("Cancel them");
+        browser.sees("101 jobs changed");
+        assert_eq!(desk.client.job(&later)["state"], "available");
+        assert_eq!(desk.count(&format!("queue={queue}&state=cancelled")), 101);
+        let browser = &mut desk.browser;
+        browser.click("Back to the jobs");
+        browser.open(&format!("/jobs?q=queue:{queue}+state:cancelled"));
+        browser.click("Retry all…");
+        browser.fill("Type", "retry 101");
+        browser.enter();
+        browser.sees("101 jobs changed");
+        browser.open(&format!("/jobs?q=queue:{queue}+state:completed"));
+        browser.click("Purge all…");
+        browser.click("Purge them");
+        browser.sees("1 jobs changed");
+        assert_eq!(desk.count(&format!("queue={queue}&state=completed")), 0);
+    });
+}
+
+#[test]
+fn jobs_are_found_by_what_people_know_of_them() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let job = json!({"handler": "echo", "params": {"order": 77}, "queue": queue, "unique_key": format!("order-{queue}"),
+            "attributes": {"customer": queue}});
+        let job = desk.client.run(&job);
+        let id = job["id"].as_str().unwrap();
+        let browser = &mut desk.browser;
+        for find in [
+            id.to_owned(),
+            format!("unique:order-{queue} queue:{queue}"),
+            format!("handler:echo queue:{queue}"),
+            format!("attr.customer:{queue}"),
+            format!("queue:{queue} since:2h wire:http"),
+        ] {
+            browser.open("/");
+            browser.fill("Find jobs", &find);
+            browser.enter();
+            browser.sees(id);
+        }
+    });
+}
+
+#[test]
+fn a_log_is_read_page_by_page() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let job = json!({"handler": "log", "params": {"lines": 250}, "queue": queue});
+        let job = desk.client.run(&job);
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{}", job["id"].as_str().unwrap()));
+        browser.sees("line 200 of 250");
+        browser.sees_no("line 201 of 250");
+        browser.click("Later lines");
+        browser.sees("line 250 of 250");
+    });
+}
+
+#[test]
+fn a_page_that_is_live_follows_what_happens() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let id = desk.sleep(queue);
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{id}"));
+        browser.sees("running");
+        browser.click("Live: off");
+        browser.sees("Live: on");
+        let cancelled = desk
+            .client
+            .post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}))
+            .unwrap();
+        assert_eq!(cancelled.status, 200, "{cancelled:?}");
+        desk.client.wait(&id);
+        let browser = &mut desk.browser;
+        browser.sees("Cancel requested");
+        browser.open(&format!("/jobs?q=queue:{queue}&live=on"));
+        browser.sees("Live: on");
+        desk.fail(queue, "while somebody looks");
+        desk.browser.sees("told_to_fail");
+        desk.browser.click("Live: on");
+        desk.browser.sees("Live: off");
+    });
+}
