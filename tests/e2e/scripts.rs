@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use host_tests::eventually;
+use host_tests::reflector::{Reflector, SOON};
+use host_tests::{eventually, guests};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own};
@@ -176,4 +177,41 @@ fn interpreters_allow_scripts_one_hour() {
         let shown = own.server.client().get(&path).unwrap().body;
         assert_eq!(shown["limits"]["timeout_ms"], 3_600_000, "{shown}");
     }
+}
+
+#[test]
+fn a_rhai_script_makes_each_request_once_under_the_grants_of_its_manifest() {
+    let (data, reflector) = (tempfile::TempDir::new().unwrap(), Reflector::start());
+    let server = reflector.host(&data);
+    let client = server.client();
+    let manifest = format!(
+        "[[handlers.\"hero.rhai\".http]]\nto = \"{}\"\n\
+         headers = {{ authorization = \"Bearer {{secret:api}}\" }}\n",
+        reflector.origin()
+    );
+    let interpreter = std::fs::read(guests::component("hero-rhai")).unwrap();
+    let deployed = client.deploy_accepted("hero-rhai", &interpreter, Some(&manifest));
+    assert_eq!(deployed.unwrap().status, 201);
+    deploy(&client, "actions");
+    let script = format!(
+        r#"
+        let got = http_get("{0}/a");
+        let made = run("vm.define", #{{name: "a"}});
+        let posted = http_post("{0}/b", made);
+        let kind = ();
+        try {{ http_get("http://example.com/") }} catch (e) {{ kind = e.kind; }}
+        run("vm.attempt");
+        [got.status, got.body.contains("{{secret:api}}"), posted.body.contains("\"name\":\"a\""), kind]
+        "#,
+        reflector.origin()
+    );
+    let job = client.run(&rhai(&script));
+    assert_eq!(job["state"], "completed", "{job}");
+    let expected = json!([200, true, true, "http_not_granted"]);
+    assert_eq!(job["result"], expected, "{job}");
+    for start in ["GET /a ", "POST /b "] {
+        let request = reflector.requests.recv_timeout(SOON).unwrap();
+        assert!(request.starts_with(start), "{request}");
+    }
+    assert!(reflector.requests.try_recv().is_err(), "each is sent once");
 }

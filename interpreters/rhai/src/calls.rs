@@ -1,14 +1,15 @@
 //! `run(handler, params)`: calls of deployed handlers. A call without an answer ends the script with an error
-//! that requests it; the host starts the script again with the answers so far.
+//! that requests it; the host starts the script again with the answers so far. What must happen once, such as a request
+//! to a server, is kept with them.
 
 use std::cell::RefCell;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::rc::Rc;
 
 use guest_sdk::schemars::{self, JsonSchema};
 use guest_sdk::{Category, Error};
 use rhai::{Dynamic, Engine, EvalAltResult, Map, Position};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::value;
@@ -27,13 +28,26 @@ pub(crate) struct Answer {
     ok: Value,
     /// Why there is no result.
     failed: Option<FailedCall>,
+    /// What the script has done since the call before, and what came of it.
+    #[serde(default)]
+    kept: Vec<Kept>,
+}
+
+/// What came of something that a script does once.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Kept {
+    /// Identifies what was done.
+    key: String,
+    #[serde(default)]
+    ok: Value,
+    failed: Option<FailedCall>,
 }
 
 /// A failed call, as scripts see it.
-#[derive(Clone, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct FailedCall {
-    kind: String,
-    message: String,
+    pub(crate) kind: String,
+    pub(crate) message: String,
 }
 
 /// The calls of one run of a script. Clones share them.
@@ -44,13 +58,20 @@ pub(crate) struct Calls(Rc<RefCell<State>>);
 struct State {
     answers: Vec<Answer>,
     made: usize,
+    /// What earlier runs of the script have done, and how much of it this one has repeated.
+    kept: Vec<Kept>,
+    repeated: usize,
+    /// What this run has done since its last answer.
+    done: Vec<Kept>,
     /// Why the script must end: a call without an answer, or a call that differs from the last run.
     ending: Option<Error>,
 }
 
 impl Calls {
-    pub(crate) fn new(answers: Vec<Answer>) -> Self {
+    pub(crate) fn new(mut answers: Vec<Answer>) -> Self {
+        let kept = answers.iter_mut().map(|it| std::mem::take(&mut it.kept));
         Self(Rc::new(RefCell::new(State {
+            kept: kept.flatten().collect(),
             answers,
             ..State::default()
         })))
@@ -72,6 +93,44 @@ impl Calls {
         engine.register_fn("run", move |handler: &str| calls.call(handler, Map::new()));
     }
 
+    /// Does what must happen once in an attempt, or returns what came of it in an earlier run of the script. `what`
+    /// identifies it.
+    pub(crate) fn once(
+        &self,
+        what: impl Hash,
+        act: impl FnOnce() -> Result<Value, FailedCall>,
+    ) -> Result<Dynamic, Box<EvalAltResult>> {
+        let mut state = self.0.borrow_mut();
+        let key = key(what);
+        let place = state.repeated;
+        state.repeated += 1;
+        let (ok, failed) = match state.kept.get(place) {
+            Some(kept) if kept.key == key => (kept.ok.clone(), kept.failed.clone()),
+            Some(_) => {
+                let number = place + 1;
+                return Err(state
+                    .end(not_repeatable(&format!("request {number}")))
+                    .into());
+            }
+            None => {
+                let (ok, failed) = match act() {
+                    Ok(ok) => (ok, None),
+                    Err(failed) => (Value::Null, Some(failed)),
+                };
+                state.done.push(Kept {
+                    key,
+                    ok: ok.clone(),
+                    failed: failed.clone(),
+                });
+                (ok, failed)
+            }
+        };
+        match failed {
+            None => Ok(value::from_json(&ok)),
+            Some(failed) => Err(thrown(failed.map()).into()),
+        }
+    }
+
     /// Takes the error that must end the script, if a call made one.
     pub(crate) fn ending(&self) -> Option<Error> {
         self.0.borrow_mut().ending.take()
@@ -90,7 +149,7 @@ impl Calls {
 
     fn call(&self, handler: &str, params: Map) -> Result<Dynamic, Box<EvalAltResult>> {
         let params = value::to_json(&params.into()).map_err(|error| thrown(text_of(&error)))?;
-        let key = key(handler, &params);
+        let key = key((handler, params.to_string()));
         let mut state = self.0.borrow_mut();
         let place = state.made;
         state.made += 1;
@@ -102,35 +161,50 @@ impl Calls {
                     Some(failed) => Err(thrown(failed.thrown(number, handler)).into()),
                 };
             }
-            Some(_) => {
-                let message = format!(
-                    "call {number} differs from the previous run of the script; a script that calls \
-                     handlers must do the same each time, so it must not depend on timestamp()"
-                );
-                Error::fatal("script_not_repeatable", message)
-            }
+            Some(_) => not_repeatable(&format!("call {number}")),
             None => {
                 let message = format!("the script calls {handler}, which needs a running host");
-                let details = json!({"handler": handler, "params": params, "key": key});
+                let mut details = json!({"handler": handler, "params": params, "key": key});
+                if !state.done.is_empty() {
+                    details["kept"] = json!(state.done);
+                }
                 Error::new(Category::UserCode, CALL, message).details(&details)
             }
         };
-        state.ending = Some(ending);
-        // The script cannot catch this.
-        let end = EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE);
-        Err(end.into())
+        Err(state.end(ending).into())
     }
+}
+
+impl State {
+    /// Ends the script with an error, which it cannot catch.
+    fn end(&mut self, ending: Error) -> EvalAltResult {
+        self.ending = Some(ending);
+        EvalAltResult::ErrorTerminated(Dynamic::UNIT, Position::NONE)
+    }
+}
+
+fn not_repeatable(what: &str) -> Error {
+    let message = format!(
+        "{what} differs from the previous run of the script; a script that calls handlers must do the same each \
+         time, so it must not depend on timestamp()"
+    );
+    Error::fatal("script_not_repeatable", message)
 }
 
 impl FailedCall {
     fn thrown(&self, number: usize, handler: &str) -> Dynamic {
-        let mut thrown = Map::new();
+        let mut thrown = self.map();
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         thrown.insert("number".into(), number.into());
         thrown.insert("handler".into(), handler.to_owned().into());
-        thrown.insert("kind".into(), self.kind.clone().into());
-        thrown.insert("message".into(), self.message.clone().into());
         thrown.into()
+    }
+
+    fn map(&self) -> Map {
+        let mut map = Map::new();
+        map.insert("kind".into(), self.kind.clone().into());
+        map.insert("message".into(), self.message.clone().into());
+        map
     }
 }
 
@@ -145,8 +219,8 @@ fn text_of(error: &Error) -> String {
     }
 }
 
-fn key(handler: &str, params: &Value) -> String {
+fn key(what: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
-    (handler, params.to_string()).hash(&mut hasher);
+    what.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }

@@ -3,6 +3,7 @@
 
 mod calls;
 mod ending;
+mod http;
 mod store;
 mod value;
 
@@ -103,6 +104,7 @@ fn engine(ctx: &Ctx, calls: &Calls) -> Engine {
         .set_max_map_size(0);
     calls.register(&mut engine);
     store::register(&mut engine, ctx);
+    http::register(&mut engine, ctx, calls);
     // Skip output that an earlier run of the script has logged.
     let (log, repeats) = (ctx.clone(), calls.clone());
     engine.on_print(move |text| {

@@ -1,6 +1,6 @@
 //! What scripts see and return, and how they fail, without a sandbox.
 
-use guest_sdk::{Category, Error, Level, MockHost};
+use guest_sdk::{Category, Error, HttpError, HttpErrorKind, HttpResponse, Level, MockHost};
 use serde_json::{Value, json};
 
 use crate::{Params, run as handle};
@@ -10,7 +10,14 @@ fn run_with(
     script: &str,
     handler: impl Fn(&str, &Value) -> Result<Value, &'static str>,
 ) -> (Vec<String>, Result<Value, Error>) {
-    let host = MockHost::new();
+    run_on(&MockHost::new(), script, handler)
+}
+
+fn run_on(
+    host: &MockHost,
+    script: &str,
+    handler: impl Fn(&str, &Value) -> Result<Value, &'static str>,
+) -> (Vec<String>, Result<Value, Error>) {
     let mut answers: Vec<Value> = Vec::new();
     loop {
         let mut params = params(script);
@@ -28,10 +35,14 @@ fn run_with(
             return (printed.collect(), ended);
         };
         let name = asked["handler"].as_str().unwrap();
-        answers.push(match handler(name, &asked["params"]) {
+        let mut answer = match handler(name, &asked["params"]) {
             Ok(ok) => json!({"key": asked["key"], "ok": ok}),
             Err(why) => json!({"key": asked["key"], "failed": {"kind": "broken", "message": why}}),
-        });
+        };
+        if let Some(kept) = asked.get("kept") {
+            answer["kept"] = kept.clone();
+        }
+        answers.push(answer);
     }
 }
 
@@ -234,4 +245,105 @@ fn a_script_enqueues_jobs_and_keeps_state() {
         panic!("it is refused");
     };
     assert!(failed.message.contains("has no store"), "{failed:?}");
+}
+
+/// Answers with the request: its method, headers and body.
+fn reflecting() -> MockHost {
+    MockHost::new().answer(|request| {
+        if request.url.ends_with("/gone") {
+            return Err(HttpError {
+                kind: HttpErrorKind::Unreachable,
+                message: "nobody is there".to_owned(),
+            });
+        }
+        let body = String::from_utf8_lossy(&request.body);
+        let seen = json!([request.method, request.headers, body, request.timeout_ms]);
+        let mut response = HttpResponse::json_of(201, &seen);
+        response.headers.push(("x-two".to_owned(), "a".to_owned()));
+        response.headers.push(("x-two".to_owned(), "b".to_owned()));
+        Ok(response)
+    })
+}
+
+#[test]
+fn a_script_makes_requests() {
+    let host = reflecting();
+    let script = r#"
+        let got = http_get("https://a.com/x");
+        let seen = [];
+        for body in ["text", #{a: [1]}, blob(2, 65)] {
+            seen += http_post("https://a.com/x", body).body;
+        }
+        let put = http_request(#{
+            method: "PUT", url: "https://a.com/x", headers: #{"x-a": "b", n: 1}, body: "c", timeout_ms: 9
+        });
+        let error = ();
+        try { http_get("https://a.com/gone") } catch (e) { error = e.kind; }
+        [got.status, got.headers["x-two"], got.body, seen, put.body, error]
+    "#;
+    let ended = handle(&host.ctx(), params(script)).unwrap();
+    let json = r#"["content-type","application/json"]"#;
+    let expected = json!([
+        201,
+        "a, b",
+        r#"["GET",[],"",null]"#,
+        [
+            r#"["POST",[],"text",null]"#,
+            format!(r#"["POST",[{json}],"{{\"a\":[1]}}",null]"#),
+            r#"["POST",[],"AA",null]"#,
+        ],
+        r#"["PUT",[["n","1"],["x-a","b"]],"c",9]"#,
+        "http_unreachable",
+    ]);
+    assert_eq!(ended, expected);
+    for wrong in [
+        "#{}",
+        "#{url: 1}",
+        "#{url: \"https://a.com\", metod: \"GET\"}",
+    ] {
+        let (kind, ..) = failed(&format!("http_request({wrong})"));
+        assert_eq!(kind, "script_thrown", "{wrong}");
+    }
+    let (_, _, details) = failed("http_get(\"https://a.com\")");
+    assert_eq!(details["thrown"]["kind"], "http_not_granted", "{details}");
+}
+
+#[test]
+fn a_script_that_calls_handlers_makes_each_request_once() {
+    let host = reflecting();
+    let script = r#"
+        let first = http_get("https://a.com/1").status;
+        let error = ();
+        try { http_get("https://a.com/gone") } catch (e) { error = e.kind; }
+        let one = run("math.one");
+        let second = http_post("https://a.com/2", `${one}`).body;
+        let two = run("math.two");
+        http_get("https://a.com/3");
+        [first, error, one, second, two]
+    "#;
+    let (_, ended) = run_on(&host, script, |handler, _| Ok(json!(handler)));
+    let second = r#"["POST",[],"math.one",null]"#;
+    let expected = json!([201, "http_unreachable", "math.one", second, "math.two"]);
+    assert_eq!(ended.unwrap(), expected);
+    let urls: Vec<String> = host.requests().into_iter().map(|it| it.url).collect();
+    let once = ["1", "gone", "2", "3"].map(|path| format!("https://a.com/{path}"));
+    assert_eq!(urls, once);
+}
+
+#[test]
+fn a_script_that_requests_something_else_the_second_time_is_refused() {
+    let asked = match handle(
+        &reflecting().ctx(),
+        params("http_get(\"https://a.com/1\"); run(\"a.b\")"),
+    ) {
+        Err(Error::Failed(failed)) => failed.details.unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let mut other = params("http_get(\"https://a.com/2\"); run(\"a.b\")");
+    let answer = json!({"key": asked["key"], "ok": 1, "kept": asked["kept"]});
+    other.calls = vec![serde_json::from_value(answer).unwrap()];
+    match handle(&reflecting().ctx(), other) {
+        Err(Error::Failed(failed)) => assert_eq!(failed.kind, "script_not_repeatable"),
+        other => panic!("{other:?}"),
+    }
 }

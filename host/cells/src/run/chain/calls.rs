@@ -24,13 +24,21 @@ const LEVELS: usize = 3;
 #[derive(Clone)]
 pub(super) struct Calls {
     script: Step,
-    /// The handler and the key of the current call.
-    current: Option<(Name, String)>,
+    current: Option<Current>,
     answers: Vec<String>,
     /// The failures of calls, by the number of the call.
     failures: BTreeMap<usize, Failure>,
     /// How many steps the checks of params may still take.
     checks_left: u64,
+}
+
+/// The call that runs.
+#[derive(Clone)]
+struct Current {
+    handler: Name,
+    key: String,
+    /// What the script keeps with the answer.
+    kept: Option<Box<RawValue>>,
 }
 
 /// The details of an error that requests a call.
@@ -39,6 +47,7 @@ struct Asked {
     handler: Name,
     params: Box<RawValue>,
     key: String,
+    kept: Option<Box<RawValue>>,
 }
 
 /// The details of an error that a failed call caused.
@@ -82,8 +91,8 @@ impl Calls {
 
     /// Adds to a failure of the current call which call that is.
     fn blame(&self, mut failure: Failure) -> Failure {
-        if let Some((name, _)) = &self.current {
-            failure.message = format!("call {}, {name}: {}", self.number(), failure.message);
+        if let Some(Current { handler, .. }) = &self.current {
+            failure.message = format!("call {}, {handler}: {}", self.number(), failure.message);
         }
         failure
     }
@@ -95,15 +104,18 @@ impl Calls {
             let failure = self.blame(failure);
             self.failures.insert(self.number(), failure);
         }
-        let key = self.current.take().map(|(_, key)| json!(key));
+        let current = self.current.take();
+        let key = current.as_ref().map(|current| json!(current.key));
         let key = key.unwrap_or_default();
+        let kept = current.and_then(|current| current.kept);
+        let kept = kept.map_or_else(String::new, |kept| format!(r#","kept":{kept}"#));
         self.answers.push(match result {
-            Ok(result) => format!(r#"{{"key":{key},"ok":{}}}"#, result.as_str()),
+            Ok(result) => format!(r#"{{"key":{key},"ok":{}{kept}}}"#, result.as_str()),
             Err(failure) => {
                 let kind = failure.user_kind.as_deref();
                 let kind = kind.unwrap_or(failure.kind.as_str());
                 let failed = json!({"kind": kind, "message": failure.message});
-                format!(r#"{{"key":{key},"failed":{failed}}}"#)
+                format!(r#"{{"key":{key},"failed":{failed}{kept}}}"#)
             }
         });
     }
@@ -168,7 +180,11 @@ impl Chain {
             let failure = Failure::new(FailureKind::InvalidParams, message);
             return Next::End(Outcome::Failed(failure));
         }
-        calls.current = Some((asked.handler.clone(), asked.key));
+        calls.current = Some(Current {
+            handler: asked.handler.clone(),
+            key: asked.key,
+            kept: asked.kept,
+        });
         let checks_left = calls.checks_left;
         let listed = Listed {
             handler: asked.handler,
