@@ -8,6 +8,7 @@ mod bounded;
 mod cancel;
 mod delta;
 mod disk;
+mod egress;
 mod events;
 mod hero;
 mod hostile;
@@ -72,6 +73,8 @@ struct Args {
     /// Print a table or JSON
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+    #[command(flatten)]
+    bare: egress::BareClient,
 }
 
 /// What a host is compared with.
@@ -93,6 +96,8 @@ enum Suite {
     Postgres,
     /// Large stores and requests beside a steady load, on both stores
     Bounded,
+    /// For requests of handlers: a bare client of the same libraries
+    Egress,
 }
 
 /// Parts that can be measured alone.
@@ -273,6 +278,10 @@ fn build_folder() -> Result<PathBuf> {
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    if args.bare.requests > 0 {
+        println!("{}", args.bare.measure()?);
+        return Ok(());
+    }
     ensure!(args.rounds > 0, "at least one round is needed");
     for part in &args.only {
         ensure!(
@@ -305,6 +314,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Arco => arco::measure(args, &mut report).await?,
         Suite::Postgres => postgres::measure(args, &mut report).await?,
         Suite::Bounded => bounded::measure(args, &mut report).await?,
+        Suite::Egress => egress::measure(args, &mut report).await?,
     }
     Ok(report)
 }

@@ -55,6 +55,45 @@ pub fn handler_with_schema(handler: &str, schema: &str) -> Vec<u8> {
     wat::parse_str(changed).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// The imports of `host:jobs/http` and `host:jobs/jobs`.
+const IMPORTS: &str = r#"
+  (import "host:jobs/http@1.1.0" (instance
+    (type $request-record (record (field "method" string) (field "url" string)
+      (field "headers" (list (tuple string string))) (field "body" (list u8))
+      (field "timeout-ms" (option u32))))
+    (export "request" (type $request (eq $request-record)))
+    (type $response-record (record (field "status" u16)
+      (field "headers" (list (tuple string string))) (field "body" (list u8))))
+    (export "response" (type $response (eq $response-record)))
+    (type $kind-enum (enum "not-granted" "invalid-request" "unreachable" "timed-out" "too-large"
+      "limit-reached" "unavailable"))
+    (export "error-kind" (type $kind (eq $kind-enum)))
+    (type $error-record (record (field "kind" $kind) (field "message" string)))
+    (export "error" (type $error (eq $error-record)))
+    (export "send" (func (param "request" $request) (result (result $response (error $error)))))))
+  (import "host:jobs/jobs@1.1.0" (instance
+    (type $kind-enum (enum "not-granted" "invalid-request" "limit-reached" "unavailable"))
+    (export "error-kind" (type $kind (eq $kind-enum)))
+    (type $error-record (record (field "kind" $kind) (field "message" string)))
+    (export "error" (type $error (eq $error-record)))
+    (export "enqueue" (func (param "jobs" string) (result (result (list string) (error $error)))))))
+"#;
+
+/// Assembles a component whose handler, with a name of seven bytes, returns nothing and which imports interfaces that
+/// it does not use.
+///
+/// # Panics
+///
+/// If the file that it is made from is gone, or the name has another length.
+pub fn importing(handler: &str) -> Vec<u8> {
+    assert_eq!(handler.len(), 7, "the component says how long the name is");
+    let good = std::fs::read_to_string(folder().join("good.wat")).expect("it is there");
+    let changed = good
+        .replacen("(component\n", &format!("(component\n{IMPORTS}"), 1)
+        .replace("\"by_hand\"", &format!("\"{handler}\""));
+    wat::parse_str(changed).unwrap_or_else(|error| panic!("{error}"))
+}
+
 fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/guests/wat"))
 }

@@ -1,0 +1,174 @@
+//! What requests of handlers cost: a GET over TLS on a kept connection, compared with a bare client of the same
+//! libraries in a process of its own; and handlers that make none, with and without the interfaces.
+
+mod bare;
+mod server;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use host_tests::certificates::{Authority, VALID};
+use host_tests::{Client, Options, Server, from_wat, guests};
+use serde_json::json;
+use tempfile::TempDir;
+
+use self::server::TlsServer;
+use crate::numbers::count;
+use crate::report::{Report, Target};
+use crate::rounds::single;
+use crate::{Args, build_folder, load, process};
+
+pub(crate) use self::bare::BareClient;
+
+/// What a request of a handler may cost beyond the bare client's, in microseconds of CPU.
+const BEYOND_US_MAX: f64 = 150.0;
+
+const PER_CORE_MIN: f64 = 3_000.0;
+
+/// What handlers that make no requests may cost with the interfaces, compared with those without.
+const UNUSED_RATIO_MAX: f64 = 1.02;
+
+/// The requests of a round for each second that it is to take.
+const REQUESTS_PER_SECOND: f64 = 1_000.0;
+
+/// The handlers of the components without and with imports.
+const WITHOUT: &str = "by_hand";
+const WITH: &str = "imports";
+
+/// A host whose handlers may make requests to the server.
+struct Stage {
+    host: Server,
+    folder: TempDir,
+    server: TlsServer,
+    authority: Authority,
+}
+
+impl Stage {
+    fn start() -> Result<Self> {
+        let authority = Authority::default();
+        authority.sign("server", &["127.0.0.1"], VALID);
+        let server = TlsServer::start(&authority)?;
+        let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
+        let config = folder.path().join("host.toml");
+        let text = format!(
+            "[grants]\nhttp = [\"{}\"]\nhttp_networks = [\"127.0.0.1/32\"]\n[egress]\nca_file = {:?}\n",
+            server.origin(),
+            authority.text("ca.pem")
+        );
+        std::fs::write(&config, text).context("cannot write the configuration")?;
+        let mut options = Options::new(&folder.path().join("data"));
+        options.args = vec!["--config".to_owned(), config.display().to_string()];
+        let host = Server::start(&options);
+        let client = host.client();
+        let hostile = std::fs::read(guests::component("hostile"))?;
+        let manifest = format!(
+            "[defaults]\ntimeout_seconds = 600\n[[handlers.request.http]]\nto = \"{}\"\n\
+             max_requests = 100000\n",
+            server.origin()
+        );
+        deploy(&client, "requests", &hostile, Some(&manifest))?;
+        deploy(&client, WITHOUT, &from_wat::component("good"), None)?;
+        deploy(&client, WITH, &from_wat::importing(WITH), None)?;
+        Ok(Self {
+            host,
+            folder,
+            server,
+            authority,
+        })
+    }
+
+    /// Returns the CPU time of the host, its cells and its broker, in microseconds.
+    fn cpu_us(&self) -> Result<f64> {
+        let pid = self.host.pid();
+        Ok(process::cpu_us(pid)? + process::cells_cpu_us(pid)?)
+    }
+
+    /// Has one job make requests. Returns the CPU time of each, in microseconds.
+    fn requests(&self, requests: usize) -> Result<f64> {
+        let params =
+            json!({"requests": [{"url": self.server.url(), "times": requests}], "strict": true});
+        let job = json!({"handler": "request", "params": params, "timeout_seconds": 600, "max_attempts": 1});
+        let before = self.cpu_us()?;
+        let job = self.host.client().run(&job);
+        ensure!(job["state"] == "completed", "the requests failed: {job}");
+        Ok((self.cpu_us()? - before) / count(requests))
+    }
+
+    /// Runs jobs that make none. Returns the CPU time of each, in microseconds.
+    async fn jobs(&self, handler: &'static str, span: Duration) -> Result<f64> {
+        let before = self.cpu_us()?;
+        let sample = load::run_of(handler, self.host.address(), single(256), span).await?;
+        Ok((self.cpu_us()? - before) / count(sample.jobs))
+    }
+
+    fn stop(self) -> Result<()> {
+        let code = self.host.stop();
+        ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
+        self.folder.close().context("cannot remove its data")
+    }
+}
+
+fn deploy(client: &Client, name: &str, component: &[u8], manifest: Option<&str>) -> Result<()> {
+    let answer = client.deploy_accepted(name, component, manifest)?;
+    ensure!(
+        answer.status == 201,
+        "cannot deploy {name}: {}",
+        answer.body
+    );
+    Ok(())
+}
+
+pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    let stage = Stage::start()?;
+    let span = Duration::from_secs_f64(args.seconds);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few thousand"
+    )]
+    let requests = (args.seconds * REQUESTS_PER_SECOND).max(1.0) as usize;
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    // The first starts the broker and opens the connection.
+    tokio::task::block_in_place(|| stage.requests(10))?;
+    for round in 1..=args.rounds {
+        eprintln!("round {round} of {}", args.rounds);
+        let client = BareClient {
+            url: stage.server.url(),
+            authority: stage.authority.path("ca.pem"),
+            requests,
+        };
+        bare.push(tokio::task::block_in_place(|| client.measure_apart())?);
+        ours.push(tokio::task::block_in_place(|| stage.requests(requests))?);
+        without.push(stage.jobs(WITHOUT, span).await?);
+        with.push(stage.jobs(WITH, span).await?);
+    }
+    let beyond = ours.iter().zip(&bare).map(|(ours, bare)| ours - bare);
+    let beyond: Vec<f64> = beyond.collect();
+    let per_core = ours.iter().map(|us| 1e6 / us).collect();
+    let unit = "µs/request";
+    report.add("GET over TLS, bare client: CPU", unit, bare, None);
+    report.add(
+        "GET over TLS, handler: CPU of host, cells and broker",
+        unit,
+        ours,
+        None,
+    );
+    let limit = Target::AtMost(BEYOND_US_MAX);
+    report.add("beyond the bare client", unit, beyond, Some(limit));
+    let least = Target::AtLeast(PER_CORE_MIN);
+    report.add("requests of handlers", "1/s a core", per_core, Some(least));
+    let (name, beside) = (
+        "HTTP, 256 jobs in flight, with unused interfaces: CPU",
+        "HTTP, 256 jobs in flight, without imports: CPU",
+    );
+    report.add(name, "µs/job", with, None);
+    report.add(beside, "µs/job", without, None);
+    report.ratio(
+        "CPU with unused interfaces to without imports",
+        name,
+        beside,
+        Target::AtMost(UNUSED_RATIO_MAX),
+    );
+    stage.stop()
+}
