@@ -187,6 +187,24 @@ impl Ctx {
         State::new(self)
     }
 
+    /// Returns the value of a secret that the manifest lets the handler see: `secrets = ["signing"]`. It is recorded
+    /// in the audit. The host hides the value where the attempt's log, progress, result and failure have it literally.
+    ///
+    /// To call an API with a key, name the secret in the headers of the grant instead, as [`Ctx::http`] shows: then
+    /// the handler never sees it.
+    ///
+    /// ```
+    /// # use guest_sdk::{Ctx, Error};
+    /// fn sign(ctx: &Ctx, text: &str) -> Result<u64, Error> {
+    ///     let key = ctx.secret("signing")?;
+    ///     # fn mac(key: &[u8], text: &str) -> u64 { key.len() as u64 + text.len() as u64 }
+    ///     Ok(mac(key.as_bytes(), text))
+    /// }
+    /// ```
+    pub fn secret(&self, name: &str) -> Result<String, StoreError> {
+        self.services.reveal(name)
+    }
+
     pub(crate) fn services(&self) -> &dyn Services {
         &*self.services
     }

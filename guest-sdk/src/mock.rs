@@ -32,6 +32,7 @@ pub struct MockHost {
     job: Job,
     answer: Option<Rc<Answer>>,
     has_no_store: bool,
+    secrets: BTreeMap<String, String>,
 }
 
 #[derive(Default)]
@@ -96,6 +97,7 @@ impl MockHost {
             },
             answer: None,
             has_no_store: false,
+            secrets: BTreeMap::new(),
         }
     }
 
@@ -143,6 +145,21 @@ impl MockHost {
         let value = serde_json::to_vec(value).expect("the value can be serialized");
         let key = (None, key.to_owned());
         self.state.borrow_mut().values.insert(key, value);
+        self
+    }
+
+    /// Lets the handler see a secret. Without it none is granted.
+    ///
+    /// ```
+    /// use guest_sdk::MockHost;
+    ///
+    /// let ctx = MockHost::new().with_secret("signing", "k1").ctx();
+    /// assert_eq!(ctx.secret("signing").unwrap(), "k1");
+    /// assert!(ctx.secret("other").is_err());
+    /// ```
+    #[must_use]
+    pub fn with_secret(mut self, name: &str, value: &str) -> Self {
+        self.secrets.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -312,6 +329,13 @@ impl Services for MockHost {
             .map(|(_, key)| key.clone())
             .collect();
         Ok(there.into_iter().collect())
+    }
+
+    fn reveal(&self, name: &str) -> Result<String, StoreError> {
+        self.secrets.get(name).cloned().ok_or_else(|| StoreError {
+            kind: StoreErrorKind::NotGranted,
+            message: format!("the mock has no secret {name}; see MockHost::with_secret"),
+        })
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) trait Services {
         prefix: &str,
         after: Option<&str>,
     ) -> Result<Vec<String>, StoreError>;
+    fn reveal(&self, name: &str) -> Result<String, StoreError>;
 }
 
 /// The imports of the component.
@@ -148,6 +149,10 @@ impl Services for Imports {
         after: Option<&str>,
     ) -> Result<Vec<String>, StoreError> {
         crate::bindings::host::jobs::state::list(space, prefix, after).map_err(store_error)
+    }
+
+    fn reveal(&self, name: &str) -> Result<String, StoreError> {
+        crate::bindings::host::jobs::secrets::reveal(name).map_err(store_error)
     }
 }
 

@@ -128,6 +128,13 @@ fn a_change_of_another_fails_the_attempt_at_its_end() {
         "{message}"
     );
     assert_eq!(client.get(&path("b")).unwrap().status, 404);
+    let text = client.get("/metrics").unwrap().body;
+    let ended = |outcome: &str, attempts: u32| {
+        let line = format!("host_attempts_total{{outcome=\"{outcome}\"}} {attempts}\n");
+        assert!(text.as_str().unwrap().contains(&line), "{text}");
+    };
+    ended("completed", 0);
+    ended("failed", 1);
 }
 
 #[test]

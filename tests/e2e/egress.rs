@@ -270,6 +270,37 @@ fn broker_dies(server: &Server, reflector: &Reflector, handler: &str, gone: &str
     assert_eq!(ends.last().unwrap()["status"], 200, "{handler}: {ends:?}");
 }
 
+/// A kept connection goes on; a file that cannot be used changes nothing.
+#[test]
+fn a_changed_secret_is_used_for_further_requests() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let mut options = reflector.options(&data, "", "");
+    let (secret, new) = ["secret", "new"].map(|it| data.path().join(it)).into();
+    let config = data.path().join("host.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let source = format!("file = {secret:?}");
+    fs::write(&config, text.replace("env = \"API_KEY\"", &source)).unwrap();
+    options.env.clear();
+    fs::write(&secret, format!("{SECRET}\n")).unwrap();
+    let server = Server::start(&options);
+    let client = server.client();
+    deploy(&client, &reflector);
+    let first = reflector.authorization(&client);
+    assert_eq!(first, format!("Bearer {SECRET}"));
+    let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    for (value, expected) in [("second", "second"), ("", "second"), ("third", "third")] {
+        fs::write(&new, value).unwrap();
+        fs::rename(&new, &secret).unwrap();
+        kill_process(pid, Signal::HUP).unwrap();
+        let wanted = format!("Bearer {expected}");
+        eventually("the new value", SOON, || {
+            (reflector.authorization(&client) == wanted).then_some(())
+        });
+    }
+    let log = fs::read_to_string(options.data.join("serve.log")).unwrap();
+    assert!(log.contains("a new value of a secret is in use"), "{log}");
+}
+
 #[test]
 fn the_broker_has_rights_of_its_own() {
     let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());

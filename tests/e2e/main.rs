@@ -41,6 +41,7 @@ mod nodes;
 mod pages;
 mod postgres;
 mod postgres_ways;
+mod revealed;
 mod rrq_garbage;
 mod rrq_load;
 mod rrq_worker;

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use host_tests::pool::{launch_config, worker_env};
+use host_tests::reflector::{Reflector, SECRET, SOON};
 use host_tests::rrq::{Connection, request};
 use host_tests::worker::{cache, command};
-use host_tests::{Options, Server, Worker, eventually};
+use host_tests::{Options, Server, Worker, eventually, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -249,4 +250,85 @@ fn a_trace_of_a_producer_goes_on_in_our_spans_and_refusals_are_counted() {
     assert_eq!(worker.stop().0, Some(0));
     let log = std::fs::read_to_string(data.path().join("worker.log")).unwrap();
     assert!(!log.contains("hush"), "{log}");
+}
+
+/// A server gets the span of the request as its parent, which is a child of the attempt's. Spans and metrics name
+/// the server, and neither a path nor a secret.
+#[test]
+fn a_trace_goes_on_to_the_servers_of_requests_and_requests_are_counted() {
+    let (collector, reflector) = (Collector::start(), Reflector::start());
+    let data = TempDir::new().unwrap();
+    let mut options = reflector.options(&data, "", "");
+    let variables = collector.variables().into_iter();
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    options.env.extend(variables);
+    let server = Server::start(&options);
+    let client = server.client();
+    let hostile = std::fs::read(guests::component("hostile")).unwrap();
+    let manifest = format!(
+        "[[handlers.request.http]]\nto = \"{}\"\npaths = [\"/told/*\"]\n\
+         headers = {{ authorization = \"Bearer {{secret:api}}\" }}\n",
+        reflector.origin()
+    );
+    let deployed = client.deploy_accepted("hostile", &hostile, Some(&manifest));
+    assert_eq!(deployed.unwrap().status, 201);
+    let params = json!({"requests": [
+        {"url": reflector.url("/told/path-in-no-span")},
+        {"method": "POST", "url": reflector.url("/told/again"), "body_bytes": 100},
+        {"url": reflector.url("/other/path-in-no-span")},
+        {"url": "http://server-in-no-span.example/"},
+    ]});
+    let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let job = json!({"handler": "request", "params": params, "max_attempts": 1});
+    let id = enqueue(server.address(), &format!("00-{trace}-{parent}-01"), &job);
+    assert_eq!(client.wait(&id)["state"], "completed");
+
+    let spans = eventually("the spans of all requests", SOON, || {
+        let spans = collector.spans();
+        let requests = spans.iter().filter(|span| span["name"] == "host.request");
+        (requests.count() == 4).then_some(spans)
+    });
+    let attempt = spans.iter().find(|span| span["name"] == "host.attempt");
+    let requests = spans.iter().filter(|span| span["name"] == "host.request");
+    let requests: Vec<&Value> = requests.collect();
+    for span in &requests {
+        assert_eq!(span["traceId"], trace, "{span}");
+        assert_eq!(span["parentSpanId"], attempt.unwrap()["spanId"], "{span}");
+        assert_eq!(span["kind"], 3, "{span}");
+        assert_eq!(attribute(span, "host.job_id"), Some(&*id), "{span}");
+        let text = span.to_string();
+        assert!(
+            !text.contains("in-no-span") && !text.contains(SECRET),
+            "{text}"
+        );
+    }
+    let (answered, refused): (Vec<&Value>, Vec<&Value>) = requests
+        .iter()
+        .partition(|span| attribute(span, "http.response.status_code") == Some("200"));
+    assert_eq!((answered.len(), refused.len()), (2, 2), "{requests:?}");
+    for span in answered {
+        let told = reflector.requests.recv_timeout(SOON).unwrap();
+        let is_ours = requests.iter().any(|span| {
+            let id = span["spanId"].as_str().unwrap();
+            told.contains(&format!("traceparent: 00-{trace}-{id}-01\r\n"))
+        });
+        assert!(is_ours, "{told}");
+        assert_eq!(attribute(span, "host.origin"), Some(&*reflector.origin()));
+        assert_eq!(attribute(span, "host.path_pattern"), Some("/told/*"));
+    }
+    for span in refused {
+        assert_eq!(attribute(span, "error.type"), Some("not_granted"), "{span}");
+    }
+    let text = client.get("/metrics").unwrap().body;
+    let text = text.as_str().unwrap();
+    for line in [
+        "host_handler_requests_total{handler=\"request\",outcome=\"2xx\"} 2",
+        "host_handler_requests_total{handler=\"request\",outcome=\"not_granted\"} 2",
+        "host_handler_request_sent_bytes_total{handler=\"request\"} 100",
+        "host_handler_request_seconds_count{handler=\"request\"} 4",
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    assert!(!text.contains("in-no-span"), "{text}");
+    assert_eq!(server.stop(), Some(0));
 }

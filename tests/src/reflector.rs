@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{Options, Server};
+use crate::{Client, Options, Server};
 
 /// The secret that requests carry; what a host writes and what a guest learns is searched for it.
 pub const SECRET: &str = "pl4nted-s3cret-of-an-api-6b1d";
@@ -75,6 +76,20 @@ impl Reflector {
     /// Returns a URL of it.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.origin())
+    }
+
+    /// Has the handler `request` send a request. Returns the header `authorization` that it had.
+    ///
+    /// # Panics
+    ///
+    /// If there is no request.
+    pub fn authorization(&self, client: &Client) -> String {
+        let params = json!({"requests": [{"url": self.url("/")}]});
+        client.run(&json!({"handler": "request", "params": params}));
+        let head = self.requests.recv_timeout(SOON).expect("a request");
+        let mut lines = head.lines();
+        let value = lines.find_map(|line| line.strip_prefix("authorization: "));
+        value.unwrap_or_default().to_owned()
     }
 
     /// Starts a host that may send requests to it and has the secret `api`, with its files in `data`.

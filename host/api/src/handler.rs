@@ -114,6 +114,10 @@ pub struct GrantsView {
     /// State to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<StateGrantView>,
+    /// Names of secrets that it may see.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub secrets: Vec<String>,
 }
 
 /// State that a handler may keep.
@@ -236,6 +240,7 @@ impl From<&Grants> for GrantsView {
             http: grants.http.iter().map(HttpGrantView::from).collect(),
             jobs: grants.jobs.iter().map(JobsGrantView::from).collect(),
             state: grants.state.as_ref().map(StateGrantView::from),
+            secrets: grants.secrets.clone(),
         }
     }
 }

@@ -12,8 +12,9 @@ use tokio_util::bytes::Bytes;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 /// The message to a guest without a grant.
-const NO_GRANT: &str = "the manifest grants this handler neither jobs to enqueue nor state; add \
-                        [[handlers.NAME.jobs]] with handlers = [\"…\"], or [handlers.NAME.state], to it";
+const NO_GRANT: &str = "the manifest grants this handler neither jobs to enqueue nor state nor secrets; add \
+                        [[handlers.NAME.jobs]] with handlers = [\"…\"], or [handlers.NAME.state], or secrets = [\"…\"] \
+                        to it";
 
 /// A run's way to the desk.
 pub(crate) enum Desk {
@@ -92,6 +93,6 @@ impl Desk {
 }
 
 fn unavailable(cause: impl Display) -> DeskError {
-    let message = format!("the host cannot store what this handler asks for: {cause}");
+    let message = format!("the host cannot do what this handler asks for: {cause}");
     DeskError::new(DeskErrorKind::Unavailable, message)
 }

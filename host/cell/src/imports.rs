@@ -4,5 +4,6 @@ mod control;
 mod http;
 mod jobs;
 mod log;
+mod secrets;
 mod state;
 mod wasi_http;

@@ -7,6 +7,7 @@ pub mod executor;
 mod isolation;
 pub mod kill_deadline;
 pub mod load;
+mod masking;
 mod respawn;
 pub mod suspects;
 
@@ -230,8 +231,12 @@ impl<P: CellPort> Pool<P> {
         start.run = run;
         start.component = program.component;
         let record = start.http.as_mut().map(|door| {
-            let run = self.port.record_requests(now);
-            door.pass.report_as = Some(ReportAs { run, began_ms: 0 });
+            let run = self.port.record_requests(now, &start.context);
+            door.pass.report_as = Some(ReportAs {
+                run,
+                began_ms: 0,
+                first_span: None,
+            });
             run
         });
         let kept = Run {

@@ -1,6 +1,6 @@
 //! The interface between the pool and cells: real processes, or fakes in tests.
 
-use host_core::cell::{FromCell, RunId, ToCell};
+use host_core::cell::{Context, FromCell, RunId, ToCell};
 use host_core::requests::Requests;
 use host_core::time::Time;
 use thiserror::Error;
@@ -56,7 +56,7 @@ pub trait CellPort: Send {
     fn kill(&mut self, cell: CellId);
 
     /// Begins the record of the requests of an attempt that started at `started_at`. Returns its number.
-    fn record_requests(&mut self, _started_at: Time) -> u64 {
+    fn record_requests(&mut self, _started_at: Time, _attempt: &Context) -> u64 {
         0
     }
 

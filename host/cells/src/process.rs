@@ -14,10 +14,11 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::cell::{FromCell, Handover, RunId, ToCell};
+use host_core::cell::{Context, FromCell, Handover, RunId, ToCell};
 use host_core::desk::DeskPass;
 use host_core::failure::Failure;
 use host_core::handler::HandlerInfo;
+use host_core::port::requests::RequestWatch;
 use host_core::requests::Requests;
 use host_core::time::Time;
 use thiserror::Error;
@@ -32,7 +33,7 @@ use self::talk::talk;
 use crate::port::{CellEvent, CellId, CellPort, Unresponsive};
 use crate::run::chain::Planning;
 use crate::run::handlers::Program;
-use crate::sandbox::broker::{Broker, Reach};
+use crate::sandbox::broker::{Broker, Reach, Secrets};
 use crate::sandbox::room::Room;
 use crate::sandbox::roots::ReadRoots;
 use crate::sandbox::spawn::{Spawned, Spawner};
@@ -130,6 +131,27 @@ impl Cells {
     pub fn until(mut self, lifeline: Arc<Lifeline>) -> Self {
         self.lifeline = Some(lifeline);
         self
+    }
+
+    /// Returns the secrets of the configuration.
+    pub fn secrets(&self) -> &Secrets {
+        self.openable.broker.secrets()
+    }
+
+    /// Returns whether there are files of secrets and certificates to read again.
+    pub fn has_files(&self) -> bool {
+        self.openable.broker.has_files()
+    }
+
+    /// Reads the files of secrets and certificates again, and uses what has changed for further requests. Says again
+    /// what is wrong with them if somebody `asks`. Blocks.
+    pub fn reload(&self, asks: bool) {
+        self.openable.broker.reload(asks);
+    }
+
+    /// Tells `watch` of the requests of all runs.
+    pub fn watch_requests(&self, watch: Arc<dyn RequestWatch>) {
+        self.openable.broker.watch(watch);
     }
 
     /// Returns the directories below which runs may be given some.
@@ -263,8 +285,8 @@ impl CellPort for ProcessPort {
         }
     }
 
-    fn record_requests(&mut self, started_at: Time) -> u64 {
-        self.cells.openable.broker.record(started_at)
+    fn record_requests(&mut self, started_at: Time, attempt: &Context) -> u64 {
+        self.cells.openable.broker.record(started_at, attempt)
     }
 
     fn recorded_requests(&mut self, now: Time, number: u64) -> Requests {

@@ -1,4 +1,4 @@
-//! The messages between a guest and the desk, where the host answers what handlers ask of the store.
+//! The messages between a guest and the desk, where the host answers what handlers ask of the store, and for secrets.
 //!
 //! The host passes each run that has such grants a socket of its own. The other end goes to the desk together with
 //! what the run may ask: a [`DeskPass`]. A cell says nothing about its rights, and has none after its socket is
@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::id::JobId;
 use crate::jobs_grant::JobsGrant;
 use crate::name::Name;
+use crate::secret::Secret;
 use crate::state::StateGrant;
 use crate::writes::WriteBuffer;
 
@@ -27,6 +28,8 @@ pub struct DeskPass {
     pub handler: Name,
     pub jobs: Vec<JobsGrant>,
     pub state: Option<StateGrant>,
+    /// Names of secrets.
+    pub secrets: Vec<String>,
     /// The trace that the run belongs to.
     pub trace: Vec<(String, String)>,
     /// Collects what the attempt writes at its end.
@@ -65,6 +68,8 @@ pub enum DeskRequest {
         prefix: String,
         after: String,
     },
+    /// See the value of a secret. Answered by [`DeskAnswer::Secret`].
+    Reveal { name: String },
 }
 
 /// An answer of the desk.
@@ -77,6 +82,8 @@ pub enum DeskAnswer {
     Set(bool),
     /// In order. Some, unless there are no more.
     Keys(Vec<String>),
+    /// With its value.
+    Secret(Secret),
 }
 
 /// Why a request is refused.

@@ -9,12 +9,16 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::http_grant::HttpGrant;
+use crate::trace::Parent;
 
 /// The largest message between the host and the broker, in bytes: a manifest with its overhead, or a secret.
 pub const CONTROL_BYTES_MAX: usize = 128 << 10;
 
 /// The largest secret, in bytes.
 pub const SECRET_BYTES_MAX: usize = 16 << 10;
+
+/// The largest file of certificates, in bytes.
+pub const AUTHORITIES_BYTES_MAX: u64 = 4 << 20;
 
 /// The largest body of a request, in bytes.
 pub const BODY_BYTES_MAX: usize = 4 << 20;
@@ -35,8 +39,10 @@ pub const EGRESS_FRAME_BYTES_MAX: usize = 17 << 20;
 /// What the host tells the broker. One message is one packet.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToBroker {
-    /// The value of a secret. All come before the first run.
+    /// The value of a secret. All come before the first run, and one that changes comes again.
     Secret { name: String, value: String },
+    /// The certificates of authorities have changed. Their open file comes with the message.
+    Authorities,
     /// A run has begun; its socket comes with the message.
     Run(Pass),
 }
@@ -48,6 +54,16 @@ pub struct ReportAs {
     pub run: u64,
     /// How long the attempt had lasted when the run began, in milliseconds.
     pub began_ms: u64,
+    /// The id of the span of the first request, if requests have spans. Those of the next ones follow it.
+    pub first_span: Option<u64>,
+}
+
+impl ReportAs {
+    /// Returns the id of the span of the run's request `number`, counted from 0.
+    pub fn span(self, number: u64) -> Option<u64> {
+        // Zero is no id.
+        Some(self.first_span?.wrapping_add(number).max(1))
+    }
 }
 
 /// What a run may ask of HTTP servers.
@@ -61,8 +77,8 @@ pub struct Pass {
     pub grants: Vec<HttpGrant>,
     /// After this time, from receipt, nothing is sent for the run, in milliseconds.
     pub time_left_ms: u64,
-    /// The trace that the run belongs to.
-    pub traceparent: Option<String>,
+    /// The trace that the run belongs to, which servers are told.
+    pub trace: Option<Parent>,
     /// How its requests are reported; they are not if this is `None`.
     pub report_as: Option<ReportAs>,
 }

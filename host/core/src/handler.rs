@@ -70,6 +70,8 @@ pub struct Grants {
     pub jobs: Vec<JobsGrant>,
     /// State that the guest may keep.
     pub state: Option<StateGrant>,
+    /// Names of secrets that the guest may see.
+    pub secrets: Vec<String>,
 }
 
 /// The pauses between attempts, as written in a manifest.
@@ -141,6 +143,8 @@ pub struct ManifestSection {
     pub jobs: Option<Vec<JobsGrant>>,
     /// State that the guest may keep.
     pub state: Option<StateGrant>,
+    /// Names of secrets that the guest may see.
+    pub secrets: Option<Vec<String>>,
 }
 
 /// The manifest beside a component: its name, limits and grants.
@@ -214,6 +218,11 @@ impl Manifest {
                 .and_then(|own| own.state.as_ref())
                 .or(self.defaults.state.as_ref())
                 .cloned(),
+            secrets: own
+                .and_then(|own| own.secrets.as_ref())
+                .or(self.defaults.secrets.as_ref())
+                .cloned()
+                .unwrap_or_default(),
         }
     }
 }

@@ -31,6 +31,7 @@ pub mod query;
 pub mod rejection;
 pub mod requests;
 pub mod seconds;
+pub mod secret;
 pub mod state;
 pub mod suspicion;
 pub mod time;

@@ -9,6 +9,7 @@
 
 pub mod execute;
 pub mod lease;
+pub mod requests;
 pub mod spans;
 
 use crate::time::Time;

@@ -1,5 +1,5 @@
-//! What is recorded of the requests that an attempt made to HTTP servers, as the broker reports it. Paths, queries, headers and bodies are
-//! not: each of them may hold a secret or a person's data.
+//! What is recorded of the requests that an attempt made to HTTP servers, as the broker reports it. Paths, queries,
+//! headers and bodies are not: each of them may hold a secret or a person's data.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,10 @@ pub enum FromBroker {
         request: u64,
         /// Milliseconds from the start of the attempt.
         at_ms: u64,
+        /// The handler that makes it.
+        handler: String,
+        /// The id of its span, if it has one.
+        span: Option<u64>,
         asked: Asked,
     },
     /// A request has ended. Comes before its cell gets the answer.
@@ -117,6 +121,18 @@ impl RequestEnd {
         }
     }
 
+    /// Returns the label of metrics: the class of the status, or why there is no answer.
+    pub const fn label(self) -> &'static str {
+        match (self, self.error()) {
+            (_, Some(error)) => error,
+            (Self::Answered(100..200), _) => "1xx",
+            (Self::Answered(200..300), _) => "2xx",
+            (Self::Answered(300..400), _) => "3xx",
+            (Self::Answered(400..500), _) => "4xx",
+            (Self::Answered(_) | Self::Failed(_) | Self::Cut, None) => "5xx",
+        }
+    }
+
     /// Returns the stable name of why there is no answer, if there is none.
     pub const fn error(self) -> Option<&'static str> {
         match self {
@@ -129,14 +145,14 @@ impl RequestEnd {
 
 impl Requests {
     /// Adds a request that begins. Returns its place, if it is recorded.
-    pub fn begin(&mut self, at_ms: u64, asked: Asked) -> Option<usize> {
+    pub fn begin(&mut self, at_ms: u64, asked: &Asked) -> Option<usize> {
         self.total = self.total.saturating_add(1);
         if self.first.len() >= REQUESTS_KEPT {
             return None;
         }
         self.first.push(RequestRecord {
             at_ms,
-            asked,
+            asked: asked.clone(),
             ended: Ended {
                 end: RequestEnd::Cut,
                 sent_bytes: 0,
@@ -166,7 +182,7 @@ mod tests {
     fn the_first_requests_are_recorded_and_all_are_counted() {
         let mut requests = Requests::default();
         for number in 0..150 {
-            let place = requests.begin(number, Asked::default());
+            let place = requests.begin(number, &Asked::default());
             let end = if number % 2 == 0 {
                 RequestEnd::Answered(200)
             } else {

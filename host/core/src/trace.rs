@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// The name of the header.
 pub const TRACEPARENT: &str = "traceparent";
 
@@ -15,7 +17,7 @@ pub const CORRELATION: &str = "correlation.";
 const SAMPLED: u8 = 1;
 
 /// A span as seen by its children.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     pub trace_id: u128,
     pub span_id: u64,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::job::{DEPENDENCIES_MAX, NewJob, Origin};
+use crate::secret::{Revealed, Secret};
 use crate::state::{KEYS_MAX, Space, StateWrite, StateWrites};
 
 /// The most jobs that one attempt enqueues for its end.
@@ -63,8 +64,8 @@ impl Writes {
 #[derive(Clone, Debug, Default)]
 pub struct CollectedBytes(Arc<AtomicUsize>);
 
-/// Collects what an attempt writes. Clones share it. The handlers of a chain run one after the other and write into
-/// the same buffer; what a handler has written counts only if it completes.
+/// Collects what an attempt writes, and knows which secrets it has seen. Clones share it. The handlers of a chain run
+/// one after the other and write into the same buffer; what a handler has written counts only if it completes.
 #[derive(Clone, Debug)]
 pub struct WriteBuffer(Arc<Mutex<Collected>>);
 
@@ -79,6 +80,7 @@ struct Collected {
     of_all: CollectedBytes,
     /// Who enqueued the job of the attempt.
     origin: Option<Box<Origin>>,
+    revealed: Revealed,
 }
 
 /// What was collected of some handlers.
@@ -131,6 +133,7 @@ impl WriteBuffer {
             jobs_now: 0,
             of_all,
             origin,
+            revealed: Revealed::default(),
         })))
     }
 
@@ -147,6 +150,18 @@ impl WriteBuffer {
     /// Returns who enqueued the job of the attempt. Jobs that it enqueues have the same origin.
     pub fn origin(&self) -> Option<Box<Origin>> {
         self.lock().origin.clone()
+    }
+
+    /// Notes that the attempt gets to see a secret.
+    pub fn reveal(&self, secret: Secret) {
+        self.lock().revealed.add(secret);
+    }
+
+    /// Returns the secrets that the attempt has seen; `None` if there are none.
+    pub fn revealed(&self) -> Option<Revealed> {
+        let collected = self.lock();
+        let revealed = &collected.revealed;
+        (!revealed.is_empty()).then(|| revealed.clone())
     }
 
     /// Adds jobs, all or none.

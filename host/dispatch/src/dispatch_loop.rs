@@ -438,7 +438,13 @@ impl<P: CellPort> DispatchLoop<P> {
                     self.works.add(command, reply);
                 }
                 self.record_away(None);
-                self.settle(now, batch.origins, newly_available_max, committed);
+                self.settle(
+                    now,
+                    batch.origins,
+                    &finished,
+                    newly_available_max,
+                    committed,
+                );
                 self.signals.notify_commit();
                 Ok(())
             }

@@ -14,6 +14,7 @@ pub mod logged;
 pub mod nodes;
 pub mod numbers;
 pub mod readers;
+mod requests;
 mod span;
 pub mod waiters;
 mod workers;

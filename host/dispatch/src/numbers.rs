@@ -1,6 +1,7 @@
 //! The metrics of the dispatch loop, and what handlers cost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use host_core::cost::{Sample, is_failure};
 use host_core::job::STATES;
 use host_core::name::address;
 use host_core::outcome::{Meter, Outcome};
+use host_core::port::requests::RequestWatch;
+use host_core::port::spans::Spans;
 use host_core::time::Time;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -20,6 +23,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use crate::costs::CostBook;
 use crate::labels::Labels;
+use crate::requests::{RequestNumbers, Requests};
 
 /// The upper bounds of the histogram buckets for commits and attempts, in seconds.
 const SECONDS: [f64; 11] = [
@@ -64,6 +68,27 @@ struct Worked {
 /// The longest time of something, in seconds.
 type Longest = Gauge<f64, AtomicU64>;
 
+/// What is counted of an attempt in a cell besides its outcome.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    pub handler: String,
+    pub revision: (String, u32),
+    pub ran_ms: u64,
+    pub ended_at: Time,
+}
+
+impl Ran {
+    /// Makes that of a run that ended at `now`.
+    pub fn of(run: &Run, now: Time) -> Self {
+        Self {
+            handler: run.handler.clone(),
+            revision: run.revision.clone(),
+            ran_ms: run.ran_ms(now),
+            ended_at: now,
+        }
+    }
+}
+
 /// The loop's metrics. Cloning shares them.
 #[derive(Clone)]
 pub struct Numbers {
@@ -81,6 +106,7 @@ pub struct Numbers {
     runs: Gauge,
     cells: Gauge,
     store_full: Gauge,
+    requests: RequestNumbers,
     costs: CostBook,
 }
 
@@ -90,10 +116,12 @@ impl Default for Numbers {
         for outcome in ENDS {
             drop(attempts.get_or_create(&Ended { outcome }));
         }
+        let handlers = Labels::default();
         Self {
             entered: Family::default(),
             queues: Labels::default(),
-            handlers: Labels::default(),
+            requests: RequestNumbers::new(handlers.clone()),
+            handlers,
             attempts,
             attempt_seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             foreign: Family::default(),
@@ -147,6 +175,7 @@ impl Numbers {
         registry.register("cells", "Cells that take runs now", self.cells.clone());
         let full = "1 while the disk has no room for new jobs, and enqueues are refused";
         registry.register("store_full", full, self.store_full.clone());
+        self.requests.register(registry);
     }
 
     /// Shows the numbers of these queues and handlers at 0 if nothing has happened to their jobs yet, so that the
@@ -206,23 +235,33 @@ impl Numbers {
         }
     }
 
+    /// Returns what counts requests of handlers, and passes on their spans.
+    pub fn requests(&self, spans: Option<Arc<dyn Spans>>) -> Arc<dyn RequestWatch> {
+        let numbers = self.requests.clone();
+        Arc::new(Requests { numbers, spans })
+    }
+
     /// Returns what handlers have cost.
     pub const fn costs(&self) -> &CostBook {
         &self.costs
     }
 
     /// Counts an attempt that ended in a cell.
-    pub fn ended_in_cell(&self, now: Time, run: &Run, outcome: &Outcome, meter: Meter) {
-        let ran_ms = run.ran_ms(now);
-        self.ended(&run.handler, outcome, ran_ms);
-        let sample = Sample {
+    pub fn ended_in_cell(&self, ran: &Ran, outcome: &Outcome, meter: Meter) {
+        let Ran {
+            handler,
+            revision: (component, revision),
             ran_ms,
+            ended_at,
+        } = ran;
+        self.ended(handler, outcome, *ran_ms);
+        let sample = Sample {
+            ran_ms: *ran_ms,
             is_failure: is_failure(outcome.as_str()),
             meter,
         };
-        let (component, revision) = &run.revision;
         self.costs
-            .add(&run.handler, (component, *revision), now, sample);
+            .add(handler, (component, *revision), *ended_at, sample);
     }
 
     /// Counts an attempt of this handler, with its executor, that ended.

@@ -124,6 +124,10 @@ impl Ended {
         }
     }
 
+    pub(crate) fn is_completed(&self) -> bool {
+        self.outcome == "completed"
+    }
+
     /// Makes the end of an attempt of which nobody reports an outcome.
     pub(crate) fn lost(failure: Failure) -> Self {
         Self {

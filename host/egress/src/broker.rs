@@ -14,13 +14,16 @@ use std::sync::{Arc, Weak};
 
 use host_core::egress::{CONTROL_BYTES_MAX, HttpError, HttpRequest, Pass, ToBroker};
 use host_core::requests::Asked;
+use host_core::trace::Parent;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use rustls::RootCertStore;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::spawn_local;
 
 use self::reports::Reports;
 use crate::client::{Clients, HttpClient, Revision};
 use crate::policy::{self, Order, Secrets};
+use crate::trust;
 
 /// The most requests of one handler at once, over all its runs.
 const HANDLER_AT_ONCE_MAX: usize = 128;
@@ -34,6 +37,8 @@ const BODIES_KIB_MAX: usize = 256 << 10;
 /// What all runs share.
 pub(crate) struct Broker {
     secrets: RefCell<Secrets>,
+    /// The authorities of this system.
+    system: RootCertStore,
     clients: RefCell<Clients>,
     /// The requests at once of each handler, by component and name.
     handlers: RefCell<HashMap<(String, String), Weak<Semaphore>>>,
@@ -43,9 +48,14 @@ pub(crate) struct Broker {
 
 impl Broker {
     /// Makes the broker of the host at the other end of `control`.
-    pub(crate) fn new(clients: Clients, control: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(
+        clients: Clients,
+        system: RootCertStore,
+        control: OwnedFd,
+    ) -> io::Result<Self> {
         Ok(Self {
             secrets: RefCell::default(),
+            system,
             clients: RefCell::new(clients),
             handlers: RefCell::default(),
             bodies: Semaphore::new(BODIES_KIB_MAX),
@@ -57,9 +67,10 @@ impl Broker {
         &self,
         pass: &Pass,
         request: HttpRequest,
+        trace: Option<Parent>,
         asked: &mut Asked,
     ) -> Result<Order, HttpError> {
-        policy::decide(pass, &self.secrets.borrow(), request, asked)
+        policy::decide(pass, &self.secrets.borrow(), request, trace, asked)
     }
 
     pub(crate) fn client(&self, revision: &Revision) -> HttpClient {
@@ -109,6 +120,10 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
             ToBroker::Secret { name, value } => {
                 broker.secrets.borrow_mut().insert(name, value);
             }
+            ToBroker::Authorities => match trust::tls(&broker.system, fds.pop()) {
+                Ok(tls) => broker.clients.borrow_mut().trust(tls),
+                Err(error) => eprintln!("{error}; the old ones stay in use"),
+            },
             ToBroker::Run(pass) => {
                 let socket = fds.pop().map(UnixStream::from);
                 let socket =

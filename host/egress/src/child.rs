@@ -1,27 +1,19 @@
 //! The entry point of the broker's process.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{ResolverBuilder, TokioResolver};
 use host_confine::Confinement;
 use ipnet::IpNet;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::{Builder, LocalOptions};
 
 use crate::broker::{self, Broker};
 use crate::client::Clients;
 use crate::dial::Dial;
-
-/// The largest file of certificates, in bytes.
-const AUTHORITIES_BYTES_MAX: u64 = 4 << 20;
+use crate::trust;
 
 /// What the broker is started with.
 #[derive(Debug)]
@@ -40,7 +32,8 @@ pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Re
     let broken = |error: std::io::Error| format!("cannot send requests: {error}");
     host_confine::child().map_err(unconfined)?;
     // These read files, so they come before the restrictions.
-    let tls = tls(settings.authorities)?;
+    let system = trust::system();
+    let tls = trust::tls(&system, settings.authorities)?;
     let resolver = resolver(&settings.nameservers);
     host_confine::broker(confinement).map_err(unconfined)?;
     let runtime = Builder::new_current_thread()
@@ -51,7 +44,7 @@ pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Re
         let resolver = resolver.map(ResolverBuilder::build).transpose();
         let resolver = resolver.map_err(|error| format!("cannot resolve names: {error}"))?;
         let clients = Clients::new(Dial::new(resolver, settings.networks), tls);
-        let served = Broker::new(clients, control).map_err(broken)?;
+        let served = Broker::new(clients, system, control).map_err(broken)?;
         broker::serve(served).await.map_err(broken)
     })
 }
@@ -59,35 +52,6 @@ pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Re
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error")]
 fn unconfined(error: std::io::Error) -> String {
     format!("cannot restrict the rights of this process: {error}")
-}
-
-/// Trusts the authorities of this system, and those of the file.
-fn tls(file: Option<OwnedFd>) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    // What cannot be read is missing at the first connection, whose error says so.
-    let system = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(system.certs);
-    if let Some(file) = file {
-        let unread = |error: &dyn std::fmt::Display| {
-            format!("cannot read the certificates of egress.ca_file: {error}")
-        };
-        let mut pem = Vec::new();
-        let reading = File::from(file)
-            .take(AUTHORITIES_BYTES_MAX)
-            .read_to_end(&mut pem);
-        reading.map_err(|error| unread(&error))?;
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            let certificate = certificate.map_err(|error| unread(&error))?;
-            roots.add(certificate).map_err(|error| unread(&error))?;
-        }
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| format!("cannot use TLS: {error}"))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(config)
 }
 
 /// Prepares the resolver of names. Returns `None` if this system has no server for them.

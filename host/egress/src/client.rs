@@ -47,31 +47,33 @@ pub(crate) type HttpClient = Client<HttpsConnector<Dial>, Full<Bytes>>;
 
 /// The clients of all revisions.
 pub(crate) struct Clients {
+    dial: Dial,
     connector: HttpsConnector<Dial>,
-    clients: HashMap<Revision, HttpClient>,
+    by_revision: HashMap<Revision, HttpClient>,
 }
 
 impl Clients {
     pub(crate) fn new(dial: Dial, tls: ClientConfig) -> Self {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(dial);
         Self {
-            connector,
-            clients: HashMap::new(),
+            connector: connector(dial.clone(), tls),
+            dial,
+            by_revision: HashMap::new(),
         }
+    }
+
+    /// Opens all further connections with this configuration. Kept ones are closed; requests in flight keep theirs.
+    pub(crate) fn trust(&mut self, tls: ClientConfig) {
+        *self = Self::new(self.dial.clone(), tls);
     }
 
     /// Returns the client of a revision. Clones share its connections.
     pub(crate) fn of(&mut self, revision: &Revision) -> HttpClient {
-        if let Some(client) = self.clients.get(revision) {
+        if let Some(client) = self.by_revision.get(revision) {
             return client.clone();
         }
-        if self.clients.len() >= REVISIONS_MAX {
+        if self.by_revision.len() >= REVISIONS_MAX {
             // Requests in flight keep their connections.
-            self.clients.clear();
+            self.by_revision.clear();
         }
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -80,9 +82,17 @@ impl Clients {
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEADERS_BYTES_MAX)
             .build(self.connector.clone());
-        self.clients.insert(revision.clone(), client.clone());
+        self.by_revision.insert(revision.clone(), client.clone());
         client
     }
+}
+
+fn connector(dial: Dial, tls: ClientConfig) -> HttpsConnector<Dial> {
+    HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(dial)
 }
 
 /// Sends a request and reads the response. If it is dropped, the connection is closed.

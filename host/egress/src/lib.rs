@@ -13,3 +13,4 @@ mod mask;
 mod policy;
 #[cfg(test)]
 mod tests;
+mod trust;

@@ -1,26 +1,17 @@
 //! Hides secrets that a server sends back.
 
 use host_core::egress::HttpResponse;
+use host_core::secret::Secret;
 use memchr::memmem;
-
-/// A secret that a request carries.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret {
-    pub(crate) name: String,
-    pub(crate) value: String,
-}
 
 /// Replaces the values of `secrets` in all parts of the response. A server that encodes or splits a value can
 /// still give it away.
 pub(crate) fn mask(response: &mut HttpResponse, secrets: &[Secret]) {
     for secret in secrets.iter().filter(|secret| !secret.value.is_empty()) {
-        let shown = format!("{{secret:{}}}", secret.name);
+        let shown = secret.shown();
         for (name, value) in &mut response.headers {
-            for text in [name, value] {
-                if text.contains(&secret.value) {
-                    *text = text.replace(&secret.value, &shown);
-                }
-            }
+            secret.mask(name);
+            secret.mask(value);
         }
         if let Some(masked) = masked(&response.body, secret.value.as_bytes(), shown.as_bytes()) {
             response.body = masked;

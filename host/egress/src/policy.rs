@@ -13,11 +13,11 @@ use host_core::http_grant::{
     HttpGrant, REQUESTS_DEFAULT, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, may_be_added,
 };
 use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
+use host_core::secret::Secret;
+use host_core::trace::{Parent, TRACEPARENT};
 use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use url::Url;
-
-use crate::mask::Secret;
 
 /// Parts of a path that servers may take for others after decoding: `/`, `\`, `.` and NUL.
 const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
@@ -47,11 +47,13 @@ pub(crate) fn requests_max(grant: &HttpGrant) -> u32 {
     grant.max_requests.unwrap_or(REQUESTS_DEFAULT)
 }
 
-/// Decides whether a run with this pass may send the request. Writes to `asked` what is recorded of it.
+/// Decides whether a run with this pass may send the request, as the span that `trace` names. Writes to `asked` what is
+/// recorded of it.
 pub(crate) fn decide(
     pass: &Pass,
     secrets: &Secrets,
     request: HttpRequest,
+    trace: Option<Parent>,
     asked: &mut Asked,
 ) -> Result<Order, HttpError> {
     let url = url(&request.url)?;
@@ -75,10 +77,8 @@ pub(crate) fn decide(
         // A compressed body could not be searched for them.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
-    if let Some(trace) = &pass.traceparent
-        && let Ok(value) = HeaderValue::from_str(trace)
-    {
-        headers.insert("traceparent", value);
+    if let Some(Ok(value)) = trace.map(|it| HeaderValue::from_str(&it.to_string())) {
+        headers.insert(TRACEPARENT, value);
     }
     let uri = url.as_str().parse();
     let timeout_ms = grant.timeout_seconds.map_or(TIMEOUT_MS_DEFAULT, |it| it.ms);

@@ -238,3 +238,48 @@ fn a_certificate_must_be_for_the_name_and_of_an_authority() {
         assert!(error.message.contains("certificate"), "{error}");
     });
 }
+
+#[test]
+fn a_secret_and_authorities_that_change_are_used_for_further_requests() {
+    run_with(&["127.0.0.0/8"], |world: World| async move {
+        let server = world.server(|request| reply(200, request)).await;
+        let mut granted = grant(&server.origin());
+        let template = "{secret:key}".parse().unwrap();
+        granted.headers.insert("x-key".to_owned(), template);
+        for value in ["one", "two"] {
+            world.secret("key", value);
+            // What is told of a run comes after it.
+            let run = world.run(1, vec![granted.clone()]);
+            run.get(&server.url("/")).await.unwrap();
+            let seen = server.requests().pop().unwrap();
+            assert!(seen.contains(&format!("x-key: {value}\r\n")), "{seen}");
+        }
+        assert_eq!(server.connections(), 1, "a secret closes no connection");
+
+        let server = world.tls_server("api.test").await;
+        world.names(&[("api.test", &["127.0.0.1"])]);
+        let origin = format!("https://api.test:{}", server.port);
+        let get = || {
+            let run = world.run(1, vec![grant(&origin)]);
+            let url = format!("{origin}/");
+            async move { run.get(&url).await.map_err(|error| error.kind) }
+        };
+        assert!(get().await.is_ok());
+        world.authorities(&fixture::other_authority());
+        let refused = HttpErrorKind::CertificateRefused;
+        assert_eq!(get().await.unwrap_err(), refused);
+        world.authorities(&world.own_authority());
+        assert!(get().await.is_ok());
+        for bad in [
+            "",
+            "no PEM",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        ] {
+            world.authorities(bad);
+            assert!(
+                get().await.is_ok(),
+                "the old ones stay in use after {bad:?}"
+            );
+        }
+    });
+}

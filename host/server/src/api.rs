@@ -40,6 +40,7 @@ use axum::Router;
 use host_cells::pool::Isolation;
 use host_cells::process::Visit;
 use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::broker::Secrets;
 use host_core::cell::Protection;
 use host_dispatch::Dispatch;
 use host_dispatch::numbers::Numbers;
@@ -100,6 +101,8 @@ pub struct Api {
     pub isolation: Isolation,
     /// Receives runs that ask the desk, if cells run here.
     pub desk: Option<mpsc::Receiver<Visit>>,
+    /// The secrets that handlers may see.
+    pub secrets: Secrets,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have
     /// ended.
     pub draining: CancellationToken,

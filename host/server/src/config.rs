@@ -69,6 +69,8 @@ host_wires::settings! {
         "The servers to which manifests may grant requests, comma-separated: `https://api.example.com`, or `https://*.example.com:8443` for all names below one";
     GRANTS_HTTP_NETWORKS = "grants.http_networks" ["grant-http-networks"], List("NETWORKS"), "none",
         "Networks besides public ones that these servers may be in, comma-separated: `10.1.0.0/16`";
+    GRANTS_SECRETS = "grants.secrets", List("NAMES"), "none",
+        "Secrets that manifests may let handlers see, comma-separated names of sections `[secrets.NAME]`; requests may carry all of them unseen";
     EGRESS_NAMESERVERS = "egress.nameservers", List("ADDRS"), "those of /etc/resolv.conf",
         "The DNS servers for requests of handlers, comma-separated addresses with ports";
     EGRESS_CA_FILE = "egress.ca_file", Text("FILE"), "none",

@@ -306,6 +306,12 @@ fn grant_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "State that the handler may keep; the keys are below",
         ),
         (
+            "secrets",
+            none(),
+            "at most 64 names of `grants.secrets`".to_owned(),
+            "Secrets whose values the handler may see ([how](requests.md#see-a-secret)); requests carry secrets without it",
+        ),
+        (
             "read_dirs",
             none(),
             "at most 64, absolute paths below `grants.read_roots`".to_owned(),
@@ -357,6 +363,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         http: Some(Vec::new()),
         jobs: Some(Vec::new()),
         state: Some(StateGrant::default()),
+        secrets: Some(Vec::new()),
     };
     let written = serde_json::to_value(&all).unwrap();
     let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();

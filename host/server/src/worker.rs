@@ -43,6 +43,7 @@ use crate::config;
 use crate::deploy;
 use crate::folder::{self, FolderError};
 use crate::metrics::Metrics;
+use crate::serve::files;
 use crate::telemetry::{self, Collect, Settings, SettingsError};
 
 /// Where a worker's handlers come from.
@@ -273,6 +274,10 @@ impl Workers {
         config::check_roots(&setup.program.confinement, private).map_err(WorkerError::Grants)?;
         let examiner = Examiner::start(setup, Tasks::default());
         let examiner = examiner.await.map_err(WorkerError::Start)?;
+        let watch = watched.numbers.requests(watched.spans.clone());
+        examiner.cells.watch_requests(watch);
+        let followed = files::follow_reach(&examiner.cells, &watched.tasks);
+        followed.map_err(system("listen for SIGHUP"))?;
         let handlers = Handlers::default();
         let runs = RunBuilder::new(
             handlers.clone(),

@@ -45,6 +45,24 @@ impl Available<'_> {
             ))
         });
         dir.or_else(|| self.unreachable(handler, &grants.http))
+            .or_else(|| self.hidden(handler, &grants.secrets))
+    }
+
+    fn hidden(&self, handler: &Name, names: &[String]) -> Option<String> {
+        let Reach {
+            secrets, visible, ..
+        } = self.reach;
+        let other = names
+            .iter()
+            .find(|name| !visible.contains(*name) || !secrets.contains_key(*name))?;
+        let what = if visible.contains(other) {
+            format!("which has no section [secrets.{other}] in the configuration")
+        } else {
+            "which is not in grants.secrets".to_owned()
+        };
+        Some(format!(
+            "the manifest lets {handler} see the secret {other}, {what}"
+        ))
     }
 
     fn unreachable(&self, handler: &Name, grants: &[HttpGrant]) -> Option<String> {
@@ -147,7 +165,10 @@ fn lines<'a>(
         let jobs = jobs.map(|grant| format!("{name}: {}", jobs_line(grant)));
         let state = grants.state.iter();
         let state = state.map(|grant| format!("{name}: {}", state_line(grant)));
-        let all = env.chain(dirs).chain(http).chain(jobs).chain(state);
+        let secrets = grants.secrets.iter();
+        let secrets = secrets.map(|secret| format!("{name}: see the secret {secret}"));
+        let all = env.chain(dirs).chain(http).chain(jobs);
+        let all = all.chain(state).chain(secrets);
         all.collect::<Vec<_>>()
     };
     handlers.flat_map(of_handler).collect()

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use host_core::handler::{BackoffSection, DirGrant, HandlerInfo, Manifest, ManifestSection};
+use host_core::http_grant::is_secret_name;
 use host_core::jobs_grant::JobsGrant;
 use host_core::json::words;
 use host_core::name::Name;
@@ -150,6 +151,17 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
             return Err(refused(key, f64::from(short).to_string(), expected));
         }
     }
+    grants(name, section)
+}
+
+/// Checks the grants of a section.
+fn grants(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
+    let refused = |key: &'static str, value: String, expected: String| ManifestError::OutOfRange {
+        section: name.to_owned(),
+        key,
+        value,
+        expected,
+    };
     let variables = section.env.iter().flatten();
     for variable in variables.clone() {
         if !is_variable(variable) {
@@ -179,8 +191,14 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
     if let Some((key, value, expected)) = section.state.as_ref().and_then(StateGrant::flaw) {
         return Err(refused(key, value, expected));
     }
+    let secrets = section.secrets.iter().flatten();
+    if let Some(other) = secrets.clone().find(|name| !is_secret_name(name)) {
+        let expected = "a secret's name: 1–64 letters, digits, `-` and `_`".to_owned();
+        return Err(refused("secrets", format!("{other:?}"), expected));
+    }
     for (key, count) in [
         ("http", requests.count()),
+        ("secrets", secrets.count()),
         ("jobs", jobs.count()),
         ("env", variables.count()),
         ("read_dirs", dirs.count()),

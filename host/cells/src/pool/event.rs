@@ -6,11 +6,12 @@ use host_core::egress::ReportAs;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::secret::Revealed;
 use host_core::time::Time;
 use host_core::transition::Loss;
 
 use super::cell::{Cell, Kind};
-use super::{Isolation, Pool, Run};
+use super::{Isolation, Pool, Run, masking};
 use crate::pool::kill_deadline::Overrun;
 use crate::pool::suspects::{Death, Verdict, verdict};
 use crate::port::{CellEvent, CellId, CellPort};
@@ -105,7 +106,10 @@ impl<P: CellPort> Pool<P> {
             }
             FromCell::Log { run, lines } => {
                 let run = self.run_of(id, run)?;
-                if let Some(lines) = run.bounded(lines) {
+                if let Some(mut lines) = run.bounded(lines) {
+                    if let Some(revealed) = run.revealed() {
+                        masking::lines(&revealed, &mut lines);
+                    }
                     events.push(PoolEvent::Logged {
                         job: run.job,
                         attempt: run.attempt,
@@ -115,9 +119,12 @@ impl<P: CellPort> Pool<P> {
                 }
                 Ok(())
             }
-            FromCell::Progress { run, progress } => {
+            FromCell::Progress { run, mut progress } => {
                 let run = self.run_of(id, run)?;
                 if !run.revoked {
+                    if let Some(revealed) = run.revealed() {
+                        revealed.mask(&mut progress.message);
+                    }
                     events.push(PoolEvent::Progressed {
                         job: run.job,
                         attempt: run.attempt,
@@ -263,7 +270,10 @@ impl<P: CellPort> Pool<P> {
             let loss = Loss::Unloaded;
             return Some(PoolEvent::Lost { run, loss });
         }
-        let outcome = run.fits(outcome);
+        let mut outcome = run.fits(outcome);
+        if let Some(revealed) = run.revealed() {
+            masking::outcome(&revealed, &mut outcome);
+        }
         Some(PoolEvent::Ended {
             run,
             outcome,
@@ -317,11 +327,13 @@ impl<P: CellPort> Pool<P> {
         if let Some(door) = &mut start.http {
             let started_at = run.started_at;
             let number = run.record;
-            let number = number.unwrap_or_else(|| self.port.record_requests(started_at));
+            let number =
+                number.unwrap_or_else(|| self.port.record_requests(started_at, &start.context));
             run.record = Some(number);
             door.pass.report_as = Some(ReportAs {
                 run: number,
                 began_ms: run.ran_ms(now),
+                first_span: None,
             });
         }
         self.cells.get_mut(&cell)?.begin(&program, *start);
@@ -372,6 +384,11 @@ impl<P: CellPort> Pool<P> {
 }
 
 impl Run {
+    /// Returns the secrets that the attempt has seen, if it has.
+    fn revealed(&self) -> Option<Revealed> {
+        self.writes.as_ref()?.revealed()
+    }
+
     /// Returns what is left of the attempt's limits for the next handler.
     fn left(&self, now: Time) -> Left {
         Left {

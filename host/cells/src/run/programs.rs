@@ -14,6 +14,7 @@ use host_core::handler::{Grants, Limits};
 use host_core::id::JobId;
 use host_core::job::Origin;
 use host_core::name::Name;
+use host_core::trace::Parent;
 use host_core::writes::{CollectedBytes, WriteBuffer};
 
 use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
@@ -22,7 +23,8 @@ use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
 pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
 
 /// Why a run does not get to the desk.
-const NO_DESK: &str = "only jobs that this host owns may enqueue others and keep state";
+const NO_DESK: &str =
+    "only jobs that this host owns may enqueue others, keep state and see secrets";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -119,22 +121,20 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
         return None;
     }
     let (component, revision) = handler.provider();
-    let mut trace = context.trace.iter();
-    let parent = trace.find(|(name, _)| name == "traceparent");
     Some(EgressDoor::new(Pass {
         component,
         revision,
         handler: handler.info.name.to_string(),
         grants: grants.clone(),
         time_left_ms: limits.timeout_ms.saturating_add(limits.grace_ms),
-        traceparent: parent.map(|(_, value)| value.clone()),
+        trace: Parent::of(&context.trace),
         report_as: None,
     }))
 }
 
 /// Returns whether a handler may ask the desk.
 pub(crate) const fn uses_desk(grants: &Grants) -> bool {
-    !grants.jobs.is_empty() || grants.state.is_some()
+    !grants.jobs.is_empty() || grants.state.is_some() || !grants.secrets.is_empty()
 }
 
 /// Returns the way to the desk that a run of `handler` gets, if it has grants. The attempt's end is stored with what
@@ -157,6 +157,7 @@ pub(crate) fn desk(
         handler: handler.info.name.clone(),
         jobs: handler.grants.jobs.clone(),
         state: handler.grants.state.clone(),
+        secrets: handler.grants.secrets.clone(),
         trace: context.trace.clone(),
         writes: writes.clone(),
     };

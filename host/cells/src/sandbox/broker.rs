@@ -1,9 +1,10 @@
 //! The broker's process from the host's side. It is started for the first run that may send requests, and again
-//! after it has ended. It holds the secrets; the host only passes them on.
+//! after it has ended. It adds secrets to requests.
 
 mod reports;
+mod secrets;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice, Read as _};
@@ -11,14 +12,18 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::egress::{Pass, SECRET_BYTES_MAX, ToBroker};
+use host_core::cell::Context;
+use host_core::egress::{AUTHORITIES_BYTES_MAX, Pass, ToBroker};
 use host_core::http_grant::OriginPattern;
+use host_core::port::requests::RequestWatch;
 use host_core::requests::Requests;
+use host_core::secret::Secret;
 use host_core::time::Time;
+use host_runtime::ids;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -26,11 +31,13 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     sendmsg, socketpair,
 };
+use sha2::{Digest as _, Sha256};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 
 use self::reports::{Read, Reports};
+pub use self::secrets::Secrets;
 use crate::sandbox::child::Child;
 use crate::sandbox::spawn::Spawner;
 use crate::sandbox::stderr;
@@ -74,6 +81,8 @@ pub struct Reach {
     /// A file with certificates of authorities to trust besides those of the system.
     pub authorities: Option<PathBuf>,
     pub secrets: BTreeMap<String, SecretSource>,
+    /// The secrets that manifests may let handlers see.
+    pub visible: BTreeSet<String>,
 }
 
 /// Connects runs with the broker. Clones share its process.
@@ -82,6 +91,7 @@ pub struct Broker(Arc<Shared>);
 
 struct Shared {
     reach: Reach,
+    secrets: Secrets,
     spawner: Spawner,
     runtime: Handle,
     running: Mutex<Option<Running>>,
@@ -92,6 +102,8 @@ struct Shared {
 /// A process of the broker. It ends when this is dropped.
 struct Running {
     control: Arc<OwnedFd>,
+    /// The SHA-256 of the file of certificates that it got.
+    authorities: Option<[u8; 32]>,
     _child: Child,
 }
 
@@ -99,6 +111,7 @@ impl Broker {
     /// Returns a broker that `spawner` will start. Its errors are logged on the runtime in which this is called.
     pub(crate) fn new(reach: Reach, spawner: Spawner) -> Self {
         Self(Arc::new(Shared {
+            secrets: Secrets::new(reach.secrets.clone()),
             reach,
             spawner,
             runtime: Handle::current(),
@@ -108,8 +121,13 @@ impl Broker {
     }
 
     /// Begins the record of the requests of an attempt that started at `started_at`. Returns its number.
-    pub(crate) fn record(&self, started_at: Time) -> u64 {
-        self.0.reports.lock().begin(started_at)
+    pub(crate) fn record(&self, started_at: Time, attempt: &Context) -> u64 {
+        self.0.reports.lock().begin(started_at, attempt)
+    }
+
+    /// Tells `watch` of all requests that end from now on.
+    pub(crate) fn watch(&self, watch: Arc<dyn RequestWatch>) {
+        self.0.reports.lock().watch(watch);
     }
 
     /// Ends a record. Has all requests whose answers a cell has got.
@@ -122,9 +140,19 @@ impl Broker {
         &self.0.reach
     }
 
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.0.secrets
+    }
+
     /// Opens a socket over which a run may send requests. Blocks while the broker starts.
-    pub(crate) fn open(&self, pass: Pass) -> io::Result<OwnedFd> {
+    pub(crate) fn open(&self, mut pass: Pass) -> io::Result<OwnedFd> {
         let (ours, theirs) = UnixStream::pair()?;
+        if let Some(report_as) = &mut pass.report_as
+            && pass.trace.is_some_and(|trace| trace.is_sampled)
+            && self.0.reports.lock().have_spans()
+        {
+            report_as.first_span = Some(ids::span());
+        }
         let message = encode(&ToBroker::Run(pass))?;
         let mut running = self.0.running.lock();
         if let Some(running) = &*running
@@ -142,6 +170,30 @@ impl Broker {
 }
 
 impl Broker {
+    /// Returns whether there are files to read again.
+    pub(crate) fn has_files(&self) -> bool {
+        let mut sources = self.0.reach.secrets.values();
+        self.0.reach.authorities.is_some()
+            || sources.any(|source| matches!(source, SecretSource::File(_)))
+    }
+
+    /// Reads the files of secrets and of certificates again, and tells the broker what has changed. Says again what is
+    /// wrong with them if somebody `asks`. Blocks.
+    pub(crate) fn reload(&self, asks: bool) {
+        let changed = self.0.secrets.reload(asks);
+        let mut running = self.0.running.lock();
+        let Some(running) = &mut *running else {
+            // The next one gets what there is then.
+            return;
+        };
+        for Secret { name, value } in changed {
+            running.tell(&ToBroker::Secret { name, value }, &[]);
+        }
+        if let Some(path) = &self.0.reach.authorities {
+            running.trust(path, asks);
+        }
+    }
+
     /// Reads what a new broker reports, until it ends.
     fn follow(&self, control: &Arc<OwnedFd>) {
         let (shared, control) = (Arc::clone(&self.0), Arc::clone(control));
@@ -167,6 +219,43 @@ impl Broker {
     }
 }
 
+impl Running {
+    /// Passes on the file of certificates if it has changed.
+    fn trust(&mut self, path: &Path, asks: bool) {
+        match digest(path) {
+            Ok((_, digest)) if Some(digest) == self.authorities => {}
+            Ok((file, digest)) => {
+                self.authorities = Some(digest);
+                tracing::info!(path = %path.display(), "the certificates of authorities have changed");
+                self.tell(&ToBroker::Authorities, &[file.as_fd()]);
+            }
+            Err(error) => {
+                if self.authorities.take().is_some() || asks {
+                    let path = path.display();
+                    tracing::error!(%path, %error, "cannot read the certificates of authorities");
+                }
+            }
+        }
+    }
+
+    fn tell(&self, message: &ToBroker, fds: &[BorrowedFd<'_>]) {
+        let sent = encode(message).and_then(|bytes| send(&self.control, &bytes, fds));
+        if let Err(error) = sent {
+            // It has ended, or the next run notices that it does not read.
+            tracing::warn!(%error, "cannot tell the broker what has changed");
+        }
+    }
+}
+
+/// Opens a file of certificates. Returns it with the SHA-256 of its content.
+fn digest(path: &Path) -> io::Result<(File, [u8; 32])> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(AUTHORITIES_BYTES_MAX)
+        .read_to_end(&mut bytes)?;
+    Ok((File::open(path)?, Sha256::digest(&bytes).into()))
+}
+
 impl Shared {
     fn start(&self) -> io::Result<Running> {
         let reach = &self.reach;
@@ -185,30 +274,30 @@ impl Shared {
                 .iter()
                 .map(|it| format!("--nameserver={it}")),
         );
-        let mut handed = vec![theirs];
+        let (mut handed, mut authorities) = (vec![theirs], None);
         if let Some(path) = &reach.authorities {
             words.push(format!("--authorities={AUTHORITIES_FD}"));
-            let open = File::open(path);
-            let open = open.map_err(|error| unreadable(&path.display().to_string(), &error))?;
-            handed.push(open.into());
+            let open = digest(path);
+            let (file, digest) =
+                open.map_err(|error| unreadable(&path.display().to_string(), &error))?;
+            handed.push(file.into());
+            authorities = Some(digest);
         }
         let mut child = self.spawner.spawn_broker(words, handed)?;
         if let Some(errors) = child.stderr.take() {
             self.runtime.spawn(stderr::log("egress", errors));
         }
-        for (name, source) in &reach.secrets {
-            match value(source) {
-                Ok(value) => {
-                    let name = name.clone();
-                    send(&control, &encode(&ToBroker::Secret { name, value })?, &[])?;
-                }
-                // Requests that need it say that it is missing.
-                Err(error) => tracing::error!(secret = name, %error, "cannot read a secret"),
+        for name in self.secrets.names() {
+            // Requests that need one without a value say that it is missing.
+            if let Some(value) = self.secrets.value(name) {
+                let name = name.clone();
+                send(&control, &encode(&ToBroker::Secret { name, value })?, &[])?;
             }
         }
         tracing::info!("the broker sends requests of handlers");
         Ok(Running {
             control: Arc::new(control),
+            authorities,
             _child: child,
         })
     }
@@ -216,23 +305,6 @@ impl Shared {
 
 fn unreadable(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot read {what}: {error}"))
-}
-
-/// Reads the value of a secret.
-fn value(source: &SecretSource) -> io::Result<String> {
-    let path = match source {
-        SecretSource::Value(value) => return Ok(value.clone()),
-        SecretSource::File(path) => path,
-    };
-    let mut value = String::new();
-    let limit = SECRET_BYTES_MAX as u64 + 1;
-    File::open(path)?.take(limit).read_to_string(&mut value)?;
-    if value.len() > SECRET_BYTES_MAX {
-        let message = format!("it has more than {SECRET_BYTES_MAX} bytes");
-        return Err(io::Error::other(message));
-    }
-    value.truncate(value.trim_end_matches(['\r', '\n']).len());
-    Ok(value)
 }
 
 fn encode(message: &ToBroker) -> io::Result<Vec<u8>> {

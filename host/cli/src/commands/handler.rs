@@ -71,8 +71,10 @@ fn grant_lines(grants: &GrantsView) -> Vec<String> {
         }
         line
     });
+    let secrets = grants.secrets.iter();
+    let secrets = secrets.map(|name| format!("see the secret {}", plain::line(name)));
     let all = variables.chain(directories).chain(requests).chain(jobs);
-    all.chain(state).collect()
+    all.chain(state).chain(secrets).collect()
 }
 
 /// Describes how much CPU a handler may use.

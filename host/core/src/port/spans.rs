@@ -32,6 +32,8 @@ pub enum Kind {
     Producer,
     /// It handles the message: an attempt of a job.
     Consumer,
+    /// It asks another program and waits: a request to a server.
+    Client,
 }
 
 /// The value of an attribute.

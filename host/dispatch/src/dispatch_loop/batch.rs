@@ -16,6 +16,7 @@ use host_runtime::ids;
 use tokio::sync::oneshot;
 
 use super::intake::{weight_of, weight_of_state};
+use crate::numbers::Ran;
 use crate::span::Enqueues;
 use crate::workers::WorkerMessage;
 use crate::workers::requests::RequestId;
@@ -33,8 +34,8 @@ pub(super) struct Finished {
 #[derive(Clone, Debug)]
 pub(super) enum End {
     Reported(Box<Report>),
-    /// A report of an attempt that completed, and what it writes.
-    Wrote(Box<Report>, Box<Writes>),
+    /// A report of an attempt that completed, what it writes, and what is counted of it.
+    Wrote(Box<Report>, Box<(Writes, Ran)>),
     Lost {
         loss: Loss,
         executor: String,
@@ -45,7 +46,8 @@ impl Finished {
     /// Estimates how much work its writes are, in bytes to write.
     pub(super) fn weight(&self) -> usize {
         match &self.end {
-            End::Wrote(_, writes) => {
+            End::Wrote(_, wrote) => {
+                let (writes, _) = &**wrote;
                 let state: usize = writes.state.iter().map(weight_of_state).sum();
                 weight_of(&writes.jobs) + state
             }
@@ -57,7 +59,7 @@ impl Finished {
         let (job, fence) = (self.job, Fence::Lease(self.lease));
         match self.end.clone() {
             End::Reported(report) => complete(job, fence, report, None),
-            End::Wrote(report, writes) => complete(job, fence, report, Some(writes)),
+            End::Wrote(report, wrote) => complete(job, fence, report, Some(Box::new(wrote.0))),
             End::Lost { loss, executor } => Command::Lose {
                 job,
                 fence,

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use host_cells::pool::executor::NotStarted;
 use host_cells::port::CellPort;
 use host_core::command::{Change, Claimed, Committed, Reply};
+use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
-use host_core::job::{Lane, State};
+use host_core::job::{Lane, Lifecycle, State};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
@@ -21,15 +22,24 @@ use super::unconfigured::Unconfigured;
 use crate::SubmitError;
 use crate::workers::requests::RequestId;
 
+/// Returns how an attempt ended that had completed, if the store refused what it wrote. `job` is as it is then.
+pub(super) fn refused_writes(job: &Lifecycle) -> Option<Outcome> {
+    let is_refused = job.failure == Some(FailureKind::WritesRefused);
+    let message = "what the handler wrote was refused";
+    is_refused.then(|| Outcome::Failed(Failure::new(FailureKind::WritesRefused, message)))
+}
+
 impl<P: CellPort> DispatchLoop<P> {
     /// Carries out what a committed batch requires.
     pub(super) fn settle(
         &mut self,
         now: Time,
         origins: Vec<Origin>,
+        finished: &[Finished],
         newly_available_max: u64,
         committed: Committed,
     ) {
+        let mut finished = finished.iter();
         self.attempts.committed(now, &origins, &committed);
         self.next_wakeup = committed.next_wakeup;
         self.demand
@@ -65,7 +75,7 @@ impl<P: CellPort> DispatchLoop<P> {
                         self.workers.table.forget_stored(job);
                     }
                 }
-                Origin::Finished => self.finished(reply),
+                Origin::Finished => self.finished(finished.next(), reply),
                 Origin::Tick => {}
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
             }
@@ -104,9 +114,17 @@ impl<P: CellPort> DispatchLoop<P> {
         }
     }
 
-    fn finished(&mut self, reply: Result<Reply, Rejection>) {
+    fn finished(&mut self, finished: Option<&Finished>, reply: Result<Reply, Rejection>) {
         match reply {
-            Ok(Reply::Moved(job)) => self.demand.record_job(&job),
+            Ok(Reply::Moved(job)) => {
+                if let Some(End::Wrote(report, wrote)) = finished.map(|it| &it.end) {
+                    let refused = refused_writes(&job);
+                    let outcome = refused.as_ref().unwrap_or(&report.outcome);
+                    let numbers = &self.signals.numbers;
+                    numbers.ended_in_cell(&wrote.1, outcome, report.meter);
+                }
+                self.demand.record_job(&job);
+            }
             Ok(_) => {}
             Err(rejection) => tracing::debug!(%rejection, "the end of an attempt was rejected"),
         }

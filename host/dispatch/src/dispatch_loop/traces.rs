@@ -7,7 +7,7 @@ use std::sync::Arc;
 use host_core::command::{Change, Claimed, Command, Committed, Reply};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
-use host_core::job::State;
+use host_core::job::{Lifecycle, State};
 use host_core::name::{Name, address};
 use host_core::port::lease::LeaseMessage;
 use host_core::port::spans::{Attribute, Kind, Spans};
@@ -16,6 +16,7 @@ use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 
 use super::batch::{End, Finished, Origin};
+use super::settle::refused_writes;
 use crate::span::{Ended, Enqueues, Open};
 
 const ENQUEUE: (&str, Kind, &str) = ("host.enqueue", Kind::Producer, "host");
@@ -121,8 +122,10 @@ impl Traces {
     /// Ends the spans of attempts that are over with a commit.
     pub(super) fn committed(&mut self, now: Time, origins: &[Origin], committed: &Committed) {
         for (origin, reply) in origins.iter().zip(&committed.replies) {
-            if let (Origin::Lease(message), Ok(_)) = (origin, reply) {
-                self.record_message(message.job, &message.body);
+            match (origin, reply) {
+                (Origin::Lease(message), Ok(_)) => self.record_message(message.job, &message.body),
+                (Origin::Finished, Ok(Reply::Moved(job))) => self.record_writes(job),
+                _ => {}
             }
         }
         for (job, effect) in &committed.effects {
@@ -132,6 +135,17 @@ impl Traces {
         }
         for change in &committed.changes {
             self.changed(now, change);
+        }
+    }
+
+    /// Notes that what an attempt wrote was refused.
+    fn record_writes(&mut self, job: &Lifecycle) {
+        let ended = self.attempts.get_mut(&job.id);
+        let ended = ended.and_then(|attempt| attempt.ended.as_mut());
+        if let Some(ended) = ended.filter(|ended| ended.is_completed())
+            && let Some(outcome) = refused_writes(job)
+        {
+            *ended = Ended::from(&outcome);
         }
     }
 

@@ -11,6 +11,7 @@ use host_core::transition::Loss;
 use super::batch::{End, Finished};
 use super::{DispatchLoop, Phase};
 use crate::logged::Logged;
+use crate::numbers::Ran;
 
 impl<P: CellPort> DispatchLoop<P> {
     /// Handles the end of an attempt whose lease a connection holds.
@@ -73,10 +74,11 @@ impl<P: CellPort> DispatchLoop<P> {
                 meter,
             } => {
                 self.share.record_end();
-                self.signals
-                    .numbers
-                    .ended_in_cell(now, &run, &outcome, meter);
+                let ran = Ran::of(&run, now);
                 let writes = run.take_writes(&outcome);
+                if writes.is_none() {
+                    self.signals.numbers.ended_in_cell(&ran, &outcome, meter);
+                }
                 let report = Box::new(Report {
                     outcome,
                     meter,
@@ -87,7 +89,8 @@ impl<P: CellPort> DispatchLoop<P> {
                 });
                 let end = match writes {
                     None => End::Reported(report),
-                    Some(writes) => End::Wrote(report, writes),
+                    // It is counted when the store has taken what it wrote.
+                    Some(writes) => End::Wrote(report, Box::new((*writes, ran))),
                 };
                 let (job, lease) = (run.job, run.lease);
                 self.attempts.finish(Finished { job, lease, end });

@@ -32,21 +32,29 @@ impl Reports {
         &self.control
     }
 
-    /// Reports that a request begins; nothing if it is not to be reported. Waits while the host does not read.
-    pub(super) async fn begin(&self, report_as: Option<ReportAs>, asked: Asked) -> Report<'_> {
+    /// Reports that a handler begins a request, with the id of its span; nothing if it is not to be reported. Waits
+    /// while the host does not read.
+    pub(super) async fn begin(
+        &self,
+        report_as: Option<ReportAs>,
+        (handler, span): (String, Option<u64>),
+        asked: Asked,
+    ) -> Report<'_> {
         let mut report = Report {
             reports: self,
             number: None,
             began: Instant::now(),
             sent_bytes: 0,
         };
-        if let Some(ReportAs { run, began_ms }) = report_as {
+        if let Some(ReportAs { run, began_ms, .. }) = report_as {
             let request = self.requests.get();
             self.requests.set(request + 1);
             self.send(&FromBroker::Began {
                 run,
                 request,
                 at_ms: began_ms,
+                handler,
+                span,
                 asked,
             })
             .await;

@@ -13,6 +13,7 @@ use host_core::egress::{
     ReportAs,
 };
 use host_core::requests::Asked;
+use host_core::trace::Parent;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
@@ -59,7 +60,7 @@ async fn converse(
     let (answers, mut answered) = mpsc::channel::<HttpAnswer>(AT_ONCE_MAX);
     let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
     let mut left: Vec<u32> = pass.grants.iter().map(policy::requests_max).collect();
-    let mut requests = JoinSet::new();
+    let (mut requests, mut number) = (JoinSet::new(), 0);
     let writing = async {
         while let Some(answer) = answered.recv().await {
             let Ok(frame) = postcard::to_stdvec(&answer) else {
@@ -85,7 +86,13 @@ async fn converse(
             while requests.try_join_next().is_some() {}
             let call = request.call;
             let mut asked = Asked::default();
-            let decided = broker.decide(&pass, request, &mut asked);
+            let span = pass.report_as.and_then(|it| it.span(number));
+            number += 1;
+            let trace = pass.trace.map(|parent| Parent {
+                span_id: span.unwrap_or(parent.span_id),
+                ..parent
+            });
+            let decided = broker.decide(&pass, request, trace, &mut asked);
             let decided = decided.and_then(|order| {
                 count(&mut left, order.grant)?;
                 Ok(order)
@@ -97,7 +104,8 @@ async fn converse(
             });
             let (broker, pass, answers) = (Rc::clone(&broker), Rc::clone(&pass), answers.clone());
             requests.spawn_local(async move {
-                let mut report = broker.reports.begin(report_as, asked).await;
+                let by = (pass.handler.clone(), span);
+                let mut report = broker.reports.begin(report_as, by, asked).await;
                 let result = match decided {
                     Ok(order) => {
                         report.sent(order.body.len());

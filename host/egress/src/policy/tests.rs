@@ -9,7 +9,7 @@ fn pass(grants: Vec<HttpGrant>) -> Pass {
         handler: "charge".to_owned(),
         grants,
         time_left_ms: 60_000,
-        traceparent: None,
+        trace: None,
         report_as: None,
     }
 }
@@ -39,7 +39,13 @@ fn get(url: &str) -> HttpRequest {
 
 fn decided(grant: HttpGrant, request: HttpRequest) -> Result<Order, HttpError> {
     let secrets = Secrets::from([("stripe".to_owned(), "sk_1".to_owned())]);
-    decide(&pass(vec![grant]), &secrets, request, &mut Asked::default())
+    decide(
+        &pass(vec![grant]),
+        &secrets,
+        request,
+        None,
+        &mut Asked::default(),
+    )
 }
 
 #[track_caller]
@@ -185,7 +191,14 @@ fn the_first_grant_that_fits_decides() {
     };
     let both = pass(vec![narrow, grant("https://a.com")]);
     let of = |path: &str| {
-        decide(&both, &Secrets::new(), get(path), &mut Asked::default()).map(|order| order.grant)
+        decide(
+            &both,
+            &Secrets::new(),
+            get(path),
+            None,
+            &mut Asked::default(),
+        )
+        .map(|order| order.grant)
     };
     assert_eq!(of("https://a.com/a"), Ok(0));
     assert_eq!(of("https://a.com/b"), Ok(1));

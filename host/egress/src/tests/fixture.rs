@@ -2,8 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::net::Ipv4Addr;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream as StdStream;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     sendmsg, socketpair,
 };
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket, UnixStream};
 use tokio::runtime::{Builder, LocalOptions};
@@ -32,6 +33,7 @@ use crate::broker::{self, Broker};
 use crate::child;
 use crate::client::Clients;
 use crate::dial::Dial;
+use crate::trust;
 
 type Names = Rc<RefCell<BTreeMap<String, Vec<Ipv4Addr>>>>;
 
@@ -53,30 +55,20 @@ pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnO
         let authority = authority();
         let mut roots = RootCertStore::empty();
         roots.add(authority.der().clone()).unwrap();
-        let tls = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = trust::tls(&roots, None).unwrap();
         let names = Names::default();
         let resolver = child::resolver(&[name_server(Rc::clone(&names)).await]);
         let resolver = resolver.map(|builder| builder.build().unwrap());
         let (control, theirs) = pair();
         let clients = Clients::new(Dial::new(resolver, networks), tls);
-        let broker = Broker::new(clients, theirs).unwrap();
+        let broker = Broker::new(clients, RootCertStore::empty(), theirs).unwrap();
         spawn_local(async move { broker::serve(broker).await.unwrap() });
         let world = World {
             control,
             names,
             authority,
         };
-        world.tell(
-            &ToBroker::Secret {
-                name: "key".to_owned(),
-                value: "s3cr3t-value".to_owned(),
-            },
-            None,
-        );
+        world.secret("key", "s3cr3t-value");
         test(world).await;
     });
 }
@@ -89,6 +81,11 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
+}
+
+/// Returns the certificate of an authority that nobody has, in PEM.
+pub(super) fn other_authority() -> String {
+    authority().pem()
 }
 
 fn pair() -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
@@ -115,16 +112,34 @@ pub(super) fn reply(status: u16, body: &str) -> Vec<u8> {
 }
 
 impl World {
-    fn tell(&self, message: &ToBroker, socket: Option<&StdStream>) {
+    fn tell(&self, message: &ToBroker, fd: Option<BorrowedFd<'_>>) {
         let message = postcard::to_stdvec(message).unwrap();
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let fds: Vec<_> = socket.iter().map(|it| it.as_fd()).collect();
-        if !fds.is_empty() {
-            assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+        if fd.is_some() {
+            assert!(ancillary.push(SendAncillaryMessage::ScmRights(fd.as_slice())));
         }
         let bytes = [std::io::IoSlice::new(&message)];
         sendmsg(&self.control, &bytes, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+    }
+
+    /// Sets the value of a secret.
+    pub(super) fn secret(&self, name: &str, value: &str) {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        self.tell(&ToBroker::Secret { name, value }, None);
+    }
+
+    /// Passes a file of certificates.
+    pub(super) fn authorities(&self, pem: &str) {
+        let (file, mut writing) = std::io::pipe().unwrap();
+        writing.write_all(pem.as_bytes()).unwrap();
+        drop(writing);
+        self.tell(&ToBroker::Authorities, Some(file.as_fd()));
+    }
+
+    /// Returns the certificate of the authority of this world, in PEM.
+    pub(super) fn own_authority(&self) -> String {
+        self.authority.pem()
     }
 
     /// Sets the addresses of names.
@@ -151,13 +166,14 @@ impl World {
             handler: "h".to_owned(),
             grants,
             time_left_ms: 600_000,
-            traceparent: None,
+            trace: None,
             report_as: Some(ReportAs {
                 run: 5,
                 began_ms: 1_000_000,
+                first_span: None,
             }),
         };
-        self.tell(&ToBroker::Run(pass), Some(&theirs));
+        self.tell(&ToBroker::Run(pass), Some(theirs.as_fd()));
         ours.set_nonblocking(true).unwrap();
         let stream = UnixStream::from_std(ours).unwrap();
         let frames = Framed::new(

@@ -1,6 +1,7 @@
 //! The desk: answers what running handlers ask of the store. Each run that may ask has a socket of its own, which
 //! says what its manifest grants. The other end is in a cell, which is not trusted.
 
+mod secrets;
 mod state;
 
 use std::os::unix::net::UnixStream as StdStream;
@@ -111,6 +112,9 @@ async fn answer(
             let keys = state::list(shared, pass, space, prefix, after).await?;
             Ok(DeskAnswer::Keys(keys))
         }
+        DeskRequest::Reveal { name } => secrets::reveal(shared, pass, name)
+            .await
+            .map(DeskAnswer::Secret),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What manifests may grant at most, and the sandbox of cells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use host_cells::run::build::Environment;
@@ -13,7 +13,7 @@ use host_wires::wire::section::{ConfigError, NamedTable, Section, Sources, Table
 
 use super::{
     CELLS_ALLOW_WEAK, CELLS_USER, EGRESS_CA_FILE, EGRESS_NAMESERVERS, GRANTS_ENV, GRANTS_HTTP,
-    GRANTS_HTTP_NETWORKS, GRANTS_READ_ROOTS,
+    GRANTS_HTTP_NETWORKS, GRANTS_READ_ROOTS, GRANTS_SECRETS,
 };
 
 /// The prefix of the host's own variables.
@@ -75,12 +75,23 @@ pub(super) fn reach(values: &Section<'_>) -> Result<Reach, ConfigError> {
         let source = secret(values, name, table)?;
         Ok((name.to_string(), source))
     });
+    let secrets = secrets.collect::<Result<BTreeMap<_, _>, _>>()?;
+    let visible: BTreeSet<String> = values
+        .list(&GRANTS_SECRETS)
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    if let Some(other) = visible.iter().find(|name| !secrets.contains_key(*name)) {
+        let wanted = format!("expected names of sections [secrets.NAME], and {other} has none");
+        return Err(values.refuse(&GRANTS_SECRETS, wanted));
+    }
     Ok(Reach {
         origins,
         networks,
         nameservers,
         authorities: values.path(&EGRESS_CA_FILE),
-        secrets: secrets.collect::<Result<_, _>>()?,
+        secrets,
+        visible,
     })
 }
 

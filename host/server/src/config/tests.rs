@@ -2,6 +2,7 @@
 
 use host_cells::sandbox::broker::SecretSource;
 use host_http::door::Door;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -114,6 +115,25 @@ fn check_http(config: &Config) {
     assert_eq!(config.http.socket, Some(PathBuf::from("/s")));
 }
 
+/// What requests may reach with every key.
+fn every_reach() -> Reach {
+    let origins = ["https://a.example", "https://*.b.example:8443"];
+    Reach {
+        origins: origins.map(|it| it.parse().unwrap()).to_vec(),
+        networks: vec!["10.1.0.0/16".parse().unwrap()],
+        nameservers: vec!["10.0.0.53:53".parse().unwrap()],
+        authorities: Some(PathBuf::from("/ca.pem")),
+        secrets: BTreeMap::from([
+            (
+                "one".to_owned(),
+                SecretSource::File(PathBuf::from("/run/one")),
+            ),
+            ("two".to_owned(), SecretSource::Value("x".to_owned())),
+        ]),
+        visible: BTreeSet::from(["two".to_owned()]),
+    }
+}
+
 #[test]
 fn every_key_can_be_set_in_the_file() {
     let file = "
@@ -155,6 +175,7 @@ read_roots = [\"/srv/a\", \"/srv/b\"]
 env = [\"LANG\", \"UNSET\"]
 http = [\"https://a.example\", \"https://*.b.example:8443\"]
 http_networks = [\"10.1.0.0/16\"]
+secrets = [\"two\"]
 [egress]
 nameservers = [\"10.0.0.53:53\"]
 ca_file = \"/ca.pem\"
@@ -175,21 +196,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(confined.read_roots, ReadRoots::new(roots));
     let granted = Environment::from([("LANG".to_owned(), "C".to_owned())]);
     assert_eq!(config.grantable, granted);
-    let origins = ["https://a.example", "https://*.b.example:8443"];
-    let reach = Reach {
-        origins: origins.map(|it| it.parse().unwrap()).to_vec(),
-        networks: vec!["10.1.0.0/16".parse().unwrap()],
-        nameservers: vec!["10.0.0.53:53".parse().unwrap()],
-        authorities: Some(PathBuf::from("/ca.pem")),
-        secrets: BTreeMap::from([
-            (
-                "one".to_owned(),
-                SecretSource::File(PathBuf::from("/run/one")),
-            ),
-            ("two".to_owned(), SecretSource::Value("x".to_owned())),
-        ]),
-    };
-    assert_eq!(config.reach, reach);
+    assert_eq!(config.reach, every_reach());
     assert_eq!(config.data, PathBuf::from("/d"));
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
     check_http(&config);
@@ -212,7 +219,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         OWN_SETTINGS.len() + http::SETTINGS.len() + store::SETTINGS.len(),
-        40,
+        41,
         "all of them but store.url_file are above"
     );
 }
@@ -322,6 +329,7 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("grants.http", "example.com",   "like https://api.example.com"),
         ("grants.http", "https://a.b/c", "like https://api.example.com"),
         ("grants.http_networks", "10.1", "like 10.1.0.0/16"),
+        ("grants.secrets", "nobody", "and nobody has none"),
         ("egress.nameservers", "10.0.0.53", "addresses with ports"),
         ("shutdown.grace_seconds", "-1", "expected 0–31536000 seconds"),
         ("shutdown.grace_seconds", "NaN", "expected 0–31536000 seconds"),

@@ -8,6 +8,8 @@ use host_core::id::NodeId;
 use host_core::job::State;
 use host_core::node::Life;
 use host_core::outcome::Outcome;
+use host_core::port::requests::EndedRequest;
+use host_core::requests::{Asked, Ended, RequestEnd};
 use host_dispatch::foreign::register_dropped;
 use host_wires::wire::executors::ExecutorHealth;
 
@@ -86,6 +88,20 @@ fn shown() -> String {
     metrics.refused("rrq", "malformed");
     numbers.ended("echo", &Outcome::Completed { result: None }, 1);
     numbers.foreign_ended("hero", &Outcome::Completed { result: None });
+    numbers.requests(None).ended(&EndedRequest {
+        handler: "echo",
+        job: "a",
+        attempt: 1,
+        span: None,
+        began_at: Time(0),
+        asked: &Asked::default(),
+        ended: Ended {
+            end: RequestEnd::Answered(200),
+            sent_bytes: 1,
+            received_bytes: 1,
+            took_us: 1,
+        },
+    });
     metrics.encode()
 }
 

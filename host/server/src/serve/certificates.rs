@@ -2,19 +2,18 @@
 
 use std::sync::atomic::AtomicU64;
 
-use host_http::tls::{DAYS_MIN, LOOK_EVERY, Tls, TlsError};
+use host_http::tls::{DAYS_MIN, Tls, TlsError};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::{ServeError, system};
+use super::{ServeError, files, system};
 use crate::metrics::Metrics;
 
 /// The metrics of a host with TLS.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Numbers {
     days_left: Gauge<f64, AtomicU64>,
     reload_failures: Counter,
@@ -42,7 +41,6 @@ pub(super) fn watch(
     clock: Clock,
     tasks: &Tasks,
 ) -> Result<(), ServeError> {
-    let mut hangup = signal(SignalKind::hangup()).map_err(system("listen for SIGHUP"))?;
     if let Err(error) = tls.check(clock.now()) {
         tracing::error!(%error, "clients will refuse the certificate");
     } else if tls.days_left(clock.now()) < DAYS_MIN {
@@ -53,24 +51,19 @@ pub(super) fn watch(
     }
     let numbers = Numbers::default();
     metrics.register(|registry| numbers.register(registry));
-    let stopping = tasks.stopping().clone();
-    tasks.spawn(async move {
-        loop {
-            numbers.days_left.set(tls.days_left(clock.now()));
-            let is_asked = tokio::select! {
-                () = stopping.cancelled() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => false,
-                _ = hangup.recv() => true,
-            };
-            let (reloaded, now) = (tls.clone(), clock.now());
-            let reloaded =
-                tokio::task::spawn_blocking(move || reloaded.reload(now, is_asked)).await;
-            let reloaded = reloaded.unwrap_or(Ok(false));
+    numbers.days_left.set(tls.days_left(clock.now()));
+    let followed = files::follow(tasks, move |is_asked| {
+        let (tls, numbers, now) = (tls.clone(), numbers.clone(), clock.now());
+        async move {
+            let reloaded = tls.clone();
+            let reloading = tokio::task::spawn_blocking(move || reloaded.reload(now, is_asked));
+            let reloaded = reloading.await.unwrap_or(Ok(false));
             numbers.reload_failures.inc_by(reloaded.is_err().into());
             say(&tls, reloaded, is_asked);
+            numbers.days_left.set(tls.days_left(now));
         }
     });
-    Ok(())
+    followed.map_err(system("listen for SIGHUP"))
 }
 
 fn say(tls: &Tls, reloaded: Result<bool, TlsError>, is_asked: bool) {

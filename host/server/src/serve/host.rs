@@ -14,6 +14,7 @@ use host_cells::pool::{Pool, Shape};
 use host_cells::process::{Cells, ProcessPort, Visit};
 use host_cells::run::build::RunBuilder;
 use host_cells::run::handlers::Handlers;
+use host_cells::sandbox::broker::Secrets;
 use host_cells::sandbox::spawn::CellProgram;
 use host_core::cell::Protection;
 use host_core::id::NodeId;
@@ -39,7 +40,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::listeners::{Addresses, Listeners};
 use super::node::{Node, loop_doors};
 use super::opening::{examiner, log_store, restore, store};
-use super::{ServeError, node, supervisor, system};
+use super::{ServeError, files, node, supervisor, system};
 use crate::api::scrape::Scrape;
 use crate::api::{Api, ServedApi};
 use crate::audit;
@@ -90,6 +91,7 @@ pub(super) struct Host {
     auth: Auth,
     /// Receives runs that ask the desk, until the API does.
     visits: Mutex<Option<mpsc::Receiver<Visit>>>,
+    secrets: Secrets,
     /// Whether the dispatch loop ended with an error.
     has_failed: bool,
 }
@@ -159,6 +161,7 @@ impl Host {
             .map_err(ServeError::Telemetry)?;
         let (export, spans) = telemetry.unzip();
         let spans = spans.flatten();
+        reach(&base, spans.clone(), &examiner.cells, &tasks)?;
         restore(&*store, base.runs.handlers(), &examiner).await?;
         deploy::say(&presence, base.runs.handlers());
 
@@ -201,6 +204,7 @@ impl Host {
         let (foreign, foreign_ended) =
             Foreign::start(foreign).map_err(system("start the thread of foreign work"))?;
         let protection = Arc::clone(&examiner.protection);
+        let secrets = examiner.cells.secrets().clone();
         let sharing = node::sharing(config, node.as_ref());
         let nodes = Arc::new(Nodes::new(own, dispatch.clone(), sharing));
         let (has_others, compiling) = (node.is_some(), tasks.clone());
@@ -234,6 +238,7 @@ impl Host {
             node,
             auth,
             visits: Mutex::new(Some(visits)),
+            secrets,
             has_failed: false,
         })
     }
@@ -302,6 +307,7 @@ impl Host {
             protection: Arc::clone(&self.protection),
             isolation: config.isolation,
             desk: self.visits.lock().take(),
+            secrets: self.secrets.clone(),
             draining: self.wires.stopping().clone(),
             stopping: self.tasks.stopping().clone(),
         }
@@ -376,6 +382,17 @@ impl Host {
             tracing::error!("the thread that writes logs has panicked; lines of jobs are lost");
         }
     }
+}
+
+/// Counts the requests of handlers, and follows the files that they need.
+fn reach(
+    base: &Base,
+    spans: Option<Arc<dyn Spans>>,
+    cells: &Cells,
+    tasks: &Tasks,
+) -> Result<(), ServeError> {
+    cells.watch_requests(base.numbers.requests(spans));
+    files::follow_reach(cells, tasks).map_err(system("listen for SIGHUP"))
 }
 
 /// Reads the tokens, makes the first if nobody could make one, and follows their changes.

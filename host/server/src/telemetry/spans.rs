@@ -154,6 +154,7 @@ pub(super) fn data(span: Span, scope: InstrumentationScope) -> SpanData {
         span_kind: match span.kind {
             Kind::Producer => SpanKind::Producer,
             Kind::Consumer => SpanKind::Consumer,
+            Kind::Client => SpanKind::Client,
         },
         name: Cow::Borrowed(span.name),
         start_time: instant(span.began_at),

@@ -65,7 +65,7 @@ fn requests() -> Requests {
         origin: Some("http://a".to_owned()),
         path_pattern: Some("/b".to_owned()),
     };
-    let place = requests.begin(1, asked);
+    let place = requests.begin(1, &asked);
     let ended = Ended {
         end: RequestEnd::Answered(200),
         sent_bytes: 2,
@@ -73,10 +73,10 @@ fn requests() -> Requests {
         took_us: 4,
     };
     requests.end(place, ended);
-    let place = requests.begin(5, Asked::default());
+    let place = requests.begin(5, &Asked::default());
     let end = RequestEnd::Failed(HttpErrorKind::TimedOut);
     requests.end(place, Ended { end, ..ended });
-    requests.begin(6, Asked::default());
+    requests.begin(6, &Asked::default());
     requests
 }
 

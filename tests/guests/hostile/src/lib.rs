@@ -8,6 +8,7 @@ mod imports;
 mod memory;
 mod raw;
 mod reach;
+mod secret;
 mod store;
 mod web;
 
@@ -65,6 +66,7 @@ handlers!(
     reach::read_files,
     reach::connect,
     reach::clock,
+    secret::reveal,
     store::ask,
     web::request,
     web::wasi_request,

@@ -9,9 +9,12 @@ use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use host_core::cell::Context;
 use host_core::egress::HttpErrorKind;
-use host_core::requests::{Ended, FromBroker, REPORT_BYTES_MAX, RequestEnd, Requests};
+use host_core::port::requests::{EndedRequest, RequestWatch};
+use host_core::requests::{Asked, Ended, FromBroker, REPORT_BYTES_MAX, RequestEnd, Requests};
 use host_core::time::Time;
+use host_core::trace::Parent;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, recvmsg};
 
@@ -28,13 +31,44 @@ pub(super) struct Reports {
     control: Option<Arc<OwnedFd>>,
     records: HashMap<u64, Record>,
     records_made: u64,
+    watch: Option<Arc<dyn RequestWatch>>,
 }
 
 struct Record {
     started_at: Time,
+    job: String,
+    attempt: u32,
+    /// The span of the attempt.
+    trace: Option<Parent>,
     requests: Requests,
-    /// The requests that have not ended: their places in `requests`, and when they began.
-    open: HashMap<u64, (Option<usize>, u64)>,
+    /// The requests that have not ended.
+    open: HashMap<u64, Open>,
+}
+
+struct Open {
+    /// Its place in the record.
+    place: Option<usize>,
+    at_ms: u64,
+    handler: String,
+    span: Option<u64>,
+    asked: Asked,
+}
+
+impl Record {
+    fn end(&mut self, open: &Open, ended: Ended, watch: Option<&Arc<dyn RequestWatch>>) {
+        self.requests.end(open.place, ended);
+        if let Some(watch) = watch {
+            watch.ended(&EndedRequest {
+                handler: &open.handler,
+                job: &self.job,
+                attempt: self.attempt,
+                span: self.trace.zip(open.span),
+                began_at: self.started_at.plus_ms(open.at_ms),
+                asked: &open.asked,
+                ended,
+            });
+        }
+    }
 }
 
 /// How a read of the socket ended.
@@ -49,6 +83,16 @@ pub(super) enum Read {
 }
 
 impl Reports {
+    /// Tells `watch` of all requests that end from now on.
+    pub(super) fn watch(&mut self, watch: Arc<dyn RequestWatch>) {
+        self.watch = Some(watch);
+    }
+
+    /// Returns whether requests have spans.
+    pub(super) fn have_spans(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| watch.has_spans())
+    }
+
     /// Reads from a new broker from now on. What the last one has not answered has failed.
     pub(super) fn follow(&mut self, control: &Arc<OwnedFd>) {
         if let Some(last) = self.control.replace(Arc::clone(control)) {
@@ -58,10 +102,13 @@ impl Reports {
     }
 
     /// Begins the record of an attempt that started at `started_at`. Returns its number.
-    pub(super) fn begin(&mut self, started_at: Time) -> u64 {
+    pub(super) fn begin(&mut self, started_at: Time, attempt: &Context) -> u64 {
         self.records_made += 1;
         let record = Record {
             started_at,
+            job: attempt.job_id.clone(),
+            attempt: attempt.attempt,
+            trace: Parent::of(&attempt.trace),
             requests: Requests::default(),
             open: HashMap::new(),
         };
@@ -78,10 +125,10 @@ impl Reports {
             return Requests::default();
         };
         let ran_ms = now.since_ms(record.started_at);
-        for (place, at_ms) in record.open.into_values() {
-            let took_us = ran_ms.saturating_sub(at_ms).saturating_mul(1_000);
+        for open in std::mem::take(&mut record.open).into_values() {
+            let took_us = ran_ms.saturating_sub(open.at_ms).saturating_mul(1_000);
             let ended = without_answer(RequestEnd::Cut, took_us);
-            record.requests.end(place, ended);
+            record.end(&open, ended, self.watch.as_ref());
         }
         record.requests
     }
@@ -127,17 +174,25 @@ impl Reports {
             FromBroker::Began {
                 request,
                 at_ms,
+                handler,
+                span,
                 asked,
                 ..
             } => {
                 if record.open.len() < OPEN_MAX {
-                    let place = record.requests.begin(at_ms, asked);
-                    record.open.insert(request, (place, at_ms));
+                    let open = Open {
+                        place: record.requests.begin(at_ms, &asked),
+                        at_ms,
+                        handler,
+                        span,
+                        asked,
+                    };
+                    record.open.insert(request, open);
                 }
             }
             FromBroker::Ended { request, ended, .. } => {
-                if let Some((place, _)) = record.open.remove(&request) {
-                    record.requests.end(place, ended);
+                if let Some(open) = record.open.remove(&request) {
+                    record.end(&open, ended, self.watch.as_ref());
                 }
             }
         }
@@ -146,8 +201,8 @@ impl Reports {
     fn fail_open(&mut self) {
         let end = RequestEnd::Failed(HttpErrorKind::Unavailable);
         for record in self.records.values_mut() {
-            for (place, _) in record.open.drain().map(|(_, open)| open) {
-                record.requests.end(place, without_answer(end, 0));
+            for open in std::mem::take(&mut record.open).into_values() {
+                record.end(&open, without_answer(end, 0), self.watch.as_ref());
             }
         }
     }

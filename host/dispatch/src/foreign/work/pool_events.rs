@@ -9,6 +9,7 @@ use host_core::time::Time;
 use super::{Running, Work};
 use crate::foreign::span;
 use crate::logged::Logged;
+use crate::numbers::Ran;
 use crate::span::Ended;
 
 impl<P: CellPort> Work<P> {
@@ -21,7 +22,7 @@ impl<P: CellPort> Work<P> {
                 meter,
             } => {
                 let numbers = &self.wiring.numbers;
-                numbers.ended_in_cell(now, &run, &outcome, meter);
+                numbers.ended_in_cell(&Ran::of(&run, now), &outcome, meter);
                 self.ended(now, run, outcome, meter);
             }
             PoolEvent::Damaged { component } => self.wiring.cells.is_damaged(component),

@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_cells::process::Visit;
+use host_cells::sandbox::broker::{SecretSource, Secrets};
 use host_core::desk::{
     DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass, DeskRequest,
 };
 use host_core::jobs_grant::JobsGrant;
+use host_core::secret::Secret;
 use host_core::state::StateGrant;
 use host_core::time::Time;
 use host_core::writes::{CollectedBytes, WriteBuffer};
@@ -36,6 +38,7 @@ impl Run {
             handler: "noop".parse().unwrap(),
             jobs,
             state,
+            secrets: vec!["one".to_owned(), "gone".to_owned()],
             trace: Vec::new(),
             writes: writes.clone(),
         };
@@ -136,4 +139,47 @@ async fn what_is_no_request_or_too_large_ends_the_run() {
     let long = set(vec![0; (1 << 20) + 1], true);
     assert_eq!(run.refused(&long).await, DeskErrorKind::InvalidRequest);
     assert_eq!(run.writes.take(), None);
+}
+
+#[tokio::test]
+async fn a_secret_is_seen_after_the_audit_has_it_and_once_for_each_attempt() {
+    let (visits, desk) = mpsc::channel(8);
+    let value = |text: &str| SecretSource::Value(text.to_owned());
+    let all = [("one", value("s3cret")), ("other", value("hush"))];
+    let all = all.map(|(name, source)| (name.to_owned(), source));
+    let host = Host::start_as(|api| {
+        api.desk = Some(desk);
+        api.secrets = Secrets::new(all.into());
+    })
+    .await;
+    let reveal = |name: &str| DeskRequest::Reveal {
+        name: name.to_owned(),
+    };
+    for attempts in 1..=2 {
+        let mut run = Run::begin(&visits, Vec::new(), None).await;
+        for (name, kind) in [
+            ("other", DeskErrorKind::NotGranted),
+            ("gone", DeskErrorKind::Unavailable),
+            ("a b", DeskErrorKind::InvalidRequest),
+        ] {
+            assert_eq!(run.refused(&reveal(name)).await, kind, "{name}");
+        }
+        assert!(run.writes.revealed().is_none());
+        for _ in 0..3 {
+            let seen = run.ask(&reveal("one")).await;
+            let secret = Secret {
+                name: "one".to_owned(),
+                value: "s3cret".to_owned(),
+            };
+            assert_eq!(seen, Ok(DeskAnswer::Secret(secret)));
+        }
+        let revealed = run.writes.revealed().unwrap();
+        assert_eq!(revealed.value("one"), Some("s3cret"));
+        let audit = host.get("/api/v1/audit?verb=reveal").await.body;
+        let text = audit.to_string();
+        assert_eq!(audit["items"].as_array().unwrap().len(), attempts, "{text}");
+        assert!(text.contains("secret one"), "{text}");
+        assert!(text.contains("to noop for job "), "{text}");
+        assert!(!text.contains("s3cret"), "{text}");
+    }
 }

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use futures_util::future::BoxFuture;
+use host_cells::sandbox::broker::Secrets;
 use host_core::audit::Note;
 use host_core::command::{Claimed, Command, Reply, Slot};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
@@ -303,6 +304,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         protection: Arc::default(),
         isolation: Isolation::Shared,
         desk: None,
+        secrets: Secrets::new(BTreeMap::new()),
         draining: tasks.stopping().clone(),
         stopping: tasks.stopping().clone(),
     }

@@ -17,6 +17,27 @@ fn broker(reports: &mut Reports) -> OwnedFd {
     theirs
 }
 
+fn begin(reports: &mut Reports, started_at: Time) -> u64 {
+    let attempt = Context {
+        job_id: "j".to_owned(),
+        request_id: "j-2".to_owned(),
+        handler: "script".to_owned(),
+        queue: "default".to_owned(),
+        protocol: "http".to_owned(),
+        attempt: 2,
+        max_attempts: None,
+        enqueued_at: String::new(),
+        deadline: None,
+        worker_id: None,
+        trace: vec![(
+            "traceparent".to_owned(),
+            "00-00000000000000000000000000000007-0000000000000008-01".to_owned(),
+        )],
+        attributes: Vec::new(),
+    };
+    reports.begin(started_at, &attempt)
+}
+
 fn tell(broker: &OwnedFd, message: &FromBroker) {
     let bytes = postcard::to_stdvec(message).unwrap();
     send(broker, &bytes, SendFlags::NOSIGNAL).unwrap();
@@ -27,6 +48,8 @@ fn began(run: u64, request: u64, at_ms: u64) -> FromBroker {
         run,
         request,
         at_ms,
+        handler: "h".to_owned(),
+        span: Some(100 + request),
         asked: Asked::default(),
     }
 }
@@ -48,7 +71,7 @@ fn ends(requests: &Requests) -> Vec<(u64, RequestEnd)> {
 fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
     let mut reports = Reports::default();
     let broker = broker(&mut reports);
-    let [one, two] = [Time(0), Time(500)].map(|at| reports.begin(at));
+    let [one, two] = [Time(0), Time(500)].map(|at| begin(&mut reports, at));
     for message in [
         began(one, 1, 10),
         began(two, 2, 20),
@@ -81,7 +104,7 @@ fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
 fn what_a_dead_broker_has_not_answered_has_failed() {
     let mut reports = Reports::default();
     let first = broker(&mut reports);
-    let run = reports.begin(Time(0));
+    let run = begin(&mut reports, Time(0));
     for message in [began(run, 1, 1), began(run, 2, 2), answered(run, 1, 200)] {
         tell(&first, &message);
     }
@@ -104,10 +127,55 @@ fn what_a_dead_broker_has_not_answered_has_failed() {
 fn what_cannot_be_read_changes_nothing() {
     let mut reports = Reports::default();
     let broker = broker(&mut reports);
-    let run = reports.begin(Time(0));
+    let run = begin(&mut reports, Time(0));
     for bytes in [&[255; 64][..], &[0; REPORT_BYTES_MAX + 1]] {
         send(&broker, bytes, SendFlags::NOSIGNAL).unwrap();
     }
     tell(&broker, &began(run, 1, 1));
     assert_eq!(reports.end(Time(1), run).total, 1);
+}
+
+/// Keeps what it is told: the id of the span, its parent, when the request began, and its end.
+#[derive(Default)]
+struct Watch(parking_lot::Mutex<Vec<(u64, u64, Time, RequestEnd)>>);
+
+impl RequestWatch for Watch {
+    fn has_spans(&self) -> bool {
+        true
+    }
+
+    fn ended(&self, request: &EndedRequest<'_>) {
+        assert_eq!(
+            (request.handler, request.job, request.attempt),
+            ("h", "j", 2)
+        );
+        let (parent, id) = request.span.unwrap();
+        let seen = (id, parent.span_id, request.began_at, request.ended.end);
+        self.0.lock().push(seen);
+    }
+}
+
+#[test]
+fn each_end_is_told_once_also_of_what_has_no_answer() {
+    let mut reports = Reports::default();
+    let watch = Arc::<Watch>::default();
+    reports.watch(Arc::clone(&watch) as _);
+    let first = broker(&mut reports);
+    let run = begin(&mut reports, Time(1_000));
+    for message in [began(run, 1, 1), answered(run, 1, 200), began(run, 2, 2)] {
+        tell(&first, &message);
+    }
+    drop(first);
+    let second = broker(&mut reports);
+    tell(&second, &began(run, 3, 3));
+    reports.end(Time(1_010), run);
+    tell(&second, &answered(run, 3, 200));
+    reports.end(Time(1_020), run);
+    let gone = RequestEnd::Failed(HttpErrorKind::Unavailable);
+    let all = [
+        (101, 8, Time(1_001), RequestEnd::Answered(200)),
+        (102, 8, Time(1_002), gone),
+        (103, 8, Time(1_003), RequestEnd::Cut),
+    ];
+    assert_eq!(*watch.0.lock(), all);
 }

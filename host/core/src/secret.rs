@@ -1,0 +1,115 @@
+//! A secret, and how its value is hidden in text.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Lines of a value that have at least so many bytes are hidden on their own too: logs are split into lines.
+const LINE_BYTES_MIN: usize = 8;
+
+/// A secret and its value. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret {
+    pub name: String,
+    pub value: String,
+}
+
+impl Secret {
+    /// Returns what stands in place of the value.
+    pub fn shown(&self) -> String {
+        format!("{{secret:{}}}", self.name)
+    }
+
+    /// Replaces the value in a text. Returns whether it was there.
+    pub fn mask(&self, text: &mut String) -> bool {
+        let is_there = !self.value.is_empty() && text.contains(&self.value);
+        if is_there {
+            *text = text.replace(&self.value, &self.shown());
+        }
+        is_there
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Secret").field(&self.name).finish()
+    }
+}
+
+/// The secrets that an attempt has seen, with all texts that are hidden, the longest first: one may contain another.
+#[derive(Clone, Debug, Default)]
+pub struct Revealed {
+    secrets: Vec<Secret>,
+    hidden: Vec<Secret>,
+}
+
+impl Revealed {
+    pub const fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+    }
+
+    /// Returns the value of a secret that was added.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let found = self.secrets.iter().find(|secret| secret.name == name);
+        found.map(|secret| secret.value.as_str())
+    }
+
+    pub fn add(&mut self, secret: Secret) {
+        let lines = secret.value.lines();
+        let lines = lines.filter(|line| line.len() >= LINE_BYTES_MIN && *line != secret.value);
+        let lines = lines.map(|line| Secret {
+            name: secret.name.clone(),
+            value: line.to_owned(),
+        });
+        self.hidden.extend(lines);
+        self.hidden.push(secret.clone());
+        self.hidden
+            .sort_by_key(|hidden| std::cmp::Reverse(hidden.value.len()));
+        self.secrets.push(secret);
+    }
+
+    /// Hides the secrets in a text. Returns whether there was one.
+    pub fn mask(&self, text: &mut String) -> bool {
+        let hide = |found, hidden: &Secret| hidden.mask(text) || found;
+        self.hidden.iter().fold(false, hide)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revealed(secrets: &[(&str, &str)]) -> Revealed {
+        let mut revealed = Revealed::default();
+        for (name, value) in secrets {
+            revealed.add(Secret {
+                name: (*name).to_owned(),
+                value: (*value).to_owned(),
+            });
+        }
+        revealed
+    }
+
+    #[test]
+    fn values_are_hidden_the_longest_first_and_by_line() {
+        let revealed = revealed(&[
+            ("short", "abc"),
+            ("long", "abcdef"),
+            ("none", ""),
+            ("key", "-----BEGIN-----\nc2VjcmV0\nend"),
+        ]);
+        for (text, masked) in [
+            ("nothing of it", "nothing of it"),
+            ("abcdef, abc", "{secret:long}, {secret:short}"),
+            ("the line c2VjcmV0.", "the line {secret:key}."),
+            ("end", "end"),
+        ] {
+            let mut text = text.to_owned();
+            revealed.mask(&mut text);
+            assert_eq!(text, masked);
+        }
+        assert_eq!(revealed.value("short"), Some("abc"));
+        assert_eq!(revealed.value("other"), None);
+        assert!(!format!("{revealed:?}").contains("abc"));
+    }
+}

@@ -1,0 +1,44 @@
+//! Looks at files that may change while the host runs: certificates, and secrets for handlers.
+
+use std::io;
+
+use host_cells::process::Cells;
+use host_http::tls::LOOK_EVERY;
+use host_runtime::tasks::Tasks;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Looks every [`LOOK_EVERY`] and on SIGHUP, until the tasks stop. `look` is told whether somebody asks.
+pub(crate) fn follow<F: Future<Output = ()> + Send>(
+    tasks: &Tasks,
+    mut look: impl FnMut(bool) -> F + Send + 'static,
+) -> io::Result<()> {
+    let mut hangup = signal(SignalKind::hangup())?;
+    let stopping = tasks.stopping().clone();
+    tasks.spawn(async move {
+        loop {
+            let is_asked = tokio::select! {
+                () = stopping.cancelled() => return,
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+                _ = hangup.recv() => true,
+            };
+            look(is_asked).await;
+        }
+    });
+    Ok(())
+}
+
+/// Keeps what requests of handlers need up to date: their secrets, and the authorities that they trust.
+pub(crate) fn follow_reach(cells: &Cells, tasks: &Tasks) -> io::Result<()> {
+    if !cells.has_files() {
+        return Ok(());
+    }
+    let cells = cells.clone();
+    follow(tasks, move |is_asked| {
+        let cells = cells.clone();
+        async move {
+            let looked = tokio::task::spawn_blocking(move || cells.reload(is_asked));
+            // What is wrong is in the log.
+            let _looked = looked.await;
+        }
+    })
+}
