@@ -270,6 +270,36 @@ fn broker_dies(server: &Server, reflector: &Reflector, handler: &str, gone: &str
     assert_eq!(ends.last().unwrap()["status"], 200, "{handler}: {ends:?}");
 }
 
+#[test]
+fn an_attempt_that_is_lost_keeps_its_requests() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let server = reflector.host(&data);
+    let client = server.client();
+    deploy(&client, &reflector);
+    let params =
+        json!({"requests": [{"url": reflector.url("/a")}, {"url": reflector.url("/wait")}]});
+    let id = client.enqueue(&json!({"handler": "request", "params": params}));
+    let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
+    let cells = children(server.pid()).into_iter();
+    for cell in cells.filter(|child| command(*child).contains(" cell")) {
+        let pid = Pid::from_raw(cell.cast_signed()).unwrap();
+        // One may have ended by itself.
+        let _gone = kill_process(pid, Signal::KILL);
+    }
+    let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
+    stream
+        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        .unwrap();
+    let job = client.wait(&id);
+    assert_eq!(job["state"], "completed", "{job}");
+    let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
+    let lost = attempts.iter().find(|it| it["outcome"] == "lost");
+    let requests = &lost.unwrap()["requests"];
+    assert_eq!(requests["total"], 2, "{requests}");
+    assert_eq!(requests["first"][0]["status"], 200, "{requests}");
+    assert_eq!(requests["first"][1]["error"], "cut", "{requests}");
+}
+
 /// A kept connection goes on; a file that cannot be used changes nothing.
 #[test]
 fn a_changed_secret_is_used_for_further_requests() {

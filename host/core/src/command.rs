@@ -15,6 +15,7 @@ use crate::lease::{Fence, Hold};
 use crate::name::Name;
 use crate::node::Dead;
 use crate::outcome::Report;
+use crate::requests::Requests;
 use crate::state::StateWrites;
 use crate::time::Time;
 use crate::transition::{Effect, Loss};
@@ -102,6 +103,8 @@ pub enum Command {
         loss: Loss,
         /// The display name of the executor.
         executor: String,
+        /// The requests that it made to HTTP servers until then; `None` if it made none.
+        requests: Option<Box<Requests>>,
     },
     /// A user wants the job stopped. Answered by [`Reply::Moved`].
     Cancel {

@@ -129,6 +129,7 @@ impl Workers {
             fence,
             loss,
             executor,
+            requests: None,
         };
         match &message.body {
             LeaseMessage::Ack => Command::Ack { job, fence },

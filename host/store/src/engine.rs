@@ -29,6 +29,7 @@ use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress, Report};
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
+use host_core::requests::Requests;
 use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
@@ -211,6 +212,8 @@ pub(crate) struct Batch<'a, R> {
     /// How many dependencies the commands may still settle, and until when.
     settled_left: usize,
     settle_until: Option<Time>,
+    /// The requests of the attempt that a command reports as lost.
+    lost_requests: Option<Box<Requests>>,
 }
 
 /// Applies a batch to the rows of an open transaction. If it fails, the caller rolls back.
@@ -227,6 +230,7 @@ pub fn run<R: Rows>(
         committed: Committed::default(),
         open: VecDeque::new(),
         settled_left: SETTLED_MAX,
+        lost_requests: None,
         settle_until: None,
     };
     for command in commands {
@@ -283,7 +287,13 @@ impl<R: Rows> Batch<'_, R> {
                 fence,
                 loss,
                 executor,
-            } => self.lose(*job, fence, *loss, executor),
+                requests,
+            } => {
+                self.lost_requests.clone_from(requests);
+                let lost = self.lose(*job, fence, *loss, executor);
+                self.lost_requests = None;
+                lost
+            }
             Command::Cancel {
                 job,
                 reason,

@@ -9,6 +9,7 @@ use host_core::job::Lane;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::Report;
+use host_core::requests::Requests;
 use host_core::suspicion::{Groups, Suspicion};
 use host_core::transition::Loss;
 use host_core::writes::Writes;
@@ -39,6 +40,7 @@ pub(super) enum End {
     Lost {
         loss: Loss,
         executor: String,
+        requests: Option<Box<Requests>>,
     },
 }
 
@@ -60,11 +62,16 @@ impl Finished {
         match self.end.clone() {
             End::Reported(report) => complete(job, fence, report, None),
             End::Wrote(report, wrote) => complete(job, fence, report, Some(Box::new(wrote.0))),
-            End::Lost { loss, executor } => Command::Lose {
+            End::Lost {
+                loss,
+                executor,
+                requests,
+            } => Command::Lose {
                 job,
                 fence,
                 loss,
                 executor,
+                requests,
             },
         }
     }

@@ -162,7 +162,11 @@ impl<P: CellPort> DispatchLoop<P> {
             for untaken in self.workers.grant(now, request, claimed) {
                 let (job, lease) = (untaken.job, untaken.lease);
                 let (loss, executor) = (Loss::NotBegun, untaken.worker);
-                let end = End::Lost { loss, executor };
+                let end = End::Lost {
+                    loss,
+                    executor,
+                    requests: None,
+                };
                 self.attempts.finish(Finished { job, lease, end });
             }
         }
@@ -216,11 +220,13 @@ impl<P: CellPort> DispatchLoop<P> {
             Err(NotStarted::CellGone) => End::Lost {
                 loss: Loss::NotBegun,
                 executor: worker,
+                requests: None,
             },
             Err(NotStarted::Refused(refused)) if self.may_run_elsewhere(&refused, enqueued_at) => {
                 End::Lost {
                     loss: Loss::Unloaded,
                     executor: worker,
+                    requests: None,
                 }
             }
             Err(NotStarted::Refused(refused)) => End::Reported(Box::new(Report {

@@ -47,6 +47,7 @@ impl<P: CellPort> DispatchLoop<P> {
             port::End::NoRoom => End::Lost {
                 loss: Loss::NotBegun,
                 executor: worker,
+                requests: None,
             },
         };
         self.attempts.finish(Finished { job, lease, end });
@@ -62,6 +63,7 @@ impl<P: CellPort> DispatchLoop<P> {
         End::Lost {
             loss,
             executor: worker,
+            requests: None,
         }
     }
 
@@ -108,6 +110,7 @@ impl<P: CellPort> DispatchLoop<P> {
                     end: End::Lost {
                         loss,
                         executor: run.executor,
+                        requests: run.requests,
                     },
                 });
             }

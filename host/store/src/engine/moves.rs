@@ -172,7 +172,7 @@ impl<R: Rows> Batch<'_, R> {
             outcome: "lost".to_owned(),
             failure: Some(failure),
             meter: Meter::default(),
-            requests: None,
+            requests: self.lost_requests.take(),
         };
         let ended = Ended {
             attempt,

@@ -196,6 +196,7 @@ fn stale_messages_change_nothing() {
             fence: Fence::Lease(lease(1)),
             loss: Loss::Innocent,
             executor: "cell-1".to_owned(),
+            requests: None,
         };
         ask(store, NOW, lose).unwrap();
         claimed(store, NOW, claim([2], false));
@@ -220,6 +221,7 @@ fn what_did_not_begin_leaves_no_attempt() {
             fence: Fence::Lease(lease(1)),
             loss: Loss::NotBegun,
             executor: "python".to_owned(),
+            requests: None,
         };
         ask(store, NOW, lose).unwrap();
         assert_eq!(state(store, 1), State::Available);
@@ -277,6 +279,7 @@ fn suspects_are_claimed_in_groups_that_they_may_share() {
                         jobs: if is_first_half { 8 } else { 4 },
                     },
                     executor: "cell-1".to_owned(),
+                    requests: None,
                 };
                 ask(store, NOW, died).unwrap();
             }

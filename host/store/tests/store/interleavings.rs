@@ -322,6 +322,7 @@ impl History {
                 fence,
                 loss,
                 executor: "cell-2".to_owned(),
+                requests: None,
             },
             Message::CancelAck => Command::CancelAck {
                 job: of,

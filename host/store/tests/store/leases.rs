@@ -94,6 +94,7 @@ fn give_back(fence: Fence) -> Command {
         fence,
         loss: Loss::NotBegun,
         executor: "worker-1".to_owned(),
+        requests: None,
     }
 }
 

@@ -365,6 +365,7 @@ async fn a_lost_attempt_is_not_one_of_those_that_count() {
         fence: Fence::Lease(claimed.lifecycle.lease.as_ref().unwrap().id),
         loss: Loss::HostRestarted,
         executor: "cell-1".to_owned(),
+        requests: None,
     };
     host.dispatch.submit(lost).await.unwrap();
     let claimed = host.claim().await;
