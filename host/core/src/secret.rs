@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Lines of a value that have at least so many bytes are hidden on their own too: logs are split into lines.
 const LINE_BYTES_MIN: usize = 8;
 
+/// How much longer than a value its name may be.
+const GROWTH_MAX: usize = 4;
+
 /// A secret and its value. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret {
@@ -15,9 +18,15 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// Returns what stands in place of the value.
+    /// Returns what stands in place of the value: its name, or less for a short value, so that a text grows fourfold at
+    /// most.
     pub fn shown(&self) -> String {
-        format!("{{secret:{}}}", self.name)
+        let named = format!("{{secret:{}}}", self.name);
+        if named.len() <= GROWTH_MAX * self.value.len() {
+            named
+        } else {
+            "***".to_owned()
+        }
     }
 
     /// Replaces the value in a text. Returns whether it was there.
@@ -91,16 +100,24 @@ mod tests {
     }
 
     #[test]
+    fn a_text_does_not_grow_without_bound() {
+        let revealed = revealed(&[("a-long-name", "7")]);
+        let mut text = "7".repeat(1_000);
+        revealed.mask(&mut text);
+        assert_eq!(text, "***".repeat(1_000));
+    }
+
+    #[test]
     fn values_are_hidden_the_longest_first_and_by_line() {
         let revealed = revealed(&[
-            ("short", "abc"),
+            ("a", "abc"),
             ("long", "abcdef"),
             ("none", ""),
             ("key", "-----BEGIN-----\nc2VjcmV0\nend"),
         ]);
         for (text, masked) in [
             ("nothing of it", "nothing of it"),
-            ("abcdef, abc", "{secret:long}, {secret:short}"),
+            ("abcdef, abc", "{secret:long}, {secret:a}"),
             ("the line c2VjcmV0.", "the line {secret:key}."),
             ("end", "end"),
         ] {
@@ -108,7 +125,7 @@ mod tests {
             revealed.mask(&mut text);
             assert_eq!(text, masked);
         }
-        assert_eq!(revealed.value("short"), Some("abc"));
+        assert_eq!(revealed.value("a"), Some("abc"));
         assert_eq!(revealed.value("other"), None);
         assert!(!format!("{revealed:?}").contains("abc"));
     }

@@ -270,10 +270,11 @@ impl<P: CellPort> Pool<P> {
             let loss = Loss::Unloaded;
             return Some(PoolEvent::Lost { run, loss });
         }
-        let mut outcome = run.fits(outcome);
+        let mut outcome = outcome;
         if let Some(revealed) = run.revealed() {
             masking::outcome(&revealed, &mut outcome);
         }
+        let outcome = run.fits(outcome);
         Some(PoolEvent::Ended {
             run,
             outcome,
