@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
+
+use crate::way::{self, Stream};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -49,12 +50,10 @@ struct Data<'a> {
 impl Events {
     /// Listens to the jobs of `queue`. Returns once all later events will be received.
     pub(crate) async fn listen(address: &str, queue: &str, tracks_starts: bool) -> Result<Self> {
-        let mut stream = TcpStream::connect(address)
-            .await
-            .with_context(|| format!("cannot connect to {address}"))?;
+        let (mut stream, shown) = way::open(address).await?;
         // An HTTP/1.0 answer has no chunks.
         let request =
-            format!("GET /api/v1/events?queue={queue} HTTP/1.0\r\nhost: {address}\r\n\r\n");
+            format!("GET /api/v1/events?queue={queue} HTTP/1.0\r\nhost: {address}\r\n{shown}\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut lines = BufReader::with_capacity(256 << 10, stream);
         let mut line = String::new();
@@ -105,7 +104,7 @@ impl Drop for Events {
 }
 
 async fn read(
-    mut lines: BufReader<TcpStream>,
+    mut lines: BufReader<Box<dyn Stream>>,
     moments: Arc<Moments>,
     tracks_starts: bool,
 ) -> Result<()> {

@@ -4,15 +4,18 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use uuid::Uuid;
+
+use crate::way::{self, Stream};
 
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// A persistent connection.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     address: String,
+    /// The header that shows a token, if the host wants one.
+    shown: String,
     answer: Vec<u8>,
     request: Vec<u8>,
 }
@@ -24,13 +27,11 @@ struct Accepted {
 
 impl Connection {
     pub(crate) async fn open(address: &str) -> Result<Self> {
-        let stream = TcpStream::connect(address)
-            .await
-            .with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_nodelay(true).context("cannot set nodelay")?;
+        let (stream, shown) = way::open(address).await?;
         Ok(Self {
             stream,
             address: address.to_owned(),
+            shown,
             answer: Vec::with_capacity(16 << 10),
             request: Vec::with_capacity(16 << 10),
         })
@@ -49,9 +50,10 @@ impl Connection {
         body: &[u8],
     ) -> Result<(u16, &[u8])> {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{headers}\
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{}{headers}\
              content-length: {}\r\n\r\n",
             self.address,
+            self.shown,
             body.len()
         );
         self.request.clear();

@@ -10,6 +10,7 @@ mod delta;
 mod disk;
 mod egress;
 mod events;
+mod exposure;
 mod hero;
 mod hostile;
 mod http;
@@ -26,6 +27,7 @@ mod rrq;
 mod store;
 mod waiting;
 mod wasm;
+mod way;
 
 use std::path::{Path, PathBuf};
 
@@ -67,6 +69,9 @@ struct Args {
     /// How many jobs of each kind are cancelled
     #[arg(long, default_value_t = 200)]
     cancels: usize,
+    /// An older host to compare with in the suite `exposure`, the path of its binary
+    #[arg(long)]
+    baseline: Option<PathBuf>,
     /// Measure only these parts
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Part>,
@@ -94,6 +99,8 @@ enum Suite {
     Arco,
     /// On a database: the bare statements on the same server, and another queue on it
     Postgres,
+    /// A host that is open on loopback with one with TLS and tokens, and with an older one
+    Exposure,
     /// Large stores and requests beside a steady load, on both stores
     Bounded,
     /// For requests of handlers: a bare client of the same libraries
@@ -313,6 +320,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
         Suite::Arco => arco::measure(args, &mut report).await?,
         Suite::Postgres => postgres::measure(args, &mut report).await?,
+        Suite::Exposure => exposure::measure(args, &mut report).await?,
         Suite::Bounded => bounded::measure(args, &mut report).await?,
         Suite::Egress => egress::measure(args, &mut report).await?,
     }

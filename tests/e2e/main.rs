@@ -50,6 +50,7 @@ mod runners;
 mod scripts;
 mod secrets;
 mod serve;
+mod signed;
 mod store_copy;
 mod suspects;
 mod telemetry;

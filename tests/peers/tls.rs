@@ -109,11 +109,15 @@ fn curl_and_openssl_agree_with_the_host() {
 #[test]
 fn clients_of_openssl_need_an_allowed_name() {
     let folder = certificates();
-    for (file, name) in [("right", "a.ci.example.com"), ("wrong", "a.example.com")] {
+    for (file, name, bits) in [
+        ("right", "a.ci.example.com", 2_048),
+        ("wrong", "a.example.com", 2_048),
+        ("weak", "b.ci.example.com", 1_024),
+    ] {
         done(
             &folder,
             &format!(
-                "openssl req -newkey rsa:2048 -nodes -subj /CN={file} -addext subjectAltName=DNS:{name} \
+                "openssl req -newkey rsa:{bits} -nodes -subj /CN={file} -addext subjectAltName=DNS:{name} \
                  -addext extendedKeyUsage=clientAuth -keyout {file}.key -out {file}.csr\n\
                  openssl x509 -req -in {file}.csr -CA ca.pem -CAkey ca.key -copy_extensions copy -days 2 \
                  -out {file}.pem"
@@ -135,8 +139,15 @@ fn clients_of_openssl_need_an_allowed_name() {
         &format!("{curl} --cert right.pem --key right.key"),
     ));
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    for flags in ["", "--cert wrong.pem --key wrong.key"] {
-        let refused = sh(&folder, &format!("{curl} {flags}"));
+    // openssl itself would not show a weak certificate.
+    let lax = "openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nCipherString = DEFAULT@SECLEVEL=0\n";
+    std::fs::write(folder.path().join("lax.cnf"), lax).unwrap();
+    for flags in [
+        "",
+        "--cert wrong.pem --key wrong.key",
+        "--cert weak.pem --key weak.key",
+    ] {
+        let refused = sh(&folder, &format!("OPENSSL_CONF=lax.cnf {curl} {flags}"));
         let said = said(&refused);
         assert!(
             !refused.status.success() && said.contains("alert"),

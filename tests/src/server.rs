@@ -14,6 +14,8 @@ use crate::{compiled, postgres, processes, secrets};
 /// The options of a host.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Another program than the one that was built here.
+    pub program: Option<PathBuf>,
     /// The data directory. It is kept between starts.
     pub data: PathBuf,
     /// A folder of components to deploy at start.
@@ -51,6 +53,7 @@ impl Options {
     /// Returns options for a host with the data directory `data` and no components.
     pub fn new(data: &Path) -> Self {
         Self {
+            program: None,
             data: data.to_owned(),
             handlers: None,
             listen: "127.0.0.1:0".to_owned(),
@@ -97,11 +100,12 @@ impl Server {
             .append(true)
             .open(&log_path)
             .expect("the log can be opened");
-        let mut command = Command::new(host());
+        let program = options.program.clone().unwrap_or_else(host);
+        let mut command = Command::new(&program);
         if options.supervised {
             command = Command::new("sh");
             command.args(["-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\""]);
-            command.arg(host());
+            command.arg(&program);
         }
         command
             .args(["serve", "--listen", &options.listen])

@@ -32,6 +32,9 @@ pub struct RevisionView {
     #[serde(default)]
     #[schema(required = true)]
     pub deployed_at: String,
+    /// The id of the key that has signed it, if the host asks for signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
 }
 
 /// A component with all its revisions.
@@ -199,6 +202,9 @@ pub struct DeployForm<'a> {
     /// The manifest: TOML with limits and grants.
     #[schema(value_type = Option<String>)]
     pub manifest: Option<&'a str>,
+    /// The signature of the component, as minisign writes it.
+    #[schema(value_type = Option<String>)]
+    pub signature: Option<&'a str>,
 }
 
 impl From<&Revision> for RevisionView {
@@ -210,6 +216,7 @@ impl From<&Revision> for RevisionView {
             digest: revision.digest.to_string(),
             handlers: handlers.map(|handler| handler.name.to_string()).collect(),
             deployed_at: revision.deployed_at.to_rfc3339(),
+            signed_by: revision.signature.as_ref().map(|it| it.key.clone()),
         }
     }
 }

@@ -122,9 +122,26 @@ pub struct SelfView {
     /// How many of its jobs wait or run, if that is limited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<u64>,
+    /// What it uses of its share at this node, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<ShareView>,
     /// Its token, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<TokenView>,
+}
+
+/// What one token uses of what it may use at once at a node.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Share)]
+pub struct ShareView {
+    /// The memory that bodies of its requests use, in bytes; the first 16 KiB of each are free.
+    pub body_bytes: usize,
+    /// The most that they may use.
+    pub body_bytes_max: usize,
+    /// How many streams of events it has open.
+    pub streams: usize,
+    /// The most that it may have open.
+    pub streams_max: usize,
 }
 
 /// A token that was revoked.

@@ -4,3 +4,4 @@ pub mod examine;
 pub mod grants;
 pub mod limits;
 pub mod manifest;
+pub mod trust;

@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod component_file;
 mod log;
 mod manifest;
 

@@ -277,6 +277,15 @@ impl std::fmt::Display for Digest {
     }
 }
 
+/// Who vouches for the bytes of a component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// The id of the key, as minisign shows it.
+    pub key: String,
+    /// The signature, as minisign writes it.
+    pub text: String,
+}
+
 /// One immutable version of a component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revision {
@@ -288,4 +297,16 @@ pub struct Revision {
     pub manifest: Manifest,
     pub handlers: Vec<HandlerInfo>,
     pub deployed_at: Time,
+    /// The signature that the host that deployed it has checked, if it asks for signatures.
+    #[serde(default)]
+    pub signature: Option<Signature>,
+}
+
+impl Revision {
+    /// Returns whether a deploy would change nothing: the same bytes and manifest, signed by the same key or by none.
+    pub fn is(&self, digest: Digest, manifest: &Manifest, signature: Option<&Signature>) -> bool {
+        let signer = self.signature.as_ref().map(|it| &it.key);
+        let is_signed = signature.is_none_or(|new| signer == Some(&new.key));
+        self.digest == digest && self.manifest == *manifest && is_signed
+    }
 }

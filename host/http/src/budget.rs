@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
+use axum::http::request::Parts;
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
@@ -15,17 +15,12 @@ use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::gate::Caller;
 use crate::refusal::Refusal;
+use crate::share::{FREE_BYTES, Share, UNITS};
 
 /// How long the body of a request may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The part of each body that is free, in bytes, because the limit on connections already bounds it. The rest
-/// is charged in units of this size.
-const FREE_BYTES: usize = 16 << 10;
-
-/// The budget, in units of [`FREE_BYTES`]: 256 MiB.
-const UNITS: usize = (256 << 20) / FREE_BYTES;
 
 /// How much of a large answer is passed to its connection at once, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -41,7 +36,14 @@ pub struct ByteBudget {
 pub struct RequestBody {
     /// The complete body.
     pub bytes: Bytes,
-    charge: Option<OwnedSemaphorePermit>,
+    charge: Option<Charge>,
+}
+
+/// What is charged to the budget, and to the share of the caller, if it has one.
+#[derive(Debug)]
+struct Charge {
+    all: OwnedSemaphorePermit,
+    own: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for ByteBudget {
@@ -58,26 +60,35 @@ impl ByteBudget {
     /// Cancel safe: data that was read is dropped.
     ///
     /// # Errors
-    /// `BodyTooLarge`, `BodyTimeout`, `BodyBroken`, or `Busy` if the budget is exhausted.
+    /// `BodyTooLarge`, `BodyTimeout`, `BodyBroken`, `Busy` if the budget is exhausted, or `ShareUsed` if that of the
+    /// caller is.
     pub async fn read(
         &self,
-        headers: &HeaderMap,
+        parts: &Parts,
         body: Body,
         limit_bytes: usize,
     ) -> Result<RequestBody, Refusal> {
-        let announced = headers.get(CONTENT_LENGTH);
+        let announced = parts.headers.get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit_bytes) {
             return Err(Refusal::BodyTooLarge { limit_bytes });
         }
-        tokio::time::timeout(BODY_TIMEOUT, self.collect(body, limit_bytes))
+        let caller = parts.extensions.get::<Caller>();
+        let share = caller.and_then(|caller| caller.share.as_ref());
+        let own = share.map(|share| &share.bodies);
+        tokio::time::timeout(BODY_TIMEOUT, self.collect(body, limit_bytes, own))
             .await
             .map_err(|_| Refusal::BodyTimeout {
                 limit: BODY_TIMEOUT,
             })?
     }
 
-    async fn collect(&self, mut body: Body, limit_bytes: usize) -> Result<RequestBody, Refusal> {
+    async fn collect(
+        &self,
+        mut body: Body,
+        limit_bytes: usize,
+        own: Option<&Arc<Semaphore>>,
+    ) -> Result<RequestBody, Refusal> {
         let mut read = RequestBody {
             bytes: Bytes::new(),
             charge: None,
@@ -92,7 +103,7 @@ impl ByteBudget {
             if bytes > limit_bytes {
                 return Err(Refusal::BodyTooLarge { limit_bytes });
             }
-            self.charge(&mut read, bytes)?;
+            self.charge(&mut read, bytes, own)?;
             if joined.is_empty() && body.is_end_stream() {
                 read.bytes = data;
                 return Ok(read);
@@ -104,17 +115,22 @@ impl ByteBudget {
     }
 
     /// Charges `bytes` bytes in total for a body.
-    fn charge(&self, body: &mut RequestBody, bytes: usize) -> Result<(), Refusal> {
+    fn charge(
+        &self,
+        body: &mut RequestBody,
+        bytes: usize,
+        own: Option<&Arc<Semaphore>>,
+    ) -> Result<(), Refusal> {
         let charged = body.charge.as_ref();
-        let charged = charged.map_or(0, OwnedSemaphorePermit::num_permits);
+        let charged = charged.map_or(0, |charge| charge.all.num_permits());
         let more = (bytes / FREE_BYTES).saturating_sub(charged);
         if more == 0 {
             return Ok(());
         }
-        let permit = self.take(more)?;
+        let taken = self.take(more, own)?;
         match &mut body.charge {
-            Some(charge) => charge.merge(permit),
-            None => body.charge = Some(permit),
+            Some(charge) => charge.merge(taken),
+            None => body.charge = Some(taken),
         }
         Ok(())
     }
@@ -123,14 +139,19 @@ impl ByteBudget {
     /// as event streams, are not charged.
     ///
     /// # Errors
-    /// `Busy` if the budget is exhausted, `AnswerBroken` if the answer cannot be read.
-    pub async fn charge_answer(&self, response: Response) -> Result<Response, Refusal> {
+    /// `Busy` if the budget is exhausted, `ShareUsed` if that of the caller is, `AnswerBroken` if the answer cannot be
+    /// read.
+    pub async fn charge_answer(
+        &self,
+        response: Response,
+        share: Option<&Share>,
+    ) -> Result<Response, Refusal> {
         let exact = response.body().size_hint().exact();
         let bytes = exact.and_then(|bytes| usize::try_from(bytes).ok());
         let Some(bytes) = bytes.filter(|bytes| *bytes > FREE_BYTES) else {
             return Ok(response);
         };
-        let charge = self.take(bytes / FREE_BYTES)?;
+        let charge = self.take(bytes / FREE_BYTES, share.map(|share| &share.answers))?;
         let (mut parts, body) = response.into_parts();
         let whole = body.collect().await.map_err(|_| Refusal::AnswerBroken)?;
         let chunks = stream::unfold(
@@ -144,10 +165,23 @@ impl ByteBudget {
         Ok(Response::from_parts(parts, Body::from_stream(chunks)))
     }
 
-    fn take(&self, units: usize) -> Result<OwnedSemaphorePermit, Refusal> {
+    fn take(&self, units: usize, own: Option<&Arc<Semaphore>>) -> Result<Charge, Refusal> {
         let units = u32::try_from(units).unwrap_or(u32::MAX);
-        let permits = Arc::clone(&self.units).try_acquire_many_owned(units);
-        permits.map_err(|_| Refusal::Busy)
+        let take = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_many_owned(units);
+        Ok(Charge {
+            own: own.map(take).transpose().map_err(|_| Refusal::ShareUsed)?,
+            all: take(&self.units).map_err(|_| Refusal::Busy)?,
+        })
+    }
+}
+
+impl Charge {
+    fn merge(&mut self, more: Self) {
+        self.all.merge(more.all);
+        match (&mut self.own, more.own) {
+            (Some(own), Some(more)) => own.merge(more),
+            (own, more) => *own = own.take().or(more),
+        }
     }
 }
 

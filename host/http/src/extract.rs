@@ -85,7 +85,7 @@ pub async fn small_body<T: DeserializeOwned>(
     request: Request,
 ) -> Result<T, Problem> {
     let (parts, body) = request.into_parts();
-    let read = budget.read(&parts.headers, body, SMALL_BODY_BYTES_MAX);
+    let read = budget.read(&parts, body, SMALL_BODY_BYTES_MAX);
     Ok(json::read_object(&read.await?.bytes)?)
 }
 
@@ -97,6 +97,6 @@ pub async fn small_body_or_default<T: DeserializeOwned + Default>(
     request: Request,
 ) -> Result<T, Problem> {
     let (parts, body) = request.into_parts();
-    let read = budget.read(&parts.headers, body, SMALL_BODY_BYTES_MAX);
+    let read = budget.read(&parts, body, SMALL_BODY_BYTES_MAX);
     Ok(json::read_or_default(&read.await?.bytes)?)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use futures_util::future::BoxFuture;
 use host_core::access::{Access, Principal, Verb};
 use host_runtime::ids;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::peer::Peer;
 use crate::problem::{Problem, kinds};
 use crate::refusal::Refusal;
+use crate::share::Share;
 
 /// On whose behalf a request is made. Each request that a route with a verb lets in has it in its extensions.
 #[derive(Clone)]
@@ -20,6 +22,8 @@ pub struct Caller {
     pub principal: Arc<Principal>,
     /// Cancelled when the caller may do nothing more: its token was revoked or is over. `None` if that cannot happen.
     pub over: Option<CancellationToken>,
+    /// What it may use at once. `None` for callers without a limit.
+    pub share: Option<Share>,
 }
 
 impl fmt::Debug for Caller {
@@ -60,6 +64,11 @@ pub trait Gate: Send + Sync {
     /// Returns on whose behalf a request is made, or why it is refused.
     fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal>;
 
+    /// Learns what has changed elsewhere, if that could let in a request that it has refused; `None` if it could not.
+    fn learn(&self, _: &Peer, _: &HeaderMap) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
     /// Returns whether it wants to know of requests that are denied.
     fn hears_of_denials(&self) -> bool {
         false
@@ -84,6 +93,7 @@ impl Gate for NoGate {
         Ok(Caller {
             principal: Arc::clone(&self.0),
             over: None,
+            share: None,
         })
     }
 }

@@ -6,23 +6,25 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use host_core::access::{Access, Principal};
 use host_runtime::tasks::Tasks;
+use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::ByteBudget;
-use crate::gate::{self, Denied, Gate, REQUEST_ID};
+use crate::gate::{self, Caller, Denied, Gate, REQUEST_ID};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::refusal::{Refusal, Render};
@@ -31,6 +33,10 @@ use crate::tls::Tls;
 
 /// How long a handler may take to answer if its route is not long-running.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How much of the body of a refused request is read, in bytes, and for how long.
+const DRAINED_BYTES_MAX: usize = 64 << 20;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How much of a refused name is shown, in characters.
 const SHOWN_CHARS: usize = 64;
@@ -122,10 +128,22 @@ pub(crate) async fn guard(
     let changes_nothing = request.method().is_safe();
     let tasks = guard.tasks.as_ref().filter(|_| !changes_nothing);
     let mut asked = Asked::of(&guard, &request);
-    let answered = match guard.check(&mut request, &mut asked) {
-        Err(refusal) => Err(refusal),
-        Ok(Some(over)) if guard.is_long_running && changes_nothing => {
-            until(over, run(next, request, tasks)).await
+    let mut checked = guard.check(&mut request, &mut asked);
+    if let Err(Refusal::Unauthenticated) = checked
+        && let Some(learning) = guard.learn(&request)
+    {
+        learning.await;
+        checked = guard.check(&mut request, &mut asked);
+    }
+    let caller = checked.as_ref().ok().cloned().flatten();
+    let over = caller.as_ref().and_then(|caller| caller.over.clone());
+    let answered = match checked {
+        Err(refusal) => {
+            drain(request).await;
+            Err(refusal)
+        }
+        Ok(_) if guard.is_long_running && changes_nothing && over.is_some() => {
+            until(over.unwrap_or_default(), run(next, request, tasks)).await
         }
         Ok(_) if guard.is_long_running => run(next, request, tasks).await,
         Ok(_) => tokio::time::timeout(ANSWER_TIMEOUT, run(next, request, tasks))
@@ -136,7 +154,10 @@ pub(crate) async fn guard(
     };
     let answered = match answered {
         // If the request changed something, it must be answered even if the budget is exhausted.
-        Ok(response) if changes_nothing => guard.answers.charge_answer(response).await,
+        Ok(response) if changes_nothing => {
+            let share = caller.as_ref().and_then(|caller| caller.share.as_ref());
+            guard.answers.charge_answer(response, share).await
+        }
         other => other,
     };
     let response = answered.unwrap_or_else(|refusal| (guard.render)(&refusal));
@@ -148,6 +169,25 @@ pub(crate) async fn guard(
     let metrics = &guard.metrics;
     metrics.answered(guard.method, guard.path, status, took);
     response
+}
+
+/// Reads a body that nobody wants, so that its client sends it to the end and then reads why it was refused. A client
+/// that asks first (`Expect`) has not begun.
+async fn drain(request: Request) {
+    if request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let reading = async {
+        let (mut body, mut left) = (request.into_body(), DRAINED_BYTES_MAX);
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let Some(rest) = left.checked_sub(bytes) else {
+                break;
+            };
+            left = rest;
+        }
+    };
+    let _late = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
 }
 
 /// Runs a handler. As one of `tasks` it continues if this future is dropped.
@@ -221,12 +261,18 @@ async fn until(
 }
 
 impl Guard {
-    /// Checks a request and tells it its caller. Returns what ends the rights of the caller, if that can happen.
+    /// Asks the gate what it could learn that lets in a request that it has refused.
+    fn learn(&self, request: &Request) -> Option<BoxFuture<'static, ()>> {
+        let peer = request.extensions().get().cloned().unwrap_or_default();
+        self.gate.learn(&peer, request.headers())
+    }
+
+    /// Checks a request and tells it its caller, whom it returns.
     fn check(
         &self,
         request: &mut Request,
         asked: &mut Option<Asked>,
-    ) -> Result<Option<CancellationToken>, Refusal> {
+    ) -> Result<Option<Caller>, Refusal> {
         let host = check_host(&self.hosts, request.uri(), request.headers())?;
         let is_tls = request.extensions().get::<Peer>();
         let is_tls = is_tls.is_some_and(|peer| peer.is_tls);
@@ -243,13 +289,12 @@ impl Guard {
             return Err(refusal);
         }
         self.check_body(request)?;
-        let over = caller.as_ref().and_then(|caller| caller.over.clone());
-        if let Some(caller) = caller {
+        if let Some(caller) = caller.clone() {
             let extensions = request.extensions_mut();
             extensions.insert(caller);
             extensions.insert(self.access);
         }
-        Ok(over)
+        Ok(caller)
     }
 
     fn check_body(&self, request: &Request) -> Result<(), Refusal> {

@@ -22,6 +22,7 @@ pub mod refusal;
 pub mod route;
 pub mod router;
 pub mod serve;
+pub mod share;
 pub mod tls;
 mod write_timeout;
 

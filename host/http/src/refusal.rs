@@ -86,6 +86,8 @@ pub enum Refusal {
         /// When it may go on, in seconds.
         retry_after: u32,
     },
+    /// The bodies of the caller's requests and answers use all the memory that one caller may use.
+    ShareUsed,
     /// No route has this path.
     NotFound,
     /// A route has this path, but not with this method.
@@ -128,7 +130,9 @@ impl Refusal {
             Self::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::AnswerBroken => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-            Self::TooManyWrong { .. } | Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyWrong { .. } | Self::RateLimited { .. } | Self::ShareUsed => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
         }
@@ -204,6 +208,9 @@ impl fmt::Display for Refusal {
                 f,
                 "the token has made as many requests as it may; go on in {retry_after} seconds"
             ),
+            Self::ShareUsed => {
+                f.write_str("requests and answers of this token use all the memory that one token may use")
+            }
             Self::NotFound => f.write_str("no such path"),
             Self::MethodNotAllowed { method } => {
                 write!(f, "this path does not support the method {method}")

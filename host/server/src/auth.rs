@@ -12,11 +12,12 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use futures_util::future::BoxFuture;
 use host_core::access::token::{KeptToken, Proof, Rights, Token, TokenHash, TokenId, TokenText};
 use host_core::access::{Principal, Verb, Verbs};
 use host_core::audit::Note;
@@ -27,6 +28,7 @@ use host_dispatch::Dispatch;
 use host_http::gate::{Caller, Denied, Gate, request_id};
 use host_http::peer::Peer;
 use host_http::refusal::Refusal;
+use host_http::share::Share;
 use host_runtime::clock::Clock;
 use host_store::StoreError;
 use parking_lot::{Mutex, RwLock};
@@ -41,6 +43,9 @@ pub use self::first::{ADMIN_TOKEN, FirstTokenError};
 
 /// How often a node looks whether others have changed tokens, and whether some are over.
 const LOOK: Duration = Duration::from_millis(400);
+
+/// How often a second a node asks the store because somebody shows a token that it does not know.
+const LOOKS_PER_SECOND: u32 = 20;
 
 /// How often the last uses of tokens are stored.
 const USES_EVERY_MS: u64 = 60_000;
@@ -80,6 +85,7 @@ struct Live {
 #[derive(Default)]
 struct Used {
     bucket: Mutex<Bucket>,
+    share: Share,
     /// When it was used last; 0 for never. In milliseconds since the epoch.
     at_ms: AtomicI64,
     stored_ms: AtomicI64,
@@ -150,6 +156,10 @@ struct Inner {
     denials: Mutex<Denials>,
     /// How many nodes share the rates of tokens.
     nodes: AtomicU32,
+    /// The version of the tokens that this node has read last.
+    seen: AtomicU64,
+    /// How often the store is asked because a token is unknown.
+    looks: Mutex<Bucket>,
     /// Held while tokens are read, so that an older reading does not replace a newer one.
     reading: tokio::sync::Mutex<()>,
 }
@@ -181,6 +191,8 @@ impl Auth {
             failures: Mutex::default(),
             denials: Mutex::default(),
             nodes: AtomicU32::new(1),
+            seen: AtomicU64::new(0),
+            looks: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         }))
     }
@@ -219,15 +231,14 @@ impl Auth {
         if !self.asks() {
             return;
         }
-        let (mut seen, mut stored_at) = (0, self.0.clock.now());
+        let mut stored_at = self.0.clock.now();
         while stopping
             .run_until_cancelled(tokio::time::sleep(LOOK))
             .await
             .is_some()
         {
-            if let Ok(version) = self.look(seen).await {
-                seen = version;
-            }
+            // What cannot be read now is read next time.
+            let _unread = self.look().await;
             let now = self.0.clock.now();
             self.end_those_over(now);
             self.record_denials(now).await;
@@ -244,17 +255,15 @@ impl Auth {
         }
     }
 
-    /// Reads the tokens if they have changed since the version that was seen.
-    async fn look(&self, seen: u64) -> Result<u64, StoreError> {
-        let version = self
-            .0
-            .dispatch
-            .read(|reader| reader.access_version())
-            .await?;
-        if version != seen {
+    /// Reads the tokens if another node has changed them since this one has looked last.
+    async fn look(&self) -> Result<(), StoreError> {
+        let version = self.0.dispatch.read(|reader| reader.access_version());
+        let version = version.await?;
+        if version != self.0.seen.load(Ordering::Relaxed) {
             self.reload().await?;
+            self.0.seen.store(version, Ordering::Relaxed);
         }
-        Ok(version)
+        Ok(())
     }
 
     fn end_those_over(&self, now: Time) {
@@ -341,6 +350,7 @@ impl Inner {
         Some(Caller {
             principal: Arc::clone(principal),
             over: None,
+            share: None,
         })
     }
 
@@ -356,8 +366,12 @@ impl Inner {
             }),
             None => Arc::clone(&self.anyone),
         };
-        let over = None;
-        Caller { principal, over }
+        let (over, share) = (None, None);
+        Caller {
+            principal,
+            over,
+            share,
+        }
     }
 
     /// Returns the caller that shows a text of a token, or a session, from this address. An unknown text takes as long
@@ -387,6 +401,7 @@ impl Inner {
         Some(Ok(Caller {
             principal: Arc::clone(&live.principal),
             over: live.over(&proof.hash),
+            share: Some(live.used.share.clone()),
         }))
     }
 
@@ -416,6 +431,14 @@ impl Inner {
     }
 }
 
+/// Returns what a request shows: the text of a token, or a session.
+fn presented<'a>(peer: &Peer, headers: &'a HeaderMap) -> Option<(&'a str, bool)> {
+    match headers.get(AUTHORIZATION) {
+        Some(header) => Some((bearer(header.to_str().ok()?)?, false)),
+        None => Some((session::shown(headers, peer.is_tls)?, true)),
+    }
+}
+
 /// Returns the token of an Authorization header.
 pub(crate) fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
@@ -430,6 +453,23 @@ impl Gate for Auth {
             AuthMode::None => Ok(self.0.without_token(peer)),
             AuthMode::Tokens => self.0.admit(peer, headers),
         }
+    }
+
+    /// Asks the store: another node may have made the token, or begun the session, a moment ago.
+    fn learn(&self, peer: &Peer, headers: &HeaderMap) -> Option<BoxFuture<'static, ()>> {
+        let (text, is_session) = presented(peer, headers)?;
+        let text = TokenText::read(text).filter(|_| self.asks())?;
+        let now = self.0.clock.now();
+        self.0.looks.lock().take(LOOKS_PER_SECOND, now).ok()?;
+        let (auth, address) = (self.clone(), peer.address);
+        Some(Box::pin(async move {
+            let _unread = auth.look().await;
+            let live = auth.0.table.read().get(&text.id()).cloned();
+            let proof = live.and_then(|live| live.token.proof(is_session, &text.hash(), now));
+            if proof.is_some_and(|proof| !proof.is_session) {
+                auth.0.failures.lock().forgive(address);
+            }
+        }))
     }
 
     fn hears_of_denials(&self) -> bool {

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use host_cells::deploy::trust::{KEYS_MAX, Key, Trust};
 use host_cells::pool::Isolation;
 use host_cells::run::build::Environment;
 use host_cells::sandbox::broker::Reach;
@@ -45,6 +46,8 @@ host_wires::settings! {
         "Where the host writes a token for a day if it asks for tokens and none could make others";
     AUTH_TWO_PEOPLE_FOR_GRANTS = "auth.two_people_for_grants", Switch, "false",
         "Whether new grants must be accepted by another principal than the one that tried to deploy the component before";
+    DEPLOY_TRUSTED_KEYS = "deploy.trusted_keys", List("KEYS"), "none",
+        "Public keys of minisign, comma-separated; then only components that one of them has signed are deployed and run";
     AUDIT_EXPORT_FILE = "audit.export_file", Text("FILE"), "none",
         "A file to which each entry of the audit is appended as a line of JSON";
     AUDIT_RETENTION_DAYS = "audit.retention_days", Number("DAYS", 1, 36_500), "400",
@@ -178,6 +181,8 @@ pub struct Config {
     pub grantable: Environment,
     /// What requests of guests may reach.
     pub reach: Reach,
+    /// Whose components run here.
+    pub trust: Trust,
     /// The keys that are set, without their values.
     pub keys: Vec<&'static str>,
     /// The host's environment.
@@ -305,6 +310,14 @@ impl Config {
             confinement: grants::confinement(&values)?,
             grantable: grants::grantable(&values, &environment)?,
             reach: grants::reach(&values)?,
+            trust: values
+                .parsed::<Key>(
+                    &DEPLOY_TRUSTED_KEYS,
+                    KEYS_MAX,
+                    "public keys of minisign, which begin with RW",
+                )?
+                .into_iter()
+                .collect(),
             keys: settings()
                 .filter(|setting| values.find(setting).is_some())
                 .map(|setting| setting.key)

@@ -19,7 +19,7 @@ use thiserror::Error;
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 
 use host_cells::compile::CompileError;
-use host_cells::deploy::examine::{self, Candidate, Examiner};
+use host_cells::deploy::examine::{self, Candidate, Component, Examiner};
 use host_cells::deploy::grants::{self, GrantChanges};
 use host_cells::deploy::limits::{self, LimitChange};
 use host_cells::run::handlers::{Flaw, Handlers, Program};
@@ -158,13 +158,13 @@ impl Deployments {
         &self,
         name: Name,
         manifest: Manifest,
-        bytes: Vec<u8>,
+        component: Component,
         consent: Consent,
         note: Note,
     ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
         let deploying = async move {
-            let deployed = shared.deploy(name, manifest, bytes, consent, &note);
+            let deployed = shared.deploy(name, manifest, component, consent, &note);
             shared.recorded(note.clone(), deployed.await).await
         };
         self.run(deploying).await
@@ -272,7 +272,7 @@ pub async fn restore(
             return Err(error);
         }
         let flaw = match compiled {
-            Ok(_) => examiner.lacks(&revision),
+            Ok(_) => examiner.take_in(handlers, &revision, &bytes).await,
             Err(error) => Some(error.into()),
         };
         took_in(handlers, &revision, flaw);
@@ -307,7 +307,7 @@ impl Shared {
         &self,
         name: Name,
         manifest: Manifest,
-        bytes: Vec<u8>,
+        component: Component,
         consent: Consent,
         note: &Note,
     ) -> Result<Deployed, DeployError> {
@@ -315,14 +315,16 @@ impl Shared {
             name,
             digest,
             manifest,
-            bytes,
-        } = Candidate::new(name, manifest, bytes)?;
+            component,
+        } = Candidate::new(name, manifest, component)?;
+        let signature = self.examiner.vouched(&component)?;
+        let bytes = component.bytes;
         let _one = self.one_at_a_time.lock().await;
         let current = self.current(&name).await?;
         let compiled = self.compiled(digest, &bytes).await?;
         if let Some(same) = current
             .as_ref()
-            .filter(|current| current.digest == digest && current.manifest == manifest)
+            .filter(|current| current.is(digest, &manifest, signature.as_ref()))
         {
             self.announce(Some(same)).await?;
             return Ok(Deployed {
@@ -337,7 +339,11 @@ impl Shared {
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
         let grants = grants::changes(current.as_ref(), &manifest, &handlers);
-        let note = self.accept(note.clone(), &grants.added, consent).await?;
+        let mut note = self.accept(note.clone(), &grants.added, consent).await?;
+        if let Some(signature) = &signature {
+            let detail = note.detail.take().unwrap_or_default();
+            note = note.detail(format!("{detail}, signed by {}", signature.key));
+        }
         self.check_waiting(&name, &handlers, consent).await?;
         let changes = RevisionChanges {
             grants,
@@ -351,6 +357,7 @@ impl Shared {
             manifest,
             handlers,
             deployed_at: Time(0),
+            signature,
         };
         let command = Command::Deploy {
             revision: Box::new(revision),
@@ -417,6 +424,7 @@ impl Shared {
         if let Some(target) = revisions.iter().find(|known| known.revision == number) {
             let digest = target.digest;
             let bytes = self.bytes(digest).await?;
+            self.examiner.trusts(target, &bytes)?;
             let compiled = self.compiled(digest, &bytes).await?;
             self.check_waiting(&name, &target.handlers, consent).await?;
             let before = revisions.iter().find(|known| known.revision == current);

@@ -12,7 +12,7 @@ use host_core::name::Name;
 use host_core::rejection::Rejection;
 use thiserror::Error;
 
-use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Examiner, Flaw};
+use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Component, Examiner, Flaw};
 use host_cells::deploy::manifest::{self, ManifestError};
 use host_cells::run::handlers::Handlers;
 
@@ -41,7 +41,7 @@ pub enum FolderError {
 struct Found {
     name: Name,
     manifest: Manifest,
-    bytes: Vec<u8>,
+    component: Component,
 }
 
 /// Deploys all components of a folder, in order of name. Stops at the first that is rejected.
@@ -50,7 +50,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
         let Found {
             name,
             manifest,
-            bytes,
+            component,
         } = read(&path)?;
         // The operator has put it there, and nobody could answer a question.
         let consent = Consent {
@@ -64,7 +64,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
         };
         let note = note.detail("from the folder of components");
         let deployed = deployments
-            .deploy(name, manifest, bytes, consent, note)
+            .deploy(name, manifest, component, consent, note)
             .await
             .map_err(|error| FolderError::Deploy { path, error })?;
         let revision = &deployed.revision;
@@ -94,10 +94,10 @@ pub async fn load(
         let Found {
             name,
             manifest,
-            bytes,
+            component,
         } = read(&path)?;
         let revision = async {
-            let candidate = Candidate::new(name, manifest, bytes)?;
+            let candidate = Candidate::new(name, manifest, component)?;
             let revision = examiner.first_revision(handlers, candidate).await?;
             owned_once(&revisions, &revision)?;
             Ok(revision)
@@ -144,6 +144,13 @@ fn components(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
     Ok(paths)
 }
 
+/// Returns where the signature of a file is, if it has one.
+pub fn signature_of(file: &Path) -> PathBuf {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".minisig");
+    beside.into()
+}
+
 fn read(path: &Path) -> Result<Found, FolderError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
@@ -176,10 +183,16 @@ fn read(path: &Path) -> Result<Found, FolderError> {
         });
     }
     let bytes = fs::read(path).map_err(unreadable(path))?;
+    let beside = signature_of(path);
+    let signature = match fs::read_to_string(&beside) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(unreadable(&beside)(error)),
+    };
     Ok(Found {
         name,
         manifest,
-        bytes,
+        component: Component { bytes, signature },
     })
 }
 
@@ -194,6 +207,7 @@ mod tests {
         put("b.wasm", "b");
         put("a.wasm", "a");
         put("a.toml", "name = \"other\"\n[defaults]\nmemory_mib = 8\n");
+        put("b.wasm.minisig", "signed");
         put("notes.txt", "");
         let found: Vec<Found> = components(folder.path())
             .unwrap()
@@ -203,7 +217,9 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
         assert_eq!(names, ["other", "b"]);
         assert_eq!(found[0].manifest.defaults.memory_mib, Some(8));
-        assert_eq!(found[0].bytes, b"a");
+        assert_eq!(found[0].component.bytes, b"a");
+        assert_eq!(found[0].component.signature, None);
+        assert_eq!(found[1].component.signature.as_deref(), Some("signed"));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::io;
 use std::path::PathBuf;
 
 use host_cells::compile::CACHE_BYTES_MAX;
-use host_cells::deploy::examine::{Candidate, Examiner, Flaw, Setup, StartError};
+use host_cells::deploy::examine::{Candidate, Component, Examiner, Flaw, Setup, StartError};
+use host_cells::deploy::trust::Trust;
 use host_cells::process::once::RunEvent;
 use host_cells::run::build::{Caps, Environment, RunBuilder, RunRequest};
 use host_cells::run::handlers::Handlers;
@@ -104,14 +105,19 @@ async fn execute(
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
         reach: asked.reach.clone(),
+        // Whoever runs a file by hand trusts it.
+        trust: Trust::default(),
     };
     config::check_roots(&setup.program.confinement, &setup.cache).map_err(OnceError::Refused)?;
     let examiner = Examiner::start(setup, Tasks::default());
     let examiner = examiner.await.map_err(OnceError::Start)?;
     let named = asked.manifest.name.clone();
     let name = named.unwrap_or_else(|| asked.handler.clone());
-    let bytes = std::mem::take(&mut asked.component);
-    let candidate = Candidate::new(name, asked.manifest.clone(), bytes)?;
+    let component = Component {
+        bytes: std::mem::take(&mut asked.component),
+        signature: None,
+    };
+    let candidate = Candidate::new(name, asked.manifest.clone(), component)?;
     let handlers = Handlers::default();
     let revision = examiner.first_revision(&handlers, candidate).await?;
     check_offered(&asked.handler, &revision.handlers)?;

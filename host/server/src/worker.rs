@@ -12,6 +12,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use host_cells::compile::CompileError;
 use host_cells::deploy::examine::{Examiner, Setup, StartError};
+use host_cells::deploy::trust::Trust;
 use host_cells::pool::executor::CellExecutor;
 use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::process::ProcessPort;
@@ -78,6 +79,8 @@ pub struct WorkerConfig {
     pub prints_logs: bool,
     /// The variables that guests may be granted.
     pub grantable: Environment,
+    /// Whose components run here.
+    pub trust: Trust,
     /// What requests of guests may reach.
     pub reach: Reach,
     /// The environment.
@@ -266,6 +269,7 @@ impl Workers {
             memory_mib: config.memory_mib,
             environment: config.grantable.clone(),
             reach: config.reach.clone(),
+            trust: config.trust.clone(),
         };
         let private = match &config.source {
             Source::Data(data) => data,

@@ -295,6 +295,7 @@ pub fn handlers() -> Handlers {
         manifest: Manifest::default(),
         handlers: infos.into(),
         deployed_at: Time(0),
+        signature: None,
     }]);
     handlers
 }

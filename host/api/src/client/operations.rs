@@ -230,6 +230,7 @@ impl Client {
     ) -> Result<Answer<DeployedView>, Error> {
         let mut parts = vec![("component", form.component)];
         parts.extend(form.manifest.map(|text| ("manifest", text.as_bytes())));
+        parts.extend(form.signature.map(|text| ("signature", text.as_bytes())));
         let body = Multipart::new(&parts);
         let path = with_query(&path::of(path::COMPONENT, name), query)?;
         self.send("PUT", &path, (&body.kind(), body.body()), COMPILE_PATIENCE)

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use host_core::cell::{HANDLERS_MAX, Protection};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Revision, Signature};
 use host_core::name::Name;
 use host_core::time::Time;
 use host_runtime::tasks::Tasks;
@@ -19,6 +19,7 @@ use crate::compile::vet::Refused;
 use crate::compile::{Cache, CompileError};
 use crate::deploy::grants::Available;
 use crate::deploy::manifest::{self, ManifestError};
+use crate::deploy::trust::{Trust, Untrusted};
 use crate::process::{Cells, DescribeError};
 use crate::run::handlers::{self, Handlers, Program};
 use crate::run::programs::Environment;
@@ -70,6 +71,9 @@ pub enum Flaw {
     /// The schemas of the component exceed a limit together.
     #[error("{0}")]
     Schemas(String),
+    /// No trusted key has signed the component.
+    #[error("the component cannot be trusted: {0}")]
+    Untrusted(Untrusted),
     /// The manifest grants something that this host does not have.
     #[error("{0}")]
     GrantMissing(String),
@@ -86,6 +90,8 @@ pub struct Examiner {
     pub environment: Environment,
     /// How this system sandboxes cells.
     pub protection: Arc<Protection>,
+    /// Whose components run here.
+    pub trust: Trust,
 }
 
 /// A component with its digest and a manifest that names it.
@@ -95,12 +101,20 @@ pub struct Candidate {
     pub digest: Digest,
     /// The manifest. Its component name is set.
     pub manifest: Manifest,
+    pub component: Component,
+}
+
+/// The bytes of a component, with the signature beside them.
+#[derive(Debug, Default)]
+pub struct Component {
     pub bytes: Vec<u8>,
+    pub signature: Option<String>,
 }
 
 impl Candidate {
     /// Makes all checks that do not compile.
-    pub fn new(name: Name, mut manifest: Manifest, bytes: Vec<u8>) -> Result<Self, Flaw> {
+    pub fn new(name: Name, mut manifest: Manifest, component: Component) -> Result<Self, Flaw> {
+        let bytes = &component.bytes;
         if bytes.len() > COMPONENT_BYTES_MAX {
             return Err(Flaw::TooLarge { bytes: bytes.len() });
         }
@@ -114,9 +128,9 @@ impl Candidate {
         manifest::check(&manifest).map_err(Flaw::Manifest)?;
         Ok(Self {
             name,
-            digest: Digest(Sha256::digest(&bytes).into()),
+            digest: Digest(Sha256::digest(bytes).into()),
             manifest,
-            bytes,
+            component,
         })
     }
 }
@@ -151,6 +165,8 @@ pub struct Setup {
     pub environment: Environment,
     /// What requests of handlers may reach.
     pub reach: Reach,
+    /// Whose components run here.
+    pub trust: Trust,
 }
 
 impl Examiner {
@@ -168,6 +184,7 @@ impl Examiner {
             cells: Cells::new(spawner, tasks, setup.memory_mib, roots, setup.reach),
             protection: Arc::new(protection),
             environment: setup.environment,
+            trust: setup.trust,
         })
     }
 
@@ -185,14 +202,33 @@ impl Examiner {
         Ok(handlers.add_program(digest, path, compiled))
     }
 
-    /// Compiles a revision that was deployed elsewhere or earlier, and checks whether this host gives what it
-    /// grants. Returns what is wrong with it.
+    /// Checks who vouches for a component that is to be deployed.
+    pub fn vouched(&self, component: &Component) -> Result<Option<Signature>, Flaw> {
+        let checked = self
+            .trust
+            .check(&component.bytes, component.signature.as_deref());
+        checked.map_err(Flaw::Untrusted)
+    }
+
+    /// Checks who vouches for a revision that is deployed.
+    pub fn trusts(&self, revision: &Revision, bytes: &[u8]) -> Result<(), Flaw> {
+        let signature = revision.signature.as_ref().map(|it| it.text.as_str());
+        let checked = self.trust.check(bytes, signature);
+        checked.map(drop).map_err(Flaw::Untrusted)
+    }
+
+    /// Compiles a revision that was deployed elsewhere or earlier, and checks whether this host trusts it and gives
+    /// what it grants. Returns what is wrong with it.
     pub async fn take_in(
         &self,
         handlers: &Handlers,
         revision: &Revision,
         bytes: &[u8],
     ) -> Option<handlers::Flaw> {
+        if let Err(untrusted) = self.trusts(revision, bytes) {
+            let (message, may_pass) = (untrusted.to_string(), false);
+            return Some(handlers::Flaw { message, may_pass });
+        }
         if let Err(error) = self.program(handlers, revision.digest, bytes).await {
             return Some(error.into());
         }
@@ -213,7 +249,8 @@ impl Examiner {
         handlers: &Handlers,
         candidate: Candidate,
     ) -> Result<Revision, Flaw> {
-        let program = self.program(handlers, candidate.digest, &candidate.bytes);
+        let signature = self.vouched(&candidate.component)?;
+        let program = self.program(handlers, candidate.digest, &candidate.component.bytes);
         let program = program.await.map_err(Flaw::Compile)?;
         let offered = self.describe(&program, &candidate.manifest).await?;
         Ok(Revision {
@@ -223,6 +260,7 @@ impl Examiner {
             manifest: candidate.manifest,
             handlers: offered,
             deployed_at: Time(0),
+            signature,
         })
     }
 

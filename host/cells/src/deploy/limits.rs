@@ -81,6 +81,7 @@ mod tests {
             manifest: parse(before).unwrap(),
             handlers: handlers(&["x", "y", "gone"]),
             deployed_at: Time(0),
+            signature: None,
         };
         let names = handlers(&["x", "y", "new"]);
         let changes = |manifest: &str| {

@@ -419,6 +419,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
             .map(info)
             .collect(),
         deployed_at: Time(0),
+        signature: None,
     }]);
     let steps: Vec<_> = steps
         .iter()

@@ -4,6 +4,7 @@ mod ls;
 mod rm;
 mod rollback;
 mod show;
+pub(super) mod verify;
 pub(super) mod waiting;
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use host_console::options::Remote;
 use host_console::output::{Output, put_section};
 use host_console::{human, plain};
 
-/// List, show, roll back and remove deployed components.
+/// List, show, roll back and remove deployed components, and check signatures.
 #[derive(Debug, Args)]
 pub(crate) struct Component {
     #[command(subcommand)]
@@ -39,6 +40,8 @@ Examples:
     /// Remove a component and its handlers; refused while it has unfinished jobs
     #[command(after_help = "Example:\n  host component rm basics")]
     Rm(Named),
+    /// Check whether a trusted key has signed a file
+    Verify(verify::Verify),
 }
 
 #[derive(Debug, Args)]
@@ -60,6 +63,7 @@ impl Component {
             Verb::Show(named) => show::run(&named),
             Verb::Rollback(rollback) => rollback.run(),
             Verb::Rm(named) => rm::run(&named),
+            Verb::Verify(verify) => verify.run(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `host deploy`: sends a component and its manifest to a host and prints what changed there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use host_api::component::{DeployForm, DeployQuery, DeployedView};
@@ -16,6 +16,7 @@ use host_core::seconds::Seconds;
 use super::component::{
     hint_removed, note_stubbed, put_changed_limits, put_grants, put_removed, waiting,
 };
+use crate::component_file::{component, signature};
 use crate::manifest::{Manifest, Overrides};
 
 /// Deploy a component's handlers to a host.
@@ -29,6 +30,9 @@ Examples:
 
 A manifest grants only what `grants.read_roots` and `grants.env` of the host allow. New grants are
 shown, and need --accept-grants.
+
+A host with `deploy.trusted_keys` wants a signature by one of these keys: `minisign -Sm report.wasm`
+writes it beside the file.
 
 A manifest is a TOML file:
   name = \"billing\"
@@ -46,6 +50,9 @@ pub(crate) struct Deploy {
     /// Its manifest [default: FILE with the ending .toml, if there is one]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
+    /// Its signature, made with minisign [default: FILE.minisig, if there is one]
+    #[arg(long, value_name = "FILE")]
+    signature: Option<PathBuf>,
     /// Let handlers have grants that they did not have before
     #[arg(long)]
     accept_grants: bool,
@@ -75,6 +82,7 @@ impl Deploy {
         manifest.set_name(self.name.as_ref());
         let unreached = manifest.set_defaults(&self.overrides)?;
         let component = component(&self.file)?;
+        let signature = signature(&self.file, self.signature.as_deref())?;
         if let Some(path) = manifest.path()
             && output.is_human()
         {
@@ -91,6 +99,7 @@ impl Deploy {
         let form = DeployForm {
             component: &component,
             manifest: text.as_deref(),
+            signature: signature.as_deref(),
         };
         let query = DeployQuery {
             accept_grants: self.accept_grants,
@@ -143,24 +152,6 @@ impl Deploy {
     }
 }
 
-/// Reads a component from a file.
-pub(crate) fn component(path: &Path) -> Result<Vec<u8>, CliError> {
-    // Reading a pipe or a device may never end.
-    let regular = std::fs::metadata(path).and_then(|metadata| {
-        if metadata.is_file() {
-            std::fs::read(path)
-        } else {
-            Err(std::io::Error::other("it is not a file"))
-        }
-    });
-    regular.map_err(|error| {
-        let shown = path.display().to_string();
-        let doing = format!("read the component {}", plain::line(&shown));
-        CliError::new(Exit::Usage, doing, error)
-            .next("give the path of the .wasm file that your build wrote")
-    })
-}
-
 fn print(output: Output, deployed: &DeployedView, unchanged: bool) -> Result<(), CliError> {
     let revision = &deployed.revision;
     let mut rows = Rows::pairs();
@@ -168,6 +159,9 @@ fn print(output: Output, deployed: &DeployedView, unchanged: bool) -> Result<(),
     let unchanged = if unchanged { " (unchanged)" } else { "" };
     rows.pair("revision", &format!("{}{unchanged}", revision.revision));
     rows.pair("digest", &plain::line(&revision.digest));
+    if let Some(key) = &revision.signed_by {
+        rows.pair("signed by", &plain::line(key));
+    }
     let handlers: Vec<_> = revision.handlers.iter().map(|it| plain::line(it)).collect();
     rows.pair("handlers", &handlers.join(" "));
     if deployed.nodes_all > 1 {

@@ -24,8 +24,9 @@ use serde_json::value::RawValue;
 use self::compare::Cost;
 use self::watch::Watch;
 use super::build::project::{Built, Project};
-use super::{deploy, serve};
+use super::serve;
 use crate::commands::job::trial;
+use crate::component_file::component;
 use crate::manifest::Manifest;
 
 /// Build, deploy and run a handler on each change of its crate.
@@ -179,11 +180,12 @@ impl Session {
             })?,
         };
         let doing = format!("deploy {name}");
-        let component = deploy::component(&built.component)?;
+        let component = component(&built.component)?;
         let text = manifest.text(&doing)?;
         let form = DeployForm {
             component: &component,
             manifest: text.as_deref(),
+            signature: None,
         };
         let query = DeployQuery {
             accept_grants: true,

@@ -21,8 +21,8 @@ use host_server::once::{self, Asked, OnceError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::commands::deploy::component;
 use crate::commands::serve;
+use crate::component_file::component;
 use crate::log;
 use crate::manifest::{Manifest, Overrides};
 

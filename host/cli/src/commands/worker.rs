@@ -272,6 +272,7 @@ impl Common {
             state: config::state(&config.environment),
             grantable: config.grantable,
             reach: config.reach,
+            trust: config.trust,
             environment: config.environment,
         })
     }

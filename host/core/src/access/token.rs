@@ -275,7 +275,7 @@ pub struct Token {
     /// The hash before the last rotation, and until when it still counts.
     pub previous: Option<(TokenHash, Time)>,
     /// The sessions of browsers that have presented it, the oldest first: the hash of each, and when it ends.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub sessions: Vec<(TokenHash, Time)>,
 }
 

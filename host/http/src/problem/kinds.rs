@@ -54,6 +54,10 @@ crate::kinds! {
     RATE_LIMITED 429 "rate_limited", "Too many requests",
         "The token has made as many requests as its rate allows; this one had no effect.",
         "Repeat it after the time in the Retry-After header; `GET /api/v1/tokens/self` shows the rate.";
+    SHARE_USED 429 "share_used", "The token's share is used up",
+        "One token may use half of the memory for requests and answers, and a quarter of the streams of events, so that others have some left.",
+        "Let some requests or streams of this token end first; `GET /api/v1/tokens/self` shows what it uses."
+        retry 1;
     NOT_FOUND 404 "not_found", "No such path",
         "The API has no such path.",
         "/api/v1/openapi.json lists all paths.";

@@ -74,7 +74,7 @@ struct ListQuery {
 
 async fn echo(State(bodies): State<ByteBudget>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let read = bodies.read(&parts.headers, body, ECHO_BYTES_MAX).await?;
+    let read = bodies.read(&parts, body, ECHO_BYTES_MAX).await?;
     Ok(read.bytes.into_response())
 }
 

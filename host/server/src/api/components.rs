@@ -12,8 +12,9 @@ use host_api::component::{
 };
 use host_api::page::PageView;
 use host_api::path;
-use host_cells::deploy::examine::COMPONENT_BYTES_MAX;
+use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Component};
 use host_cells::deploy::manifest::{self, MANIFEST_BYTES_MAX};
+use host_cells::deploy::trust::SIGNATURE_BYTES_MAX;
 use host_core::access::Verb;
 use host_core::handler::{Digest, Manifest};
 use host_core::name::Name;
@@ -172,12 +173,13 @@ pub(super) async fn deploy(
     InQuery(query): InQuery<DeployQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let (parts, body) = request.into_parts();
+    let bodies = &shared.deploys.bodies;
+    let read = bodies.read(&parts, body, DEPLOY_BYTES_MAX).await?;
+    // Not before: a client that still sends might not read the answer.
     if query.accept_grants {
         needs(&caller, Verb::Grant)?;
     }
-    let (parts, body) = request.into_parts();
-    let bodies = &shared.deploys.bodies;
-    let read = bodies.read(&parts.headers, body, DEPLOY_BYTES_MAX).await?;
     // Compiling may take minutes. What waits for it must not hold the memory of other requests.
     let stopping = &shared.api.stopping;
     let turn = stopping
@@ -187,11 +189,12 @@ pub(super) async fn deploy(
     let turn = turn.filter(|_| !stopping.is_cancelled());
     let _turn = turn.ok_or_else(|| ApiError::new(&kinds::STOPPING, "nothing was deployed"))?;
     let kind = media_type(&parts.headers).unwrap_or_default();
-    let (bytes, manifest) = if kind.eq_ignore_ascii_case(COMPONENT) {
+    let (component, manifest) = if kind.eq_ignore_ascii_case(COMPONENT) {
         if read.bytes.len() > COMPONENT_BYTES_MAX {
-            return Err(too_large("component"));
+            return Err(too_large("component", COMPONENT_BYTES_MAX));
         }
-        (read.bytes.to_vec(), Manifest::default())
+        let (bytes, signature) = (read.bytes.to_vec(), None);
+        (Component { bytes, signature }, Manifest::default())
     } else {
         let body = Body::from(read.bytes.clone());
         let mut request = Request::from_parts(parts, body);
@@ -210,13 +213,13 @@ pub(super) async fn deploy(
         tried_since: shared.api.two_people_for_grants.then(day_ago),
         unfit_jobs: query.force,
     };
-    let digest = Digest(Sha256::digest(&bytes).into());
+    let digest = Digest(Sha256::digest(&component.bytes).into());
     let note = told.note(
         format!("component {name}"),
         Some(format!("digest {digest}")),
     );
     let port = &shared.api.deployer;
-    let deploying = port.deploy(name, manifest, bytes, consent, note);
+    let deploying = port.deploy(name, manifest, component, consent, note);
     // The change goes on without its client, as long as the host runs.
     let deployed = stopping.run_until_cancelled(deploying).await;
     let unknown = "whether the component was deployed is unknown";
@@ -276,21 +279,21 @@ pub(super) async fn remove(
     }))
 }
 
-fn too_large(part: &str) -> ApiError {
-    let (code, bytes_max) = match part {
-        "component" => (&kinds::COMPONENT_TOO_LARGE, COMPONENT_BYTES_MAX),
-        _ => (&kinds::BODY_TOO_LARGE, MANIFEST_BYTES_MAX),
+fn too_large(part: &str, bytes_max: usize) -> ApiError {
+    let code = match part {
+        "component" => &kinds::COMPONENT_TOO_LARGE,
+        _ => &kinds::BODY_TOO_LARGE,
     };
     ApiError::new(code, format!("the {part} has more than {bytes_max} bytes"))
 }
 
 /// Reads the parts of a multipart body.
-async fn form(request: Request) -> Result<(Vec<u8>, Manifest), ApiError> {
+async fn form(request: Request) -> Result<(Component, Manifest), ApiError> {
     let broken = |text: String| ApiError::new(&kinds::INVALID_MULTIPART, text);
     let mut parts = Multipart::from_request(request, &())
         .await
         .map_err(|rejection| broken(rejection.body_text()))?;
-    let (mut component, mut manifest) = (None, None);
+    let (mut component, mut manifest, mut signature) = (None, None, None);
     while let Some(field) = parts
         .next_field()
         .await
@@ -300,6 +303,7 @@ async fn form(request: Request) -> Result<(Vec<u8>, Manifest), ApiError> {
         let (slot, bytes_max) = match name.as_str() {
             "component" => (&mut component, COMPONENT_BYTES_MAX),
             "manifest" => (&mut manifest, MANIFEST_BYTES_MAX),
+            "signature" => (&mut signature, SIGNATURE_BYTES_MAX),
             other => {
                 let shown: String = other.chars().take(64).collect();
                 return Err(broken(format!("there is no part {shown:?}")));
@@ -310,9 +314,11 @@ async fn form(request: Request) -> Result<(Vec<u8>, Manifest), ApiError> {
         }
         *slot = Some(part(field, &name, bytes_max).await?);
     }
-    let component = component.ok_or_else(|| broken("the part component is missing".to_owned()))?;
+    let bytes = component.ok_or_else(|| broken("the part component is missing".to_owned()))?;
+    let signature = signature.map(String::from_utf8).transpose();
+    let signature = signature.map_err(|_| broken("the signature is not UTF-8".to_owned()))?;
     let manifest = manifest.map_or_else(|| Ok(Manifest::default()), |text| read_manifest(&text))?;
-    Ok((component, manifest))
+    Ok((Component { bytes, signature }, manifest))
 }
 
 async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<u8>, ApiError> {
@@ -323,7 +329,7 @@ async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<
         .map_err(|error| ApiError::new(&kinds::INVALID_MULTIPART, error.body_text()))?
     {
         if bytes.len() + chunk.len() > bytes_max {
-            return Err(too_large(name));
+            return Err(too_large(name, bytes_max));
         }
         bytes.extend_from_slice(&chunk);
     }

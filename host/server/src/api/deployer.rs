@@ -12,18 +12,18 @@ use super::ports::{Consent, DeployError, Deployed, Deployer};
 use super::problem::kinds;
 use crate::deploy::{DeployError as Reason, Deployments};
 use host_cells::compile::CompileError;
-use host_cells::deploy::examine::Flaw;
+use host_cells::deploy::examine::{Component, Flaw};
 
 impl Deployer for Deployments {
     fn deploy(
         &self,
         name: Name,
         manifest: Manifest,
-        bytes: Vec<u8>,
+        component: Component,
         consent: Consent,
         note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.deploy(name, manifest, bytes, consent, note)
+        self.deploy(name, manifest, component, consent, note)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }
@@ -76,6 +76,7 @@ fn flawed(flaw: &Flaw) -> &'static Kind {
         Flaw::Describe(_) | Flaw::Offer(_) => &kinds::DESCRIBE_FAILED,
         Flaw::Schema { .. } | Flaw::Schemas(_) => &kinds::SCHEMA_INVALID,
         Flaw::GrantMissing(_) => &kinds::GRANT_MISSING,
+        Flaw::Untrusted(_) => &kinds::UNSIGNED_COMPONENT,
     }
 }
 

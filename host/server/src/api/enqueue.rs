@@ -58,7 +58,7 @@ pub(super) async fn enqueue(
 ) -> Result<Response, ApiError> {
     let (parts, body) = request.into_parts();
     let bodies = &shared.api.bodies;
-    let received = bodies.read(&parts.headers, body, JOBS_BYTES_MAX).await?;
+    let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;
     let is_array = is_array(&received.bytes);
     shared.api.executors.forget_old(shared.api.clock.now());
     let text = received.bytes.clone();

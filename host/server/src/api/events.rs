@@ -21,6 +21,7 @@ use host_core::name::{Name, address};
 use host_dispatch::events::{Event, Happened};
 use host_http::extract::InQuery;
 use host_http::gate::Caller;
+use host_http::share::STREAMS_MAX;
 use serde::Serialize;
 
 use self::listener::Listener;
@@ -48,11 +49,17 @@ pub(super) async fn events(
         let detail = "as many streams of events are open as may be";
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
+    let own = caller.share.as_ref().map(|share| {
+        let detail = format!("this token has {STREAMS_MAX} streams open, as many as one may have");
+        let used = || ApiError::new(&kinds::SHARE_USED, detail);
+        share.stream().ok_or_else(used)
+    });
+    let permits = (permit, own.transpose()?);
     let received = headers
         .get("last-event-id")
         .map(last_event_id)
         .transpose()?;
-    let listener = Listener::open(&shared, (caller, query), received, permit).await?;
+    let listener = Listener::open(&shared, (caller, query), received, permits).await?;
     let chunks = stream::unfold(listener, |mut listener| async move {
         let chunk = listener.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(chunk)), listener))

@@ -1,6 +1,7 @@
 //! What the API asks of other parts of the server: deploying components, reading logs, and the nodes.
 
 use futures_util::future::BoxFuture;
+use host_cells::deploy::examine::Component;
 use host_core::audit::Note;
 use host_core::handler::Manifest;
 use host_core::id::{JobId, NodeId};
@@ -32,7 +33,7 @@ pub trait Deployer: Send + Sync {
         &self,
         name: Name,
         manifest: Manifest,
-        bytes: Vec<u8>,
+        component: Component,
         consent: Consent,
         note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;

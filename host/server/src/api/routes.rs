@@ -62,12 +62,12 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::post(Verb::Operate, path::QUEUE_RESUME, queues::resume)
             .scoped()
             .body_optional(),
-        Route::get(Verb::Read, path::STATE, state::spaces),
-        Route::get(Verb::Read, path::STATE_SPACE, state::keys),
-        Route::delete(Verb::Operate, path::STATE_SPACE, state::remove_keys),
-        Route::get(Verb::ReadPayload, path::STATE_VALUE, state::value),
-        Route::put(Verb::Operate, path::STATE_VALUE, state::set),
-        Route::delete(Verb::Operate, path::STATE_VALUE, state::remove),
+        Route::get(Verb::Read, path::STATE, state::spaces).scoped(),
+        Route::get(Verb::Read, path::STATE_SPACE, state::keys).scoped(),
+        Route::delete(Verb::Operate, path::STATE_SPACE, state::remove_keys).scoped(),
+        Route::get(Verb::ReadPayload, path::STATE_VALUE, state::value).scoped(),
+        Route::put(Verb::Operate, path::STATE_VALUE, state::set).scoped(),
+        Route::delete(Verb::Operate, path::STATE_VALUE, state::remove).scoped(),
     ]
 }
 

@@ -11,11 +11,14 @@ use host_api::state::{
 use host_core::command::Command;
 use host_core::state::{KEYS_MAX, Space, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key};
 use host_http::extract::{InPath, InQuery};
+use host_http::gate::Caller;
 use host_http::json;
 
 use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
+use super::scoped::{scope, sees_handler};
+use super::told::Told;
 
 /// How many items a page has, unless the request says so.
 const LIMIT_DEFAULT: u32 = 100;
@@ -30,15 +33,39 @@ const BODY_BYTES_MAX: usize = 6 * VALUE_BYTES_MAX + (64 << 10);
 )]
 pub(super) async fn spaces(
     State(shared): State<Shared>,
+    caller: Caller,
     InQuery(query): InQuery<StateSpacesQuery>,
 ) -> Result<Json<PageView<StateSpaceView>>, ApiError> {
     let limit = limit(query.limit)?;
-    let after = query.cursor.unwrap_or_default();
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.state_spaces(&after, limit));
-    let found = found.await?;
-    let items: Vec<StateSpaceView> = found.into_iter().map(Into::into).collect();
+    let mut after = query.cursor.unwrap_or_default();
+    let mut items: Vec<StateSpaceView> = Vec::new();
+    loop {
+        let from = std::mem::take(&mut after);
+        let dispatch = &shared.api.dispatch;
+        let found = dispatch.read(move |reader| reader.state_spaces(&from, limit));
+        let found: Vec<StateSpaceView> = found.await?.into_iter().map(Into::into).collect();
+        let is_last = found.len() < limit as usize;
+        after = found
+            .last()
+            .map(|last| last.space.clone())
+            .unwrap_or_default();
+        let seen = |it: &StateSpaceView| it.space.parse().is_ok_and(|space| sees(&caller, &space));
+        items.extend(found.into_iter().filter(seen));
+        if is_last || items.len() >= limit as usize {
+            break;
+        }
+    }
+    items.truncate(limit as usize);
     Ok(Json(page(items, limit, |last| &last.space)))
+}
+
+/// Returns whether a caller may see a space: that of a handler in its scope, or a shared one if it may use all
+/// handlers. Others look empty.
+fn sees(caller: &Caller, space: &Space) -> bool {
+    match space {
+        Space::Handler(name) => sees_handler(caller, name),
+        Space::Shared(_) => scope(caller).handlers.is_empty(),
+    }
 }
 
 /// Lists the keys of a space, in the order of their bytes.
@@ -49,10 +76,14 @@ pub(super) async fn spaces(
 )]
 pub(super) async fn keys(
     State(shared): State<Shared>,
+    caller: Caller,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateQuery>,
 ) -> Result<Json<PageView<StateKeyView>>, ApiError> {
     let limit = limit(query.limit)?;
+    if !sees(&caller, &space) {
+        return Ok(Json(PageView::all(Vec::new())));
+    }
     let prefix = query.prefix.unwrap_or_default();
     let after = query.cursor.unwrap_or_default();
     let dispatch = &shared.api.dispatch;
@@ -69,10 +100,11 @@ pub(super) async fn keys(
 )]
 pub(super) async fn value(
     State(shared): State<Shared>,
+    caller: Caller,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateKeyQuery>,
 ) -> Result<Json<StateValueView>, ApiError> {
-    read(&shared, space, query.key).await
+    read(&shared, &caller, space, query.key).await
 }
 
 /// Writes a key. The quotas of handlers do not count.
@@ -84,13 +116,15 @@ pub(super) async fn value(
 )]
 pub(super) async fn set(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateKeyQuery>,
     request: Request,
 ) -> Result<Json<StateValueView>, ApiError> {
     let (parts, body) = request.into_parts();
     let bodies = &shared.api.bodies;
-    let received = bodies.read(&parts.headers, body, BODY_BYTES_MAX).await?;
+    let received = bodies.read(&parts, body, BODY_BYTES_MAX).await?;
     let body: SetStateBody = json::read_object(&received.bytes)?;
     let value = body.into_value().map_err(|_| {
         let detail = "write either value, a text, or base64";
@@ -105,13 +139,17 @@ pub(super) async fn set(
     let key = query.key;
     check_key(&key)
         .map_err(|error| ApiError::new(&kinds::INVALID_REQUEST, format!("key: {error}")))?;
+    if !sees(&caller, &space) {
+        let detail = format!("the token may not use {space}");
+        return Err(ApiError::new(&kinds::OUT_OF_SCOPE, detail));
+    }
     let write = StateWrite {
         key: key.clone(),
         value: Some(value),
         expected: None,
     };
-    change(&shared, space.clone(), vec![write]).await?;
-    read(&shared, space, key).await
+    change(&shared, &told, space.clone(), vec![write]).await?;
+    read(&shared, &caller, space, key).await
 }
 
 /// Removes a key.
@@ -122,11 +160,13 @@ pub(super) async fn set(
 )]
 pub(super) async fn remove(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateKeyQuery>,
 ) -> Result<Json<RemovedStateView>, ApiError> {
-    let _known = read(&shared, space.clone(), query.key.clone()).await?;
-    change(&shared, space, vec![removal(query.key)]).await?;
+    let _known = read(&shared, &caller, space.clone(), query.key.clone()).await?;
+    change(&shared, &told, space, vec![removal(query.key)]).await?;
     let (removed, more) = (1, false);
     Ok(Json(RemovedStateView { removed, more }))
 }
@@ -139,9 +179,15 @@ pub(super) async fn remove(
 )]
 pub(super) async fn remove_keys(
     State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<RemoveStateQuery>,
 ) -> Result<Json<RemovedStateView>, ApiError> {
+    if !sees(&caller, &space) {
+        let (removed, more) = (0, false);
+        return Ok(Json(RemovedStateView { removed, more }));
+    }
     let (of, prefix) = (space.clone(), query.prefix.unwrap_or_default());
     let limit = u32::try_from(KEYS_MAX).unwrap_or(u32::MAX);
     let dispatch = &shared.api.dispatch;
@@ -150,7 +196,7 @@ pub(super) async fn remove_keys(
     let (removed, more) = (found.len() as u64, found.len() == KEYS_MAX);
     if removed > 0 {
         let removals = found.into_iter().map(|it| removal(it.key));
-        change(&shared, space, removals.collect()).await?;
+        change(&shared, &told, space, removals.collect()).await?;
     }
     Ok(Json(RemovedStateView { removed, more }))
 }
@@ -163,23 +209,39 @@ const fn removal(key: String) -> StateWrite {
     }
 }
 
-async fn change(shared: &Shared, space: Space, writes: Vec<StateWrite>) -> Result<(), ApiError> {
+async fn change(
+    shared: &Shared,
+    told: &Told,
+    space: Space,
+    writes: Vec<StateWrite>,
+) -> Result<(), ApiError> {
+    let object = format!("state {space}");
+    let removed = writes.iter().filter(|it| it.value.is_none()).count();
+    let detail = match &writes[..] {
+        [write] if removed == 0 => format!("key {:?} set", write.key),
+        [write] => format!("key {:?} removed", write.key),
+        _ => format!("{removed} keys removed"),
+    };
     let writes = StateWrites {
         space,
         quota_bytes: u64::MAX,
         writes,
     };
     let command = Command::SetState(Box::new(writes));
-    shared.api.dispatch.submit(command).await?;
+    told.submit(shared, command, object, Some(detail)).await?;
     Ok(())
 }
 
 async fn read(
     shared: &Shared,
+    caller: &Caller,
     space: Space,
     key: String,
 ) -> Result<Json<StateValueView>, ApiError> {
     let missing = format!("the state {space} has no key {key:?}");
+    if !sees(caller, &space) {
+        return Err(ApiError::new(&kinds::STATE_NOT_FOUND, missing));
+    }
     let asked = key.clone();
     let dispatch = &shared.api.dispatch;
     let found = dispatch.read(move |reader| reader.state_value(&space, &asked));

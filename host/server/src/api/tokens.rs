@@ -6,7 +6,9 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use host_api::page::PageView;
 use host_api::path;
-use host_api::token::{MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, TokenView};
+use host_api::token::{
+    MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, ShareView, TokenView,
+};
 use host_core::access::token::{
     KeptToken, NAME_BYTES_MAX, NETWORKS_MAX, Rights, Token, TokenId, TokenText, token_id,
 };
@@ -14,6 +16,7 @@ use host_core::access::{GLOBS_MAX, Glob, GlobError, Role, Scope, Verb, Verbs};
 use host_core::command::Command;
 use host_http::extract::{TextInPath, small_body, small_body_or_default};
 use host_http::gate::Caller;
+use host_http::share::{BODY_BYTES_MAX, STREAMS_MAX};
 use host_runtime::ids;
 
 use super::Shared;
@@ -195,6 +198,12 @@ pub(super) async fn own(
         principal: principal.name.clone(),
         verbs: principal.verbs.into(),
         waiting,
+        share: caller.share.as_ref().map(|share| ShareView {
+            body_bytes: share.body_bytes(),
+            body_bytes_max: BODY_BYTES_MAX,
+            streams: share.streams(),
+            streams_max: STREAMS_MAX,
+        }),
         token: kept.map(TokenView::from),
     }))
 }

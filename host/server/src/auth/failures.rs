@@ -34,6 +34,14 @@ impl Failures {
             .then(|| u32::try_from(left.div_ceil(1_000)).unwrap_or(u32::MAX))
     }
 
+    /// Takes back a wrong token: another node has made it.
+    pub(super) fn forgive(&mut self, address: Option<IpAddr>) {
+        let wrong = address.and_then(|address| self.0.get_mut(&network(address)));
+        if let Some(wrong) = wrong {
+            wrong.count = wrong.count.saturating_sub(1);
+        }
+    }
+
     /// Records that an address has presented a wrong token.
     pub(super) fn record(&mut self, address: Option<IpAddr>, now: Time) {
         let Some(address) = address.map(network) else {

@@ -104,6 +104,7 @@ fn check_access(config: &Config) {
         retention_ms: 2 * 24 * 3_600_000,
     };
     assert_eq!(config.audit, audit);
+    assert!(config.trust.asks());
 }
 
 /// Checks the section `http` of the file in the test below.
@@ -150,6 +151,9 @@ http.client_names = [\"*.ci.example\", \"spiffe://example/**\"]
 http.trusted_proxies = [\"10.2.0.0/16\"]
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
+audit.export_file = \"/e\"
+audit.retention_days = 2
+deploy.trusted_keys = [\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]
 [cells]
 count = 3
 slots = 4
@@ -161,9 +165,6 @@ allow_weak = true
 mode = \"tokens\"
 admin_token_file = \"/t\"
 two_people_for_grants = true
-[audit]
-export_file = \"/e\"
-retention_days = 2
 [limits]
 queues = 2
 waiting_jobs = 3
@@ -219,7 +220,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     assert_eq!(
         OWN_SETTINGS.len() + http::SETTINGS.len() + store::SETTINGS.len(),
-        41,
+        42,
         "all of them but store.url_file are above"
     );
 }

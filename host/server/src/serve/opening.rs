@@ -39,6 +39,7 @@ pub(super) async fn examiner(
         memory_mib: config.memory_mib,
         environment: config.grantable.clone(),
         reach: config.reach.clone(),
+        trust: config.trust.clone(),
     };
     let started = Examiner::start(setup, tasks.clone()).await;
     started.map_err(ServeError::Start)

@@ -18,9 +18,8 @@ impl<R: Rows> Batch<'_, R> {
         let revisions = self.rows.revisions(&revision.component)?;
         let current = self.rows.current(&revision.component)?;
         if let Some(same) = revisions.iter().find(|old| {
-            Some(old.revision) == current
-                && old.digest == revision.digest
-                && old.manifest == revision.manifest
+            let (digest, manifest) = (revision.digest, &revision.manifest);
+            Some(old.revision) == current && old.is(digest, manifest, revision.signature.as_ref())
         }) {
             return Ok(Reply::Deployed {
                 revision: Box::new(same.clone()),

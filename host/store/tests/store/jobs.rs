@@ -180,6 +180,7 @@ pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Comman
             manifest: Manifest::default(),
             handlers: handlers.collect(),
             deployed_at: NOW,
+            signature: None,
         }),
         bytes: vec![digest; 10],
     }

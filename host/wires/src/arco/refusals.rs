@@ -197,6 +197,7 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         | Refusal::Unscoped
         | Refusal::TooManyWrong { .. }
         | Refusal::RateLimited { .. }
+        | Refusal::ShareUsed
         | Refusal::BodyBroken
         | Refusal::NotHttp
         | Refusal::LengthUnclear

@@ -36,6 +36,7 @@ fn runs(env: &[&str], environment: Environment) -> RunBuilder {
             result_schema: None,
         }],
         deployed_at: Time(0),
+        signature: None,
     }]);
     RunBuilder::new(
         handlers,

@@ -69,6 +69,7 @@ fn handlers() -> Handlers {
             info(SCRIPT, None),
         ],
         deployed_at: Time(0),
+        signature: None,
     }]);
     handlers
 }

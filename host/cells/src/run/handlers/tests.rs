@@ -21,6 +21,7 @@ fn revision(number: u32, digest: u8, handlers: &[&str]) -> Revision {
         manifest: Manifest::default(),
         handlers: handlers.iter().map(info).collect(),
         deployed_at: Time(0),
+        signature: None,
     }
 }
 

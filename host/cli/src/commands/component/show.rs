@@ -46,6 +46,9 @@ fn print(
         rows.pair("digest", &plain::line(&revision.digest));
         let deployed = human::instant(now, &revision.deployed_at);
         rows.pair("deployed", &plain::line(&deployed));
+        if let Some(key) = &revision.signed_by {
+            rows.pair("signed by", &plain::line(key));
+        }
         rows.pair("handlers", &names(&revision.handlers));
     }
     output.rows(rows)?;

@@ -28,6 +28,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How many missed changes are read from the store at once.
 const CHANGES_READ: u32 = 1_000;
 
+/// The right to be open: among all streams, and among those of the caller if it has a share.
+pub(super) type Permits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
 pub(super) struct Listener {
     dispatch: Dispatch,
     receiver: Receiver<Arc<Vec<Event>>>,
@@ -41,7 +44,7 @@ pub(super) struct Listener {
     /// Whether the job that is listened to has ended.
     ended: bool,
     ready: VecDeque<String>,
-    _permit: OwnedSemaphorePermit,
+    _permits: Permits,
 }
 
 impl Listener {
@@ -50,7 +53,7 @@ impl Listener {
         shared: &Shared,
         (caller, query): (Caller, EventsQuery),
         after: Option<u64>,
-        permit: OwnedSemaphorePermit,
+        permits: Permits,
     ) -> Result<Self, ApiError> {
         let dispatch = shared.api.dispatch.clone();
         // What is published after this is received, and what was committed before it is in the store.
@@ -77,7 +80,7 @@ impl Listener {
             behind: last < newest,
             ended: false,
             ready,
-            _permit: permit,
+            _permits: permits,
         };
         if let Some(job) = listener.query.job {
             let mut state = listener.state(job).await?;

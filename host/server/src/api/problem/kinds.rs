@@ -15,6 +15,9 @@ host_http::kinds! {
     SECOND_PERSON_NEEDED 409 "second_person_needed", "Another principal must have tried before",
         "auth.two_people_for_grants is on: who accepts new grants must be another principal than who tried to deploy the same within the last day.",
         "Have one principal deploy without --accept-grants, which is refused, and another deploy the same file with it.";
+    UNSIGNED_COMPONENT 422 "unsigned_component", "No trusted signature",
+        "deploy.trusted_keys is set, so this host runs only components with a signature by one of these keys. It also holds for earlier revisions and for those that other nodes have deployed.",
+        "Sign the file (`minisign -Sm FILE`) with a trusted key and deploy it with the signature beside it; `host component verify FILE` checks it.";
     RUNNER_NOT_FOUND 404 "runner_not_found", "No such runner",
         "No pool of foreign runners has this name.",
         "`host runner ls` lists them; docs/config.md says how to configure one.";

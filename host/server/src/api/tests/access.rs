@@ -7,7 +7,10 @@ use axum::http::{Request as HttpRequest, StatusCode};
 use host_core::access::token::TOKEN_CHARS;
 use host_core::access::{Role, Verb};
 use host_http::peer::Peer;
+use host_http::share::STREAMS_MAX;
 use host_testing::Random;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -438,6 +441,83 @@ async fn events_and_numbers_keep_to_the_scope() {
         .expect("a stream ends when the host stops");
     assert!(heard.text.contains("mail-eu"), "{}", heard.text);
     assert!(!heard.text.contains("web"), "{}", heard.text);
+}
+
+#[tokio::test]
+async fn state_keeps_to_the_handlers_of_the_scope() {
+    let guarded = Guarded::start().await;
+    let put = async |token: &str, space: &str| {
+        let path = format!("/api/v1/state/{space}/value?key=k");
+        let request = HttpRequest::put(path)
+            .header("host", "127.0.0.1:7700")
+            .header("authorization", format!("Bearer {token}"))
+            .header("content-type", "application/json");
+        let body = Body::from(json!({"value": "v"}).to_string());
+        call(&guarded.host.router, request.body(body).unwrap()).await
+    };
+    for space in ["handler:noop", "handler:typed", "shared:all"] {
+        put(&guarded.admin, space).await.is(StatusCode::OK);
+    }
+    let body = json!({"name": "s", "role": "operator", "handlers": ["noop"]});
+    let token = guarded.make(&body).await;
+    let listed = guarded.send(&token, ("GET", "/api/v1/state?limit=1"), None);
+    let listed = listed.await.is(StatusCode::OK).body;
+    assert_eq!(listed["items"][0]["space"], "handler:noop");
+    let rest = ("GET", "/api/v1/state?cursor=handler:noop");
+    let rest = guarded.send(&token, rest, None).await.body;
+    assert_eq!(rest["items"], json!([]));
+    put(&token, "handler:noop").await.is(StatusCode::OK);
+    for space in ["handler:typed", "shared:all", "handler:nobody"] {
+        let path = format!("/api/v1/state/{space}");
+        let keys = guarded.send(&token, ("GET", &path), None).await;
+        assert_eq!(keys.is(StatusCode::OK).body["items"], json!([]), "{space}");
+        let removed = guarded.send(&token, ("DELETE", &path), None).await;
+        assert_eq!(removed.is(StatusCode::OK).body["removed"], 0, "{space}");
+        let value = format!("{path}/value?key=k");
+        for method in ["GET", "DELETE"] {
+            let missing = guarded.send(&token, (method, &value), None).await;
+            missing.refused(404, "state_not_found");
+        }
+        put(&token, space).await.refused(403, "out_of_scope");
+    }
+    let kept = "/api/v1/state/handler:typed/value?key=k";
+    let kept = guarded.send(&guarded.admin, ("GET", kept), None).await;
+    assert_eq!(kept.is(StatusCode::OK).body["value"], "v");
+    let audit = guarded.send(&guarded.admin, ("GET", "/api/v1/audit"), None);
+    assert!(audit.await.text.contains("state handler:noop"));
+}
+
+#[tokio::test]
+async fn one_token_leaves_streams_and_memory_for_others() {
+    let guarded = Guarded::start().await;
+    let viewer = json!({"name": "v", "role": "viewer"});
+    let (one, two) = (guarded.make(&viewer).await, guarded.make(&viewer).await);
+    let open = async |token: &str| {
+        let request = HttpRequest::get("/api/v1/events")
+            .header("host", "127.0.0.1:7700")
+            .header("authorization", format!("Bearer {token}"));
+        let service = TowerToHyperService::new(guarded.host.router.clone());
+        let asked = service.call(request.body(Body::empty()).unwrap());
+        asked.await.unwrap()
+    };
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS_MAX {
+        let stream = open(&one).await;
+        assert_eq!(stream.status(), 200);
+        streams.push(stream);
+    }
+    assert_eq!(open(&one).await.status(), 429);
+    assert_eq!(open(&two).await.status(), 200);
+    let own = ("GET", "/api/v1/tokens/self");
+    let share = guarded.send(&one, own, None).await.body["share"].clone();
+    assert_eq!(
+        (&share["streams"], &share["streams_max"]),
+        (&json!(64), &json!(64))
+    );
+    assert_eq!(share["body_bytes"], 0);
+    assert_eq!(share["body_bytes_max"], 128 << 20);
+    streams.pop();
+    assert_eq!(open(&one).await.status(), 200);
 }
 
 #[tokio::test]

@@ -176,6 +176,22 @@ async fn each_route_answers_as_the_model_of_verbs_and_scopes() {
             }
         }
         lists(&guarded, &model).await;
+        pages(&guarded, &model).await;
+    }
+}
+
+/// Pages let in those whom their verbs and scopes let in.
+async fn pages(guarded: &Guarded, model: &Model) {
+    for (method, path, access) in host_web::pages() {
+        let filled = fill(path, "nobody", "nobody", "nobody");
+        let answer = guarded.send(&model.token, (method, &filled), None).await;
+        let context = format!("{method} {filled} {:?}: {}", model.verbs, answer.status);
+        match model.expects(access, path, "", "") {
+            Some(_) => assert_eq!(answer.status, 403, "{context}"),
+            // Forms need what a form sends.
+            None if method == "POST" => assert_eq!(answer.status, 415, "{context}"),
+            None => assert!([200, 404].contains(&answer.status), "{context}"),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
+use host_cells::deploy::examine::Component;
 use host_core::audit::Note;
 use host_core::cost::Sample;
 use host_core::handler::Manifest;
@@ -357,12 +358,12 @@ impl Deployer for Counted {
         &self,
         name: Name,
         manifest: Manifest,
-        bytes: Vec<u8>,
+        component: Component,
         consent: Consent,
         note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         self.begun.fetch_add(1, Ordering::Relaxed);
-        self.below.deploy(name, manifest, bytes, consent, note)
+        self.below.deploy(name, manifest, component, consent, note)
     }
 
     fn rollback(

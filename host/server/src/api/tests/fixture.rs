@@ -45,6 +45,7 @@ use crate::auth::{Auth, AuthMode};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
+use host_cells::deploy::examine::Component;
 use host_cells::pool::Isolation;
 use host_cells::run::handlers::Handlers;
 use host_dispatch::numbers::Numbers;
@@ -142,11 +143,12 @@ impl Deployer for Listed {
         &self,
         name: Name,
         manifest: Manifest,
-        bytes: Vec<u8>,
+        component: Component,
         _consent: Consent,
         note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
+            let bytes = component.bytes;
             if name.as_str() == "never-ends" {
                 return std::future::pending().await;
             }
@@ -173,6 +175,7 @@ impl Deployer for Listed {
                 manifest,
                 handlers: handlers.collect(),
                 deployed_at: Time(0),
+                signature: None,
             });
             let deploy = Command::Deploy { revision, bytes };
             self.deployed(deploy.noted(note)).await
@@ -337,11 +340,14 @@ impl Host {
         let mut api = api(&dispatch, &logs, &tasks, clock);
         change(&mut api);
         let manifest = Manifest::default();
-        let bytes = HANDLERS.as_bytes().to_vec();
+        let component = Component {
+            bytes: HANDLERS.as_bytes().to_vec(),
+            signature: None,
+        };
         let deployed = api.deployer.deploy(
             "basics".parse().unwrap(),
             manifest,
-            bytes,
+            component,
             Consent::default(),
             Note::default(),
         );

@@ -103,7 +103,7 @@ impl Shared {
 
     async fn handle(&self, id: &str, request: Request, read: Read) -> Result<Response, Refused> {
         let (parts, body) = request.into_parts();
-        let body = self.bodies.read(&parts.headers, body, read::BODY_BYTES_MAX);
+        let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX);
         let body = body.await.map_err(|refusal| of_server(&refusal))?;
         let message = read(&body.bytes)?;
         let hub = self.hub()?;
@@ -144,7 +144,7 @@ impl Shared {
         request: Request,
     ) -> Result<Response, Refused> {
         let (parts, body) = request.into_parts();
-        let body = self.bodies.read(&parts.headers, body, read::BODY_BYTES_MAX);
+        let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX);
         let body = body.await.map_err(|refusal| of_server(&refusal))?;
         let log = read::log(&body.bytes)?;
         let hub = self.hub()?;

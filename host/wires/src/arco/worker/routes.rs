@@ -115,7 +115,7 @@ async fn health(State(shared): State<Shared>) -> Response {
 
 async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let body = shared.bodies.read(&parts.headers, body, BODY_BYTES_MAX);
+    let body = shared.bodies.read(&parts, body, BODY_BYTES_MAX);
     let body = match body.await {
         Ok(body) => body,
         Err(refusal) => {

@@ -101,7 +101,7 @@ impl Api {
         let (parts, body) = request.into_parts();
         // A body that is left unread would end the connection.
         let bodies = &self.ports.bodies;
-        let body = bodies.read(&parts.headers, body, bytes_max).await;
+        let body = bodies.read(&parts, body, bytes_max).await;
         let body = body.map_err(|refusal| answer::of_http(&refusal));
         Ok((access?, body))
     }

@@ -138,6 +138,7 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
         | Refusal::Unscoped
         | Refusal::TooManyWrong { .. }
         | Refusal::RateLimited { .. }
+        | Refusal::ShareUsed
         | Refusal::HostHeaderCount
         | Refusal::HostHeaderNotAscii
         | Refusal::HostNotAllowed { .. }

@@ -121,7 +121,7 @@ pub(super) async fn submit(
 ) -> Result<(StatusCode, Json<SubmittedView>), Problem> {
     let (parts, body) = request.into_parts();
     let bodies = &shared.ports.bodies;
-    let read = bodies.read(&parts.headers, body, JOB_BYTES_MAX).await?;
+    let read = bodies.read(&parts, body, JOB_BYTES_MAX).await?;
     let hero = hero(&shared)?;
     let mut job: NewHeroJob = json::read_object(&read.bytes)?;
     let given = job.id.take();
