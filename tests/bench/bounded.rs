@@ -206,7 +206,7 @@ async fn steady(address: String, rate: usize, stop: Arc<AtomicBool>) -> Result<V
 }
 
 /// Enqueues `jobs` jobs, each made from its number.
-fn fill(client: &Client, jobs: usize, job: impl Fn(usize) -> Value) -> Result<()> {
+pub(crate) fn fill(client: &Client, jobs: usize, job: impl Fn(usize) -> Value) -> Result<()> {
     for first in (0..jobs).step_by(ARRAY) {
         let array = (first..jobs.min(first + ARRAY)).map(&job);
         let answer = client.post("/api/v1/jobs", &Value::Array(array.collect()))?;

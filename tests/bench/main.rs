@@ -18,6 +18,7 @@ mod isolation;
 mod load;
 mod many;
 mod numbers;
+mod pages;
 mod postgres;
 mod process;
 mod report;
@@ -60,7 +61,8 @@ struct Args {
     /// How many hosts share a database; several values are measured in turn
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4])]
     nodes: Vec<usize>,
-    /// How many rows the stores of the suite `bounded` have
+    /// How many rows the stores of the suite `bounded` have, and how many jobs wait, and have ended, in those of the
+    /// suite `pages`
     #[arg(long, default_value_t = 1_000_000)]
     size: usize,
     /// How many jobs are enqueued a second beside the cases of the suite `bounded`
@@ -105,6 +107,8 @@ enum Suite {
     Bounded,
     /// For requests of handlers: a bare client of the same libraries
     Egress,
+    /// The pages of the dashboard over large stores, on both stores
+    Pages,
 }
 
 /// Parts that can be measured alone.
@@ -323,6 +327,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Exposure => exposure::measure(args, &mut report).await?,
         Suite::Bounded => bounded::measure(args, &mut report).await?,
         Suite::Egress => egress::measure(args, &mut report).await?,
+        Suite::Pages => pages::measure(args, &mut report).await?,
     }
     Ok(report)
 }

@@ -68,6 +68,9 @@ impl Desk {
             .client
             .post(&format!("/api/v1/queues/{queue}/pause"), &json!({}));
         assert_eq!(paused.unwrap().status, 200);
+        if count == 0 {
+            return;
+        }
         let jobs = vec![json!({"handler": "noop", "queue": queue}); count];
         let answer = self.client.post("/api/v1/jobs", &json!(jobs)).unwrap();
         assert_eq!(answer.status, 201, "{answer:?}");
@@ -124,12 +127,18 @@ fn pages([failed, sleeps, logs]: &[String; 3]) -> Vec<(&'static str, String)> {
         ("component", "/components/basics"),
         ("executors", "/executors"),
         ("nodes", "/nodes"),
+        ("overview-day", "/?span=day"),
+        ("failures", "/failures"),
+        ("find", "/find?q=e"),
+        ("tokens", "/tokens"),
+        ("audit", "/audit"),
         ("missing", "/jobs/00000000"),
     ];
     let mut pages: Vec<_> = fixed.map(|(name, path)| (name, path.to_owned())).to_vec();
     pages.push(("job-failed", format!("/jobs/{failed}")));
     pages.push(("job-running", format!("/jobs/{sleeps}")));
     pages.push(("job-completed", format!("/jobs/{logs}")));
+    pages.push(("job-live", format!("/jobs/{sleeps}?live=on")));
     pages.push(("handler-again", format!("/handlers/fail?job={failed}")));
     pages
 }

@@ -1,9 +1,12 @@
 //! What people do with a host on the dashboard: its queues, handlers, components and nodes.
 
+use std::path::Path;
 use std::time::Duration;
 
+use host_tests::browser::Browser;
 use host_tests::eventually;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::dashboard::Desk;
 
@@ -20,6 +23,10 @@ fn the_overview_leads_to_what_is_wrong() {
         browser.click("host");
         browser.click("discarded:");
         browser.sees("told_to_fail");
+        browser.click("Overview");
+        browser.sees("Jobs a second");
+        browser.click("the last day");
+        browser.sees("The last day");
     });
 }
 
@@ -92,6 +99,75 @@ fn a_component_is_rolled_back() {
 }
 
 #[test]
+fn a_component_is_uploaded_and_its_new_grants_are_accepted() {
+    let folder = TempDir::new().unwrap();
+    let manifest = |quota: u32| {
+        let path = folder.path().join(format!("{quota}.toml"));
+        let text = format!("[handlers.csv-summary.state]\nquota_kib = {quota}\n");
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (small, large) = (manifest(16), manifest(32));
+    Desk::new().with_each_hand(|desk, _| {
+        let component = host_tests::guests::component("csv-summary");
+        let browser = &mut desk.browser;
+        let deploy = |browser: &mut Browser, manifest: &Path, accept: bool| {
+            browser.upload("File", &component);
+            browser.upload("Manifest", manifest);
+            if accept {
+                browser.tick("Accept these grants for this file");
+            }
+            browser.click("Deploy");
+        };
+        browser.open("/components");
+        browser.fill("Component", "csv");
+        deploy(browser, &small, false);
+        browser.sees("would get new grants");
+        // What is accepted is what was shown.
+        deploy(browser, &large, true);
+        browser.sees("these are other files than those that were shown");
+        deploy(browser, &large, true);
+        browser.sees("is current: new attempts are executed with it");
+        browser.sees("New grant");
+        browser.click("The component");
+        assert_eq!(browser.path(), "/components/csv");
+        let removed = desk.client.call("DELETE", "/api/v1/components/csv", None);
+        assert_eq!(removed.unwrap().status, 200);
+    });
+}
+
+#[test]
+fn tokens_are_made_and_revoked_and_the_audit_says_so() {
+    Desk::new().with_each_hand(|desk, name| {
+        let browser = &mut desk.browser;
+        browser.open("/tokens");
+        browser.fill("What it is for", name);
+        browser.choose("Role", 'o');
+        browser.fill("Only these queues", "mail-* reports");
+        browser.click("Make it");
+        browser.sees("It is shown this once");
+        browser.sees("hst_");
+        browser.click("Tokens");
+        browser.sees_no("hst_");
+        browser.sees("mail-*");
+        browser.click(&format!("Exchange the text of {name}"));
+        browser.click("Exchange it");
+        browser.sees("hst_");
+        browser.click(&format!("Revoke {name}"));
+        browser.sees("From then on it lets nobody in.");
+        browser.click("Revoke it");
+        browser.sees_no(&format!("{name} "));
+        browser.click("Audit");
+        browser.fill("Verb", "tokens");
+        browser.click("Show");
+        browser.sees("token ");
+        browser.fill("Verb", "no-such-verb");
+        browser.enter();
+        browser.sees("There is no such entry.");
+    });
+}
+
+#[test]
 fn a_node_is_drained_and_resumed() {
     Desk::new().with_each_hand(|desk, queue| {
         let browser = &mut desk.browser;
@@ -132,6 +208,10 @@ fn what_is_missing_is_said_with_what_to_do() {
                 browser.evaluate("document.querySelector('[role=alert]').innerText.length > 10");
             assert_eq!(alert, true, "{path}");
         }
+        // Over plain HTTP a browser has no clipboard for pages: one click marks all of a command instead.
+        browser.open("/queues");
+        let marks = "getComputedStyle(document.querySelector('footer code')).userSelect";
+        assert_eq!(browser.evaluate(marks), "all");
         browser.open("/executors");
         browser.sees("No foreign runner is configured");
         browser.click("The nodes");

@@ -76,20 +76,24 @@ fn a_job_is_retried_and_run_again_with_other_params() {
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs/{id}"));
         browser.click("Run again with other params");
-        browser.sees("Run it");
-        browser.fill("Params", r#"{"message": "second"}"#);
+        browser.sees("The message of the error.");
+        browser.fill("message", "second");
+        browser.choose("category", 'd');
         browser.click("Enqueue");
         assert_ne!(browser.path(), format!("/jobs/{id}"), "it is another job");
         browser.sees("second");
+        browser.sees("data-quality");
         // A schema that does not match is said, and nothing is enqueued.
-        browser.open(&format!("/handlers/fail?job={id}"));
-        browser.fill("Params", r#"{"message": 5}"#);
-        browser.click("Enqueue");
-        browser.sees("message");
-        browser.open(&format!("/handlers/fail?job={id}"));
-        browser.fill("Params", "{");
-        browser.click("Enqueue");
-        browser.sees("not valid JSON at line 1");
+        for (params, said) in [
+            (r#"{"message": 5}"#, "message"),
+            ("{", "not valid JSON at line 1"),
+        ] {
+            browser.open(&format!("/handlers/fail?job={id}"));
+            browser.press("", "Params as JSON");
+            browser.fill("Params", params);
+            browser.click("Enqueue this");
+            browser.sees(said);
+        }
         assert_eq!(desk.count(&format!("queue={queue}")), 2);
     });
 }
@@ -150,16 +154,19 @@ fn all_jobs_that_match_are_changed_after_a_question() {
 #[test]
 fn jobs_are_found_by_what_people_know_of_them() {
     Desk::new().with_each_hand(|desk, queue| {
-        let job = json!({"handler": "echo", "params": {"order": 77}, "queue": queue, "unique_key": format!("order-{queue}"),
-            "attributes": {"customer": queue}});
+        let job = json!({"handler": "echo", "params": {"order": {"id": 77}}, "queue": queue,
+            "unique_key": format!("order-{queue}"), "attributes": {"customer": queue}});
         let job = desk.client.run(&job);
         let id = job["id"].as_str().unwrap();
         let browser = &mut desk.browser;
         for find in [
             id.to_owned(),
+            id[..id.len() - 2].to_owned(),
+            format!("order-{queue}"),
             format!("unique:order-{queue} queue:{queue}"),
             format!("handler:echo queue:{queue}"),
             format!("attr.customer:{queue}"),
+            format!("params.order.id:77 queue:{queue}"),
             format!("queue:{queue} since:2h wire:http"),
         ] {
             browser.open("/");
@@ -167,20 +174,84 @@ fn jobs_are_found_by_what_people_know_of_them() {
             browser.enter();
             browser.sees(id);
         }
+        browser.open(&format!("/jobs?q=queue:{queue}+params.order.id:78"));
+        browser.sees("No job matches.");
+        for (word, leads_to) in [(queue, "/jobs?q=queue%3A"), ("spin", "/handlers/spin")] {
+            browser.open("/queues");
+            browser.fill("Find jobs", word);
+            browser.enter();
+            assert!(browser.path().starts_with(leads_to), "{}", browser.path());
+        }
+        browser.click("What can be found");
+        browser.sees("params.KEY");
+        browser.fill("Find", "nothing-has-this-name");
+        browser.click("Find");
+        browser.sees("Nothing has this id, name or key.");
     });
 }
 
 #[test]
-fn a_log_is_read_page_by_page() {
+fn a_log_is_read_page_by_page_and_searched() {
     Desk::new().with_each_hand(|desk, queue| {
         let job = json!({"handler": "log", "params": {"lines": 250}, "queue": queue});
         let job = desk.client.run(&job);
+        let path = format!("/jobs/{}", job["id"].as_str().unwrap());
         let browser = &mut desk.browser;
-        browser.open(&format!("/jobs/{}", job["id"].as_str().unwrap()));
+        browser.open(&path);
         browser.sees("line 200 of 250");
         browser.sees_no("line 201 of 250");
         browser.click("Later lines");
         browser.sees("line 250 of 250");
+        browser.open(&path);
+        browser.fill("Lines with", "line 24");
+        browser.choose("Attempt", '1');
+        browser.click("Search");
+        browser.sees("line 249 of 250");
+        browser.sees("line 24 of 250");
+        browser.sees_no("line 25 of 250");
+        browser.fill("Lines with", "nowhere");
+        browser.enter();
+        browser.sees("None of 250 lines matches.");
+    });
+}
+
+#[test]
+fn jobs_that_wait_for_each_other_lead_to_each_other() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 0);
+        let first = desk
+            .client
+            .enqueue(&json!({"handler": "noop", "queue": queue}));
+        let waits = json!({"handler": "echo", "depends_on": [first], "queue": queue});
+        let waits = desk.client.enqueue(&waits);
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{first}"));
+        browser.click_in("who waits for it", "echo");
+        assert_eq!(browser.path(), format!("/jobs/{waits}"));
+        browser.sees("pending");
+        browser.click_in("who waits for it", "noop");
+        assert_eq!(browser.path(), format!("/jobs/{first}"));
+    });
+}
+
+#[test]
+fn failures_with_the_same_cause_are_retried_together() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.fail(queue, &format!("{queue}: no order 1"));
+        desk.fail(queue, &format!("{queue}: no order 22"));
+        let other = desk.fail(queue, &format!("{queue}: no customer"));
+        let browser = &mut desk.browser;
+        browser.open("/");
+        browser.click("Failures");
+        browser.sees(&format!("{queue}: no order #"));
+        browser.click_in(&format!("{queue}: no order #"), "2");
+        browser.sees("2 jobs");
+        browser.open("/failures");
+        browser.click_in(&format!("{queue}: no order #"), "Retry those of fail");
+        browser.sees("Retry 2 jobs that match");
+        browser.click("Retry them");
+        browser.sees("2 jobs changed");
+        assert_eq!(desk.client.job(&other)["attempt"], 1);
     });
 }
 
@@ -193,6 +264,8 @@ fn a_page_that_is_live_follows_what_happens() {
         browser.sees("running");
         browser.click("Live: off");
         browser.sees("Live: on");
+        let with_scripts = browser.runs_scripts();
+        browser.evaluate("window.kept = true");
         let cancelled = desk
             .client
             .post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}))
@@ -201,6 +274,11 @@ fn a_page_that_is_live_follows_what_happens() {
         desk.client.wait(&id);
         let browser = &mut desk.browser;
         browser.sees("Cancel requested");
+        let kept = browser.evaluate("window.kept === true");
+        assert_eq!(
+            kept, with_scripts,
+            "with scripts, the page is not loaded again"
+        );
         browser.open(&format!("/jobs?q=queue:{queue}&live=on"));
         browser.sees("Live: on");
         desk.fail(queue, "while somebody looks");

@@ -76,6 +76,11 @@ impl Browser {
         self.call("Emulation.setScriptExecutionDisabled", &off);
     }
 
+    /// Returns whether pages may run scripts.
+    pub fn runs_scripts(&self) -> bool {
+        self.hand != Hand::WithoutScripts
+    }
+
     /// Opens a page.
     ///
     /// # Panics

@@ -1,9 +1,10 @@
 //! The project's rules about itself, as ordinary tests: arrows between crates, circles between
-//! modules, names of wires, licences, sizes of files, words, promises about security, and links between documents.
+//! modules, names of wires, licences, scripts of pages, sizes of files, words, promises about security, and links between documents.
 
 mod arrows;
 mod circles;
 mod licenses;
+mod pages;
 mod publish;
 mod security;
 mod text;

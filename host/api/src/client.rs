@@ -3,7 +3,6 @@
 
 mod error;
 mod local;
-mod multipart;
 mod operations;
 mod tls;
 mod token;

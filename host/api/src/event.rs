@@ -21,6 +21,11 @@ pub struct EventsQuery {
     /// Only changes of jobs of this queue; leaves out progress.
     #[param(value_type = Option<String>)]
     pub queue: Option<Name>,
+    /// Instead of events, send `changed` without data: at most one in two seconds after something has happened, and
+    /// one in fifteen without; `false` if absent.
+    #[serde(default)]
+    #[param(value_type = Option<bool>)]
+    pub hints: bool,
 }
 
 /// The data of an event `change`: a job entered, changed or left its state.

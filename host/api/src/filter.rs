@@ -31,6 +31,10 @@ pub struct FilterQuery {
     pub unique_key: Option<String>,
     /// Only jobs with this attribute, as `KEY=VALUE`.
     pub attribute: Option<String>,
+    /// Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`.
+    pub param: Option<String>,
+    /// Only jobs that failed for this cause: a `fingerprint` of the list of failures.
+    pub fingerprint: Option<String>,
     /// Only jobs in this state.
     #[param(value_type = Option<JobState>)]
     pub state: Option<State>,

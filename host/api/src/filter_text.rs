@@ -11,9 +11,11 @@ pub const FILTER_TEXT_BYTES_MAX: usize = 2_048;
 /// What stands before an attribute's name.
 const ATTRIBUTE: &str = "attr.";
 
+/// What stands before the path of a value in the params.
+const PARAM: &str = "params.";
+
 /// The keys, for those who used another one.
-pub const KEYS: &str =
-    "state, queue, handler, failure, wire, unique, id, since, until, attr.NAME and sort";
+pub const KEYS: &str = "state, queue, handler, failure, fingerprint, wire, unique, id, since, until, attr.NAME, params.KEY and sort";
 
 /// Reads a filter. A word without a key is the start of an id, or a handler. `now` is what `since:2h` and `until:1d`
 /// count back from. The error says which word is wrong.
@@ -40,14 +42,21 @@ pub fn parse(text: &str, now: Time) -> Result<FilterQuery, String> {
 
 /// Writes a filter as [`parse`] reads it.
 pub fn write(filter: &FilterQuery) -> String {
-    let attribute = filter.attribute.as_ref().and_then(|it| it.split_once('='));
-    let attribute = attribute.map(|(name, value)| (format!("{ATTRIBUTE}{name}"), value.to_owned()));
+    let pair = |before: &str, pair: &Option<String>| {
+        let (name, value) = pair.as_ref()?.split_once('=')?;
+        Some((format!("{before}{name}"), value.to_owned()))
+    };
+    let pairs = [
+        pair(ATTRIBUTE, &filter.attribute),
+        pair(PARAM, &filter.param),
+    ];
     let state = filter.state.map(|state| state.as_str().to_owned());
     let parts = [
         ("state", state),
         ("queue", filter.queue.clone()),
         ("handler", filter.handler.clone()),
         ("failure", filter.failure.clone()),
+        ("fingerprint", filter.fingerprint.clone()),
         ("wire", filter.wire.clone()),
         ("unique", filter.unique_key.clone()),
         ("id", filter.id.clone()),
@@ -57,7 +66,7 @@ pub fn write(filter: &FilterQuery) -> String {
     let parts = parts.into_iter();
     let parts = parts.filter_map(|(key, value)| Some((key.to_owned(), value?)));
     let texts: Vec<String> = parts
-        .chain(attribute)
+        .chain(pairs.into_iter().flatten())
         .map(|(key, value)| format!("{key}:{}", quoted(&value)))
         .collect();
     texts.join(" ")
@@ -95,16 +104,25 @@ fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<
         "queue" => &mut filter.queue,
         "handler" => &mut filter.handler,
         "failure" => &mut filter.failure,
+        "fingerprint" => &mut filter.fingerprint,
         "wire" => &mut filter.wire,
         "unique" => &mut filter.unique_key,
         "id" => &mut filter.id,
         _ => {
-            let name = key.strip_prefix(ATTRIBUTE);
-            let name = name.ok_or_else(|| format!("the keys are {KEYS}"))?;
-            filter.attribute = Some(format!("{name}={value}"));
-            return Ok(());
+            let places = [
+                (ATTRIBUTE, &mut filter.attribute),
+                (PARAM, &mut filter.param),
+            ];
+            let mut places = places.into_iter();
+            let place = places.find_map(|(before, place)| Some((key.strip_prefix(before)?, place)));
+            let (name, place) = place.ok_or_else(|| format!("the keys are {KEYS}"))?;
+            return put(place, format!("{name}={value}"));
         }
     };
+    put(place, value)
+}
+
+fn put(place: &mut Option<String>, value: String) -> Result<(), String> {
     if place.is_some() {
         return Err("this key may stand only once".to_owned());
     }
@@ -184,6 +202,11 @@ mod tests {
                 "attr.customer:\"a \\\"b\\\" c\"",
             ),
             ("unique:a:b", "unique:a:b"),
+            (
+                "params.order.id:77 fingerprint:0a1b2c3d4e5f",
+                "fingerprint:0a1b2c3d4e5f params.order.id:77",
+            ),
+            ("attr.a:1 attr.b:2", "!"),
             ("since:2h", "since:2027-01-15T06:00:00.000Z"),
             (
                 "until:2026-05-17T18:30:00Z",

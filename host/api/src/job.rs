@@ -118,6 +118,9 @@ pub struct JobView {
     /// The jobs it waits or waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<String>>,
+    /// The jobs that wait for it: the first 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dependents: Option<Vec<String>>,
     /// The id a foreign orchestrator knows it by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,

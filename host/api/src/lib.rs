@@ -4,6 +4,7 @@
 
 pub mod attempt;
 pub mod audit;
+pub mod cause;
 pub mod change;
 #[cfg(feature = "client")]
 pub mod client;
@@ -15,6 +16,7 @@ pub mod handler;
 pub mod health;
 pub mod job;
 pub mod log;
+pub mod multipart;
 pub mod new_job;
 pub mod node;
 pub mod page;
@@ -25,6 +27,7 @@ pub mod requests;
 pub mod runner;
 pub mod state;
 pub mod token;
+pub mod trend;
 pub mod words;
 
 use host_core::json::JsonText;

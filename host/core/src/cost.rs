@@ -1,7 +1,7 @@
 //! The cost of handlers' attempts over the last hour and the last day, by revision of their component.
 //! Bounded: an hour is twelve steps, a day is 24, and the number of revisions is limited.
 
-mod histogram;
+pub(crate) mod histogram;
 
 #[cfg(test)]
 mod tests;

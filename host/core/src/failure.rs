@@ -1,5 +1,7 @@
 //! How an attempt can fail, and what each kind means: its category, and whether it is retried.
 
+pub mod fingerprint;
+
 use serde::{Deserialize, Serialize};
 
 use crate::json::JsonText;

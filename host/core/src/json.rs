@@ -1,5 +1,6 @@
 //! JSON as text: the host passes params, results and details on unparsed.
 
+mod find;
 mod pairs;
 pub mod words;
 

@@ -37,4 +37,5 @@ pub mod suspicion;
 pub mod time;
 pub mod trace;
 pub mod transition;
+pub mod trend;
 pub mod writes;

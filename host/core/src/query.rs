@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::Scope;
 use crate::command::Change;
+use crate::failure::fingerprint::{fingerprint, pattern};
 use crate::failure::{Failure, FailureKind};
 use crate::id::JobId;
 use crate::job::{Cancel, Lifecycle, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Hold, Lease};
-use crate::name::Name;
+use crate::name::{Name, address};
 use crate::outcome::{Attempt, Progress};
 use crate::time::Time;
 
@@ -47,6 +48,10 @@ pub struct JobFilter {
     pub unique_key: Option<String>,
     /// An attribute with its value.
     pub attribute: Option<(String, String)>,
+    /// A value in the params with its path: keys joined by dots.
+    pub param: Option<(String, String)>,
+    /// The fingerprint of its failure.
+    pub fingerprint: Option<String>,
     pub order: Order,
     /// What whoever asks may see.
     pub scope: Scope,
@@ -65,7 +70,7 @@ impl JobFilter {
             && self.since.is_none_or(|since| job.enqueued_at >= since)
             && self.until.is_none_or(|until| job.enqueued_at < until)
             && self.failure.is_none_or(|kind| job.failure == Some(kind))
-            && (self.user_kind.is_none() || job.failure.is_some())
+            && (!self.needs_attempt() || job.failure.is_some())
             && self
                 .id
                 .as_ref()
@@ -78,21 +83,30 @@ impl JobFilter {
         self.wire.as_ref().is_none_or(|wire| *wire == payload.wire)
             && (self.unique_key.is_none() || self.unique_key.as_deref() == unique_key)
             && self.attribute.as_ref().is_none_or(has)
+            && self.param.as_ref().is_none_or(|(path, value)| {
+                let path: Vec<&str> = path.split('.').collect();
+                payload.params.has(&path, value)
+            })
     }
 
     /// Returns whether a job's ended attempts match. The latest is the last.
     pub fn has_attempt(&self, job: &Lifecycle, latest: Option<&Attempt>) -> bool {
-        self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, latest)
+        (self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, latest))
+            && (self.fingerprint.is_none()
+                || self.fingerprint == Cause::of(job, latest).map(|it| it.fingerprint))
     }
 
     /// Returns whether the latest attempt of a job that has ended matters.
     pub fn needs_attempt(&self) -> bool {
-        self.user_kind.is_some()
+        self.user_kind.is_some() || self.fingerprint.is_some()
     }
 
     /// Returns whether the payload of a job matters.
     pub fn needs_payload(&self) -> bool {
-        self.wire.is_some() || self.unique_key.is_some() || self.attribute.is_some()
+        self.wire.is_some()
+            || self.unique_key.is_some()
+            || self.attribute.is_some()
+            || self.param.is_some()
     }
 }
 
@@ -129,8 +143,33 @@ pub struct JobSummary {
     pub lifecycle: Lifecycle,
     /// The handler's own name of the error by which the latest attempt failed.
     pub user_kind: Option<String>,
+    /// Why its latest attempt did not complete.
+    pub cause: Option<Cause>,
     /// The wire that the job came by.
     pub wire: String,
+}
+
+/// What failures with the same cause have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The same for all of them.
+    pub fingerprint: String,
+    /// Their message, without what differs from job to job.
+    pub pattern: String,
+}
+
+impl Cause {
+    /// Returns why a job failed, given its latest attempt that has ended.
+    pub fn of(job: &Lifecycle, latest: Option<&Attempt>) -> Option<Self> {
+        let kind = job.failure?;
+        let known = failure(job, latest).cloned();
+        let failure = known.unwrap_or_else(|| Failure::new(kind, ""));
+        let handler = address(job.runner.as_ref(), &job.handler);
+        Some(Self {
+            fingerprint: fingerprint(&handler, &failure),
+            pattern: pattern(&failure.message),
+        })
+    }
 }
 
 impl JobSummary {
@@ -138,6 +177,7 @@ impl JobSummary {
     pub fn new(lifecycle: Lifecycle, latest: Option<&Attempt>, wire: String) -> Self {
         Self {
             user_kind: user_kind(&lifecycle, latest).map(str::to_owned),
+            cause: Cause::of(&lifecycle, latest),
             lifecycle,
             wire,
         }
@@ -147,9 +187,13 @@ impl JobSummary {
 /// Returns the handler's own name of the error by which the latest attempt failed, unless the job has
 /// failed for another reason since.
 fn user_kind<'a>(job: &Lifecycle, latest: Option<&'a Attempt>) -> Option<&'a str> {
+    failure(job, latest)?.user_kind.as_deref()
+}
+
+/// Returns the failure of the latest attempt, unless the job has failed for another reason since.
+fn failure<'a>(job: &Lifecycle, latest: Option<&'a Attempt>) -> Option<&'a Failure> {
     let failure = latest?.failure.as_ref()?;
-    let is_latest = Some(failure.kind) == job.failure;
-    failure.user_kind.as_deref().filter(|_| is_latest)
+    (Some(failure.kind) == job.failure).then_some(failure)
 }
 
 /// One page of a list.

@@ -8,12 +8,14 @@ use std::time::Duration;
 use host_cells::pool::Run;
 use host_core::command::Change;
 use host_core::cost::{Sample, is_failure};
-use host_core::job::STATES;
+use host_core::job::{Lifecycle, STATES};
 use host_core::name::address;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::requests::RequestWatch;
 use host_core::port::spans::Spans;
 use host_core::time::Time;
+use host_core::trend::Trends;
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -108,6 +110,7 @@ pub struct Numbers {
     store_full: Gauge,
     requests: RequestNumbers,
     costs: CostBook,
+    trends: Arc<Mutex<Trends>>,
 }
 
 impl Default for Numbers {
@@ -134,6 +137,7 @@ impl Default for Numbers {
             cells: Gauge::default(),
             store_full: Gauge::default(),
             costs: CostBook::default(),
+            trends: Arc::default(),
         }
     }
 }
@@ -214,12 +218,20 @@ impl Numbers {
     }
 
     /// Counts the changes of a commit. Only the dispatch loop calls it.
-    pub fn changed(&self, changes: &[Change]) {
+    pub fn changed(&self, now: Time, changes: &[Change]) {
         let mut entered = BTreeMap::<_, u64>::new();
+        let mut trend = BTreeMap::<_, u64>::new();
         for change in changes {
             if let Some(state) = change.to.filter(|_| change.from != change.to) {
                 let handler = (change.runner.as_ref(), &change.handler);
                 *entered.entry((handler, &change.queue, state)).or_default() += 1;
+                *trend.entry((state, change.from.is_none())).or_default() += 1;
+            }
+        }
+        if !trend.is_empty() {
+            let mut trends = self.trends.lock();
+            for ((state, is_new), jobs) in trend {
+                trends.entered(now, state, is_new, jobs);
             }
         }
         for (((runner, handler), queue, state), jobs) in entered {
@@ -246,6 +258,27 @@ impl Numbers {
         &self.costs
     }
 
+    /// Returns how many jobs came and went, and how long they took.
+    pub fn trends(&self) -> Trends {
+        self.trends.lock().clone()
+    }
+
+    /// Notes how many jobs wait for a slot.
+    pub fn waiting(&self, now: Time, jobs: u64) {
+        self.trends.lock().waiting(now, jobs);
+    }
+
+    /// Counts a job whose attempt begins.
+    pub(super) fn began(&self, now: Time, job: &Lifecycle) {
+        // Later ones waited for more than a slot.
+        if job.attempt == 1 {
+            let could = job
+                .run_at
+                .map_or(job.enqueued_at, |at| at.max(job.enqueued_at));
+            self.trends.lock().began(now, now.since_ms(could));
+        }
+    }
+
     /// Counts an attempt that ended in a cell.
     pub fn ended_in_cell(&self, ran: &Ran, outcome: &Outcome, meter: Meter) {
         let Ran {
@@ -254,7 +287,7 @@ impl Numbers {
             ran_ms,
             ended_at,
         } = ran;
-        self.ended(handler, outcome, *ran_ms);
+        self.ended(*ended_at, handler, outcome, *ran_ms);
         let sample = Sample {
             ran_ms: *ran_ms,
             is_failure: is_failure(outcome.as_str()),
@@ -265,8 +298,10 @@ impl Numbers {
     }
 
     /// Counts an attempt of this handler, with its executor, that ended.
-    pub fn ended(&self, handler: &str, outcome: &Outcome, ran_ms: u64) {
+    pub fn ended(&self, now: Time, handler: &str, outcome: &Outcome, ran_ms: u64) {
         self.attempt(outcome.as_str());
+        let is_failure = is_failure(outcome.as_str());
+        self.trends.lock().ended(now, ran_ms, is_failure);
         let ran = Duration::from_millis(ran_ms);
         let handler = self.handlers.of(handler);
         let seconds = self.attempt_seconds.get_or_create(&Of { handler });
@@ -361,7 +396,7 @@ mod tests {
             to: Some(State::Available),
             attempt: 0,
         };
-        numbers.changed(&[change]);
+        numbers.changed(Time(0), &[change]);
         let text = shown(&numbers);
         for (state, jobs) in [("available", 1), ("discarded", 0)] {
             let labels = format!("queue=\"new\",handler=\"late\",state=\"{state}\"");

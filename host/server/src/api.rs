@@ -2,6 +2,7 @@
 //! reads requests, sends commands to the dispatch loop, and returns what the store has.
 
 mod audit;
+mod causes;
 mod components;
 mod deployer;
 mod desk;
@@ -28,6 +29,7 @@ mod sessions;
 mod state;
 mod tokens;
 mod told;
+mod trends;
 mod waiting;
 mod wire_routes;
 

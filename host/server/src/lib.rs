@@ -22,4 +22,5 @@ mod published;
 pub mod retention;
 pub mod serve;
 pub mod telemetry;
+pub mod trends;
 pub mod worker;

@@ -72,6 +72,9 @@ pub trait Reader: Send {
     /// Returns the state of one job, `None` if there is no job with this id.
     fn state(&self, id: JobId) -> Result<Option<State>, StoreError>;
 
+    /// Returns at most `limit` jobs that wait for a job, in the order in which they were enqueued.
+    fn dependents(&self, id: JobId, limit: u32) -> Result<Vec<JobId>, StoreError>;
+
     /// Returns a page of at most `limit` jobs, in the order of the filter.
     fn jobs(
         &self,

@@ -21,6 +21,12 @@ use tower_service::Service as _;
 
 use crate::page::{self, Frame, Verb};
 
+/// Which page of a list without a filter.
+pub(crate) const ALL: &[(&str, &str)] = &[];
+
+/// No body.
+const NOTHING: Option<(&str, Vec<u8>)> = None;
+
 /// The largest answer that a page is made of, in bytes: a page of jobs, or one job with its params and result.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
@@ -48,6 +54,7 @@ pub(crate) struct Ask {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Problem {
+    pub(crate) code: String,
     pub(crate) title: String,
     pub(crate) detail: String,
     pub(crate) next: String,
@@ -108,16 +115,17 @@ impl Ask {
 
     /// Asks for something without a body, and returns the headers of the answer.
     pub(crate) async fn send(&self, method: Method, path: &str) -> Result<HeaderMap, Problem> {
-        let (headers, _) = self.answer(method, path, &[(); 0], Body::empty()).await?;
+        let (headers, _) = self.answer(method, path, &ALL, NOTHING).await?;
         Ok(headers)
     }
+
     /// Reads a document. `query` becomes the parameters.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
         query: &impl Serialize,
     ) -> Result<T, Problem> {
-        self.ask(Method::GET, path, query, Body::empty()).await
+        self.ask(Method::GET, path, query, NOTHING).await
     }
 
     /// Changes something, as a document says.
@@ -128,15 +136,22 @@ impl Ask {
         body: &impl Serialize,
     ) -> Result<T, Problem> {
         let body = serde_json::to_vec(body).map_err(|error| broken(&error))?;
-        self.ask(Method::POST, path, query, body.into()).await
+        let body = Some(("application/json", body));
+        self.ask(Method::POST, path, query, body).await
     }
 
-    async fn ask<T: DeserializeOwned>(
+    /// Removes something.
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Problem> {
+        self.ask(Method::DELETE, path, &ALL, NOTHING).await
+    }
+
+    /// Asks for something, with a body of a media type if there is one.
+    pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         query: &impl Serialize,
-        body: Body,
+        body: Option<(&str, Vec<u8>)>,
     ) -> Result<T, Problem> {
         let (_, bytes) = self.answer(method, path, query, body).await?;
         serde_json::from_slice(&bytes).map_err(|error| broken(&error))
@@ -147,23 +162,9 @@ impl Ask {
         method: Method,
         path: &str,
         query: &impl Serialize,
-        body: Body,
+        body: Option<(&str, Vec<u8>)>,
     ) -> Result<(HeaderMap, Bytes), Problem> {
-        let query = serde_urlencoded::to_string(query).map_err(|error| broken(&error))?;
-        let request = Request::builder().method(&method);
-        let request = request.uri(format!("{path}?{query}")).body(body);
-        let mut request = request.map_err(|error| broken(&error))?;
-        *request.headers_mut() = self.headers.clone();
-        if method == Method::POST {
-            let json = const { HeaderValue::from_static("application/json") };
-            request.headers_mut().insert(CONTENT_TYPE, json);
-        }
-        request.extensions_mut().insert(self.peer.clone());
-        if let Some(caller) = self.caller.clone() {
-            request.extensions_mut().insert(caller);
-        }
-        let Ok(answer) = self.api.clone().call(request).await;
-        let (parts, body) = answer.into_parts();
+        let (parts, body) = self.respond(method, path, query, body).await?.into_parts();
         let status = parts.status;
         let bytes = to_bytes(body, ANSWER_BYTES_MAX).await;
         let bytes = bytes.map_err(|error| broken(&error))?;
@@ -172,6 +173,34 @@ impl Ask {
         }
         let problem = serde_json::from_slice(&bytes).unwrap_or_default();
         Err(Problem { status, ..problem })
+    }
+
+    /// Returns an answer as it comes.
+    pub(crate) async fn respond(
+        &self,
+        method: Method,
+        path: &str,
+        query: &impl Serialize,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> Result<Response, Problem> {
+        let (kind, body) = body.unzip();
+        let query = serde_urlencoded::to_string(query).map_err(|error| broken(&error))?;
+        let request = Request::builder().method(&method);
+        let request = request
+            .uri(format!("{path}?{query}"))
+            .body(body.unwrap_or_default().into());
+        let mut request: Request<Body> = request.map_err(|error| broken(&error))?;
+        *request.headers_mut() = self.headers.clone();
+        if let Some(kind) = kind {
+            let kind = HeaderValue::from_str(kind).map_err(|error| broken(&error))?;
+            request.headers_mut().insert(CONTENT_TYPE, kind);
+        }
+        request.extensions_mut().insert(self.peer.clone());
+        if let Some(caller) = self.caller.clone() {
+            request.extensions_mut().insert(caller);
+        }
+        let Ok(answer) = self.api.clone().call(request).await;
+        Ok(answer)
     }
 }
 
@@ -183,6 +212,7 @@ impl Problem {
             detail: detail.into(),
             next: next.to_owned(),
             status: StatusCode::BAD_REQUEST,
+            ..Self::default()
         }
     }
 }
@@ -193,6 +223,7 @@ fn broken(error: &dyn std::fmt::Display) -> Problem {
         detail: error.to_string(),
         next: "Look at it with the command line.".to_owned(),
         status: StatusCode::INTERNAL_SERVER_ERROR,
+        ..Problem::default()
     }
 }
 

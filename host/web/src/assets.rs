@@ -13,6 +13,11 @@ const FILES: &[(&str, &str, &str)] = &[
         include_str!("../assets/host.css"),
     ),
     (
+        "live.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../assets/live.js"),
+    ),
+    (
         "host.svg",
         "image/svg+xml",
         include_str!("../assets/host.svg"),

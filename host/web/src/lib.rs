@@ -4,6 +4,8 @@
 
 mod ask;
 mod assets;
+mod chart;
+mod fields;
 mod filter;
 mod form;
 mod format;
@@ -27,10 +29,16 @@ use host_http::refusal::Refusal;
 use host_http::route::{Group, Route};
 
 use self::ask::Web;
-use self::pages::{change, components, executors, handlers, job, jobs, nodes, overview, queues};
+use self::pages::{
+    audit, change, components, executors, failures, find, handlers, job, jobs, live, nodes,
+    overview, queues, tokens,
+};
 
 /// The media type of a form that a browser sends.
 const FORM: &[&str] = &["application/x-www-form-urlencoded"];
+
+/// The media type of a form with files.
+const UPLOAD: &[&str] = &["multipart/form-data"];
 
 /// Returns the routes of all pages, which ask `api`: the router of the API. `bodies` is the memory for the bodies of
 /// requests.
@@ -56,11 +64,20 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
         form(Route::post(Access::Known, "/jobs/change", change::change)).long_running(),
         Route::get(read, "/jobs/{id}", job::show),
         form(Route::post(Access::Known, "/jobs/{id}", job::act)),
+        Route::get(read, "/find", find::find),
+        Route::get(
+            Access::Scoped(Verb::ReadPayload),
+            "/failures",
+            failures::list,
+        ),
         Route::get(read, "/queues", queues::list),
         form(Route::post(Verb::Operate, "/queues/{name}", queues::act)).scoped(),
         Route::get(read, "/handlers", handlers::list),
         Route::get(read, "/handlers/{name}", handlers::show),
         Route::get(Verb::Read, "/components", components::list),
+        Route::post(Verb::Deploy, "/components", components::deploy)
+            .takes(UPLOAD)
+            .long_running(),
         Route::get(Verb::Read, "/components/{name}", components::show),
         form(Route::post(
             Verb::Deploy,
@@ -76,6 +93,10 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
         )),
         Route::get(Verb::Read, "/nodes", nodes::list),
         form(Route::post(Verb::Operate, "/nodes/{id}", nodes::act)),
+        Route::get(Access::Scoped(Verb::Tokens), "/tokens", tokens::list),
+        form(Route::post(Verb::Tokens, "/tokens", tokens::act)).scoped(),
+        Route::get(Verb::Audit, "/audit", audit::list),
+        Route::get(read, "/live", live::follow).long_running(),
         form(Route::post(Access::Open, "/login", login::login)),
         form(Route::post(Access::Known, "/logout", login::logout)),
         Route::get(Access::Open, "/assets/{name}", assets::serve),

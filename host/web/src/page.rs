@@ -14,9 +14,9 @@ use host_core::time::Time;
 
 use crate::format::ago;
 
-/// Nothing but our own stylesheet and pictures: no script, no frame, no other host.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
-                      base-uri 'none'; frame-ancestors 'none'";
+/// Nothing but our own files, and forms and questions to ourselves: no script in a page, no frame, no other host.
+const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// A page that every page links to.
 pub(crate) struct Section {
@@ -24,24 +24,35 @@ pub(crate) struct Section {
     pub(crate) name: &'static str,
     /// Whether it is also for principals that may use only some queues and handlers.
     is_scoped: bool,
+    /// What it shows is for those who may do this.
+    verb: Verb,
 }
 
 /// All sections.
 pub(crate) const SECTIONS: &[Section] = &[
-    section("/", "Overview", true),
-    section("/jobs", "Jobs", true),
-    section("/queues", "Queues", true),
-    section("/handlers", "Handlers", true),
-    section("/components", "Components", false),
-    section("/executors", "Executors", false),
-    section("/nodes", "Nodes", false),
+    section("/", "Overview", true, Verb::Read),
+    section("/jobs", "Jobs", true, Verb::Read),
+    section("/failures", "Failures", true, Verb::ReadPayload),
+    section("/queues", "Queues", true, Verb::Read),
+    section("/handlers", "Handlers", true, Verb::Read),
+    section("/components", "Components", false, Verb::Read),
+    section("/executors", "Executors", false, Verb::Read),
+    section("/nodes", "Nodes", false, Verb::Read),
+    section("/tokens", "Tokens", true, Verb::Tokens),
+    section("/audit", "Audit", false, Verb::Audit),
 ];
 
-const fn section(address: &'static str, name: &'static str, is_scoped: bool) -> Section {
+const fn section(
+    address: &'static str,
+    name: &'static str,
+    is_scoped: bool,
+    verb: Verb,
+) -> Section {
     Section {
         address,
         name,
         is_scoped,
+        verb,
     }
 }
 
@@ -54,8 +65,10 @@ pub(crate) struct Frame {
     pub(crate) now: Time,
     /// The section it belongs to.
     pub(crate) section: &'static str,
-    /// How often it is loaded again, in seconds.
+    /// How often it is loaded again where scripts do not run, in seconds; set if it is live.
     pub(crate) reload_seconds: Option<u32>,
+    /// The address of the events that change it.
+    pub(crate) events: String,
     /// Its address, for the link that turns reloading on or off.
     pub(crate) reload_link: String,
     /// The command that shows the same.
@@ -72,6 +85,7 @@ impl Frame {
             now: Time(0),
             section,
             reload_seconds: None,
+            events: String::new(),
             reload_link: String::new(),
             command: String::new(),
             api: String::new(),
@@ -93,7 +107,7 @@ impl Frame {
     pub(crate) fn sections(&self) -> impl Iterator<Item = &'static Section> {
         let has_all = self.who.as_ref().is_none_or(|who| who.scope.is_all());
         let sections = SECTIONS.iter();
-        sections.filter(move |section| has_all || section.is_scoped)
+        sections.filter(move |it| (has_all || it.is_scoped) && self.may(it.verb))
     }
 
     /// Writes how long ago an instant was.
@@ -107,11 +121,14 @@ impl Frame {
         self
     }
 
-    /// Lets the page be loaded again every few seconds. `address` is its address without that.
-    pub(crate) fn live(mut self, address: &str, is_on: bool) -> Self {
+    /// Lets the page follow what happens: `what` of it, as parameters. `address` is its address without that.
+    pub(crate) fn live(mut self, address: &str, is_on: bool, what: &str) -> Self {
         const SECONDS: u32 = 3;
         let joint = if address.contains('?') { '&' } else { '?' };
         self.reload_seconds = is_on.then_some(SECONDS);
+        if is_on {
+            self.events = format!("/live?{what}");
+        }
         self.reload_link = if is_on {
             address.to_owned()
         } else {

@@ -1,19 +1,23 @@
 //! The pages, one file each.
 
+pub(crate) mod audit;
 pub(crate) mod change;
 pub(crate) mod components;
 pub(crate) mod executors;
+pub(crate) mod failures;
+pub(crate) mod find;
 pub(crate) mod handlers;
 pub(crate) mod job;
 pub(crate) mod jobs;
+pub(crate) mod live;
 pub(crate) mod nodes;
 pub(crate) mod overview;
 pub(crate) mod queues;
+pub(crate) mod tokens;
 
 use serde::Deserialize;
 
-/// Which page of a list without a filter.
-pub(crate) const ALL: &[(&str, &str)] = &[];
+pub(crate) use crate::ask::ALL;
 
 /// Whether a page reloads itself.
 #[derive(Default, Deserialize)]

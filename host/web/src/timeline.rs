@@ -52,3 +52,33 @@ pub(crate) fn draw(now: Time, job: &JobView, attempts: &[AttemptView]) -> Vec<Ba
     });
     bars.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Times of nodes whose clocks are apart: an attempt begins before its job was accepted, and ends before it began.
+    #[test]
+    fn clocks_apart_make_no_negative_times() {
+        let job = json!({"id": "1", "state": "completed", "handler": "a", "queue": "a", "priority": 5, "attempt": 1,
+            "max_attempts": 1, "waited_ms": 0, "ran_ms": 0, "wire": "http",
+            "enqueued_at": "2026-05-17T18:30:10Z", "finished_at": "2026-05-17T18:30:20Z"});
+        let attempt = |started: &str, finished: &str| {
+            json!({"number": 1, "executor": "cell-1", "started_at": started, "finished_at": finished,
+                "outcome": "completed", "fuel": 0, "cpu_ms": 0.0, "peak_memory_bytes": 0})
+        };
+        let attempts = json!([
+            attempt("2026-05-17T18:30:00Z", "2026-05-17T18:30:15Z"),
+            attempt("2026-05-17T18:30:18Z", "2026-05-17T18:30:12Z"),
+            attempt("2026-05-17T18:31:00Z", "2026-05-17T18:32:00Z"),
+        ]);
+        let job: JobView = serde_json::from_value(job).unwrap();
+        let attempts: Vec<AttemptView> = serde_json::from_value(attempts).unwrap();
+        let bars = draw(Time(0), &job, &attempts);
+        assert!(bars.iter().all(|bar| bar.x + bar.width <= WIDTH));
+        assert_eq!((bars[0].x, bars[0].width), (0, 500));
+        assert!(bars[1].text.contains("0 ms"), "{}", bars[1].text);
+    }
+}

@@ -5,7 +5,6 @@ use std::time::Duration;
 use host_core::seconds::Seconds;
 use serde::Serialize;
 
-use super::multipart::Multipart;
 use super::{Answer, Client, Error, Listing, Page, with_query};
 use crate::attempt::AttemptView;
 use crate::audit::{AuditQuery, EntryView};
@@ -20,6 +19,7 @@ use crate::handler::HandlerView;
 use crate::health::Health;
 use crate::job::JobView;
 use crate::log::LineView;
+use crate::multipart::Multipart;
 use crate::new_job::{AcceptedView, NewJobBody};
 use crate::node::{AskedView, NodeView};
 use crate::path;

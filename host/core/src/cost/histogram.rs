@@ -9,13 +9,13 @@ const BITS: u32 = 3;
 
 /// Only the buckets that have values. There are fewer than 500.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     counts: BTreeMap<u16, u64>,
     max: u64,
 }
 
 impl Histogram {
-    pub(super) fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         *self.counts.entry(bucket(value)).or_default() += 1;
         self.max = self.max.max(value);
     }
@@ -27,7 +27,7 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    pub(super) fn spread(&self) -> Spread {
+    pub(crate) fn spread(&self) -> Spread {
         Spread {
             p50: self.percentile(50),
             p99: self.percentile(99),

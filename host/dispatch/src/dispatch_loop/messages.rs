@@ -150,7 +150,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 let handler = address(job.runner.as_ref(), &job.handler);
                 self.signals
                     .numbers
-                    .ended(&handler, outcome, now.since_ms(granted_at));
+                    .ended(now, &handler, outcome, now.since_ms(granted_at));
             }
             LeaseMessage::GiveBack { begun: true } | LeaseMessage::Exited(_) => {
                 self.signals.numbers.lost();

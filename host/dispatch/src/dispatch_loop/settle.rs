@@ -154,6 +154,7 @@ impl<P: CellPort> DispatchLoop<P> {
             if let Some(lease) = job.lifecycle.lease.as_ref().map(|lease| lease.id) {
                 let worker = offer.slots.get(&lease).map(|(_, worker)| worker.as_str());
                 self.attempts.begin(now, lease, &mut job, worker);
+                self.signals.numbers.began(now, &job.lifecycle);
                 offer.regroup(lease, job.lifecycle.suspicion, &mut groups);
             }
             self.start(now, &mut offer, job, &mut requests);

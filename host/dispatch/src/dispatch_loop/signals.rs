@@ -58,7 +58,7 @@ impl Signals {
         if let Some(first) = first {
             self.shared.events.changed(now, first, changes);
         }
-        self.numbers.changed(changes);
+        self.numbers.changed(now, changes);
         for change in changes {
             match change.to {
                 None => {

@@ -30,7 +30,7 @@ impl<P: CellPort> DispatchLoop<P> {
             port::End::Outcome(outcome) => {
                 self.signals
                     .numbers
-                    .ended(&handler, &outcome, now.since_ms(granted_at));
+                    .ended(now, &handler, &outcome, now.since_ms(granted_at));
                 End::Reported(Box::new(Report {
                     outcome,
                     meter: Meter::default(),

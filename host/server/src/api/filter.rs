@@ -26,11 +26,11 @@ pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, 
     let reason = query.failure.as_deref();
     let failure = reason.and_then(FailureKind::from_name);
     let user_kind = reason.filter(|_| failure.is_none());
-    if user_kind.is_some() {
-        // Whether jobs match would give away details of their failures.
+    if user_kind.is_some() || query.param.is_some() || query.fingerprint.is_some() {
+        // Whether jobs match would give away their params and details of their failures.
         needs(caller, Verb::ReadPayload)?;
     }
-    let attribute = query.attribute.as_deref().map(attribute);
+    let pair = |key, text: &Option<String>| text.as_deref().map(|text| pair(key, text));
     Ok(JobFilter {
         state: query.state,
         queue: query.queue.as_deref().map(queue).transpose()?,
@@ -42,7 +42,9 @@ pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, 
         user_kind: user_kind.map(str::to_owned),
         wire: query.wire.clone(),
         unique_key: query.unique_key.clone(),
-        attribute: attribute.transpose()?,
+        attribute: pair("attribute", &query.attribute).transpose()?,
+        param: pair("param", &query.param).transpose()?,
+        fingerprint: query.fingerprint.clone(),
         order: query.sort.unwrap_or_default(),
         scope: scope(caller).clone(),
     })
@@ -91,9 +93,9 @@ fn start_of_id(text: &str) -> Result<String, ApiError> {
     Ok(text)
 }
 
-fn attribute(text: &str) -> Result<(String, String), ApiError> {
+fn pair(name: &str, text: &str) -> Result<(String, String), ApiError> {
     let (key, value) = text
         .split_once('=')
-        .ok_or_else(|| wrong("attribute: expected KEY=VALUE"))?;
+        .ok_or_else(|| wrong(format!("{name}: expected KEY=VALUE")))?;
     Ok((key.to_owned(), value.to_owned()))
 }

@@ -36,6 +36,9 @@ use super::waiting;
 /// The longest reason of a cancel, in bytes.
 const REASON_BYTES_MAX: usize = 1_024;
 
+/// How many of the jobs that wait for a job are shown.
+const DEPENDENTS_MAX: u32 = 100;
+
 /// Checks what the types do not.
 pub(super) fn check(body: &CancelBody) -> Result<(), ApiError> {
     let reason = body.reason.as_ref();
@@ -108,8 +111,11 @@ pub(super) async fn show(
 
 async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, ApiError> {
     let dispatch = &shared.api.dispatch;
-    let job = dispatch.read(move |reader| reader.job(id)).await?;
-    let job = job.ok_or_else(|| unknown(id))?;
+    let read = dispatch.read(move |reader| {
+        let dependents = reader.dependents(id, DEPENDENTS_MAX)?;
+        Ok(reader.job(id)?.map(|job| (job, dependents)))
+    });
+    let (job, dependents) = read.await?.ok_or_else(|| unknown(id))?;
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
     let waits_because = waiting::reason(shared, &job.lifecycle, &job.depends_on).await?;
@@ -118,6 +124,8 @@ async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, Ap
         .of_job(&job.lifecycle);
     let mut view = JobView::detail(job, progress, shared.api.clock.now());
     view.waits_because = waits_because;
+    let dependents = dependents.iter().map(ToString::to_string);
+    view.dependents = Some(dependents.collect()).filter(|ids: &Vec<_>| !ids.is_empty());
     view.node = node;
     shown_to(shared, caller, view).await
 }

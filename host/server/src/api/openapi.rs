@@ -17,8 +17,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 
 use super::wire_routes;
 use super::{
-    audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues, runners,
-    sessions, state, tokens,
+    audit, causes, components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues,
+    runners, sessions, state, tokens, trends,
 };
 
 /// The description of the API's own routes.
@@ -44,6 +44,8 @@ use super::{
         jobs::wait,
         jobs::attempts,
         logs::logs,
+        causes::list,
+        trends::show,
         state::spaces,
         state::keys,
         state::remove_keys,

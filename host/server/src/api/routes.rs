@@ -7,9 +7,9 @@ use host_http::door::Door;
 use host_http::route::Route;
 
 use super::{
-    Shared, audit, components, enqueue, events, handlers, health, jobs, logs, many, nodes,
+    Shared, audit, causes, components, enqueue, events, handlers, health, jobs, logs, many, nodes,
 };
-use super::{openapi, queues, runners, sessions, state, tokens};
+use super::{openapi, queues, runners, sessions, state, tokens, trends};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
@@ -54,6 +54,8 @@ fn jobs() -> Vec<Route<Shared>> {
             .long_running(),
         Route::get(Verb::Read, path::JOB_ATTEMPTS, jobs::attempts).scoped(),
         Route::get(Verb::ReadPayload, path::JOB_LOGS, logs::logs).scoped(),
+        Route::get(Verb::ReadPayload, path::FAILURES, causes::list).scoped(),
+        Route::get(Verb::Read, path::TRENDS, trends::show),
         Route::get(Verb::Read, path::QUEUES, queues::list).scoped(),
         Route::get(Verb::Read, path::QUEUE, queues::show).scoped(),
         Route::post(Verb::Operate, path::QUEUE_PAUSE, queues::pause)

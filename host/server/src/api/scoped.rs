@@ -68,11 +68,21 @@ pub(super) async fn shown_to(
     if scope(caller).is_all() {
         return Ok(view);
     }
-    let named = view.depends_on.take().unwrap_or_default();
     // The reason names jobs that it waits for.
-    view.waits_because = view.waits_because.filter(|_| named.is_empty());
+    view.waits_because = view.waits_because.filter(|_| view.depends_on.is_none());
+    view.depends_on = seen_of(shared, caller, view.depends_on.take()).await?;
+    view.dependents = seen_of(shared, caller, view.dependents.take()).await?;
+    Ok(view)
+}
+
+/// Returns those of these jobs that a caller may see.
+async fn seen_of(
+    shared: &Shared,
+    caller: &Caller,
+    named: Option<Vec<String>>,
+) -> Result<Option<Vec<String>>, ApiError> {
     let mut seen = Vec::new();
-    for text in named {
+    for text in named.unwrap_or_default() {
         let id = text.parse().ok();
         if let Some(id) = id
             && sees_job(shared, caller, id).await?
@@ -80,8 +90,7 @@ pub(super) async fn shown_to(
             seen.push(text);
         }
     }
-    view.depends_on = Some(seen).filter(|seen| !seen.is_empty());
-    Ok(view)
+    Ok(Some(seen).filter(|seen| !seen.is_empty()))
 }
 
 /// Leaves out what a job carries.

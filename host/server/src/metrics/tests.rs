@@ -84,9 +84,9 @@ fn shown() -> String {
         to: Some(State::Available),
         attempt: 0,
     };
-    numbers.changed(&[changed]);
+    numbers.changed(Time(0), &[changed]);
     metrics.refused("rrq", "malformed");
-    numbers.ended("echo", &Outcome::Completed { result: None }, 1);
+    numbers.ended(Time(0), "echo", &Outcome::Completed { result: None }, 1);
     numbers.foreign_ended("hero", &Outcome::Completed { result: None });
     numbers.requests(None).ended(&EndedRequest {
         handler: "echo",

@@ -53,6 +53,7 @@ use crate::metrics::Metrics;
 use crate::nodes::{self, Nodes};
 use crate::retention::Retentions;
 use crate::telemetry::{self, Collect, Settings};
+use crate::trends;
 
 /// How many runs may wait to be received by the desk: more than there are slots.
 const VISITS_MAX: usize = 16_384;
@@ -189,8 +190,7 @@ impl Host {
                 .clone()
                 .read_jobs(dispatch.clone(), tasks.stopping().clone()),
         );
-        let costs = base.numbers.costs().clone();
-        tasks.spawn(costs.reload(dispatch.clone(), base.clock.now()));
+        count(&base, &dispatch, &tasks);
         let auth = auth(config, &dispatch, base.clock, &tasks).await?;
         let handlers = base.runs.handlers().clone();
         let kept_for = kept_for(config.retentions.clone(), handlers.clone());
@@ -436,6 +436,14 @@ fn collect(scrape: Scrape) -> Collect {
             text.unwrap_or_else(|_| scrape.metrics.encode())
         })
     })
+}
+
+/// Starts to count what handlers cost and how many jobs wait.
+fn count(base: &Base, dispatch: &Dispatch, tasks: &Tasks) {
+    let costs = base.numbers.costs().clone();
+    tasks.spawn(costs.reload(dispatch.clone(), base.clock.now()));
+    let (numbers, stopping) = (base.numbers.clone(), tasks.stopping().clone());
+    tasks.spawn(trends::run(dispatch.clone(), numbers, base.clock, stopping));
 }
 
 /// The dispatch loop, the receiver of its result, and that of the runs that ask the desk.

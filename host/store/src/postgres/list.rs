@@ -21,6 +21,9 @@ use crate::start;
 /// How many jobs a page examines at most if few of them match the filter.
 const SCAN_JOBS_MAX: u64 = 20_000;
 
+/// How many if more than their lifecycles must be read.
+const SCAN_WHOLE_JOBS_MAX: u64 = 5_000;
+
 /// How many jobs are read at once.
 const CHUNK_JOBS_MAX: u32 = 1_000;
 
@@ -34,6 +37,12 @@ pub(super) async fn page(
     let limit = limit.min(PAGE_ITEMS_MAX);
     let mut items = Vec::new();
     let mut examined = 0;
+    let is_whole = filter.needs_payload() || filter.needs_attempt();
+    let examined_max = if is_whole {
+        SCAN_WHOLE_JOBS_MAX
+    } else {
+        SCAN_JOBS_MAX
+    };
     let mut last = None;
     let chunk = if is_by_columns(filter) {
         limit + 1
@@ -41,7 +50,7 @@ pub(super) async fn page(
         CHUNK_JOBS_MAX
     };
     let stopped = examine(client, filter, after, chunk, |seq, job| {
-        if items.len() == limit as usize || examined == SCAN_JOBS_MAX {
+        if items.len() == limit as usize || examined == examined_max {
             return ControlFlow::Break(());
         }
         examined += 1;

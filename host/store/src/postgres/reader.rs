@@ -193,6 +193,17 @@ impl Reader for PostgresReader {
         Ok(index.and_then(|index| STATES.get(index).copied()))
     }
 
+    fn dependents(&self, id: JobId, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT dependent FROM host_dependencies WHERE prerequisite = $1 \
+                   ORDER BY seq LIMIT $2";
+        let limit = i64::from(limit);
+        let found = self.ask(&async |client| {
+            let operation = "read which jobs wait for a job";
+            rows(client, operation, sql, &[&id.0, &limit]).await
+        })?;
+        Ok(found.iter().map(|row| JobId(row.get(0))).collect())
+    }
+
     fn jobs(
         &self,
         filter: &JobFilter,

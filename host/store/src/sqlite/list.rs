@@ -18,6 +18,9 @@ use crate::start;
 /// How many jobs a page examines at most if few of them match the filter.
 const SCAN_JOBS_MAX: u64 = 20_000;
 
+/// How many if more than their lifecycles must be read.
+const SCAN_WHOLE_JOBS_MAX: u64 = 5_000;
+
 /// The shortest prefix of an id, in digits, that is looked up in the index of ids. A shorter one matches too
 /// many jobs: the ids of one minute share their first eight digits.
 const ID_DIGITS_MIN: usize = 8;
@@ -40,9 +43,15 @@ pub(super) fn page(
     let limit = limit.min(PAGE_ITEMS_MAX) as usize;
     let mut items = Vec::new();
     let mut examined = 0;
+    let is_whole = filter.needs_payload() || filter.needs_attempt();
+    let examined_max = if is_whole {
+        SCAN_WHOLE_JOBS_MAX
+    } else {
+        SCAN_JOBS_MAX
+    };
     let mut last = None;
     let stopped = examine(moment, filter, after, |seq, job| {
-        if items.len() == limit || examined == SCAN_JOBS_MAX {
+        if items.len() == limit || examined == examined_max {
             return ControlFlow::Break(());
         }
         examined += 1;

@@ -20,7 +20,7 @@ use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::jobs::{payload_of, seq_of};
-use super::{access, available, changes, doing, job_id, list, registry, state};
+use super::{access, available, changes, dependencies, doing, job_id, list, registry, state};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -159,6 +159,11 @@ impl Reader for SqliteReader {
             })
             .map_err(doing("read a job's state"))?;
         Ok(state.and_then(|state| STATES.get(state).copied()))
+    }
+
+    fn dependents(&self, id: JobId, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let found = dependencies::on(&self.connection, &[id], limit as usize)?;
+        Ok(found.into_iter().map(|(_, job)| job).collect())
     }
 
     fn jobs(

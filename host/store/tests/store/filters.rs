@@ -4,6 +4,7 @@ use host_core::command::{Command, NewJob};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
+use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::query::{JobFilter, Order};
 use host_store::Store;
@@ -173,6 +174,59 @@ fn each_filter_finds_its_jobs_in_both_orders() {
             .map(|job| job.user_kind)
             .collect();
         assert_eq!(names[..3], [text("NoCustomer"), text("Slow"), None]);
+    });
+}
+
+#[test]
+fn jobs_are_found_by_their_params_their_cause_and_what_they_wait_for() {
+    check(|store| {
+        let params = |text: &str| JsonText(text.to_owned());
+        let mut first = job(1);
+        first.payload.params = params(r#"{"order": {"id": 77}, "note": "a b"}"#);
+        let mut second = job(2);
+        second.payload.params = params(r#"{"order": {"id": 78}}"#);
+        let mut third = job(3);
+        third.depends_on = vec![id(1)];
+        commit(
+            store,
+            NOW,
+            vec![Command::Enqueue(vec![first, second, third])],
+        );
+        let pair = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
+        for (param, expected) in [
+            (pair("order.id", "77"), vec![1]),
+            (pair("note", "a b"), vec![1]),
+            (pair("order.id", "7"), vec![]),
+        ] {
+            let filter = JobFilter {
+                param,
+                ..JobFilter::default()
+            };
+            assert_eq!(found(store, &filter), expected, "{filter:?}");
+        }
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.dependents(id(1), 9).unwrap(), [id(3)]);
+        assert_eq!(reader.dependents(id(1), 0).unwrap(), []);
+        drop(reader);
+
+        claimed(store, NOW, claim([1], false));
+        let failure = Failure::new(FailureKind::InvalidParams, "order 77 is unknown");
+        ask(store, NOW, complete(1, 1, Outcome::Failed(failure))).unwrap();
+        let all = store
+            .reader()
+            .unwrap()
+            .jobs(&JobFilter::default(), None, 9)
+            .unwrap();
+        let first = all.items.iter().find(|job| job.lifecycle.id == id(1));
+        let cause = first.unwrap().cause.clone().unwrap();
+        assert_eq!(cause.pattern, "order # is unknown");
+        for (fingerprint, expected) in [(cause.fingerprint, vec![1]), ("0".repeat(12), vec![])] {
+            let filter = JobFilter {
+                fingerprint: Some(fingerprint),
+                ..JobFilter::default()
+            };
+            assert_eq!(found(store, &filter), expected, "{filter:?}");
+        }
     });
 }
 

@@ -57,6 +57,13 @@ impl Reader for MemoryReader {
             .map(|entry| entry.lifecycle.state))
     }
 
+    fn dependents(&self, id: JobId, limit: u32) -> Result<Vec<JobId>, StoreError> {
+        let model = self.state.lock();
+        let prerequisite = [id];
+        let found = model.waits.on(&prerequisite).take(limit as usize);
+        Ok(found.map(|(_, job)| job).collect())
+    }
+
     fn jobs(
         &self,
         filter: &JobFilter,

@@ -155,7 +155,7 @@ async fn confirm(
     let sample: PageView<JobView> = ask.get(path::JOBS, &query).await?;
     let samples = sample.items.into_iter();
     let samples = samples.map(|job| format!("{} {} in {}", job.id, job.handler, job.queue));
-    let (action, those) = (&change.action, how_many(&count));
+    let (action, those) = (&change.action, how_many(count.jobs, count.complete));
     let mut verb = action.clone();
     if let Some(first) = verb.get_mut(..1) {
         first.make_ascii_uppercase();

@@ -1,17 +1,21 @@
-//! The components and their revisions, and going back to one.
+//! The components and their revisions: deploying one, and going back to one.
 
 use askama::Template;
-use axum::extract::Path;
-use axum::response::Response;
-use host_api::component::{ComponentView, DeployedView, RevisionView, RollbackBody};
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Path, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use host_api::component::{ComponentView, DeployQuery, DeployedView, RevisionView, RollbackBody};
 use host_api::page::PageView;
 use host_api::path;
+use host_core::audit::hex;
+use sha2::{Digest as _, Sha256};
 
 use super::job::unknown_action;
 use super::{ALL, Clicked};
-use crate::ask::{Ask, Problem};
+use crate::ask::{Ask, Problem, Web};
 use crate::form::Form;
-use crate::page::{Confirm, Frame, show as show_page};
+use crate::page::{Confirm, Frame, show as show_page, with_status};
 
 #[derive(Template)]
 #[template(path = "components.html")]
@@ -82,3 +86,131 @@ pub(crate) async fn act(
         .await?;
     Ok(crate::see(&here))
 }
+
+/// The largest upload, in bytes: the largest component and manifest, and what separates them.
+const UPLOAD_BYTES_MAX: usize = 34 << 20;
+
+/// What an upload has.
+#[derive(Default)]
+struct Upload {
+    name: String,
+    component: Bytes,
+    manifest: Bytes,
+    signature: Bytes,
+    /// Set if its grants are accepted: those of the files with this digest.
+    accepted: Option<String>,
+    digest: String,
+}
+
+impl Upload {
+    async fn read(web: &Web, request: Request) -> Result<Self, Response> {
+        let (parts, body) = request.into_parts();
+        let read = web.bodies.read(&parts, body, UPLOAD_BYTES_MAX).await;
+        let read = read.map_err(|refusal| crate::render(&refusal))?;
+        let mut request = Request::from_parts(parts, Body::from(read.bytes.clone()));
+        // The body is bounded and read already.
+        DefaultBodyLimit::disable().apply(&mut request);
+        let broken = |text: String| {
+            Problem::refused("Not deployed", text, "Load the page again.").into_response()
+        };
+        let mut parts = Multipart::from_request(request, &())
+            .await
+            .map_err(|error| broken(error.body_text()))?;
+        let mut upload = Self::default();
+        let mut shown = String::new();
+        let mut is_accepted = false;
+        while let Some(field) = parts
+            .next_field()
+            .await
+            .map_err(|it| broken(it.body_text()))?
+        {
+            let name = field.name().unwrap_or_default().to_owned();
+            let bytes = field.bytes().await.map_err(|it| broken(it.body_text()))?;
+            let text = || String::from_utf8_lossy(&bytes).trim().to_owned();
+            match name.as_str() {
+                "name" => upload.name = text(),
+                "component" => upload.component = bytes,
+                "manifest" => upload.manifest = bytes,
+                "signature" => upload.signature = bytes,
+                "digest" => shown = text(),
+                "accept" => is_accepted = true,
+                _ => return Err(broken(format!("the form has no field {name:?}"))),
+            }
+        }
+        let mut digest = Sha256::new();
+        digest.update((upload.component.len() as u64).to_le_bytes());
+        digest.update(&upload.component);
+        digest.update(&upload.manifest);
+        upload.digest = hex(&digest.finalize());
+        upload.accepted = is_accepted.then_some(shown);
+        Ok(upload)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "deployed.html")]
+struct Done {
+    frame: Frame,
+    deployed: DeployedView,
+}
+
+#[derive(Template)]
+#[template(path = "refused.html")]
+struct Refused {
+    frame: Frame,
+    detail: String,
+    name: String,
+    digest: String,
+}
+
+/// Deploys what is uploaded. New grants are shown first, and accepted for the same files only.
+pub(crate) async fn deploy(
+    State(web): State<Web>,
+    ask: Ask,
+    request: Request,
+) -> Result<Response, Response> {
+    let upload = Upload::read(&web, request).await?;
+    let is_accepted = upload.accepted.as_ref() == Some(&upload.digest);
+    let query = DeployQuery {
+        accept_grants: is_accepted,
+        force: false,
+    };
+    let mut parts = vec![("component", &upload.component[..])];
+    for (name, bytes) in [
+        ("manifest", &upload.manifest),
+        ("signature", &upload.signature),
+    ] {
+        // A file that was not chosen is empty.
+        if !bytes.is_empty() {
+            parts.push((name, &bytes[..]));
+        }
+    }
+    let body = host_api::multipart::Multipart::new(&parts);
+    let (route, kind) = (path::of(path::COMPONENT, &upload.name), body.kind());
+    let body = Some((kind.as_str(), body.into_body()));
+    match ask.ask(Method::PUT, &route, &query, body).await {
+        Ok(deployed) => Ok(show_page(&Done {
+            frame: ask.frame(format!("{} is deployed", upload.name), "/components"),
+            deployed,
+        })),
+        Err(problem) if problem.code == GRANTS_NOT_ACCEPTED => {
+            let others = "these are other files than those that were shown: ";
+            let others = if upload.accepted.is_some() {
+                others
+            } else {
+                ""
+            };
+            let page = Refused {
+                frame: ask.frame("New grants", "/components"),
+                detail: format!("{others}{}", problem.detail),
+                name: upload.name,
+                digest: upload.digest,
+            };
+            Ok(with_status(StatusCode::CONFLICT, &page))
+        }
+        Err(problem) => Err(problem.into_response()),
+    }
+}
+
+/// The code of the refusal of a deploy whose grants nobody has accepted.
+const GRANTS_NOT_ACCEPTED: &str = "grants_not_accepted";

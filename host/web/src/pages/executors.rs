@@ -27,7 +27,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         .frame("Executors", "/executors")
         .same_as("host runner ls", path::RUNNERS);
     Ok(show(&Page {
-        frame: frame.live("/executors", live.is_on()),
+        frame: frame.live("/executors", live.is_on(), ""),
         pools: pools.items,
     }))
 }

@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
+use crate::fields::{self, FIELD, Field, Kind, begin};
 use crate::page::{Frame, show as show_page};
 
 #[derive(Template)]
@@ -27,7 +28,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         .frame("Handlers", "/handlers")
         .same_as("host handler ls", path::HANDLERS);
     Ok(show_page(&List {
-        frame: frame.live("/handlers", live.is_on()),
+        frame: frame.live("/handlers", live.is_on(), ""),
         handlers: handlers.items,
     }))
 }
@@ -41,6 +42,8 @@ struct Detail {
     /// What the form begins with.
     params: String,
     queue: String,
+    /// One field for each of the params, if their schema is that simple.
+    fields: Vec<Field>,
 }
 
 /// What the form begins with.
@@ -64,6 +67,8 @@ pub(crate) async fn show(
         (params, queue) = (pretty::json(text), job.queue);
     }
     let schema = handler.params_schema.as_deref().map(RawValue::get);
+    let fields = schema.and_then(fields::of);
+    let fields = fields.and_then(|mut fields| begin(&mut fields, &params).then_some(fields));
     let frame = ask.frame(handler.name.clone(), "/handlers").same_as(
         format!("host handler show {}", handler.name),
         path::of(path::HANDLER, &handler.name),
@@ -73,6 +78,7 @@ pub(crate) async fn show(
         schema: schema.map(pretty::json).unwrap_or_default(),
         params,
         queue,
+        fields: fields.unwrap_or_default(),
         handler,
     }))
 }

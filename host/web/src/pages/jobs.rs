@@ -4,17 +4,18 @@ use askama::Template;
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
-use host_api::change::CountView;
 use host_api::filter::FilterQuery;
-use host_api::filter_text::KEYS;
+use host_api::filter_text::{self, KEYS};
 use host_api::job::JobView;
 use host_api::page::PageView;
 use host_api::path;
+use host_api::queue::QueueView;
 use host_core::job::{STATES, State};
 use host_core::query::Order;
 
+use super::ALL;
 use crate::ask::{Ask, Problem};
-use crate::filter::Shown;
+use crate::filter::{Shown, jobs};
 use crate::format::number;
 use crate::page::{Frame, Verb, show, with_status};
 
@@ -30,6 +31,8 @@ struct Page {
     jobs: Vec<JobView>,
     count: String,
     next: Option<String>,
+    /// The same jobs in the other order: its name and address.
+    turned: (&'static str, String),
     /// The changes that all of them allow: the word of the action and of its button.
     actions: Vec<(&'static str, &'static str)>,
     states: Vec<&'static str>,
@@ -41,7 +44,6 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         Ok(filter) => filter,
         Err(wrong) => return Ok(refused(&ask, shown.q, wrong)),
     };
-    let counted: Result<CountView, Problem> = ask.get(path::JOBS_COUNT, &filter).await;
     let query = FilterQuery {
         limit: Some(JOBS_SHOWN),
         cursor: shown.cursor.clone(),
@@ -54,7 +56,12 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         }
         Err(problem) => return Err(problem),
     };
-    let count = counted.map(|count| how_many(&count)).unwrap_or_default();
+    let count = if let Some(jobs) = counters(&ask, &filter).await? {
+        how_many(jobs, true)
+    } else {
+        let is_all = shown.cursor.is_none() && page.next_cursor.is_none();
+        how_many(page.items.len() as u64, is_all)
+    };
     let next = page.next_cursor.map(|cursor| {
         let next = Shown {
             cursor: Some(cursor),
@@ -68,13 +75,17 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     };
     let query = serde_urlencoded::to_string(&filter).unwrap_or_default();
     let joint = if query.is_empty() { "" } else { "?" };
+    // What happens in other queues changes nothing here.
+    let what = filter.queue.as_deref().map(|queue| ("queue", queue));
+    let what = serde_urlencoded::to_string(Vec::from_iter(what)).unwrap_or_default();
     let mut actions = filter.state.map(actions).unwrap_or_default();
     actions.retain(|(action, _)| ask.may(verb(action)));
     let frame = ask
         .frame("Jobs", "/jobs")
         .same_as(command(&filter), format!("{}{joint}{query}", path::JOBS));
     Ok(show(&Page {
-        frame: frame.live(&here.address(), shown.live.is_some()),
+        frame: frame.live(&here.address(), shown.live.is_some(), &what),
+        turned: turned(&filter),
         q: shown.q,
         wrong: None,
         jobs: page.items,
@@ -94,6 +105,7 @@ fn refused(ask: &Ask, q: String, wrong: String) -> Response {
         jobs: Vec::new(),
         count: String::new(),
         next: None,
+        turned: ("", String::new()),
         actions: Vec::new(),
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
@@ -101,19 +113,43 @@ fn refused(ask: &Ask, q: String, wrong: String) -> Response {
     with_status(StatusCode::BAD_REQUEST, &page)
 }
 
-/// Writes how many jobs match.
-pub(crate) fn how_many(count: &CountView) -> String {
-    let least = if count.complete { "" } else { "at least " };
-    format!("{least}{} jobs", number(count.jobs))
+/// Returns the other order of a list: its name and address.
+fn turned(filter: &FilterQuery) -> (&'static str, String) {
+    let (name, sort) = match filter.sort.unwrap_or_default() {
+        Order::Newest => ("oldest first", " sort:oldest"),
+        Order::Oldest => ("newest first", ""),
+    };
+    (
+        name,
+        jobs(format!("{}{sort}", filter_text::write(filter)).trim()),
+    )
 }
 
-/// Returns the changes of many jobs that a state allows.
-pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
-    match state {
-        State::Discarded | State::Cancelled => vec![("retry", "Retry all"), ("purge", "Purge all")],
-        State::Completed => vec![("purge", "Purge all")],
-        _ => vec![("cancel", "Cancel all")],
+/// Returns how many jobs match, if counters know: those of a state, of a queue or both. A page counts no jobs one by
+/// one.
+async fn counters(ask: &Ask, filter: &FilterQuery) -> Result<Option<u64>, Problem> {
+    let rest = FilterQuery {
+        state: None,
+        queue: None,
+        ..filter.clone()
+    };
+    if !filter_text::write(&rest).is_empty() {
+        return Ok(None);
     }
+    let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
+    let is_meant = |queue: &&QueueView| filter.queue.as_ref().is_none_or(|it| *it == queue.name);
+    let count = |queue: &QueueView| {
+        let states = STATES.into_iter();
+        let states = states.filter(|it| filter.state.is_none_or(|state| state == *it));
+        states.map(|state| queue.count(state)).sum::<u64>()
+    };
+    Ok(Some(queues.items.iter().filter(is_meant).map(count).sum()))
+}
+
+/// Writes how many jobs match.
+pub(crate) fn how_many(jobs: u64, complete: bool) -> String {
+    let least = if complete { "" } else { "at least " };
+    format!("{least}{} jobs", number(jobs))
 }
 
 /// Returns the verb that a change of many jobs needs.
@@ -122,6 +158,15 @@ fn verb(action: &str) -> Verb {
         "retry" => Verb::Retry,
         "cancel" => Verb::Cancel,
         _ => Verb::Operate,
+    }
+}
+
+/// Returns the changes of many jobs that a state allows.
+pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
+    match state {
+        State::Discarded | State::Cancelled => vec![("retry", "Retry all"), ("purge", "Purge all")],
+        State::Completed => vec![("purge", "Purge all")],
+        _ => vec![("cancel", "Cancel all")],
     }
 }
 
@@ -144,6 +189,8 @@ fn command(filter: &FilterQuery) -> String {
         ("--since", filter.since.clone()),
         ("--until", filter.until.clone()),
         ("--attribute", filter.attribute.clone()),
+        ("--param", filter.param.clone()),
+        ("--fingerprint", filter.fingerprint.clone()),
         ("--id", filter.id.clone()),
         ("--sort", sort.map(str::to_owned)),
     ];

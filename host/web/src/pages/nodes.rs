@@ -27,7 +27,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         .frame("Nodes", "/nodes")
         .same_as("host node ls", path::NODES);
     Ok(show(&Page {
-        frame: frame.live("/nodes", live.is_on()),
+        frame: frame.live("/nodes", live.is_on(), ""),
         nodes: nodes.items,
     }))
 }

@@ -10,14 +10,17 @@ use host_api::page::PageView;
 use host_api::path;
 use host_api::queue::QueueView;
 use host_api::runner::PoolView;
+use host_api::trend::{Span, TrendQuery, TrendView};
 use host_core::job::{STATES, State};
 use host_core::node::Standing;
+use serde::Deserialize;
 
-use super::{ALL, Live};
+use super::ALL;
 use crate::ask::{Ask, Problem};
+use crate::chart::{Chart, draw};
 use crate::filter::jobs;
 use crate::format::number;
-use crate::page::{Frame, show as show_page};
+use crate::page::{Frame, Verb, show as show_page};
 
 /// How many running jobs are shown.
 const RUNNING_SHOWN: u32 = 10;
@@ -32,6 +35,10 @@ struct Page {
     /// By state: its name, how many jobs, and their page.
     totals: Vec<(&'static str, u64, String)>,
     concerns: Vec<Concern>,
+    charts: Vec<Chart>,
+    is_day: bool,
+    /// Whether other nodes count for themselves.
+    is_among_nodes: bool,
     queues: Vec<QueueView>,
     queues_more: usize,
     handlers: Vec<HandlerView>,
@@ -44,7 +51,21 @@ struct Concern {
     page: String,
 }
 
-pub(crate) async fn show(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
+/// What the page shows.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Shown {
+    live: Option<String>,
+    /// How far back its drawings go.
+    span: Span,
+}
+
+pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Response, Problem> {
+    let span = TrendQuery {
+        span: Some(shown.span),
+    };
+    // Who may see only some queues sees no sums of all.
+    let trend: Result<TrendView, Problem> = ask.get(path::TRENDS, &span).await;
     let mut queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let mut handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
     let (mut pools, mut nodes) = (Vec::new(), Vec::new());
@@ -66,7 +87,12 @@ pub(crate) async fn show(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         let name = state.as_str();
         (name, count, jobs(format!("state:{name}")))
     });
-    let concerns = concerns(&queues.items, &handlers.items, &pools, &nodes);
+    let dead = if ask.may(Verb::ReadPayload) {
+        "/failures".to_owned()
+    } else {
+        jobs("state:discarded")
+    };
+    let concerns = concerns(&queues.items, dead, &handlers.items, &pools, &nodes);
     let open = |queue: &QueueView| {
         let open = STATES.iter().filter(|state| !state.is_terminal());
         open.map(|state| queue.count(*state)).sum::<u64>()
@@ -89,10 +115,15 @@ pub(crate) async fn show(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         .sort_by_key(|handler| std::cmp::Reverse(runs(handler)));
     handlers.items.truncate(ROWS_SHOWN);
     let frame = ask.frame("Overview", "/");
+    let is_day = shown.span == Span::Day;
+    let here = if is_day { "/?span=day" } else { "/" };
     Ok(show_page(&Page {
         frame: frame
             .same_as("host queue ls", path::QUEUES)
-            .live("/", live.is_on()),
+            .live(here, shown.live.is_some(), ""),
+        charts: trend.map(|trend| draw(&trend, ask.now)).unwrap_or_default(),
+        is_day,
+        is_among_nodes: nodes.len() > 1,
         totals: totals.to_vec(),
         concerns,
         queues: queues.items,
@@ -109,6 +140,7 @@ fn jobs_of(count: u64) -> String {
 
 fn concerns(
     queues: &[QueueView],
+    dead_letters: String,
     handlers: &[HandlerView],
     pools: &[PoolView],
     nodes: &[NodeView],
@@ -130,7 +162,7 @@ fn concerns(
     if dead > 0 {
         concerns.push(Concern {
             text: format!("discarded: {}", jobs_of(dead)),
-            page: jobs("state:discarded"),
+            page: dead_letters,
         });
     }
     for handler in handlers {

@@ -28,7 +28,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
         .frame("Queues", "/queues")
         .same_as("host queue ls", path::QUEUES);
     Ok(show(&Page {
-        frame: frame.live("/queues", live.is_on()),
+        frame: frame.live("/queues", live.is_on(), ""),
         queues: queues.items,
     }))
 }

@@ -42,6 +42,12 @@ pub(super) struct Filter {
     /// Only jobs with this attribute
     #[arg(long, value_name = "KEY=VALUE")]
     attribute: Option<String>,
+    /// Only jobs whose params have this value; keys inside of others follow a dot
+    #[arg(long, value_name = "KEY=VALUE")]
+    param: Option<String>,
+    /// Only jobs that failed for this cause, as the dashboard shows it among the failures
+    #[arg(long, value_name = "FINGERPRINT")]
+    fingerprint: Option<String>,
 }
 
 /// An instant, or how long ago it was by the host's time.
@@ -72,6 +78,8 @@ impl Filter {
             &self.wire,
             &self.unique_key,
             &self.attribute,
+            &self.param,
+            &self.fingerprint,
         ];
         texts.into_iter().any(Option::is_some) || self.since.is_some() || self.until.is_some()
     }
@@ -104,6 +112,8 @@ impl Filter {
             wire: self.wire.clone(),
             unique_key: self.unique_key.clone(),
             attribute: self.attribute.clone(),
+            param: self.param.clone(),
+            fingerprint: self.fingerprint.clone(),
             ..FilterQuery::default()
         })
     }

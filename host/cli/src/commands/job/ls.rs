@@ -24,7 +24,8 @@ Examples:
   host job ls --state discarded --handler echo
   host job ls --state discarded --since 1h --failure timed_out --sort oldest
   host job ls --failure no_such_customer
-  host job ls --attribute team=a --queue nightly --limit 100")]
+  host job ls --attribute team=a --queue nightly --limit 100
+  host job ls --param order.id=77")]
 pub(super) struct Ls {
     /// Only jobs in this state
     #[arg(long, value_parser = PossibleValuesParser::new(STATES.map(State::as_str)))]

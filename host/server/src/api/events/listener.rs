@@ -12,7 +12,7 @@ use host_dispatch::events::{Event, Happened};
 use host_http::gate::Caller;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,12 @@ use crate::api::scoped::{scope, sees_job};
 
 /// How long a stream is silent before a comment shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a listener that gets hints has peace after one.
+const HINT_EVERY: Duration = Duration::from_secs(2);
+
+/// A hint.
+const HINT: &str = "event: changed\ndata:\n\n";
 
 /// How many missed changes are read from the store at once.
 const CHANGES_READ: u32 = 1_000;
@@ -44,6 +50,8 @@ pub(super) struct Listener {
     /// Whether the job that is listened to has ended.
     ended: bool,
     ready: VecDeque<String>,
+    /// Set after a hint: the next one waits.
+    hinted: bool,
     _permits: Permits,
 }
 
@@ -80,6 +88,7 @@ impl Listener {
             behind: last < newest,
             ended: false,
             ready,
+            hinted: false,
             _permits: permits,
         };
         if let Some(job) = listener.query.job {
@@ -105,6 +114,13 @@ impl Listener {
             if let Some(text) = self.ready.pop_front() {
                 return Some(text);
             }
+            if std::mem::take(&mut self.hinted) && !self.ended {
+                // What happens meanwhile waits for the next hint.
+                let pause = tokio::time::sleep(HINT_EVERY);
+                self.stopping.run_until_cancelled(pause).await?;
+                self.drain();
+                continue;
+            }
             if self.ended {
                 return None;
             }
@@ -114,11 +130,15 @@ impl Listener {
             }
             let event = tokio::select! {
                 event = self.receiver.recv() => event,
-                () = tokio::time::sleep(KEEP_ALIVE) => return Some(": \n\n".to_owned()),
+                () = tokio::time::sleep(KEEP_ALIVE) => {
+                    let alive = if self.query.hints { HINT } else { ": \n\n" };
+                    return Some(alive.to_owned());
+                }
                 () = self.stopping.cancelled() => return None,
             };
             match event {
                 Ok(batch) => self.tell(batch.iter()),
+                Err(RecvError::Lagged(_)) if self.query.hints => self.hint(),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => return None,
             }
@@ -156,6 +176,24 @@ impl Listener {
         Some(())
     }
 
+    /// Lets the next piece be a hint.
+    fn hint(&mut self) {
+        if !std::mem::replace(&mut self.hinted, true) {
+            self.ready.push_back(HINT.to_owned());
+        }
+    }
+
+    /// Takes what has happened during a pause.
+    fn drain(&mut self) {
+        loop {
+            match self.receiver.try_recv() {
+                Ok(batch) => self.tell(batch.iter()),
+                Err(TryRecvError::Lagged(_)) => self.hint(),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
     /// Writes the wanted events, except changes that were sent before.
     fn tell<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
         let mut out = String::new();
@@ -173,10 +211,14 @@ impl Listener {
             {
                 continue;
             }
-            if at.1.is_empty() || at.0 != event.at {
-                at = (event.at, event.at.to_rfc3339());
+            if self.query.hints {
+                self.hint();
+            } else {
+                if at.1.is_empty() || at.0 != event.at {
+                    at = (event.at, event.at.to_rfc3339());
+                }
+                write(&mut out, event, &at.1);
             }
-            write(&mut out, event, &at.1);
             self.ended = self.query.job.is_some() && is_end(&event.happened);
         }
         if !out.is_empty() {

@@ -141,6 +141,35 @@ async fn changes_reach_their_listeners_in_order() {
 }
 
 #[tokio::test]
+async fn hints_are_few_however_much_happens() {
+    const HINT: &str = "event: changed\ndata:";
+    let host = Host::start().await;
+    let mut hints = Stream::open(&host, "/api/v1/events?hints=true").await;
+    let mut elsewhere = Stream::open(&host, "/api/v1/events?hints=true&queue=other").await;
+    let one = host.enqueue(r#"{"handler":"noop"}"#).await;
+    assert_eq!(hints.block().await.as_deref(), Some(HINT));
+    // More than a listener is kept: it still gets one hint for all of it, and nothing is read again.
+    let progress = Progress {
+        percent: None,
+        message: "x".to_owned(),
+    };
+    for _ in 0..3_000 {
+        let events = &host.dispatch.shared().events;
+        events.progressed(Time(0), one.parse().unwrap(), 1, progress.clone());
+    }
+    assert_eq!(hints.block().await.as_deref(), Some(HINT));
+    host.enqueue(r#"{"handler":"noop","queue":"other"}"#).await;
+    assert_eq!(hints.block().await.as_deref(), Some(HINT));
+    assert_eq!(elsewhere.block().await.as_deref(), Some(HINT));
+    host.tasks.stop();
+    let mut left = 0;
+    while hints.block().await.is_some() {
+        left += 1;
+    }
+    assert!(left <= 1, "{left} hints were left");
+}
+
+#[tokio::test]
 async fn a_slow_listener_misses_no_change() {
     let host = Host::start().await;
     let mut stream = Stream::open(&host, "/api/v1/events").await;

@@ -2,7 +2,7 @@
 
 /// A body and its boundary.
 #[derive(Debug)]
-pub(super) struct Multipart {
+pub struct Multipart {
     boundary: String,
     body: Vec<u8>,
 }
@@ -10,7 +10,7 @@ pub(super) struct Multipart {
 impl Multipart {
     /// Writes the parts, each a name and its bytes. The names are this program's own: they need no
     /// quoting.
-    pub(super) fn new(parts: &[(&str, &[u8])]) -> Self {
+    pub fn new(parts: &[(&str, &[u8])]) -> Self {
         let boundary = boundary(parts);
         let bytes: usize = parts.iter().map(|(_, bytes)| bytes.len() + 256).sum();
         let mut body = Vec::with_capacity(bytes);
@@ -28,13 +28,18 @@ impl Multipart {
     }
 
     /// Returns the content type, with the boundary.
-    pub(super) fn kind(&self) -> String {
+    pub fn kind(&self) -> String {
         format!("multipart/form-data; boundary={}", self.boundary)
     }
 
     /// Returns the body.
-    pub(super) fn body(&self) -> &[u8] {
+    pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// Returns the body alone.
+    pub fn into_body(self) -> Vec<u8> {
+        self.body
     }
 }
 

@@ -1,0 +1,60 @@
+//! The audit: who changed what, page by page.
+
+use askama::Template;
+use axum::extract::Query;
+use axum::response::Response;
+use host_api::audit::{AuditQuery, EntryView, RecordView};
+use host_api::page::PageView;
+use host_api::path;
+
+use crate::ask::{Ask, Problem};
+use crate::page::{Frame, show};
+
+/// How many entries a page has.
+const ENTRIES_SHOWN: u32 = 100;
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct Page {
+    frame: Frame,
+    principal: String,
+    verb: String,
+    entries: Vec<(u64, RecordView)>,
+    next: Option<String>,
+}
+
+pub(crate) async fn list(ask: Ask, Query(query): Query<AuditQuery>) -> Result<Response, Problem> {
+    // What is not asked for may be there as an empty field of the form.
+    let some = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let query = AuditQuery {
+        principal: some(query.principal),
+        verb: some(query.verb),
+        limit: Some(ENTRIES_SHOWN),
+        ..query
+    };
+    let page: PageView<EntryView> = ask.get(path::AUDIT, &query).await?;
+    let is_full = page.items.len() >= ENTRIES_SHOWN as usize;
+    let next = page.next_cursor.filter(|_| is_full).map(|cursor| {
+        let next = AuditQuery {
+            since: query.since.clone(),
+            principal: query.principal.clone(),
+            verb: query.verb.clone(),
+            limit: None,
+            cursor: Some(cursor),
+        };
+        let next = serde_urlencoded::to_string(&next).unwrap_or_default();
+        format!("/audit?{next}")
+    });
+    let entries = page.items.iter();
+    Ok(show(&Page {
+        frame: ask
+            .frame("Audit", "/audit")
+            .same_as("host audit ls", path::AUDIT),
+        principal: query.principal.unwrap_or_default(),
+        verb: query.verb.unwrap_or_default(),
+        entries: entries
+            .map(|entry| (entry.number, entry.record().unwrap_or_default()))
+            .collect(),
+        next,
+    }))
+}

@@ -1,0 +1,141 @@
+//! The search box: a filter, an id or its beginning, a unique key, or a name.
+
+use askama::Template;
+use axum::extract::Query;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use host_api::component::RevisionView;
+use host_api::filter::FilterQuery;
+use host_api::filter_text::{self, KEYS};
+use host_api::handler::HandlerView;
+use host_api::job::JobView;
+use host_api::page::PageView;
+use host_api::path;
+use host_api::queue::QueueView;
+use serde::Deserialize;
+
+use super::ALL;
+use crate::ask::{Ask, Problem};
+use crate::filter::jobs;
+use crate::page::{Frame, show};
+
+/// How many of each kind are shown.
+const SHOWN_MAX: usize = 10;
+
+#[derive(Template)]
+#[template(path = "find.html")]
+struct Page {
+    frame: Frame,
+    q: String,
+    found: Vec<Found>,
+    keys: &'static str,
+}
+
+/// Something that has the name, and its page.
+struct Found {
+    what: &'static str,
+    name: String,
+    page: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Words {
+    q: String,
+}
+
+pub(crate) async fn find(ask: Ask, Query(words): Query<Words>) -> Result<Response, Problem> {
+    let q = words.q.trim().to_owned();
+    let is_filter = q.contains([':', ' ', '"']) && filter_text::parse(&q, ask.now).is_ok();
+    if is_filter {
+        return Ok(Redirect::to(&jobs(q)).into_response());
+    }
+    let found = if q.is_empty() {
+        Vec::new()
+    } else {
+        all(&ask, &q).await?
+    };
+    if let [only] = &found[..] {
+        return Ok(Redirect::to(&only.page).into_response());
+    }
+    Ok(show(&Page {
+        frame: ask.frame("Find", ""),
+        q,
+        found,
+        keys: KEYS,
+    }))
+}
+
+async fn all(ask: &Ask, q: &str) -> Result<Vec<Found>, Problem> {
+    let mut found = Vec::new();
+    let some = |what, name: &str, page: String| Found {
+        what,
+        name: name.to_owned(),
+        page,
+    };
+    let job = |job: JobView| {
+        let name = format!("{} {}", job.handler, job.id);
+        some("Job", &name, format!("/jobs/{}", job.id))
+    };
+    let is_start = q.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let by_key = FilterQuery {
+        unique_key: Some(q.to_owned()),
+        limit: Some(10),
+        ..FilterQuery::default()
+    };
+    let by_id = FilterQuery {
+        id: Some(q.to_owned()),
+        limit: Some(10),
+        ..FilterQuery::default()
+    };
+    for query in [Some(by_key), Some(by_id).filter(|_| is_start)]
+        .into_iter()
+        .flatten()
+    {
+        let page: PageView<JobView> = ask.get(path::JOBS, &query).await?;
+        found.extend(page.items.into_iter().map(job));
+    }
+    let has = |name: &str| name.to_ascii_lowercase().contains(&q.to_ascii_lowercase());
+    let handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
+    let names = handlers.items.iter().map(|it| it.name.as_str());
+    let page = |name: &str| format!("/handlers/{}", path::segment(name));
+    found.extend(
+        names
+            .filter(|name| has(name))
+            .take(SHOWN_MAX)
+            .map(|name| some("Handler", name, page(name))),
+    );
+    let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
+    let names = queues.items.iter().map(|it| it.name.as_str());
+    let page = |name: &str| jobs(format!("queue:{name}"));
+    found.extend(
+        names
+            .filter(|name| has(name))
+            .take(SHOWN_MAX)
+            .map(|name| some("Queue", name, page(name))),
+    );
+    // Who may not see components finds none.
+    let components: Result<PageView<RevisionView>, Problem> = ask.get(path::COMPONENTS, &ALL).await;
+    let components = components.map(|page| page.items).unwrap_or_default();
+    let names = components.iter().map(|it| it.component.as_str());
+    let page = |name: &str| format!("/components/{}", path::segment(name));
+    found.extend(
+        names
+            .filter(|name| has(name))
+            .take(SHOWN_MAX)
+            .map(|name| some("Component", name, page(name))),
+    );
+    let by_failure = FilterQuery {
+        failure: Some(q.to_owned()),
+        limit: Some(1),
+        ..FilterQuery::default()
+    };
+    let failed: Result<PageView<JobView>, Problem> = ask.get(path::JOBS, &by_failure).await;
+    if failed.is_ok_and(|page| !page.items.is_empty()) {
+        let page = filter_text::write(&FilterQuery {
+            limit: None,
+            ..by_failure
+        });
+        found.push(some("Jobs that failed with", q, jobs(page)));
+    }
+    Ok(found)
+}
