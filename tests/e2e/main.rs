@@ -47,6 +47,7 @@ mod rrq_load;
 mod rrq_worker;
 mod run;
 mod runners;
+mod schedules;
 mod scripts;
 mod secrets;
 mod serve;

@@ -25,6 +25,7 @@ pub mod pretty;
 pub mod queue;
 pub mod requests;
 pub mod runner;
+pub mod schedule;
 pub mod state;
 pub mod token;
 pub mod trend;

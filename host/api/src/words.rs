@@ -33,6 +33,12 @@ macro_rules! words {
 }
 
 words! {
+    /// What happens to a firing while an earlier job of the schedule has not ended.
+    ScheduleOverlap: ["skip", "queue_one", "queue_all", "cancel", "allow"];
+    /// What happens to firings that passed while no host was there.
+    ScheduleCatchUp: ["none", "last", "all"];
+    /// What became of a firing.
+    FiringFate: ["fired", "held", "skipped", "missed", "failed"];
     /// The state of a job.
     JobState: STATES.map(State::as_str);
     /// How an attempt ended, or that it runs.

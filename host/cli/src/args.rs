@@ -9,7 +9,8 @@ use host_wires::WIRES;
 
 use crate::commands::{
     audit, backup, build, cell, completion, component, context, deploy, dev, docs, doctor, egress,
-    explain, handler, job, man, new, node, queue, run, runner, serve, state, store, token, worker,
+    explain, handler, job, man, new, node, queue, run, runner, schedule, serve, state, store,
+    token, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -72,6 +73,8 @@ enum Noun {
     Job(Box<job::Job>),
     /// List, show, pause and resume queues
     Queue(queue::Queue),
+    /// Set, list, pause, trigger and remove schedules
+    Schedule(schedule::Schedule),
     /// List, show, write and remove the state that handlers keep
     State(state::State),
     /// List, show, drain and resume the nodes that share a store
@@ -184,6 +187,7 @@ impl Noun {
             Self::Handler(handler) => handler.run(),
             Self::Job(job) => job.run(),
             Self::Queue(queue) => queue.run(),
+            Self::Schedule(schedule) => schedule.run(),
             Self::State(state) => state.run(),
             Self::Node(node) => node.run(),
             Self::Runner(runner) => runner.run(),

@@ -21,6 +21,7 @@ pub(crate) mod node;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runner;
+pub(crate) mod schedule;
 pub(crate) mod serve;
 mod settings;
 pub(crate) mod state;

@@ -1,59 +1,14 @@
 //! Reads and writes durations, sizes, counts and ages in the form that people use. It reads no
 //! clock: the caller gives both times of an age.
 
-use host_core::seconds::{SECONDS_MAX, Seconds};
+use host_core::seconds::Seconds;
 use host_core::time::Time;
 
 use crate::plain;
 
-/// The units of a written duration, in milliseconds.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("ms", 1),
-    ("m", 60_000),
-    ("s", 1_000),
-];
-
 /// Parses `30s`, `1h30m`, `250ms`, `2d`: whole numbers, each with a unit.
 pub fn parse_duration(text: &str) -> Result<Seconds, String> {
-    let form = "expected numbers with units (ms, s, m, h, d), such as 30s or 1h30m";
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Err(form.to_owned());
-    }
-    let mut total_ms = 0_u64;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let (number, tail) = rest.split_at(digits);
-        let letters = tail
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(letters);
-        let unit_ms = UNITS
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .map(|(_, ms)| *ms)
-            .ok_or(form)?;
-        let number: u64 = number.parse().map_err(|_| form)?;
-        total_ms = number
-            .checked_mul(unit_ms)
-            .and_then(|ms| total_ms.checked_add(ms))
-            .ok_or("a duration must be at most 365d")?;
-        rest = tail.trim_start();
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a year fits, and the constant is positive"
-    )]
-    let longest_ms = (SECONDS_MAX * 1000.0) as u64;
-    if total_ms > longest_ms {
-        return Err("a duration must be at most 365d".to_owned());
-    }
-    Ok(Seconds { ms: total_ms })
+    Seconds::from_text(text)
 }
 
 /// Returns a parser of whole numbers in a range, for options.

@@ -16,6 +16,7 @@ use crate::name::Name;
 use crate::node::Dead;
 use crate::outcome::Report;
 use crate::requests::Requests;
+use crate::schedule::{Firing, Schedule};
 use crate::state::StateWrites;
 use crate::time::Time;
 use crate::transition::{Effect, Loss};
@@ -46,6 +47,24 @@ pub struct Slot {
     pub lane: Lane,
     /// What keeps the lease alive.
     pub hold: Hold,
+}
+
+/// Lets a schedule fire.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fire {
+    pub schedule: Name,
+    /// The version of the schedule that was looked at. If it has changed since, nothing happens.
+    pub version: u64,
+    /// The jobs of the schedule that had not ended.
+    pub open: Vec<JobId>,
+    /// What the wall clock shows.
+    pub wall: Time,
+    /// New ids, one for each job that it may enqueue.
+    pub ids: Vec<JobId>,
+    /// The job that each of these is like, or why it is refused.
+    pub job: Result<Box<NewJob>, String>,
+    /// The nominal times to enqueue jobs for, whatever runs; `None` for those that are due.
+    pub nominals: Option<Vec<Time>>,
 }
 
 /// A change that a store is asked to make.
@@ -185,6 +204,14 @@ pub enum Command {
     /// Remove a component with all its revisions. Refused while jobs for its handlers have not
     /// ended. Answered by [`Reply::Done`].
     Remove { component: Name },
+    /// Set a schedule, new or in place of the one with its name, which must have the same source. Has what the wall
+    /// clock shows. Answered by [`Reply::Done`].
+    SetSchedule { schedule: Box<Schedule>, wall: Time },
+    /// Forget a schedule. Its jobs stay. Answered by [`Reply::Done`].
+    RemoveSchedule { schedule: Name },
+    /// Enqueue the jobs of a schedule that are due, and record what becomes of each nominal time. Answered by
+    /// [`Reply::Fired`].
+    Fire(Box<Fire>),
     /// Keep a token: a new one, or one that was rotated and is still there. Answered by [`Reply::Done`].
     PutToken { token: Box<Token>, is_new: bool },
     /// Forget a token, which then lets nobody in. Answered by [`Reply::Done`].
@@ -237,6 +264,20 @@ impl Command {
         }
     }
 
+    /// Returns the runners of the jobs that it may enqueue: `None` for each job for cells.
+    pub fn new_runners(&self) -> impl Iterator<Item = Option<&Name>> {
+        let fired = match self.bare() {
+            Self::Fire(fire) => fire.job.as_ref().ok().map(|job| (job, fire.ids.len())),
+            _ => None,
+        };
+        let fired = fired.into_iter();
+        let fired = fired.flat_map(|(job, jobs)| std::iter::repeat_n(&**job, jobs));
+        self.new_jobs()
+            .iter()
+            .chain(fired)
+            .map(|job| job.runner.as_ref())
+    }
+
     /// Returns the state that it changes.
     pub fn state_writes(&self) -> &[StateWrites] {
         match self.bare() {
@@ -276,6 +317,9 @@ impl Command {
             Self::Deploy { .. } => "deploy",
             Self::Rollback { .. } => "rollback",
             Self::Remove { .. } => "remove",
+            Self::SetSchedule { .. } => "set_schedule",
+            Self::RemoveSchedule { .. } => "remove_schedule",
+            Self::Fire(_) => "fire",
             Self::PutToken { .. } => "put_token",
             Self::RevokeToken { .. } => "revoke_token",
             Self::BeginSession(_) => "begin_session",
@@ -290,7 +334,7 @@ impl Command {
 
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
 /// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 32] = [
+pub const BOUNDS: [(&str, &str); 35] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -338,6 +382,12 @@ pub const BOUNDS: [(&str, &str); 32] = [
     (
         "remove",
         "the handlers of a component, and a look at their jobs",
+    ),
+    ("set_schedule", "one schedule"),
+    ("remove_schedule", "one schedule and its latest firings"),
+    (
+        "fire",
+        "one schedule, a number of nominal times, and one job for each id",
     ),
     ("put_token", "one token"),
     ("revoke_token", "one token"),
@@ -402,6 +452,8 @@ pub enum Reply {
         /// The handlers of the revision before that this one lacks.
         removed: Vec<RemovedHandler>,
     },
+    /// To [`Command::Fire`].
+    Fired(Vec<Firing>),
     /// To commands that return nothing.
     Done,
 }

@@ -30,6 +30,7 @@ pub mod port;
 pub mod query;
 pub mod rejection;
 pub mod requests;
+pub mod schedule;
 pub mod seconds;
 pub mod secret;
 pub mod state;

@@ -6,6 +6,7 @@ use crate::access::token::TokenId;
 use crate::id::JobId;
 use crate::job::State;
 use crate::name::Name;
+use crate::schedule::Source;
 use crate::state::Space;
 
 /// A refusal. It changes nothing; in another state, the same request may succeed.
@@ -91,6 +92,16 @@ pub enum Rejection {
     UnknownToken(TokenId),
     #[error("there are {limit} tokens already; revoke some")]
     TooManyTokens { limit: u64 },
+    #[error("no schedule is named {0}")]
+    UnknownSchedule(Name),
+    #[error("there are {limit} schedules already; remove some")]
+    TooManySchedules { limit: u64 },
+    /// The schedule belongs to something else, with which it changes.
+    #[error("the schedule {schedule} belongs to {owner}; change it there")]
+    ScheduleOwned { schedule: Name, owner: Source },
+    /// Another node was faster, or the schedule was changed.
+    #[error("the schedule {0} has changed meanwhile")]
+    ScheduleChanged(Name),
     #[error("no queue is named {0}")]
     UnknownQueue(Name),
     #[error("no component is named {0}")]

@@ -77,6 +77,14 @@ impl Clock {
         Time(i64::try_from(wall.as_millis()).unwrap_or(i64::MAX))
     }
 
+    /// Returns the time that schedules go by: the wall clock, or the time that all hosts of a shared store have.
+    pub fn civil(&self) -> Time {
+        match self.adjuster {
+            Some(_) => self.now(),
+            None => self.wall(),
+        }
+    }
+
     /// Returns the host time at which the wall clock shows `at`. The two differ only if the wall clock was
     /// set, or the machine slept, since the host started. Hosts that share a store follow the clocks of the
     /// store and of each other, not that of one machine.

@@ -23,6 +23,7 @@ pub mod problem;
 mod queues;
 mod routes;
 mod runners;
+mod schedules;
 mod scoped;
 pub mod scrape;
 mod sessions;
@@ -225,6 +226,8 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
     if let Some(visits) = visits {
         tasks.spawn(desk::serve(Shared::clone(&shared), visits, tasks.clone()));
     }
+    let draining = shared.api.draining.clone();
+    tasks.spawn(schedules::firing::run(Shared::clone(&shared), draining));
     let own = routes::all().into_iter();
     groups.push(Group {
         prefix: "/",

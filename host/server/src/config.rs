@@ -5,6 +5,7 @@
 mod file;
 mod grants;
 mod http;
+mod schedules;
 mod store;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use host_cells::sandbox::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::name::Name;
 use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
+use host_core::schedule::Schedule;
 use host_wires::WIRES;
 use host_wires::wire::Configured;
 use host_wires::wire::section::{ConfigError, Section, Sources, refused};
@@ -106,6 +108,26 @@ host_wires::table_settings! {
         "The file with the value of this secret, which manifests may put into headers of requests as `{secret:NAME}`";
     "secrets.NAME.env", "none",
         "The variable of the host's environment with the value of this secret, in place of a file";
+    "schedules.NAME.when", "none",
+        "When this schedule fires: `{ cron = \"30 2 * * *\" }`, `{ cron = [\"…\", \"…\"] }` or `{ every = \"10m\", phase = \"2m\" }`";
+    "schedules.NAME.job", "none",
+        "The job it enqueues, as a request writes it: `{ handler = \"report\", params = { rows = 100 } }`";
+    "schedules.NAME.time_zone", "`UTC`",
+        "The IANA name of the time zone of the patterns";
+    "schedules.NAME.overlap", "`skip`",
+        "What happens while an earlier job has not ended: `skip`, `queue_one`, `queue_all`, `cancel` or `allow`";
+    "schedules.NAME.catch_up", "`last`",
+        "Which firings that no host saw are made up for: `none`, `last` or `all`";
+    "schedules.NAME.window", "`1h`",
+        "How old firings may be to be made up for";
+    "schedules.NAME.spread", "`0s`",
+        "Up to how much later it fires, always as much for the same name";
+    "schedules.NAME.from", "none",
+        "It does not fire before this (RFC 3339)";
+    "schedules.NAME.until", "none",
+        "It does not fire after this (RFC 3339)";
+    "schedules.NAME.note", "none",
+        "A note for people";
 }
 
 /// The variable with the path of the configuration file, used if no flag gives it.
@@ -153,6 +175,8 @@ pub struct Config {
     pub audit: AuditConfig,
     /// Where the API listens.
     pub http: Http,
+    /// The schedules that it sets.
+    pub schedules: Vec<Schedule>,
     /// All wires, configured.
     pub wires: Vec<WireConfig>,
     /// Which jobs go to an executor without naming one.
@@ -318,6 +342,7 @@ impl Config {
                 )?
                 .into_iter()
                 .collect(),
+            schedules: schedules::schedules(&values)?,
             keys: settings()
                 .filter(|setting| values.find(setting).is_some())
                 .map(|setting| setting.key)

@@ -20,6 +20,7 @@ pub mod probe;
 #[cfg(test)]
 mod published;
 pub mod retention;
+mod schedules;
 pub mod serve;
 pub mod telemetry;
 pub mod trends;

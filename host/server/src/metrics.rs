@@ -11,6 +11,7 @@ use host_core::name::Name;
 use host_core::node::{NodeRecord, STANDINGS, Standing};
 use host_core::port::Counters;
 use host_core::query::QueueStatus;
+use host_core::schedule::{Fate, Firing};
 use host_core::time::Time;
 use host_dispatch::labels::{Labels, OTHER};
 use host_http::metrics as http;
@@ -58,6 +59,11 @@ struct Refused {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Met {
+    fate: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Depth {
     wire: &'static str,
     worker: String,
@@ -91,6 +97,7 @@ pub struct Metrics {
     oldest: Family<InQueue, Gauge<f64, AtomicU64>>,
     connections: Gauge,
     handshakes: Counter,
+    firings: Family<Met, Counter>,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
 }
@@ -107,6 +114,12 @@ impl Default for Metrics {
             "wire_refusals",
             "Refusals on wires other than HTTP, by code",
             refused.clone(),
+        );
+        let firings = Family::default();
+        registry.register(
+            "schedule_firings",
+            "Nominal times of schedules that this node decided about, by what became of them",
+            firings.clone(),
         );
         let depths = Family::default();
         registry.register(
@@ -173,6 +186,7 @@ impl Default for Metrics {
             oldest,
             connections,
             handshakes,
+            firings,
             refused,
             depths,
         }
@@ -186,6 +200,16 @@ impl Metrics {
     }
 
     /// Sets the number of jobs of each queue in each state.
+    /// Counts what became of nominal times of a schedule.
+    pub(crate) fn count_firing(&self, firing: &Firing) {
+        let fate = firing.fate.as_str();
+        let times = match firing.fate {
+            Fate::Missed(times) => times,
+            _ => 1,
+        };
+        self.firings.get_or_create(&Met { fate }).inc_by(times);
+    }
+
     pub(crate) fn set_jobs(&self, queues: &[QueueStatus]) {
         let mut counts: BTreeMap<String, [u64; STATES.len()]> = BTreeMap::new();
         for queue in queues {

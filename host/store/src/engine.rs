@@ -10,6 +10,7 @@ mod moves;
 mod params;
 mod registry;
 mod retry;
+mod schedule;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,6 +40,7 @@ use crate::error::StoreError;
 
 pub use self::access::AccessRows;
 pub use self::cascade::Cascade;
+pub use self::schedule::ScheduleRows;
 pub use self::state::StateRows;
 
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
@@ -102,7 +104,7 @@ pub struct Counts {
 }
 
 /// The rows of one open transaction.
-pub trait Rows: AccessRows + StateRows {
+pub trait Rows: AccessRows + ScheduleRows + StateRows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
     /// Appends a job to the order. Its dependencies follow.
@@ -264,15 +266,7 @@ impl<R: Rows> Batch<'_, R> {
                 fence,
                 offset,
                 bytes,
-            } => {
-                let (offset, bytes) = (*offset, *bytes);
-                let input = Input::Log {
-                    fence,
-                    offset,
-                    bytes,
-                };
-                self.moved(*job, &input)
-            }
+            } => self.log(*job, fence, *offset, *bytes),
             Command::Renew { job, lease, until } => {
                 self.moved(*job, &Input::Renew(&Fence::Lease(*lease), *until))
             }
@@ -339,6 +333,9 @@ impl<R: Rows> Batch<'_, R> {
                 revision,
             } => self.rollback(component, *revision),
             Command::Remove { component } => self.remove(component),
+            Command::SetSchedule { schedule, wall } => self.set_schedule(schedule, *wall),
+            Command::RemoveSchedule { schedule } => self.remove_schedule(schedule),
+            Command::Fire(fire) => self.fire(fire),
             Command::PutToken { token, is_new } => self.put_token(token, *is_new),
             Command::RevokeToken { token } => self.revoke_token(token),
             Command::BeginSession(new) => self.begin_session(new),
@@ -470,6 +467,15 @@ impl<R: Rows> Batch<'_, R> {
             jobs,
             next_wakeup: self.rows.next_wakeup()?,
         })
+    }
+
+    fn log(&mut self, job: JobId, fence: &Fence, offset: u64, bytes: u64) -> Result<Reply, Stop> {
+        let input = Input::Log {
+            fence,
+            offset,
+            bytes,
+        };
+        self.moved(job, &input)
     }
 
     fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Reply, Stop> {

@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [&str; 19] = [
+pub(crate) const PARTS: [&str; 21] = [
     "queues",
     "jobs that have not ended",
     "jobs that have ended",
@@ -22,6 +22,8 @@ pub(crate) const PARTS: [&str; 19] = [
     "tokens",
     "numbers of principals",
     "entries of the audit",
+    "schedules",
+    "firings of schedules",
     "lines of logs",
 ];
 

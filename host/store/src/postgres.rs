@@ -24,6 +24,7 @@ mod reader;
 mod registry;
 mod reports;
 mod rows;
+mod schedules;
 pub mod schema;
 mod session;
 mod state;

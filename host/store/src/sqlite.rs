@@ -17,6 +17,7 @@ pub mod logs;
 mod reader;
 mod registry;
 mod reserve;
+mod schedules;
 mod schema;
 mod state;
 mod wal;

@@ -21,6 +21,7 @@ use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
     RemoteLease,
 };
+use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, SpaceUsage, StateKey, StateValue};
 use host_core::time::Time;
 use host_core::transition::Effect;
@@ -159,6 +160,22 @@ pub trait Reader: Send {
 
     /// Returns the bytes of a component, `None` if no component has this digest.
     fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Returns a schedule with what has become of it.
+    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError>;
+
+    /// Returns at most `limit` schedules after the one with the name `after`, by name.
+    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError>;
+
+    /// Returns the schedules that fire until a time, at most `limit`, in the order of their times.
+    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError>;
+
+    /// Returns schedules with nominal times that wait for jobs to end, at most `limit`, after the one with the name
+    /// `after`, by name.
+    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError>;
+
+    /// Returns the firings of a schedule that are kept, newest first.
+    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError>;
 
     /// Returns all tokens, by id.
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError>;

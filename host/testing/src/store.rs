@@ -2,6 +2,7 @@
 //! backend with it. Its data is lost when it is dropped.
 
 mod reader;
+mod schedules;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
 use host_core::query::NumberedChange;
+use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, StateValue, Usage};
 use host_core::time::Time;
 use host_store::engine::{
@@ -54,6 +56,8 @@ struct Model {
     blobs: BTreeMap<Digest, Vec<u8>>,
     state: BTreeMap<(Space, String), StateValue>,
     state_usages: BTreeMap<Space, Usage>,
+    schedules: BTreeMap<Name, KeptSchedule>,
+    firings: BTreeMap<Name, Vec<Firing>>,
     tokens: BTreeMap<TokenId, KeptToken>,
     audit: Vec<AuditEntry>,
 }

@@ -25,6 +25,10 @@ use crate::node::{AskedView, NodeView};
 use crate::path;
 use crate::queue::QueueView;
 use crate::runner::{NodeQuery, PoolView, RestartBody};
+use crate::schedule::{
+    BackfillBody, ComingQuery, ComingView, FiringView, RemovedScheduleView, ScheduleBody,
+    ScheduleView, TriggeredView,
+};
 use crate::state::{
     RemoveStateQuery, RemovedStateView, SetStateBody, StateKeyQuery, StateKeyView, StateQuery,
     StateSpaceView, StateValueView,
@@ -158,6 +162,59 @@ impl Client {
 
     pub fn resume_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
         self.post(&path::of(path::QUEUE_RESUME, name), &Empty {})
+    }
+
+    pub fn schedules(&self) -> Result<Listing<ScheduleView>, Error> {
+        self.all(path::SCHEDULES)
+    }
+
+    pub fn schedule(&self, name: &str) -> Result<Answer<ScheduleView>, Error> {
+        self.get(&path::of(path::SCHEDULE, name))
+    }
+
+    pub fn set_schedule(
+        &self,
+        name: &str,
+        body: &ScheduleBody,
+    ) -> Result<Answer<ScheduleView>, Error> {
+        self.put(&path::of(path::SCHEDULE, name), body)
+    }
+
+    pub fn remove_schedule(&self, name: &str) -> Result<Answer<RemovedScheduleView>, Error> {
+        self.delete(&path::of(path::SCHEDULE, name))
+    }
+
+    pub fn coming_firings(&self, name: &str, count: u32) -> Result<Listing<ComingView>, Error> {
+        let count = Some(count);
+        let path = path::of(path::SCHEDULE_NEXT, name);
+        let page: Page<ComingView> = self.get(&with_query(&path, &ComingQuery { count })?)?;
+        let (now, items) = (page.now, page.view.items);
+        Ok(Listing { now, items })
+    }
+
+    /// Returns what became of the latest firings, newest first.
+    pub fn firings(&self, name: &str) -> Result<Listing<FiringView>, Error> {
+        self.all(&path::of(path::SCHEDULE_FIRINGS, name))
+    }
+
+    pub fn pause_schedule(&self, name: &str) -> Result<Answer<ScheduleView>, Error> {
+        self.post(&path::of(path::SCHEDULE_PAUSE, name), &Empty {})
+    }
+
+    pub fn resume_schedule(&self, name: &str) -> Result<Answer<ScheduleView>, Error> {
+        self.post(&path::of(path::SCHEDULE_RESUME, name), &Empty {})
+    }
+
+    pub fn trigger_schedule(&self, name: &str) -> Result<Answer<TriggeredView>, Error> {
+        self.post(&path::of(path::SCHEDULE_TRIGGER, name), &Empty {})
+    }
+
+    pub fn backfill_schedule(
+        &self,
+        name: &str,
+        body: &BackfillBody,
+    ) -> Result<Answer<TriggeredView>, Error> {
+        self.post(&path::of(path::SCHEDULE_BACKFILL, name), body)
     }
 
     pub fn state_spaces(&self) -> Result<Listing<StateSpaceView>, Error> {

@@ -18,6 +18,7 @@ mod new;
 mod node;
 mod queue;
 mod runner;
+mod schedule;
 mod state;
 mod store;
 mod terminal;

@@ -279,11 +279,7 @@ impl Batch {
     }
 
     fn push(&mut self, command: Command, origin: Origin) {
-        for executor in command
-            .new_jobs()
-            .iter()
-            .filter_map(|job| job.runner.as_ref())
-        {
+        for executor in command.new_runners().flatten() {
             match self.new_by_executor.get_mut(executor) {
                 Some(jobs) => *jobs += 1,
                 None => drop(self.new_by_executor.insert(executor.clone(), 1)),
@@ -298,10 +294,10 @@ impl Batch {
 
 /// Returns an upper bound of the jobs that a command makes available.
 fn newly_available_max(command: &Command) -> u64 {
-    let new = command.new_jobs().iter();
-    let new = new.filter(|job| job.runner.is_none()).count() as u64;
+    let new = command.new_runners();
+    let new = new.filter(Option::is_none).count() as u64;
     match command.bare() {
-        Command::Enqueue(_) => new,
+        Command::Enqueue(_) | Command::Fire(_) => new,
         Command::Complete { .. } => 1 + new,
         Command::Lose { .. } | Command::Retry { .. } | Command::Reschedule { .. } => 1,
         Command::Tick { limit } => u64::from(*limit),

@@ -133,6 +133,9 @@ impl Intake {
 fn weight(command: &Command) -> usize {
     let payload = match command.bare() {
         Command::Enqueue(jobs) => weight_of(jobs),
+        Command::Fire(fire) => fire.job.as_ref().map_or(0, |job| {
+            weight_of(std::slice::from_ref(job)) * fire.ids.len()
+        }),
         Command::SetState(writes) => weight_of_state(writes),
         Command::Deploy { bytes, .. } => bytes.len(),
         _ => 0,

@@ -144,7 +144,15 @@ async fn enqueue_jobs(
         Err(ApiError::new(&NOT_GRANTED, detail))
     };
     let text = Bytes::from(text);
-    let jobs = enqueue::jobs_of_handler(shared, text, &pass.trace, pass.writes.origin(), may).await;
+    let jobs = enqueue::jobs_inside(
+        shared,
+        text,
+        "handler",
+        &pass.trace,
+        pass.writes.origin(),
+        may,
+    )
+    .await;
     let jobs = jobs.map_err(|error| refused(&error))?;
     if now {
         pass.writes.count_now(jobs.len()).map_err(too_much)?;

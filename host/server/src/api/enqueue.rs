@@ -78,11 +78,12 @@ pub(super) async fn enqueue(
     })
 }
 
-/// Returns the jobs of a text that a handler wrote, each of which `may` be refused, with the trace of its run and on
-/// behalf of whoever enqueued its job.
-pub(super) async fn jobs_of_handler(
+/// Returns the jobs of a text that something in the host wrote, each of which `may` be refused, with the trace of what
+/// enqueues it and on behalf of `origin`. `wire` names what that is.
+pub(super) async fn jobs_inside(
     shared: &Shared,
     text: Bytes,
+    wire: &str,
     trace: &[(String, String)],
     origin: Option<Box<Origin>>,
     may: impl Fn(&NewJobBody) -> Result<(), ApiError> + Send + 'static,
@@ -91,14 +92,14 @@ pub(super) async fn jobs_of_handler(
     let is_array = is_array(&text);
     let mut jobs = checking::jobs(shared, origin, text, is_array, may).await?;
     for job in &mut jobs {
-        "handler".clone_into(&mut job.payload.wire);
+        wire.clone_into(&mut job.payload.wire);
         continue_trace(&mut job.payload.trace_context, trace);
     }
     Ok(jobs)
 }
 
 /// Returns what jobs keep of the principal that enqueues them.
-fn origin_of(principal: &Principal) -> Option<Box<Origin>> {
+pub(super) fn origin_of(principal: &Principal) -> Option<Box<Origin>> {
     (!principal.name.is_empty()).then(|| {
         Box::new(Origin {
             principal: principal.name.clone(),

@@ -18,7 +18,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 use super::wire_routes;
 use super::{
     audit, causes, components, enqueue, events, handlers, health, jobs, logs, many, nodes, queues,
-    runners, sessions, state, tokens, trends,
+    runners, schedules, sessions, state, tokens, trends,
 };
 
 /// The description of the API's own routes.
@@ -46,6 +46,16 @@ use super::{
         logs::logs,
         causes::list,
         trends::show,
+        schedules::list,
+        schedules::show,
+        schedules::set,
+        schedules::remove,
+        schedules::next,
+        schedules::firings,
+        schedules::pause,
+        schedules::resume,
+        schedules::trigger,
+        schedules::backfill,
         state::spaces,
         state::keys,
         state::remove_keys,

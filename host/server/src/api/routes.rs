@@ -9,11 +9,12 @@ use host_http::route::Route;
 use super::{
     Shared, audit, causes, components, enqueue, events, handlers, health, jobs, logs, many, nodes,
 };
-use super::{openapi, queues, runners, sessions, state, tokens, trends};
+use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
     let mut all = jobs();
+    all.extend(schedules());
     all.extend(deployed());
     all.extend(nodes());
     all.extend(tokens());
@@ -70,6 +71,27 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::get(Verb::ReadPayload, path::STATE_VALUE, state::value).scoped(),
         Route::put(Verb::Operate, path::STATE_VALUE, state::set).scoped(),
         Route::delete(Verb::Operate, path::STATE_VALUE, state::remove).scoped(),
+    ]
+}
+
+fn schedules() -> Vec<Route<Shared>> {
+    vec![
+        Route::put(Verb::Schedule, path::SCHEDULE, schedules::set).scoped(),
+        Route::get(Verb::Read, path::SCHEDULES, schedules::list).scoped(),
+        Route::get(Verb::Read, path::SCHEDULE, schedules::show).scoped(),
+        Route::delete(Verb::Schedule, path::SCHEDULE, schedules::remove).scoped(),
+        Route::get(Verb::Read, path::SCHEDULE_NEXT, schedules::next).scoped(),
+        Route::get(Verb::Read, path::SCHEDULE_FIRINGS, schedules::firings).scoped(),
+        Route::post(Verb::Schedule, path::SCHEDULE_PAUSE, schedules::pause)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Schedule, path::SCHEDULE_RESUME, schedules::resume)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Schedule, path::SCHEDULE_TRIGGER, schedules::trigger)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Schedule, path::SCHEDULE_BACKFILL, schedules::backfill).scoped(),
     ]
 }
 

@@ -15,6 +15,7 @@ mod retention;
 mod retry;
 mod runners;
 mod sample_executors;
+mod schedules;
 mod serve;
 mod sessions;
 mod traces;

@@ -52,6 +52,7 @@ use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
 use crate::nodes::{self, Nodes};
 use crate::retention::Retentions;
+use crate::schedules;
 use crate::telemetry::{self, Collect, Settings};
 use crate::trends;
 
@@ -192,6 +193,8 @@ impl Host {
         );
         count(&base, &dispatch, &tasks);
         let auth = auth(config, &dispatch, base.clock, &tasks).await?;
+        let applied = schedules::apply(&dispatch, &config.schedules, base.clock);
+        applied.await.map_err(ServeError::Store)?;
         let handlers = base.runs.handlers().clone();
         let kept_for = kept_for(config.retentions.clone(), handlers.clone());
         let history = History::start(dispatch.clone(), &tasks, kept_for);

@@ -19,7 +19,7 @@ use super::trouble::{CONNECT, damaged, doing};
 use super::wait::Driver;
 use super::{changes, nodes, schema};
 use crate::error::StoreError;
-use crate::parts::{LOGS, PARTS, Row, Value};
+use crate::parts::{PARTS, Row, Value};
 use crate::record::decode;
 
 /// The query that reads the rows of a part in order, and the columns they are written to.
@@ -33,7 +33,7 @@ struct Part {
 const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body";
 
 /// The part whose rows also name the node that wrote them.
-const CHANGES: usize = LOGS - 4;
+const CHANGES: usize = 14;
 
 /// The parts, in the order of [`PARTS`].
 const SQL: [Part; PARTS.len()] = [
@@ -131,6 +131,16 @@ const SQL: [Part; PARTS.len()] = [
         read: "SELECT number, at, previous, record, hash FROM host_audit ORDER BY number",
         table: "host_audit",
         columns: "number, at, previous, record, hash",
+    },
+    Part {
+        read: "SELECT name, body, progress, fires_at, holds FROM host_schedules ORDER BY name",
+        table: "host_schedules",
+        columns: "name, body, progress, fires_at, holds",
+    },
+    Part {
+        read: "SELECT schedule, number, body FROM host_firings ORDER BY schedule, number",
+        table: "host_firings",
+        columns: "schedule, number, body",
     },
     Part {
         read: "SELECT n, job, attempt, at, level, source, message, fields FROM host_logs ORDER BY n",

@@ -359,10 +359,12 @@ impl Counts {
     pub(super) fn starve(&self, batch: &[Command]) -> bool {
         let (mut brought, mut for_runners, mut starves) = (self.available(), 0_u64, false);
         for command in batch {
-            let jobs = command.new_jobs();
-            let ours = jobs.iter().filter(|job| job.runner.is_none()).count();
-            brought += ours as u64;
-            for_runners += (jobs.len() - ours) as u64;
+            for runner in command.new_runners() {
+                match runner {
+                    None => brought += 1,
+                    Some(_) => for_runners += 1,
+                }
+            }
             match command {
                 // A job that waits for this one, or this one again.
                 Command::Complete { .. } | Command::Lose { .. } => brought += 1,

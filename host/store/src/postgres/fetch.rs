@@ -77,6 +77,12 @@ impl Named {
             | Command::Purge { job } => {
                 self.jobs.insert(*job);
             }
+            Command::Fire(fire) => {
+                self.new.extend(&fire.ids);
+                self.jobs.extend(&fire.open);
+                let component = fire.job.iter().filter_map(|job| job.component.clone());
+                self.components.extend(component);
+            }
             Command::Deploy { .. } | Command::Rollback { .. } | Command::Remove { .. } => {
                 self.registry = true;
             }
@@ -87,6 +93,8 @@ impl Named {
             | Command::TakeOver(_)
             | Command::SetState(_)
             | Command::SetPaused { .. }
+            | Command::SetSchedule { .. }
+            | Command::RemoveSchedule { .. }
             | Command::PutToken { .. }
             | Command::RevokeToken { .. }
             | Command::BeginSession(_)

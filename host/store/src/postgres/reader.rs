@@ -18,6 +18,7 @@ use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
+use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
 use host_core::time::Time;
 use tokio::sync::Notify;
@@ -31,6 +32,7 @@ use super::nodes;
 use super::registry::{self, read_failed};
 use super::reports;
 use super::rows::payload_of;
+use super::schedules;
 use super::state;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
@@ -385,6 +387,26 @@ impl Reader for PostgresReader {
             let current = registry::current(client, component).await;
             Ok((revisions, current.map_err(read_failed)?.unwrap_or_default()))
         })
+    }
+
+    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError> {
+        self.ask(&async |client| schedules::one(client, name).await)
+    }
+
+    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        self.ask(&async |client| schedules::page(client, after, limit).await)
+    }
+
+    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        self.ask(&async |client| schedules::first(client, until, limit).await)
+    }
+
+    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        self.ask(&async |client| schedules::holding(client, after, limit).await)
+    }
+
+    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
+        self.ask(&async |client| schedules::firings(client, schedule).await)
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

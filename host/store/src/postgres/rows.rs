@@ -54,7 +54,7 @@ pub(super) struct Transaction<'a> {
 
 impl Transaction<'_> {
     /// Waits for the database. Keeps the reason of a failure.
-    fn wait<T>(
+    pub(super) fn wait<T>(
         &mut self,
         asked: impl AsyncFnOnce(&Client, &mut Overlay) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {

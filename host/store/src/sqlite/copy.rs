@@ -119,6 +119,14 @@ const SQL: [Part; LOGS] = [
         read: "SELECT number, at, previous, record, hash FROM audit ORDER BY number",
         write: "INSERT INTO audit (number, at, previous, record, hash) VALUES (?1, ?2, ?3, ?4, ?5)",
     },
+    Part {
+        read: "SELECT name, body, progress, fires_at, holds FROM schedules ORDER BY name",
+        write: "INSERT INTO schedules (name, body, progress, fires_at, holds) VALUES (?1, ?2, ?3, ?4, ?5)",
+    },
+    Part {
+        read: "SELECT schedule, number, body FROM firings ORDER BY schedule, number",
+        write: "INSERT INTO firings (schedule, number, body) VALUES (?1, ?2, ?3)",
+    },
 ];
 
 impl FromSql for Value {

@@ -15,12 +15,15 @@ use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
+use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::jobs::{payload_of, seq_of};
-use super::{access, available, changes, dependencies, doing, job_id, list, registry, state};
+use super::{
+    access, available, changes, dependencies, doing, job_id, list, registry, schedules, state,
+};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -377,6 +380,26 @@ impl Reader for SqliteReader {
         revisions.reverse();
         let current = registry::current(&moment, component)?;
         Ok((revisions, current.unwrap_or_default()))
+    }
+
+    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError> {
+        schedules::one(&self.connection, name)
+    }
+
+    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        schedules::page(&self.connection, after, limit)
+    }
+
+    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        schedules::first(&self.connection, until, limit)
+    }
+
+    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        schedules::holding(&self.connection, after, limit)
+    }
+
+    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
+        schedules::firings(&self.connection, schedule)
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

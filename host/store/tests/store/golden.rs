@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use host_core::audit::Note;
 use host_core::command::{Command, NewJob};
 use host_core::job::{State, UniqueScope};
+use host_core::schedule::Overlap;
 use host_store::sqlite::{SqliteStore, open_reader};
 use host_store::{Store, check};
 use rusqlite::Connection;
@@ -20,6 +21,7 @@ use crate::jobs::{
     NODE, NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, read, returned,
     revision, set_state, unique,
 };
+use crate::schedules::{every, fire, set};
 
 /// Set to write the golden of the current version.
 const UPDATE: &str = "UPDATE_GOLDENS";
@@ -36,7 +38,7 @@ const STATES: [State; 8] = [
     State::Discarded,
 ];
 
-/// Keeps a token and an entry of the audit, and puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
+/// Keeps a token, an entry of the audit and a schedule that has fired, and puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
 pub(crate) fn story(store: &mut SqliteStore) {
     store.node(NODE).unwrap();
     commit(
@@ -49,6 +51,13 @@ pub(crate) fn story(store: &mut SqliteStore) {
     );
     let kept = put(token("000000000001"), true).noted(Note::new("tokens", "token 000000000001"));
     commit(store, NOW, vec![kept]);
+    let nightly = every("nightly", 60_000, Overlap::QueueOne);
+    commit(store, NOW, vec![set(nightly.clone(), NOW)]);
+    let mut fire = fire(store, &nightly.name, NOW.plus_ms(90_000), &[id(9)], None);
+    if let Command::Fire(fire) = &mut fire {
+        fire.job = Err("no handler is named noop".to_owned());
+    }
+    commit(store, NOW, vec![fire]);
     enqueue(store, vec![job(1), job(2), job(3), job(8)]);
     assert_eq!(claimed(store, NOW, claim([1, 2, 3, 8], false)).len(), 4);
     let scheduled = NewJob {

@@ -1,11 +1,12 @@
 //! Random batches of commands with restarts between them: each engine answers and keeps the same as the
 //! model.
 
-use host_core::command::Command;
+use host_core::command::{Command, Fire};
 use host_core::id::NodeId;
 use host_core::job::{Lane, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
 use host_core::policy::Retention;
+use host_core::schedule::{Overlap, Progress as ScheduleProgress};
 use host_core::state::{StateWrite, StateWrites};
 use host_core::transition::Loss;
 use host_core::writes::Writes;
@@ -18,6 +19,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
+use crate::schedules::{every, set};
 use crate::server::Schema;
 
 /// One step; numbers are modulo what exists.
@@ -68,6 +70,14 @@ enum Step {
         node: u8,
     },
     SetState(KeyChange),
+    SetSchedule {
+        overlap: u8,
+    },
+    Fire {
+        later_ms: u16,
+        jobs: u8,
+        refused: bool,
+    },
 }
 
 /// A change of one of few keys. A value is as many bytes as its number.
@@ -181,6 +191,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::Tick),
         1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
         1 => key_change().prop_map(Step::SetState),
+        1 => (0_u8..5).prop_map(|overlap| Step::SetSchedule { overlap }),
+        2 => (0_u16..9_000, 0_u8..4, proptest::bool::weighted(0.2))
+            .prop_map(|(later_ms, jobs, refused)| Step::Fire { later_ms, jobs, refused }),
     ]
 }
 
@@ -190,6 +203,8 @@ struct History {
     jobs: u128,
     leases: Vec<(u128, u128)>,
     next_lease: u128,
+    /// What has become of the schedule.
+    schedule: ScheduleProgress,
 }
 
 impl History {
@@ -278,12 +293,50 @@ impl History {
                 job: id(self.pick(*job)),
             },
             Step::SetState(change) => Command::SetState(Box::new(change.writes())),
+            Step::SetSchedule { overlap } => self.set_schedule(*overlap, now),
+            Step::Fire {
+                later_ms,
+                jobs,
+                refused,
+            } => self.fire(*jobs, *refused, now.plus_ms(u64::from(*later_ms))),
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {
                 node: numbered(*node),
                 living: Vec::new(),
             },
         }
+    }
+
+    fn set_schedule(&mut self, overlap: u8, now: host_core::time::Time) -> Command {
+        self.schedule.version += 1;
+        let overlaps = [
+            Overlap::Skip,
+            Overlap::QueueOne,
+            Overlap::QueueAll,
+            Overlap::Cancel,
+            Overlap::Allow,
+        ];
+        set(every("nightly", 1_000, overlaps[usize::from(overlap)]), now)
+    }
+
+    fn fire(&mut self, jobs: u8, refused: bool, wall: host_core::time::Time) -> Command {
+        let first = self.jobs + 1;
+        self.jobs += u128::from(jobs);
+        let version = self.schedule.version;
+        self.schedule.version += 1;
+        Command::Fire(Box::new(Fire {
+            schedule: "nightly".parse().unwrap(),
+            version,
+            open: self.schedule.open.clone(),
+            wall,
+            ids: (first..=self.jobs).map(id).collect(),
+            job: if refused {
+                Err("no such handler".to_owned())
+            } else {
+                Ok(Box::new(job(0)))
+            },
+            nominals: None,
+        }))
     }
 
     fn message(&mut self, lease: u8, message: Message, now: host_core::time::Time) -> Command {
@@ -424,6 +477,9 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         // A store that several nodes share numbers changes later.
         expected.first_change = expected.first_change.and(committed.first_change);
         prop_assert_eq!(&committed, &expected, "{:?}", steps);
+        let name = "nightly".parse().unwrap();
+        let kept = model.reader().unwrap().schedule(&name).unwrap();
+        history.schedule = kept.map(|kept| kept.progress).unwrap_or_default();
         for reply in &committed.replies {
             let Ok(host_core::command::Reply::Claimed(jobs)) = reply else {
                 continue;

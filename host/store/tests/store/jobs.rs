@@ -14,6 +14,7 @@ use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::policy::Policy;
 use host_core::query::{JobDetail, JobFilter, QueueStatus, RemoteLease};
 use host_core::rejection::Rejection;
+use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{SpaceUsage, StateKey, StateValue, StateWrite, StateWrites, Usage};
 use host_core::time::Time;
 use host_store::StoreError;
@@ -231,6 +232,17 @@ pub(crate) struct Everything {
     pub(crate) components: Vec<Revision>,
     pub(crate) remote_leases: Vec<RemoteLease>,
     pub(crate) state: Vec<(SpaceUsage, Vec<(StateKey, StateValue)>)>,
+    pub(crate) schedules: Vec<(KeptSchedule, Vec<Firing>)>,
+}
+
+/// Reads all schedules, each with its firings.
+fn read_schedules(reader: &dyn Reader) -> Vec<(KeptSchedule, Vec<Firing>)> {
+    let schedules = reader.schedules("", 1_000).unwrap().into_iter();
+    let with_firings = schedules.map(|kept| {
+        let firings = reader.firings(&kept.schedule.name).unwrap();
+        (kept, firings)
+    });
+    with_firings.collect()
 }
 
 /// Reads all state, and checks that the sizes of spaces are those of their keys.
@@ -289,5 +301,6 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
         components: reader.components().unwrap(),
         remote_leases: reader.remote_leases().unwrap(),
         state: read_state(reader),
+        schedules: read_schedules(reader),
     }
 }

@@ -25,6 +25,7 @@ mod nodes;
 mod postgres;
 mod proxy;
 mod retention;
+mod schedules;
 mod server;
 mod wal;
 mod writes;

@@ -14,6 +14,7 @@ use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Order, PAGE_ITEMS_MAX, Page,
     QueueStatus, RemoteLease,
 };
+use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, SpaceUsage, StateKey, StateValue};
 use host_core::time::Time;
 use host_store::engine::AccessRows as _;
@@ -24,6 +25,18 @@ use super::{Entry, Model, current_revisions};
 
 pub(super) struct MemoryReader {
     pub(super) state: Arc<Mutex<Model>>,
+}
+
+impl MemoryReader {
+    fn schedules_where(
+        &self,
+        limit: u32,
+        is_wanted: impl Fn(&KeptSchedule) -> bool,
+    ) -> Vec<KeptSchedule> {
+        let model = self.state.lock();
+        let wanted = model.schedules.values().filter(|kept| is_wanted(kept));
+        wanted.take(limit as usize).cloned().collect()
+    }
 }
 
 impl Reader for MemoryReader {
@@ -270,6 +283,33 @@ impl Reader for MemoryReader {
         revisions.reverse();
         let current = model.current.get(component).copied().unwrap_or_default();
         Ok((revisions, current))
+    }
+
+    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError> {
+        Ok(self.state.lock().schedules.get(name).cloned())
+    }
+
+    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        Ok(self.schedules_where(limit, |kept| kept.schedule.name.as_str() > after))
+    }
+
+    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        let is_due = |kept: &KeptSchedule| kept.fires_at().is_some_and(|at| at <= until);
+        let mut due = self.schedules_where(u32::MAX, is_due);
+        due.sort_by_key(KeptSchedule::fires_at);
+        due.truncate(limit as usize);
+        Ok(due)
+    }
+
+    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
+        let holds = |kept: &KeptSchedule| kept.holds() && kept.schedule.name.as_str() > after;
+        Ok(self.schedules_where(limit, holds))
+    }
+
+    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
+        let model = self.state.lock();
+        let firings = model.firings.get(schedule).into_iter().flatten();
+        Ok(firings.rev().cloned().collect())
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

@@ -2,6 +2,7 @@
 //! how it is judged are separate functions.
 
 use host_console::human;
+use host_core::schedule::TIME_ZONES_VERSION;
 
 use super::Check;
 
@@ -30,12 +31,18 @@ pub(super) fn checks() -> Vec<Check> {
         open_files(&limits),
         memory_maps(read("/proc/sys/vm/max_map_count").trim()),
         user(&read("/proc/self/status")),
+        time_zones(),
     ]
 }
 
 /// Reads a file of the kernel; returns an empty text if it cannot be read.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Says how old the time zones of schedules are.
+fn time_zones() -> Check {
+    Check::ok("time zones", format!("{TIME_ZONES_VERSION}, for schedules"))
 }
 
 fn kernel(release: &str) -> Check {

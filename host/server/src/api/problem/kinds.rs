@@ -43,6 +43,18 @@ host_http::kinds! {
     TOO_MANY_JOBS 413 "too_many_jobs", "Too many jobs in one request",
         "An array may have at most 1000 jobs.",
         "Split the array.";
+    SCHEDULE_NOT_FOUND 404 "schedule_not_found", "No such schedule",
+        "No schedule has this name.",
+        "`host schedule ls` lists the schedules.";
+    SCHEDULE_OWNED 409 "schedule_owned", "Schedule belongs to something else",
+        "The schedule comes from the configuration or from a component's manifest, and changes with it.",
+        "Change it there, or choose another name.";
+    SCHEDULE_CHANGED 409 "schedule_changed", "Schedule has changed",
+        "The schedule has fired or was changed meanwhile.",
+        "Send the request again.";
+    TOO_MANY_SCHEDULES 409 "too_many_schedules", "Too many schedules",
+        "The host keeps as many schedules as it may.",
+        "Remove some with `host schedule rm`; `host schedule ls` lists them.";
     STATE_NOT_FOUND 404 "state_not_found", "No such state",
         "The space of state does not have this key.",
         "`host state ls SPACE` lists the keys, `host state ls` the spaces.";

@@ -303,3 +303,23 @@ CREATE TABLE host_audit_end (
   hash bytea NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 INSERT INTO host_audit_end VALUES (1, 1, decode(repeat('00', 32), 'hex'));
+
+-- `body` is the schedule as JSON, `progress` what has become of it. `fires_at` is when it fires next, and `holds` whether
+-- a nominal time waits for jobs to end.
+CREATE TABLE host_schedules (
+  name text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL,
+  progress text NOT NULL,
+  fires_at bigint,
+  holds boolean NOT NULL
+) WITH (fillfactor = 70);
+CREATE INDEX host_schedules_by_time ON host_schedules (fires_at) WHERE fires_at IS NOT NULL;
+CREATE INDEX host_schedules_that_hold ON host_schedules (name) WHERE holds;
+
+-- The latest firings of each schedule.
+CREATE TABLE host_firings (
+  schedule text COLLATE "C" NOT NULL,
+  number bigint NOT NULL,
+  body text NOT NULL,
+  PRIMARY KEY (schedule, number)
+);

@@ -158,3 +158,23 @@ CREATE TABLE audit (
   record TEXT NOT NULL,
   hash BLOB NOT NULL
 ) STRICT;
+
+-- `body` is the schedule as JSON, `progress` what has become of it. `fires_at` is when it fires next, and `holds` whether
+-- a nominal time waits for jobs to end.
+CREATE TABLE schedules (
+  name TEXT PRIMARY KEY,
+  body TEXT NOT NULL,
+  progress TEXT NOT NULL,
+  fires_at INTEGER,
+  holds INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX schedules_by_time ON schedules (fires_at) WHERE fires_at IS NOT NULL;
+CREATE INDEX schedules_that_hold ON schedules (name) WHERE holds = 1;
+
+-- The latest firings of each schedule.
+CREATE TABLE firings (
+  schedule TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (schedule, number)
+) STRICT, WITHOUT ROWID;

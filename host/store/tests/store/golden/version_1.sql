@@ -116,8 +116,8 @@ CREATE TABLE revisions (
   body TEXT NOT NULL,
   PRIMARY KEY (component, revision)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO revisions VALUES('basics',1,X'0101010101010101010101010101010101010101010101010101010101010101','{"component":"basics","revision":1,"digest":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null,"state":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
-INSERT INTO revisions VALUES('basics',2,X'0202020202020202020202020202020202020202020202020202020202020202','{"component":"basics","revision":2,"digest":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null,"state":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null},{"name":"echo","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000}');
+INSERT INTO revisions VALUES('basics',1,X'0101010101010101010101010101010101010101010101010101010101010101','{"component":"basics","revision":1,"digest":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null,"state":null,"secrets":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000,"signature":null}');
+INSERT INTO revisions VALUES('basics',2,X'0202020202020202020202020202020202020202020202020202020202020202','{"component":"basics","revision":2,"digest":[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2],"manifest":{"name":null,"defaults":{"memory_mib":null,"fuel":null,"timeout_seconds":null,"grace_seconds":null,"result_kib":null,"log_kib":null,"max_attempts":null,"backoff":null,"retention_seconds":null,"retention_discarded_seconds":null,"env":null,"read_dirs":null,"http":null,"jobs":null,"state":null,"secrets":null},"handlers":{}},"handlers":[{"name":"noop","description":null,"params_schema":null,"result_schema":null},{"name":"echo","description":null,"params_schema":null,"result_schema":null}],"deployed_at":1000000,"signature":null}');
 CREATE TABLE blobs (
   digest BLOB PRIMARY KEY,
   bytes BLOB NOT NULL
@@ -144,7 +144,7 @@ CREATE TABLE tokens (
   body TEXT NOT NULL,
   used_at INTEGER
 ) STRICT, WITHOUT ROWID;
-INSERT INTO tokens VALUES('000000000001','{"id":"000000000001","hash":"cbbde3763241f557cc74e085f0296fc097ff90e053c47f421b4045de0fe5da34","name":"ci","created_by":"uid:0","created_at":1000000,"rights":{"verbs":["enqueue","read","cancel"],"scope":{"queues":["mail-*"],"handlers":[]},"from":["10.0.0.0/8"],"rate":9,"max_waiting":7,"expires_at":1000001},"previous":null}',NULL);
+INSERT INTO tokens VALUES('000000000001','{"id":"000000000001","hash":"cbbde3763241f557cc74e085f0296fc097ff90e053c47f421b4045de0fe5da34","name":"ci","created_by":"uid:0","created_at":1000000,"rights":{"verbs":["enqueue","read","cancel"],"scope":{"queues":["mail-*"],"handlers":[]},"from":["10.0.0.0/8"],"rate":9,"max_waiting":7,"expires_at":1000001},"previous":null,"sessions":[]}',NULL);
 CREATE TABLE owned (
   principal TEXT PRIMARY KEY,
   jobs INTEGER NOT NULL
@@ -157,6 +157,21 @@ CREATE TABLE audit (
   hash BLOB NOT NULL
 ) STRICT;
 INSERT INTO audit VALUES(1,1000000,X'0000000000000000000000000000000000000000000000000000000000000000','{"at":"1970-01-01T00:16:40.000Z","principal":"","address":null,"verb":"tokens","object":"token 000000000001","outcome":"done","request":null,"detail":null,"times":1}',X'c2a07304ace794343d507e13bd50e16e91028ea69d60d622616b04d8c6ba0907');
+CREATE TABLE schedules (
+  name TEXT PRIMARY KEY,
+  body TEXT NOT NULL,
+  progress TEXT NOT NULL,
+  fires_at INTEGER,
+  holds INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO schedules VALUES('nightly','{"name":"nightly","when":{"every":{"ms":60000,"phase_ms":0}},"time_zone":"UTC","job":"{\"handler\":\"noop\"}","overlap":"queue_one","catch_up":"all","window_ms":3600000,"spread_ms":0,"from":null,"until":null,"is_paused":false,"note":null,"source":"api","origin":null}','{"next":1080000,"held":[],"previous":null,"open":[],"counts":{"fired":0,"late":0,"skipped":0,"missed":0,"failed":1},"recorded":1,"version":2}',1080000,0);
+CREATE TABLE firings (
+  schedule TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (schedule, number)
+) STRICT, WITHOUT ROWID;
+INSERT INTO firings VALUES('nightly',1,'{"nominal":1020000,"at":1090000,"fate":{"failed":"no handler is named noop"}}');
 CREATE INDEX jobs_claim ON jobs (queue, priority, seq)
   WHERE state = 2 AND suspect = 0 AND runner IS NULL;
 CREATE INDEX jobs_suspect ON jobs (priority, seq)
@@ -168,4 +183,6 @@ CREATE INDEX jobs_queue ON jobs (queue, seq);
 CREATE INDEX jobs_handler ON jobs (handler, seq);
 CREATE INDEX jobs_state ON jobs (state, seq);
 CREATE INDEX dependencies_dependent ON dependencies (dependent);
+CREATE INDEX schedules_by_time ON schedules (fires_at) WHERE fires_at IS NOT NULL;
+CREATE INDEX schedules_that_hold ON schedules (name) WHERE holds = 1;
 PRAGMA user_version = 1;

@@ -333,6 +333,10 @@ impl Orchestrator {
             | Rejection::TooManyWaiting { .. }
             | Rejection::TooManyComponents { .. }
             | Rejection::UnknownQueue(_)
+            | Rejection::UnknownSchedule(_)
+            | Rejection::TooManySchedules { .. }
+            | Rejection::ScheduleOwned { .. }
+            | Rejection::ScheduleChanged(_)
             | Rejection::UnknownToken(_)
             | Rejection::TooManyTokens { .. }
             | Rejection::TooManyOwned { .. }

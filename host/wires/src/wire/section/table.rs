@@ -51,6 +51,11 @@ impl NamedTable {
         self.table.get(key)
     }
 
+    /// Returns all values.
+    pub const fn values(&self) -> &Table {
+        &self.table
+    }
+
     /// Makes the error for a value.
     pub fn refused(&self, key: &str, value: &Value, wanted: &str) -> ConfigError {
         refused(self.origin(key), &value.to_string(), wanted)

@@ -1,0 +1,429 @@
+//! Schedules: setting, showing, pausing and triggering them. `firing.rs` lets them fire.
+
+pub(super) mod firing;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use bytes::Bytes;
+use host_api::new_job::NewJobBody;
+use host_api::page::PageView;
+use host_api::path;
+use host_api::schedule::{
+    BackfillBody, ComingQuery, ComingView, FiringView, RemovedScheduleView, ScheduleBody,
+    ScheduleView, SchedulesQuery, TriggeredView,
+};
+use host_core::access::Object;
+use host_core::command::{Command, NewJob, Reply};
+use host_core::name::{Name, RUNNER_SEPARATOR};
+use host_core::rejection::Rejection;
+use host_core::schedule::{Fate, Firing, KeptSchedule, NOMINALS_MAX, Schedule, Source};
+use host_core::time::Time;
+use host_http::extract::{EmptyBody, InPath, InQuery, small_body, small_body_or_default};
+use host_http::gate::Caller;
+use serde_json::value::RawValue;
+
+use self::firing::fire;
+use super::Shared;
+use super::enqueue::{self, origin_of};
+use super::error::ApiError;
+use super::problem::kinds;
+use super::scoped::{scope, sees_payloads};
+use super::told::Told;
+
+/// Sets a schedule, new or in place of the one with its name.
+#[utoipa::path(
+    put, path = path::SCHEDULE, tag = "schedules", operation_id = "set_schedule",
+    params(("name" = String, Path, description = "The schedule's name")),
+    request_body = ScheduleBody,
+    responses((status = 200, body = ScheduleView))
+)]
+pub(super) async fn set(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    InPath(name): InPath<Name>,
+    request: Request,
+) -> Result<Json<ScheduleView>, ApiError> {
+    let body: ScheduleBody = small_body(&shared.api.bodies, request).await?;
+    let (origin, wall) = (origin_of(&caller.principal), shared.api.clock.civil());
+    let schedule = body.into_schedule(name.clone(), Source::Api, origin);
+    let schedule = schedule.map_err(invalid)?;
+    if let Some(before) = kept(&shared, name.clone()).await?
+        && !sees(&caller, &before.schedule)
+    {
+        let detail = format!("another schedule is named {name}");
+        return Err(ApiError::new(&kinds::OUT_OF_SCOPE, detail));
+    }
+    let checked = schedule.check(wall);
+    checked.map_err(|error| invalid(error.to_string()))?;
+    let _accepted = job_of(&shared, &schedule).await?;
+    let schedule = Box::new(schedule);
+    let set = Command::SetSchedule { schedule, wall };
+    told.submit(
+        &shared,
+        set,
+        format!("schedule {name}"),
+        Some("set".to_owned()),
+    )
+    .await?;
+    view(&shared, &caller, name).await
+}
+
+/// Lists the schedules by name.
+#[utoipa::path(
+    get, path = path::SCHEDULES, tag = "schedules", operation_id = "list_schedules",
+    params(SchedulesQuery),
+    responses((status = 200, body = PageView<ScheduleView>))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    caller: Caller,
+    InQuery(query): InQuery<SchedulesQuery>,
+) -> Result<Json<PageView<ScheduleView>>, ApiError> {
+    let limit = within("limit", query.limit.unwrap_or(100))?;
+    let after = query.cursor.unwrap_or_default();
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.schedules(&after, limit));
+    let found = found.await?;
+    let is_full = found.len() >= limit as usize;
+    let last = found.last().filter(|_| is_full);
+    let next_cursor = last.map(|last| last.schedule.name.to_string());
+    let seen = found.into_iter();
+    let seen = seen.filter(|kept| sees(&caller, &kept.schedule));
+    let items: Result<_, _> = seen.map(|kept| shown(&caller, kept)).collect();
+    Ok(Json(PageView {
+        items: items?,
+        next_cursor,
+    }))
+}
+
+/// Shows one schedule.
+#[utoipa::path(
+    get, path = path::SCHEDULE, tag = "schedules", operation_id = "show_schedule",
+    params(("name" = String, Path, description = "The schedule's name")),
+    responses((status = 200, body = ScheduleView))
+)]
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    caller: Caller,
+    InPath(name): InPath<Name>,
+) -> Result<Json<ScheduleView>, ApiError> {
+    view(&shared, &caller, name).await
+}
+
+/// Shows the times at which a schedule will fire.
+#[utoipa::path(
+    get, path = path::SCHEDULE_NEXT, tag = "schedules", operation_id = "coming_firings",
+    params(("name" = String, Path, description = "The schedule's name"), ComingQuery),
+    responses((status = 200, body = PageView<ComingView>))
+)]
+pub(super) async fn next(
+    State(shared): State<Shared>,
+    caller: Caller,
+    InPath(name): InPath<Name>,
+    InQuery(query): InQuery<ComingQuery>,
+) -> Result<Json<PageView<ComingView>>, ApiError> {
+    let count = within("count", query.count.unwrap_or(20))?;
+    let KeptSchedule { schedule, progress } = find(&shared, &caller, name).await?;
+    let after = progress.next.map(|next| Time(next.0 - 1));
+    let after = after.filter(|_| !schedule.is_paused);
+    let coming = after.map(|after| schedule.coming(after).take(count as usize));
+    let coming = coming.into_iter().flatten();
+    let items = coming.map(|nominal| ComingView::new(&schedule, nominal));
+    Ok(Json(PageView::all(items.collect())))
+}
+
+/// Shows what became of the latest firings of a schedule, newest first: at most 100.
+#[utoipa::path(
+    get, path = path::SCHEDULE_FIRINGS, tag = "schedules", operation_id = "latest_firings",
+    params(("name" = String, Path, description = "The schedule's name")),
+    responses((status = 200, body = PageView<FiringView>))
+)]
+pub(super) async fn firings(
+    State(shared): State<Shared>,
+    caller: Caller,
+    InPath(name): InPath<Name>,
+) -> Result<Json<PageView<FiringView>>, ApiError> {
+    let _known = find(&shared, &caller, name.clone()).await?;
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.firings(&name)).await?;
+    let items = found.into_iter().map(FiringView::from);
+    Ok(Json(PageView::all(items.collect())))
+}
+
+/// Stops a schedule from firing until it is resumed. Nominal times in between are not made up for.
+#[utoipa::path(
+    post, path = path::SCHEDULE_PAUSE, tag = "schedules", operation_id = "pause_schedule",
+    params(("name" = String, Path, description = "The schedule's name")),
+    request_body = Option<EmptyBody>,
+    responses((status = 200, body = ScheduleView))
+)]
+pub(super) async fn pause(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    InPath(name): InPath<Name>,
+    request: Request,
+) -> Result<Json<ScheduleView>, ApiError> {
+    set_paused(&shared, (&caller, &told), name, true, request).await
+}
+
+/// Lets a paused schedule fire again.
+#[utoipa::path(
+    post, path = path::SCHEDULE_RESUME, tag = "schedules", operation_id = "resume_schedule",
+    params(("name" = String, Path, description = "The schedule's name")),
+    request_body = Option<EmptyBody>,
+    responses((status = 200, body = ScheduleView))
+)]
+pub(super) async fn resume(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    InPath(name): InPath<Name>,
+    request: Request,
+) -> Result<Json<ScheduleView>, ApiError> {
+    set_paused(&shared, (&caller, &told), name, false, request).await
+}
+
+async fn set_paused(
+    shared: &Shared,
+    (caller, told): (&Caller, &Told),
+    name: Name,
+    is_paused: bool,
+    request: Request,
+) -> Result<Json<ScheduleView>, ApiError> {
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    let kept = find(shared, caller, name.clone()).await?;
+    let wall = shared.api.clock.civil();
+    let schedule = Box::new(Schedule {
+        is_paused,
+        ..kept.schedule
+    });
+    let set = Command::SetSchedule { schedule, wall };
+    let detail = if is_paused { "paused" } else { "resumed" };
+    told.submit(
+        shared,
+        set,
+        format!("schedule {name}"),
+        Some(detail.to_owned()),
+    )
+    .await?;
+    view(shared, caller, name).await
+}
+
+/// Enqueues the job of a schedule now, whatever runs.
+#[utoipa::path(
+    post, path = path::SCHEDULE_TRIGGER, tag = "schedules", operation_id = "trigger_schedule",
+    params(("name" = String, Path, description = "The schedule's name")),
+    request_body = Option<EmptyBody>,
+    responses((status = 200, body = TriggeredView))
+)]
+pub(super) async fn trigger(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    InPath(name): InPath<Name>,
+    request: Request,
+) -> Result<Json<TriggeredView>, ApiError> {
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    let _known = find(&shared, &caller, name.clone()).await?;
+    let nominals = vec![shared.api.clock.civil()];
+    fire_at(&shared, &told, name, nominals, "triggered").await
+}
+
+/// Enqueues a job for each nominal time of a schedule in a range, whatever runs: at most 1,000, all or none.
+#[utoipa::path(
+    post, path = path::SCHEDULE_BACKFILL, tag = "schedules", operation_id = "backfill_schedule",
+    params(("name" = String, Path, description = "The schedule's name")),
+    request_body = BackfillBody,
+    responses((status = 200, body = TriggeredView))
+)]
+pub(super) async fn backfill(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    InPath(name): InPath<Name>,
+    request: Request,
+) -> Result<Json<TriggeredView>, ApiError> {
+    let body: BackfillBody = small_body(&shared.api.bodies, request).await?;
+    let (from, until) = (instant("from", &body.from)?, instant("until", &body.until)?);
+    let kept = find(&shared, &caller, name.clone()).await?;
+    let coming = kept.schedule.coming(Time(from.0.saturating_sub(1)));
+    let coming = coming.take_while(|nominal| *nominal <= until);
+    let nominals: Vec<Time> = coming.take(NOMINALS_MAX + 1).collect();
+    if nominals.is_empty() || nominals.len() > NOMINALS_MAX {
+        let found = if nominals.is_empty() { "none" } else { "more" };
+        let detail = format!(
+            "from and until: must have 1–{NOMINALS_MAX} nominal times between them, got {found}"
+        );
+        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+    }
+    let detail = format!("backfilled from {} until {}", body.from, body.until);
+    fire_at(&shared, &told, name, nominals, &detail).await
+}
+
+async fn fire_at(
+    shared: &Shared,
+    told: &Told,
+    name: Name,
+    nominals: Vec<Time>,
+    detail: &str,
+) -> Result<Json<TriggeredView>, ApiError> {
+    loop {
+        let found = kept(shared, name.clone()).await?;
+        let found = found.ok_or_else(|| Rejection::UnknownSchedule(name.clone()))?;
+        let job = job_of(shared, &found.schedule).await?;
+        let fire = fire(shared, &found, Ok(job), Some(nominals.clone()));
+        let (object, detail) = (format!("schedule {name}"), Some(detail.to_owned()));
+        let command = Command::Fire(Box::new(fire)).noted(told.note(object, detail));
+        match shared.api.dispatch.submit(command).await {
+            Ok(Reply::Fired(firings)) => {
+                let jobs = firings.iter().filter_map(job_id).collect();
+                return Ok(Json(TriggeredView { jobs }));
+            }
+            Ok(_) => return Err(ApiError::unexpected_reply("a firing")),
+            // It has fired by itself meanwhile.
+            Err(host_dispatch::SubmitError::Rejected(Rejection::ScheduleChanged(_))) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn job_id(firing: &Firing) -> Option<String> {
+    match firing.fate {
+        Fate::Fired(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
+/// Removes a schedule. The jobs that it has enqueued stay.
+#[utoipa::path(
+    delete, path = path::SCHEDULE, tag = "schedules", operation_id = "remove_schedule",
+    params(("name" = String, Path, description = "The schedule's name")),
+    responses((status = 200, body = RemovedScheduleView))
+)]
+pub(super) async fn remove(
+    State(shared): State<Shared>,
+    caller: Caller,
+    told: Told,
+    InPath(name): InPath<Name>,
+) -> Result<Json<RemovedScheduleView>, ApiError> {
+    let found = find(&shared, &caller, name.clone()).await?;
+    if found.schedule.source != Source::Api {
+        let (schedule, owner) = (name, found.schedule.source);
+        return Err(Rejection::ScheduleOwned { schedule, owner }.into());
+    }
+    let schedule = name.clone();
+    let remove = Command::RemoveSchedule { schedule };
+    let detail = Some("removed".to_owned());
+    told.submit(&shared, remove, format!("schedule {name}"), detail)
+        .await?;
+    let (name, removed) = (name.into(), true);
+    Ok(Json(RemovedScheduleView { name, removed }))
+}
+
+/// Makes the job that a schedule enqueues now.
+async fn job_of(shared: &Shared, schedule: &Schedule) -> Result<NewJob, ApiError> {
+    let text = Bytes::from(schedule.job.as_str().to_owned());
+    let (origin, may) = (schedule.origin.clone(), may_be_scheduled);
+    let jobs = enqueue::jobs_inside(shared, text, "schedule", &[], origin, may).await?;
+    let one = <[NewJob; 1]>::try_from(jobs);
+    one.map(|[job]| job)
+        .map_err(|_| invalid("job: must be one job, not an array"))
+}
+
+/// Refuses what makes no sense for jobs that are enqueued again and again.
+fn may_be_scheduled(body: &NewJobBody) -> Result<(), ApiError> {
+    let given = [
+        ("run_at", body.run_at.is_some()),
+        ("delay_seconds", body.delay_seconds.is_some()),
+        ("deadline", body.deadline.is_some()),
+        ("depends_on", !body.depends_on.is_empty()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((field, _)) => Err(invalid(format!(
+            "job.{field}: a schedule's job cannot have it"
+        ))),
+        None => Ok(()),
+    }
+}
+
+async fn kept(shared: &Shared, name: Name) -> Result<Option<KeptSchedule>, ApiError> {
+    let dispatch = &shared.api.dispatch;
+    Ok(dispatch.read(move |reader| reader.schedule(&name)).await?)
+}
+
+/// Finds a schedule that the caller may see.
+async fn find(shared: &Shared, caller: &Caller, name: Name) -> Result<KeptSchedule, ApiError> {
+    let found = kept(shared, name.clone()).await?;
+    let found = found.filter(|kept| sees(caller, &kept.schedule));
+    Ok(found.ok_or(Rejection::UnknownSchedule(name))?)
+}
+
+async fn view(
+    shared: &Shared,
+    caller: &Caller,
+    name: Name,
+) -> Result<Json<ScheduleView>, ApiError> {
+    let found = find(shared, caller, name).await?;
+    shown(caller, found).map(Json)
+}
+
+/// Returns whether a caller may see the jobs of a schedule.
+fn sees(caller: &Caller, schedule: &Schedule) -> bool {
+    if scope(caller).is_all() {
+        return true;
+    }
+    let job = serde_json::from_str::<NewJobBody>(schedule.job.as_str());
+    job.is_ok_and(|job| {
+        let queue = job.queue.as_deref().unwrap_or("default");
+        let named = job.handler.split_once(RUNNER_SEPARATOR);
+        let object = match named {
+            Some((runner, handler)) => Object::Job(queue, Some(runner), handler),
+            None => Object::Job(queue, None, &job.handler),
+        };
+        scope(caller).has(object)
+    })
+}
+
+/// Shows a schedule, without params unless the caller may see payloads.
+fn shown(caller: &Caller, kept: KeptSchedule) -> Result<ScheduleView, ApiError> {
+    let stored = kept.schedule.job.as_str();
+    let unread = |error| {
+        ApiError::new(
+            &kinds::INTERNAL,
+            format!("the job is not readable: {error}"),
+        )
+    };
+    let job = if sees_payloads(caller) {
+        serde_json::from_str::<Box<RawValue>>(stored)
+    } else {
+        serde_json::from_str::<NewJobBody>(stored).and_then(|body| {
+            serde_json::value::to_raw_value(&NewJobBody {
+                params: None,
+                ..body
+            })
+        })
+    };
+    Ok(ScheduleView::new(kept, job.map_err(unread)?))
+}
+
+fn instant(field: &str, text: &str) -> Result<Time, ApiError> {
+    Time::parse_rfc3339(text).ok_or_else(|| {
+        invalid(format!(
+            "{field}: write an instant as RFC 3339 with an offset, such as 2026-05-17T18:30:00Z"
+        ))
+    })
+}
+
+fn within(field: &str, given: u32) -> Result<u32, ApiError> {
+    if (1..=1_000).contains(&given) {
+        return Ok(given);
+    }
+    let detail = format!("{field}: must be 1–1000, got {given}");
+    Err(ApiError::new(&kinds::INVALID_QUERY, detail))
+}
+
+fn invalid(detail: impl Into<String>) -> ApiError {
+    ApiError::new(&kinds::INVALID_REQUEST, detail)
+}

@@ -1,0 +1,230 @@
+//! Lets schedules fire. Each node does this for all schedules of the store: the store takes each firing once, from
+//! whoever is first.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use host_core::command::{Command, Fire, NewJob, Reply};
+use host_core::name::Name;
+use host_core::rejection::Rejection;
+use host_core::schedule::{CatchUp, Fate, Firing, KeptSchedule, LATE_MS};
+use host_core::time::Time;
+use host_dispatch::SubmitError;
+use host_runtime::ids;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::Shared;
+use crate::api::error::ApiError;
+
+/// How often to look for schedules that others have set, and for jobs that have ended, in milliseconds.
+const LOOK_MS: u64 = 1_000;
+
+/// How many schedules are read at once.
+const PAGE: u32 = 256;
+
+/// How many schedules fire at once.
+const AT_ONCE: usize = 64;
+
+/// The most jobs that one commit enqueues for a schedule that catches up with all of its firings.
+const JOBS_MAX: usize = 100;
+
+/// How long after one warning about a schedule the next may follow, in milliseconds.
+const WARN_MS: u64 = 60_000;
+
+/// Lets schedules fire until the host starts no more jobs.
+pub(in crate::api) async fn run(shared: Shared, draining: CancellationToken) {
+    let mut warnings = Warnings::default();
+    while !draining.is_cancelled() {
+        let pause_ms = match turn(&shared, &mut warnings).await {
+            Ok(pause_ms) => pause_ms,
+            Err(error) => {
+                tracing::warn!(error = %error.detail(), "cannot look at schedules; trying again");
+                LOOK_MS
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(pause_ms)) => {}
+            () = draining.cancelled() => {}
+        }
+    }
+}
+
+/// Lets each schedule fire that is due. Returns how long to wait, in milliseconds.
+async fn turn(shared: &Shared, warnings: &mut Warnings) -> Result<u64, ApiError> {
+    let (dispatch, clock) = (&shared.api.dispatch, shared.api.clock);
+    let soon = clock.civil().plus_ms(LOOK_MS);
+    let coming = dispatch.read(move |reader| reader.schedules_due(soon, PAGE));
+    let coming = coming.await?;
+    let now = clock.civil();
+    let (mut ready, later): (Vec<_>, Vec<_>) = coming
+        .into_iter()
+        .partition(|kept| kept.fires_at() <= Some(now));
+    let pause_ms = later.iter().filter_map(KeptSchedule::fires_at).min();
+    let pause_ms = pause_ms.map_or(LOOK_MS, |at| at.since_ms(now).clamp(1, LOOK_MS));
+    let is_full = ready.len() == PAGE as usize;
+    ready.extend(holding(shared).await?);
+    let mut firing = stream::iter(ready)
+        .map(|kept| one(Shared::clone(shared), kept))
+        .buffer_unordered(AT_ONCE);
+    let mut has_failed = false;
+    while let Some((name, fired)) = firing.next().await {
+        match fired {
+            Ok(firings) => warnings.note(shared, &name, &firings, now),
+            Err(error) => {
+                has_failed = true;
+                warnings.failed(&name, &error, now);
+            }
+        }
+    }
+    Ok(match (is_full, has_failed) {
+        (_, true) => LOOK_MS,
+        (true, false) => 0,
+        (false, false) => pause_ms,
+    })
+}
+
+/// Returns the schedules that wait for jobs which have all ended.
+async fn holding(shared: &Shared) -> Result<Vec<KeptSchedule>, ApiError> {
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(|reader| {
+        let (mut ready, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = reader.schedules_holding(&after, PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(ready);
+            };
+            after = last.schedule.name.to_string();
+            for kept in page {
+                let mut is_open = false;
+                for job in &kept.progress.open {
+                    is_open |= reader
+                        .state(*job)?
+                        .is_some_and(|state| !state.is_terminal());
+                }
+                if !is_open {
+                    ready.push(kept);
+                }
+            }
+        }
+    });
+    Ok(found.await?)
+}
+
+/// Lets one schedule fire. Returns what became of its nominal times: nothing if another node was faster.
+async fn one(shared: Shared, kept: KeptSchedule) -> (Name, Result<Vec<Firing>, ApiError>) {
+    let name = kept.schedule.name.clone();
+    let job = super::job_of(&shared, &kept.schedule).await;
+    let job = match job {
+        Err(error) if error.kind().status >= 429 => return (name, Err(error)),
+        job => job.map_err(|error| error.detail().to_owned()),
+    };
+    let fire = |job| Command::Fire(Box::new(fire(&shared, &kept, job, None)));
+    let mut fired = shared.api.dispatch.submit(fire(job)).await;
+    // The store has another reason to refuse the job, which stays.
+    if let Err(SubmitError::Rejected(rejection)) = &fired
+        && !passes(rejection)
+    {
+        fired = shared
+            .api
+            .dispatch
+            .submit(fire(Err(rejection.to_string())))
+            .await;
+    }
+    let firings = match fired {
+        Ok(Reply::Fired(firings)) => Ok(firings),
+        Ok(_) => Err(ApiError::unexpected_reply("a firing")),
+        Err(SubmitError::Rejected(
+            Rejection::ScheduleChanged(_) | Rejection::UnknownSchedule(_),
+        )) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    };
+    (name, firings)
+}
+
+/// Returns whether a job may be accepted later, as it is.
+const fn passes(rejection: &Rejection) -> bool {
+    matches!(
+        rejection,
+        Rejection::TooManyWaiting { .. }
+            | Rejection::TooManyOwned { .. }
+            | Rejection::ScheduleChanged(_)
+            | Rejection::UnknownSchedule(_)
+    )
+}
+
+/// Makes the command that lets a schedule fire.
+pub(super) fn fire(
+    shared: &Shared,
+    kept: &KeptSchedule,
+    job: Result<NewJob, String>,
+    nominals: Option<Vec<Time>>,
+) -> Fire {
+    let (clock, KeptSchedule { schedule, progress }) = (shared.api.clock, kept);
+    let jobs = match (&nominals, schedule.catch_up) {
+        (Some(nominals), _) => nominals.len(),
+        (None, CatchUp::All) => JOBS_MAX,
+        // One that was held, and one that is due.
+        (None, CatchUp::Last | CatchUp::None) => 2,
+    };
+    let now = clock.now();
+    Fire {
+        schedule: schedule.name.clone(),
+        version: progress.version,
+        open: progress.open.clone(),
+        wall: clock.civil(),
+        ids: (0..jobs).map(|_| ids::job(now)).collect(),
+        job: job.map(Box::new),
+        nominals,
+    }
+}
+
+/// Warns about schedules that do not keep their pace, each not too often.
+#[derive(Default)]
+struct Warnings {
+    last: HashMap<Name, Time>,
+}
+
+impl Warnings {
+    fn may(&mut self, name: &Name, now: Time) -> bool {
+        self.last.retain(|_, last| now.since_ms(*last) < WARN_MS);
+        let is_first = !self.last.contains_key(name);
+        if is_first {
+            self.last.insert(name.clone(), now);
+        }
+        is_first
+    }
+
+    fn note(&mut self, shared: &Shared, schedule: &Name, firings: &[Firing], now: Time) {
+        for firing in firings {
+            shared.api.metrics.count_firing(firing);
+            let nominal = firing.nominal.to_rfc3339();
+            let behind_ms = firing.at.since_ms(firing.nominal);
+            match &firing.fate {
+                Fate::Fired(_) if behind_ms <= LATE_MS => {}
+                Fate::Held => {}
+                _ if !self.may(schedule, now) => {}
+                Fate::Fired(job) => {
+                    tracing::warn!(%schedule, nominal, behind_ms, %job, "a schedule fired late");
+                }
+                Fate::Skipped => tracing::warn!(
+                    %schedule, nominal,
+                    "a schedule skipped a firing: its jobs take longer than the time between two firings"
+                ),
+                Fate::Missed(times) => {
+                    tracing::warn!(%schedule, nominal, times, "a schedule missed firings");
+                }
+                Fate::Failed(reason) => tracing::warn!(
+                    %schedule, nominal, reason,
+                    "a schedule could not enqueue its job; `host schedule show` says more"
+                ),
+            }
+        }
+    }
+
+    fn failed(&mut self, schedule: &Name, error: &ApiError, now: Time) {
+        if self.may(schedule, now) {
+            tracing::warn!(%schedule, error = %error.detail(), "a schedule cannot fire; trying again");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Schedules: setting them, and letting them fire.
+
+use std::collections::BTreeSet;
+
+use host_core::command::{Fire, NewJob, Reply};
+use host_core::id::JobId;
+use host_core::name::Name;
+use host_core::rejection::Rejection;
+use host_core::schedule::{Firing, KeptSchedule, SCHEDULES_MAX, Schedule, Start};
+use host_core::time::Time;
+use host_core::transition::Input;
+
+use super::{Batch, Rows, Stop};
+use crate::error::StoreError;
+
+/// Why a schedule cancels its jobs.
+const CANCELLED: &str = "the schedule fired again";
+
+/// The rows of schedules.
+pub trait ScheduleRows {
+    fn schedule(&mut self, name: &Name) -> Result<Option<KeptSchedule>, StoreError>;
+    fn count_schedules(&mut self) -> Result<u64, StoreError>;
+    /// Adds a schedule, or replaces the one with its name. Its firings stay.
+    fn put_schedule(&mut self, kept: &KeptSchedule) -> Result<(), StoreError>;
+    /// Removes a schedule with its firings.
+    fn remove_schedule(&mut self, name: &Name) -> Result<(), StoreError>;
+    /// Adds firings, of which the last has the number `last`, and forgets those that are too old to keep.
+    fn add_firings(&mut self, name: &Name, last: u64, new: &[Firing]) -> Result<(), StoreError>;
+}
+
+impl<R: Rows> Batch<'_, R> {
+    pub(super) fn set_schedule(&mut self, new: &Schedule, wall: Time) -> Result<Reply, Stop> {
+        let before = self.rows.schedule(&new.name)?;
+        match &before {
+            Some(before) if before.schedule.source != new.source => {
+                return Err(Rejection::ScheduleOwned {
+                    schedule: new.name.clone(),
+                    owner: before.schedule.source.clone(),
+                }
+                .into());
+            }
+            None if self.rows.count_schedules()? >= SCHEDULES_MAX => {
+                return Err(Rejection::TooManySchedules {
+                    limit: SCHEDULES_MAX,
+                }
+                .into());
+            }
+            _ => {}
+        }
+        let kept = KeptSchedule::set(new.clone(), before, wall);
+        self.rows.put_schedule(&kept)?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn remove_schedule(&mut self, name: &Name) -> Result<Reply, Stop> {
+        if self.rows.schedule(name)?.is_none() {
+            return Err(Rejection::UnknownSchedule(name.clone()).into());
+        }
+        self.rows.remove_schedule(name)?;
+        Ok(Reply::Done)
+    }
+
+    /// Enqueues what a schedule plans. If a job is refused, nothing happens.
+    pub(super) fn fire(&mut self, fire: &Fire) -> Result<Reply, Stop> {
+        let name = &fire.schedule;
+        let kept = self.rows.schedule(name)?;
+        let kept = kept.ok_or_else(|| Rejection::UnknownSchedule(name.clone()))?;
+        if kept.progress.version != fire.version {
+            return Err(Rejection::ScheduleChanged(name.clone()).into());
+        }
+        let mut open = BTreeSet::new();
+        for id in &kept.progress.open {
+            if self
+                .rows
+                .job(*id)?
+                .is_some_and(|job| !job.state.is_terminal())
+            {
+                open.insert(*id);
+            }
+        }
+        let is_open = |id: JobId| open.contains(&id);
+        let refused = fire.job.as_ref().err().map(String::as_str);
+        let plan = match &fire.nominals {
+            Some(nominals) => kept.plan_at(nominals, fire.wall, &fire.ids, refused, is_open),
+            None => kept.plan(fire.wall, &fire.ids, refused, is_open),
+        };
+        if let Ok(job) = &fire.job {
+            let starts = plan.starts.iter();
+            let jobs: Vec<NewJob> = starts.map(|start| job_of(job, name, start)).collect();
+            if !jobs.is_empty() {
+                self.enqueue(&jobs)?;
+            }
+        }
+        for id in plan.cancels {
+            let (reason, grace_ms) = (Some(CANCELLED), None);
+            let job = self.get(id)?;
+            self.apply(&job, &Input::Cancel { reason, grace_ms })?;
+        }
+        let (schedule, progress) = (kept.schedule, plan.progress);
+        let last = progress.recorded;
+        self.rows
+            .put_schedule(&KeptSchedule { schedule, progress })?;
+        self.rows.add_firings(name, last, &plan.firings)?;
+        Ok(Reply::Fired(plan.firings))
+    }
+}
+
+/// Makes the job for a nominal time.
+fn job_of(like: &NewJob, schedule: &Name, start: &Start) -> NewJob {
+    let mut job = like.clone();
+    job.id = start.id;
+    let attributes = &mut job.payload.attributes;
+    attributes.push(("schedule.name".to_owned(), schedule.to_string()));
+    attributes.push(("schedule.nominal".to_owned(), start.nominal.to_rfc3339()));
+    let previous = start.previous.map(Time::to_rfc3339);
+    attributes.extend(previous.map(|previous| ("schedule.previous".to_owned(), previous)));
+    job
+}

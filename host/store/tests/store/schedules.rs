@@ -1,0 +1,351 @@
+//! Schedules: setting them, and what fires when, on each engine; and two nodes that let the same one fire.
+
+use host_core::command::{Command, Fire, Reply};
+use host_core::id::{JobId, NodeId};
+use host_core::job::State;
+use host_core::json::JsonText;
+use host_core::lease::Fence;
+use host_core::name::Name;
+use host_core::outcome::Outcome;
+use host_core::rejection::Rejection;
+use host_core::schedule::{
+    CatchUp, FIRINGS_KEPT, Fate, Firing, Overlap, Schedule, Source, WINDOW_MS_DEFAULT, When,
+};
+use host_core::time::Time;
+use host_store::Store;
+use host_store::postgres::PostgresStore;
+use uuid::Uuid;
+
+use crate::cases::{check, state};
+use crate::jobs::{NOW, ask, claim, claimed, commit, complete, id, job, returned};
+use crate::postgres::{TESTED, target};
+use crate::server::Schema;
+
+pub(crate) fn every(name: &str, ms: u64, overlap: Overlap) -> Schedule {
+    Schedule {
+        name: name.parse().unwrap(),
+        when: When::Every { ms, phase_ms: 0 },
+        time_zone: "UTC".to_owned(),
+        job: JsonText("{\"handler\":\"noop\"}".to_owned()),
+        overlap,
+        catch_up: CatchUp::All,
+        window_ms: WINDOW_MS_DEFAULT,
+        spread_ms: 0,
+        from: None,
+        until: None,
+        is_paused: false,
+        note: None,
+        source: Source::Api,
+        origin: None,
+    }
+}
+
+pub(crate) fn set(schedule: Schedule, wall: Time) -> Command {
+    let schedule = Box::new(schedule);
+    Command::SetSchedule { schedule, wall }
+}
+
+/// Lets a schedule fire as it is now, with jobs of these ids.
+pub(crate) fn fire(
+    store: &dyn Store,
+    schedule: &Name,
+    wall: Time,
+    ids: &[JobId],
+    nominals: Option<Vec<Time>>,
+) -> Command {
+    let kept = store.reader().unwrap().schedule(schedule).unwrap();
+    let progress = kept.map(|kept| kept.progress).unwrap_or_default();
+    Command::Fire(Box::new(Fire {
+        schedule: schedule.clone(),
+        version: progress.version,
+        open: progress.open,
+        wall,
+        ids: ids.to_vec(),
+        job: Ok(Box::new(job(0))),
+        nominals,
+    }))
+}
+
+fn ids(first: u128, jobs: u128) -> Vec<JobId> {
+    (first..first + jobs).map(id).collect()
+}
+
+fn fired(store: &mut dyn Store, command: Command) -> Vec<Firing> {
+    match ask(store, NOW, command).unwrap() {
+        Reply::Fired(firings) => firings,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Ends a job of a schedule.
+fn run(store: &mut dyn Store, n: u128) {
+    assert_eq!(claimed(store, NOW, claim([n], false)).len(), 1);
+    ask(store, NOW, complete(n, n, returned())).unwrap();
+}
+
+#[test]
+fn a_schedule_is_set_changed_and_removed_by_whom_it_belongs_to() {
+    check(|store| {
+        let mine = every("nightly", 60_000, Overlap::Skip);
+        ask(store, NOW, set(mine.clone(), NOW)).unwrap();
+        let name = &mine.name;
+        let theirs = Schedule {
+            source: Source::Configuration,
+            ..mine.clone()
+        };
+        let refused = ask(store, NOW, set(theirs, NOW));
+        let (schedule, owner) = (name.clone(), Source::Api);
+        assert_eq!(refused, Err(Rejection::ScheduleOwned { schedule, owner }));
+        let command = fire(store, name, Time(1_140_000), &ids(1, 9), None);
+        assert_eq!(
+            fired(store, command).len(),
+            3,
+            "1,020 s, 1,080 s and 1,140 s"
+        );
+        let paused = Schedule {
+            is_paused: true,
+            ..mine.clone()
+        };
+        ask(store, NOW, set(paused, NOW)).unwrap();
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.schedules_due(Time(i64::MAX), 9).unwrap(), []);
+        assert_eq!(reader.firings(name).unwrap().len(), 3, "they stay");
+        let remove = || Command::RemoveSchedule {
+            schedule: name.clone(),
+        };
+        ask(store, NOW, remove()).unwrap();
+        let unknown = Err(Rejection::UnknownSchedule(name.clone()));
+        assert_eq!(ask(store, NOW, remove()), unknown);
+        let reader = store.reader().unwrap();
+        assert_eq!(reader.schedule(name).unwrap(), None);
+        assert_eq!(reader.firings(name).unwrap(), []);
+        assert_eq!(state(store, 1), State::Available, "its job stays");
+    });
+}
+
+#[test]
+fn what_is_due_is_found_in_the_order_of_time() {
+    check(|store| {
+        for (name, ms) in [
+            ("slow", 7_000_000),
+            ("fast", 5_000_000),
+            ("never", 9_000_000),
+        ] {
+            commit(store, NOW, vec![set(every(name, ms, Overlap::Skip), NOW)]);
+        }
+        let due = |until, limit| {
+            let due = store
+                .reader()
+                .unwrap()
+                .schedules_due(Time(until), limit)
+                .unwrap();
+            let names = due.into_iter().map(|kept| kept.schedule.name.to_string());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(due(4_999_999, 9), [""; 0]);
+        assert_eq!(due(7_000_000, 9), ["fast", "slow"]);
+        assert_eq!(due(7_000_000, 1), ["fast"]);
+        let page = store.reader().unwrap().schedules("fast", 1).unwrap();
+        assert_eq!(page[0].schedule.name.as_str(), "never");
+    });
+}
+
+#[test]
+fn a_job_has_its_nominal_time_and_the_one_before() {
+    check(|store| {
+        let schedule = every("nightly", 60_000, Overlap::Allow);
+        let name = schedule.name.clone();
+        ask(store, NOW, set(schedule, NOW)).unwrap();
+        let command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
+        let again = command.clone();
+        assert_eq!(fired(store, command).len(), 2);
+        let changed = Err(Rejection::ScheduleChanged(name.clone()));
+        assert_eq!(ask(store, NOW, again), changed, "each firing is taken once");
+        let attributes = |n| {
+            let detail = store.reader().unwrap().job(id(n)).unwrap().unwrap();
+            let pairs = detail.payload.attributes.into_iter();
+            pairs
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect::<Vec<_>>()
+        };
+        let first = [
+            "schedule.name=nightly",
+            "schedule.nominal=1970-01-01T00:17:00.000Z",
+        ];
+        assert_eq!(attributes(1), first);
+        let previous = "schedule.previous=1970-01-01T00:17:00.000Z";
+        assert_eq!(
+            attributes(2)[1..],
+            ["schedule.nominal=1970-01-01T00:18:00.000Z", previous]
+        );
+    });
+}
+
+#[test]
+fn an_earlier_job_holds_the_next_until_it_ends() {
+    check(|store| {
+        let schedule = every("nightly", 60_000, Overlap::QueueOne);
+        let name = schedule.name.clone();
+        ask(store, NOW, set(schedule, NOW)).unwrap();
+        let command = fire(store, &name, Time(1_140_000), &ids(1, 9), None);
+        let fates: Vec<Fate> = fired(store, command)
+            .into_iter()
+            .map(|it| it.fate)
+            .collect();
+        assert_eq!(fates, [Fate::Fired(id(1)), Fate::Held, Fate::Skipped]);
+        let holding = |store: &dyn Store| store.reader().unwrap().schedules_holding("", 9).unwrap();
+        assert_eq!(holding(store).len(), 1);
+        let command = fire(store, &name, Time(1_141_000), &ids(11, 9), None);
+        assert_eq!(fired(store, command), [], "the job has not ended");
+        run(store, 1);
+        let command = fire(store, &name, Time(1_142_000), &ids(21, 9), None);
+        assert_eq!(fired(store, command)[0].fate, Fate::Fired(id(21)));
+        assert_eq!(holding(store), []);
+    });
+}
+
+#[test]
+fn a_newer_firing_cancels_the_job_before() {
+    check(|store| {
+        let schedule = every("nightly", 60_000, Overlap::Cancel);
+        let name = schedule.name.clone();
+        ask(store, NOW, set(schedule, NOW)).unwrap();
+        let command = fire(store, &name, Time(1_020_000), &ids(1, 2), None);
+        fired(store, command);
+        assert_eq!(claimed(store, NOW, claim([1], false)).len(), 1);
+        let command = fire(store, &name, Time(1_080_000), &ids(11, 2), None);
+        assert_eq!(fired(store, command)[0].fate, Fate::Held);
+        let detail = store.reader().unwrap().job(id(1)).unwrap().unwrap();
+        let reason = detail.lifecycle.cancel.unwrap().reason;
+        assert_eq!(reason.as_deref(), Some("the schedule fired again"));
+        let cancelled = complete(1, 1, Outcome::Cancelled { partial: None });
+        ask(store, NOW, cancelled).unwrap();
+        let command = fire(store, &name, Time(1_081_000), &ids(21, 2), None);
+        assert_eq!(fired(store, command)[0].fate, Fate::Fired(id(21)));
+    });
+}
+
+#[test]
+fn a_refused_job_changes_nothing() {
+    check(|store| {
+        let schedule = every("nightly", 60_000, Overlap::Allow);
+        let name = schedule.name.clone();
+        ask(store, NOW, set(schedule, NOW)).unwrap();
+        let before = store.reader().unwrap().schedule(&name).unwrap();
+        let mut command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
+        if let Command::Fire(fire) = &mut command
+            && let Ok(job) = &mut fire.job
+        {
+            job.component = Some("gone".parse().unwrap());
+        }
+        let removed = Rejection::HandlerRemoved("noop".parse().unwrap());
+        assert_eq!(ask(store, NOW, command), Err(removed));
+        assert_eq!(store.reader().unwrap().schedule(&name).unwrap(), before);
+        let mut command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
+        if let Command::Fire(fire) = &mut command {
+            fire.job = Err("no handler is named noop".to_owned());
+        }
+        let reason = Fate::Failed("no handler is named noop".to_owned());
+        let firings = fired(store, command);
+        assert!(firings.iter().all(|it| it.fate == reason), "{firings:?}");
+    });
+}
+
+#[test]
+fn the_latest_firings_are_kept() {
+    check(|store| {
+        let schedule = every("nightly", 60_000, Overlap::Allow);
+        let name = schedule.name.clone();
+        ask(store, NOW, set(schedule, NOW)).unwrap();
+        for turn in 0..3 {
+            let nominals = (0..60).map(|n| Time(turn * 60 + n)).collect();
+            let first = u128::try_from(turn * 60 + 1).unwrap();
+            let command = fire(store, &name, NOW, &ids(first, 60), Some(nominals));
+            assert_eq!(fired(store, command).len(), 60);
+        }
+        let kept = store.reader().unwrap().firings(&name).unwrap();
+        assert_eq!(kept.len() as u64, FIRINGS_KEPT);
+        let newest: Vec<i64> = kept.iter().map(|firing| firing.nominal.0).collect();
+        assert_eq!(newest, (80..180).rev().collect::<Vec<_>>());
+        let progress = store
+            .reader()
+            .unwrap()
+            .schedule(&name)
+            .unwrap()
+            .unwrap()
+            .progress;
+        assert_eq!((progress.counts.fired, progress.counts.late), (180, 0));
+    });
+}
+
+/// Two nodes let the same schedule fire as fast as they can, and end its jobs.
+#[test]
+fn two_nodes_never_fire_twice() {
+    let schema = Schema::new();
+    let open = |n| {
+        let node = NodeId(Uuid::from_u128(n));
+        PostgresStore::open(&target(&schema), node, TESTED).unwrap()
+    };
+    let mut first = open(1);
+    let schedule = every("nightly", 1_000, Overlap::Skip);
+    let name = schedule.name.clone();
+    commit(&mut first, NOW, vec![set(schedule, Time(0))]);
+    let node = |mut store: PostgresStore, of: u128| {
+        let (mut taken, mut fired) = (0, Vec::new());
+        for turn in 1..=40_u128 {
+            let wall = Time(i64::try_from(turn).unwrap() * 1_000);
+            let job = of * 1_000 + turn;
+            let fire = fire(&store, &name, wall, &[id(job)], None);
+            match ask(&mut store, NOW, fire) {
+                Ok(Reply::Fired(firings)) => fired.extend(firings),
+                Ok(other) => panic!("{other:?}"),
+                Err(rejection) => {
+                    assert_eq!(rejection, Rejection::ScheduleChanged(name.clone()));
+                    taken += 1;
+                }
+            }
+            let lease = crate::jobs::lease(job);
+            let jobs = claimed(&mut store, NOW, claim([job], false));
+            for job in jobs {
+                let Command::Complete { report, writes, .. } = complete(1, 1, returned()) else {
+                    panic!("a completion");
+                };
+                let (job, fence) = (job.lifecycle.id, Fence::Lease(lease));
+                let ended = Command::Complete {
+                    job,
+                    fence,
+                    report,
+                    writes,
+                };
+                ask(&mut store, NOW, ended).unwrap();
+            }
+        }
+        (taken, fired)
+    };
+    let second = open(2);
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| node(first, 1));
+        let two = scope.spawn(|| node(second, 2));
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    let mut all: Vec<Firing> = one.1.into_iter().chain(two.1).collect();
+    all.sort_by_key(|firing| firing.nominal);
+    let mut nominals: Vec<i64> = all.iter().map(|firing| firing.nominal.0).collect();
+    nominals.dedup();
+    assert_eq!(nominals, (1..=40).map(|n| n * 1_000).collect::<Vec<_>>());
+    assert_eq!(all.len(), 40, "each nominal time once");
+    let store = open(3);
+    let counts = store
+        .reader()
+        .unwrap()
+        .schedule(&name)
+        .unwrap()
+        .unwrap()
+        .progress
+        .counts;
+    assert_eq!(counts.fired + counts.skipped, 40);
+    let fired = all
+        .iter()
+        .filter(|firing| matches!(firing.fate, Fate::Fired(_)));
+    assert_eq!(fired.count() as u64, counts.fired);
+}
