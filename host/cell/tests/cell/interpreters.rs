@@ -59,7 +59,7 @@ fn harmful_scripts_end_by_the_limits_of_the_sandbox() {
     use FailureKind::{FuelExhausted, MemoryLimit, ResultTooLarge, TimedOut, Trapped, UserError};
     let mut cell = Cell::start();
     let plenty = Limits {
-        timeout_ms: 20_000,
+        timeout_ms: 120_000,
         fuel: Some(1_000_000_000_000),
         ..Limits::default()
     };
