@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, PRIORITY_LAST};
+use host_core::job::{Lifecycle, PRIORITY_LAST, State};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
@@ -170,44 +170,54 @@ fn is_by_columns(filter: &JobFilter) -> bool {
     !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempt()
 }
 
-/// A query for the rows of one table that match by columns. Conditions that the filter lacks are left out, so
-/// that the planner sees which index fits.
-fn select(table: &str, filter: &JobFilter) -> String {
+/// A query for the jobs that match by columns, in the order of the filter. Tables that can have none and conditions
+/// that the filter lacks are left out, and the state is no parameter, so that the planner sees which index fits.
+fn select(filter: &JobFilter) -> String {
     let (place, order) = match filter.order {
         Order::Newest => ("seq < $1", "DESC"),
         Order::Oldest => ("seq > $1", "ASC"),
     };
-    let mut sql = format!("(SELECT seq, id, body FROM {table} WHERE {place}");
     // A value that is left out keeps its number.
     let optional = [
         (
-            filter.state.is_some(),
-            " AND state = $3",
-            " AND $3::smallint IS NULL",
-        ),
-        (
             filter.queue.is_some(),
-            " AND queue = $4",
-            " AND $4::text IS NULL",
+            " AND queue = $3",
+            " AND $3::text IS NULL",
         ),
         (
             filter.handler.is_some(),
-            " AND handler = $5 AND runner IS NOT DISTINCT FROM $6",
-            " AND $5::text IS NULL AND $6::text IS NULL",
+            " AND handler = $4 AND runner IS NOT DISTINCT FROM $5",
+            " AND $4::text IS NULL AND $5::text IS NULL",
         ),
         (
             filter.id.is_some(),
-            " AND id BETWEEN $7 AND $8",
-            " AND $7::uuid IS NULL AND $8::uuid IS NULL",
+            " AND id BETWEEN $6 AND $7",
+            " AND $6::uuid IS NULL AND $7::uuid IS NULL",
         ),
     ];
-    for (is_set, condition, unused) in optional {
-        sql.push_str(if is_set { condition } else { unused });
-    }
-    sql.push_str(" ORDER BY seq ");
-    sql.push_str(order);
-    sql.push_str(" LIMIT $2)");
-    sql
+    let state = filter
+        .state
+        .map(|state| format!(" AND state = {}", state as i16));
+    let conditions: String = optional
+        .into_iter()
+        .map(|(is_set, condition, unused)| if is_set { condition } else { unused })
+        .chain(state.as_deref())
+        .collect();
+    let tables = match filter.state.map(State::is_terminal) {
+        Some(true) => &["host_ended"][..],
+        Some(false) => &["host_live"],
+        None => &["host_live", "host_ended"],
+    };
+    let table = |table: &&str| {
+        format!(
+            "(SELECT seq, id, body FROM {table} WHERE {place}{conditions} ORDER BY seq {order} LIMIT $2)"
+        )
+    };
+    let tables: Vec<String> = tables.iter().map(table).collect();
+    format!(
+        "{} ORDER BY seq {order} LIMIT $2",
+        tables.join(" UNION ALL ")
+    )
 }
 
 /// Calls `see` for each job that matches by columns, with the job if it matches completely. Returns whether
@@ -224,13 +234,7 @@ async fn examine(
         Some(Some((low, high))) => (Some(low.0), Some(high.0)),
         None => (None, None),
     };
-    let (live, ended) = (select("host_live", filter), select("host_ended", filter));
-    let order = match filter.order {
-        Order::Newest => "DESC",
-        Order::Oldest => "ASC",
-    };
-    let sql = format!("{live} UNION ALL {ended} ORDER BY seq {order} LIMIT $2");
-    let state = filter.state.map(|state| state as i16);
+    let sql = select(filter);
     let queue = filter.queue.as_ref().map(Name::as_str);
     let (runner, handler) = filter.handler.clone().unzip();
     let runner = runner.flatten();
@@ -249,9 +253,7 @@ async fn examine(
             client,
             "list jobs",
             &sql,
-            &[
-                &place, &limit, &state, &queue, &handler, &runner, &low, &high,
-            ],
+            &[&place, &limit, &queue, &handler, &runner, &low, &high],
         )
         .await?;
         let mut jobs = Vec::with_capacity(found.len());

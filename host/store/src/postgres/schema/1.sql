@@ -107,6 +107,9 @@ CREATE INDEX host_live_suspect ON host_live (priority, seq)
 CREATE INDEX host_live_runner ON host_live (runner, queue, priority, seq)
   WHERE state = 2 AND runner IS NOT NULL;
 CREATE INDEX host_live_running ON host_live (seq) WHERE state = 3;
+-- For lists. States that most jobs pass through quickly have no index of their own.
+CREATE INDEX host_live_queue ON host_live (queue, seq);
+CREATE INDEX host_live_state ON host_live (state, seq) WHERE state NOT IN (2, 3);
 CREATE INDEX host_live_wakeup ON host_live (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
 
 -- The jobs that have ended, until their retention is over.
