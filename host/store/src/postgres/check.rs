@@ -25,7 +25,7 @@ use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding, and names what
 /// it concerns.
-const ORPHANS: [(&str, &str); 10] = [
+const ORPHANS: [(&str, &str); 11] = [
     (
         "SELECT 'job ' || id FROM both_jobs WHERE NOT EXISTS (SELECT FROM host_payloads WHERE job = id)",
         "its params are missing",
@@ -67,6 +67,11 @@ const ORPHANS: [(&str, &str); 10] = [
          WHERE COALESCE(kept.keys, 0) <> COALESCE(found.keys, 0) \
          OR COALESCE(kept.bytes, 0) <> COALESCE(found.bytes, 0)",
         "its size differs from that of its keys",
+    ),
+    (
+        "SELECT DISTINCT 'firings of schedule ' || schedule FROM host_firings \
+         WHERE NOT EXISTS (SELECT FROM host_schedules WHERE name = schedule)",
+        "they belong to no schedule",
     ),
     (
         "SELECT 'component ' || name FROM host_components WHERE current > 0 AND NOT EXISTS \
@@ -127,6 +132,8 @@ async fn look(
     }
     attempts(findings, client, on_progress).await?;
     audit(findings, client, on_progress).await?;
+    on_progress("schedules", 0);
+    schedules(findings, client).await?;
     on_progress("the numbers of queues", 0);
     counts(findings, client).await?;
     for (sql, message) in ORPHANS {
@@ -258,6 +265,30 @@ async fn audit(
             before = Some(entry);
         }
     }
+}
+
+/// Reads the schedules with their firings, and compares when they fire.
+async fn schedules(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
+    let sql = "SELECT name, fires_at, holds FROM host_schedules";
+    for row in rows(client, "check the store", sql, &[]).await? {
+        let what = format!("schedule {}", row.get::<_, &str>(0));
+        let Ok(name) = row.get::<_, &str>(0).parse::<Name>() else {
+            findings.add(what, "its name is not one");
+            continue;
+        };
+        let indexed = (row.get(1), row.get(2));
+        if let Err(error) = super::schedules::firings(client, &name).await {
+            findings.add(what.as_str(), error.to_string());
+        }
+        match super::schedules::one(client, &name).await {
+            Err(error) => findings.add(what, error.to_string()),
+            Ok(Some(kept)) if (kept.fires_at().map(|at| at.0), kept.holds()) != indexed => {
+                findings.add(what, "when it fires differs from its record");
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Compares the numbers of queues with the rows they count.

@@ -12,14 +12,14 @@ use host_core::outcome::Attempt;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{access, connect, doing, wal};
+use super::{access, connect, doing, schedules, wal};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings};
 use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding. The first
 /// column names what it concerns.
-const ORPHANS: [(&str, &str); 8] = [
+const ORPHANS: [(&str, &str); 9] = [
     (
         "SELECT 'job ' || seq FROM jobs WHERE seq NOT IN (SELECT seq FROM payloads)",
         "its params are missing",
@@ -55,6 +55,11 @@ const ORPHANS: [(&str, &str); 8] = [
          UNION SELECT 'the state ' || space FROM state \
          WHERE space NOT IN (SELECT space FROM state_spaces)",
         "its size differs from that of its keys",
+    ),
+    (
+        "SELECT DISTINCT 'firings of schedule ' || schedule FROM firings \
+         WHERE schedule NOT IN (SELECT name FROM schedules)",
+        "they belong to no schedule",
     ),
     (
         "SELECT 'component ' || name FROM components WHERE current > 0 AND NOT EXISTS \
@@ -94,6 +99,7 @@ impl Findings {
         self.part(&moment, Self::attempts);
         self.part(&moment, Self::counters);
         self.part(&moment, Self::access);
+        self.part(&moment, Self::schedules);
         for (sql, message) in ORPHANS {
             self.part(&moment, |findings, moment| {
                 each(moment, sql, |row| {
@@ -179,11 +185,7 @@ impl Findings {
 
     /// Reads the tokens and the chain of the audit.
     fn access(&mut self, connection: &Connection) -> Result<(), StoreError> {
-        match access::tokens(connection) {
-            // Its name is that of the token.
-            Err(StoreError::Damaged { what, message }) => self.add(what, message),
-            read => read.map(drop)?,
-        }
+        self.read(access::tokens(connection))?;
         let mut before = None;
         loop {
             let after = before.as_ref().map_or(0, |entry: &Entry| entry.number);
@@ -195,6 +197,40 @@ impl Findings {
                 self.entry(before.as_ref(), &entry);
                 before = Some(entry);
             }
+        }
+    }
+
+    /// Reads the schedules with their firings, and compares when they fire.
+    fn schedules(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let mut found = Vec::new();
+        let sql = "SELECT name, fires_at, holds FROM schedules";
+        each(connection, sql, |row| {
+            found.push((row.get::<_, String>(0)?, (row.get(1)?, row.get(2)?)));
+            Ok(())
+        })?;
+        for (name, indexed) in found {
+            let what = format!("schedule {name}");
+            let Ok(name) = name.parse::<Name>() else {
+                self.add(what, "its name is not one");
+                continue;
+            };
+            self.read(schedules::firings(connection, &name))?;
+            let kept = self.read(schedules::one(connection, &name))?.flatten();
+            if kept.is_some_and(|kept| (kept.fires_at().map(|at| at.0), kept.holds()) != indexed) {
+                self.add(what, "when it fires differs from its record");
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is damaged, which has a name of its own.
+    fn read<T>(&mut self, read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+        match read {
+            Err(StoreError::Damaged { what, message }) => {
+                self.add(what, message);
+                Ok(None)
+            }
+            read => read.map(Some),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use host_core::audit::Note;
 use host_core::command::Command;
+use host_core::schedule::Overlap;
 use host_store::sqlite::SqliteStore;
 use host_store::{StoreError, check};
 use rusqlite::Connection;
@@ -13,6 +14,7 @@ use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
     set_state,
 };
+use crate::schedules::{every, fire, set};
 
 /// Makes a store with jobs in many states, one component and two queues.
 fn store(folder: &TempDir) -> std::path::PathBuf {
@@ -47,8 +49,12 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
             put(token("000000000001"), true).noted(Note::new("tokens", "first")),
             Command::Tick { limit: 0 }.noted(Note::new("operate", "second")),
             Command::Tick { limit: 0 }.noted(Note::new("operate", "third")),
+            set(every("hourly", 3_600_000, Overlap::Skip), NOW),
         ],
     );
+    let name = "hourly".parse().unwrap();
+    let fired = fire(&store, &name, NOW, &[id(7)], Some(vec![NOW]));
+    ask(&mut store, NOW, fired).unwrap();
     path
 }
 
@@ -143,18 +149,51 @@ fn each_damage_is_named() {
             "expected one of",
         ),
     ] {
-        let folder = TempDir::new().unwrap();
-        let path = store(&folder);
-        Connection::open(&path)
-            .unwrap()
-            .execute_batch(damage)
-            .unwrap();
-        let findings = check(&path);
-        let found = findings
-            .iter()
-            .any(|finding| finding.what == what && finding.message.contains(message));
-        assert!(found, "{damage}: {findings:?}");
+        is_named(damage, what, message);
     }
+}
+
+#[test]
+fn each_damage_of_schedules_is_named() {
+    for (damage, what, message) in [
+        (
+            "UPDATE schedules SET body = '{}'",
+            "schedule hourly",
+            "missing field",
+        ),
+        (
+            "UPDATE schedules SET fires_at = 1",
+            "schedule hourly",
+            "when it fires differs",
+        ),
+        (
+            "UPDATE firings SET body = '{}'",
+            "a firing of the schedule hourly",
+            "missing field",
+        ),
+        (
+            "DELETE FROM schedules",
+            "firings of schedule hourly",
+            "they belong to no schedule",
+        ),
+    ] {
+        is_named(damage, what, message);
+    }
+}
+
+/// Damages a store, and checks that this is found.
+fn is_named(damage: &str, what: &str, message: &str) {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    Connection::open(&path)
+        .unwrap()
+        .execute_batch(damage)
+        .unwrap();
+    let findings = check(&path);
+    let found = findings
+        .iter()
+        .any(|finding| finding.what == what && finding.message.contains(message));
+    assert!(found, "{damage}: {findings:?}");
 }
 
 #[test]
@@ -220,7 +259,6 @@ fn a_damaged_page_is_found_and_its_table_is_named() {
         }
     }
     // The list of tables has pages of its own.
-    // The list of tables has pages of its own.
     assert!(of_no_table.len() <= 3, "{of_no_table:?}");
 }
 
@@ -248,7 +286,6 @@ fn a_store_that_was_not_closed_is_checked_when_it_is_opened() {
         }
     }
     assert_eq!(refused, whole.len() / 4096 - 1, "every page");
-    // The list of tables has pages of its own.
     // The list of tables has pages of its own.
     assert!(of_no_table <= 3, "{of_no_table}");
 }

@@ -2,15 +2,17 @@
 
 use host_core::command::Command;
 use host_core::job::UniqueScope;
+use host_core::schedule::Overlap;
 use host_store::Finding;
 use host_store::postgres::admin;
 use host_store::postgres::check::check;
 use host_store::postgres::target::Target;
 
 use crate::jobs::{
-    NOW, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision, set_state,
-    unique,
+    NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
+    set_state, unique,
 };
+use crate::schedules::{every, fire, set};
 use crate::server::Schema;
 
 /// Makes a store with jobs in many states, one component and two queues.
@@ -36,8 +38,12 @@ fn store() -> (Schema, Target) {
         complete(1, 1, returned()),
         complete(2, 2, failed(true)),
         cancel,
+        set(every("hourly", 3_600_000, Overlap::Skip), NOW),
     ];
     commit(&mut store, NOW, batch);
+    let name = "hourly".parse().unwrap();
+    let fired = fire(&store, &name, NOW, &[id(7)], Some(vec![NOW]));
+    ask(&mut store, NOW, fired).unwrap();
     let target = Target::parse(&schema.url(), None).unwrap();
     (schema, target)
 }
@@ -158,12 +164,45 @@ fn each_damage_of_a_database_is_named() {
             "is not registered",
         ),
     ] {
-        let (schema, target) = store();
-        schema.run(damage);
-        let findings = found(&target);
-        let found = findings
-            .iter()
-            .any(|finding| finding.what == what && finding.message.contains(message));
-        assert!(found, "{damage}: {findings:?}");
+        is_named(damage, &what, message);
     }
+}
+
+#[test]
+fn each_damage_of_schedules_in_a_database_is_named() {
+    for (damage, what, message) in [
+        (
+            "UPDATE host_schedules SET body = '{}'",
+            "schedule hourly",
+            "missing field",
+        ),
+        (
+            "UPDATE host_schedules SET fires_at = 1",
+            "schedule hourly",
+            "when it fires differs",
+        ),
+        (
+            "UPDATE host_firings SET body = '{}'",
+            "schedule hourly",
+            "missing field",
+        ),
+        (
+            "DELETE FROM host_schedules",
+            "firings of schedule hourly",
+            "they belong to no schedule",
+        ),
+    ] {
+        is_named(damage, what, message);
+    }
+}
+
+/// Damages a store, and checks that this is found.
+fn is_named(damage: &str, what: &str, message: &str) {
+    let (schema, target) = store();
+    schema.run(damage);
+    let findings = found(&target);
+    let found = findings
+        .iter()
+        .any(|finding| finding.what == what && finding.message.contains(message));
+    assert!(found, "{damage}: {findings:?}");
 }
