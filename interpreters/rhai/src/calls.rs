@@ -12,7 +12,7 @@ use rhai::{Dynamic, Engine, EvalAltResult, Map, Position};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::value;
+use crate::value::{self, thrown};
 
 /// The error kinds of a requested call, and of a script that a failed call ended.
 const CALL: &str = "script_call";
@@ -148,7 +148,7 @@ impl Calls {
     }
 
     fn call(&self, handler: &str, params: Map) -> Result<Dynamic, Box<EvalAltResult>> {
-        let params = value::to_json(&params.into()).map_err(|error| thrown(text_of(&error)))?;
+        let params = value::argument(&params.into())?;
         let key = key((handler, params.to_string()));
         let mut state = self.0.borrow_mut();
         let place = state.made;
@@ -205,17 +205,6 @@ impl FailedCall {
         map.insert("kind".into(), self.kind.clone().into());
         map.insert("message".into(), self.message.clone().into());
         map
-    }
-}
-
-fn thrown(value: impl Into<Dynamic>) -> EvalAltResult {
-    EvalAltResult::ErrorRuntime(value.into(), Position::NONE)
-}
-
-fn text_of(error: &Error) -> String {
-    match error {
-        Error::Failed(failed) => failed.message.clone(),
-        _ => String::new(),
     }
 }
 

@@ -2,12 +2,12 @@
 //! runs again for its calls gets the answers of its first run.
 
 use guest_sdk::{Ctx, Error, HttpRequest};
-use rhai::{Blob, Dynamic, Engine, EvalAltResult, Map, Position};
+use rhai::{Blob, Dynamic, Engine, EvalAltResult, Map};
 use serde::Deserialize;
 use serde_json::{Map as JsonMap, Value, json};
 
 use crate::calls::{Calls, FailedCall};
-use crate::value;
+use crate::value::{self, thrown};
 
 type Thrown = Box<EvalAltResult>;
 
@@ -45,7 +45,7 @@ pub(crate) fn register(engine: &mut Engine, ctx: &Ctx, calls: &Calls) {
     });
     engine.register_fn("http_request", move |mut fields: Map| {
         let body = fields.remove("body");
-        let fields = value::to_json(&fields.into()).map_err(|error| thrown(text_of(&error)))?;
+        let fields = value::argument(&fields.into())?;
         let fields: Fields = serde_json::from_value(fields)
             .map_err(|error| thrown(format!("http_request: {error}")))?;
         let mut request = request(&fields.method, fields.url);
@@ -81,7 +81,7 @@ fn set_body(request: &mut HttpRequest, body: Dynamic) -> Result<(), Thrown> {
         request.body = body.cast::<Blob>();
         return Ok(());
     }
-    let json = value::to_json(&body).map_err(|error| thrown(text_of(&error)))?;
+    let json = value::argument(&body)?;
     request.body = json.to_string().into_bytes();
     let mut headers = request.headers.iter();
     if !headers.any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
@@ -127,15 +127,4 @@ fn failed(error: Error) -> FailedCall {
         other => ("http".to_owned(), format!("{other:?}")),
     };
     FailedCall { kind, message }
-}
-
-fn text_of(error: &Error) -> String {
-    match error {
-        Error::Failed(failed) => failed.message.clone(),
-        _ => String::new(),
-    }
-}
-
-fn thrown(message: String) -> EvalAltResult {
-    EvalAltResult::ErrorRuntime(message.into(), Position::NONE)
 }

@@ -13,7 +13,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use guest_sdk::schemars::{self, JsonSchema};
-use guest_sdk::{Ctx, Error, Level, export_handlers, handler};
+use guest_sdk::{Category, Ctx, Error, Level, export_handlers, handler};
 use rhai::module_resolvers::DummyModuleResolver;
 use rhai::{Dynamic, Engine, Map, Module, OptimizationLevel};
 use serde::Deserialize;
@@ -61,7 +61,10 @@ fn run(ctx: &Ctx, params: Params) -> Result<Value, Error> {
     let result: Dynamic = engine
         .eval_ast(&ast)
         .map_err(|error| ending::of_running(&error, &calls))?;
-    value::to_json(&result)
+    value::to_json(&result).map_err(|error| {
+        let message = format!("the script's result {error}");
+        Error::new(Category::UserCode, "script_result", message).retryable(false)
+    })
 }
 
 /// Makes the module of constants. It is global, because functions of a script see no other variables.

@@ -1,20 +1,28 @@
 //! Converts values of scripts to JSON and back.
 
-use guest_sdk::{Category, Error};
-use rhai::{Array, Blob, Dynamic, FLOAT, Map};
+use rhai::{Array, Blob, Dynamic, EvalAltResult, FLOAT, Map, Position};
 use serde_json::{Number, Value};
 
 /// How deep the arrays and maps of a result may be nested. The host has the same limit.
 const DEPTH_MAX: usize = 127;
 
 /// Converts a value to JSON. The error names the part that has no JSON form.
-pub(crate) fn to_json(value: &Dynamic) -> Result<Value, Error> {
+pub(crate) fn to_json(value: &Dynamic) -> Result<Value, String> {
     convert(value, DEPTH_MAX).map_err(|what| {
-        let message = format!(
-            "the script's result cannot be converted to JSON: {what}; return only numbers, strings, booleans, arrays and maps"
-        );
-        Error::new(Category::UserCode, "script_result", message).retryable(false)
+        format!(
+            "cannot be converted to JSON: {what}; use only numbers, strings, booleans, arrays and maps"
+        )
     })
+}
+
+/// Converts an argument of a function to JSON, or throws.
+pub(crate) fn argument(value: &Dynamic) -> Result<Value, Box<EvalAltResult>> {
+    to_json(value).map_err(|error| thrown(format!("an argument {error}")).into())
+}
+
+/// Makes what a script catches.
+pub(crate) fn thrown(value: impl Into<Dynamic>) -> EvalAltResult {
+    EvalAltResult::ErrorRuntime(value.into(), Position::NONE)
 }
 
 /// Converts JSON to a value. A number that is not a 64-bit integer becomes a float.
