@@ -109,6 +109,14 @@ fn fill(desk: &Desk) -> [String; 3] {
     desk.client
         .run(&json!({"handler": "flaky", "params": {"fail_times": 2}, "queue": "mail"}));
     desk.waiting("nightly", 3);
+    let schedule = json!({"when": {"cron": "30 2 * * *"}, "time_zone": "Europe/Berlin", "note": HOSTILE[0],
+        "job": {"handler": "echo", "queue": "mail", "params": {"text": HOSTILE}}});
+    let set = desk
+        .client
+        .call("PUT", "/api/v1/schedules/nightly", Some(&schedule));
+    assert_eq!(set.unwrap().status, 200);
+    let trigger = "/api/v1/schedules/nightly/trigger";
+    assert_eq!(desk.client.post(trigger, &json!({})).unwrap().status, 200);
     let sleeps = desk.sleep("mail");
     [failed, sleeps, logs["id"].as_str().unwrap().to_owned()]
 }
@@ -121,6 +129,8 @@ fn pages([failed, sleeps, logs]: &[String; 3]) -> Vec<(&'static str, String)> {
         ("jobs-discarded", "/jobs?q=state:discarded"),
         ("jobs-wrong", "/jobs?q=colour:red"),
         ("queues", "/queues"),
+        ("schedules", "/schedules"),
+        ("schedule", "/schedules/nightly"),
         ("handlers", "/handlers"),
         ("handler", "/handlers/fail"),
         ("components", "/components"),

@@ -75,6 +75,43 @@ fn a_handler_is_read_and_run() {
 }
 
 #[test]
+fn a_schedule_is_set_triggered_paused_and_removed() {
+    Desk::new().with_each_hand(|desk, name| {
+        let browser = &mut desk.browser;
+        browser.open("/schedules");
+        browser.fill("Name", name);
+        browser.fill("Handler", "echo");
+        browser.fill("or every", "1h");
+        browser.fill("Params as JSON", r#"{"n": 9007199254740993}"#);
+        browser.click("Set");
+        assert_eq!(browser.path(), format!("/schedules/{name}"));
+        browser.sees("every 1h");
+        browser.sees("9007199254740993");
+        browser.sees("It has not fired yet.");
+        browser.click("Trigger now");
+        browser.sees("schedule.name");
+        let job = browser.path();
+        let id = job.strip_prefix("/jobs/").unwrap();
+        assert_eq!(desk.client.wait(id)["state"], "completed");
+        let browser = &mut desk.browser;
+        browser.open("/schedules");
+        browser.click(name);
+        browser.sees("fired");
+        browser.click("Pause");
+        browser.sees("It does not fire.");
+        browser.click("Resume");
+        browser.click("Remove…");
+        browser.sees("The jobs it has enqueued stay.");
+        browser.click("Remove");
+        assert_eq!(browser.path(), "/schedules");
+        browser.open(&job);
+        browser.sees("completed");
+        browser.open(&format!("/schedules/{name}"));
+        browser.sees("no schedule is named");
+    });
+}
+
+#[test]
 fn a_component_is_rolled_back() {
     let desk = Desk::new();
     let component = std::fs::read(host_tests::guests::component("basics")).unwrap();
@@ -141,21 +178,21 @@ fn tokens_are_made_and_revoked_and_the_audit_says_so() {
     Desk::new().with_each_hand(|desk, name| {
         let browser = &mut desk.browser;
         browser.open("/tokens");
-        browser.fill("What it is for", name);
+        browser.fill("Name", name);
         browser.choose("Role", 'o');
         browser.fill("Only these queues", "mail-* reports");
-        browser.click("Make it");
-        browser.sees("It is shown this once");
+        browser.click("Create");
+        browser.sees("it is not shown again");
         browser.sees("hst_");
         browser.click("Tokens");
         browser.sees_no("hst_");
         browser.sees("mail-*");
-        browser.click(&format!("Exchange the text of {name}"));
-        browser.click("Exchange it");
+        browser.click(&format!("Rotate {name}"));
+        browser.click("Rotate");
         browser.sees("hst_");
         browser.click(&format!("Revoke {name}"));
-        browser.sees("From then on it lets nobody in.");
-        browser.click("Revoke it");
+        browser.sees("It stops working at once.");
+        browser.click("Revoke");
         browser.sees_no(&format!("{name} "));
         browser.click("Audit");
         browser.fill("Verb", "tokens");

@@ -115,6 +115,44 @@ fn the_priority_of_a_job_is_changed() {
 }
 
 #[test]
+fn selected_jobs_and_all_jobs_get_another_priority() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 3);
+        let query = format!("/api/v1/jobs?queue={queue}&state=available");
+        let jobs = desk.client.get(&query).unwrap().body;
+        let ids = [0, 1].map(|n| jobs["items"][n]["id"].as_str().unwrap().to_owned());
+        let list = format!("/jobs?q=queue:{queue}+state:available");
+        let browser = &mut desk.browser;
+        browser.open(&list);
+        browser.click("Set priority of the selected jobs");
+        browser.sees("no job is selected");
+        browser.open(&list);
+        for id in &ids {
+            browser.tick(&format!("Select {id}"));
+        }
+        browser.choose("Priority of the selected jobs", '9');
+        browser.click("Set priority of the selected jobs");
+        browser.sees("Set priority 9 for 2 jobs?");
+        browser.click("Set priority 9 for 2 jobs");
+        browser.sees("2 jobs changed");
+        let priorities = |desk: &Desk| {
+            let jobs = desk.client.get(&query).unwrap().body;
+            [0, 1, 2].map(|n| jobs["items"][n]["priority"].as_u64().unwrap())
+        };
+        assert_eq!(priorities(desk), [9, 9, 5]);
+        let browser = &mut desk.browser;
+        browser.click("Back to the jobs");
+        browser.open(&list);
+        browser.choose("Priority of all jobs", '1');
+        browser.click("Set priority of all…");
+        browser.sees("Set priority 1 for 3 jobs that match");
+        browser.click("Set priority 1 for 3 jobs");
+        browser.sees("3 jobs changed");
+        assert_eq!(priorities(desk), [1, 1, 1]);
+    });
+}
+
+#[test]
 fn all_jobs_that_match_are_changed_after_a_question() {
     Desk::new().with_each_hand(|desk, queue| {
         desk.waiting(queue, 101);
@@ -129,10 +167,10 @@ fn all_jobs_that_match_are_changed_after_a_question() {
             .enqueue(&json!({"handler": "noop", "queue": queue}));
         let browser = &mut desk.browser;
         browser.fill("Type", "cancel 100");
-        browser.click("Cancel them");
+        browser.click("Cancel 101 jobs");
         browser.sees("What was typed is not that.");
         browser.fill("Type", "cancel 101");
-        browser.click("Cancel them");
+        browser.click("Cancel 101 jobs");
         browser.sees("101 jobs changed");
         assert_eq!(desk.client.job(&later)["state"], "available");
         assert_eq!(desk.count(&format!("queue={queue}&state=cancelled")), 101);
@@ -145,7 +183,7 @@ fn all_jobs_that_match_are_changed_after_a_question() {
         browser.sees("101 jobs changed");
         browser.open(&format!("/jobs?q=queue:{queue}+state:completed"));
         browser.click("Purge all…");
-        browser.click("Purge them");
+        browser.click("Purge 1 jobs");
         browser.sees("1 jobs changed");
         assert_eq!(desk.count(&format!("queue={queue}&state=completed")), 0);
     });
@@ -226,10 +264,10 @@ fn jobs_that_wait_for_each_other_lead_to_each_other() {
         let waits = desk.client.enqueue(&waits);
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs/{first}"));
-        browser.click_in("who waits for it", "echo");
+        browser.click_in("Dependencies", "echo");
         assert_eq!(browser.path(), format!("/jobs/{waits}"));
         browser.sees("pending");
-        browser.click_in("who waits for it", "noop");
+        browser.click_in("Dependencies", "noop");
         assert_eq!(browser.path(), format!("/jobs/{first}"));
     });
 }
@@ -249,7 +287,7 @@ fn failures_with_the_same_cause_are_retried_together() {
         browser.open("/failures");
         browser.click_in(&format!("{queue}: no order #"), "Retry those of fail");
         browser.sees("Retry 2 jobs that match");
-        browser.click("Retry them");
+        browser.click("Retry 2 jobs");
         browser.sees("2 jobs changed");
         assert_eq!(desk.client.job(&other)["attempt"], 1);
     });

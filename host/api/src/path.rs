@@ -7,6 +7,7 @@ pub const JOBS_COUNT: &str = "/api/v1/jobs/count";
 pub const JOBS_RETRY: &str = "/api/v1/jobs/retry";
 pub const JOBS_CANCEL: &str = "/api/v1/jobs/cancel";
 pub const JOBS_PURGE: &str = "/api/v1/jobs/purge";
+pub const JOBS_PRIORITY: &str = "/api/v1/jobs/priority";
 pub const JOB: &str = "/api/v1/jobs/{id}";
 pub const JOB_CANCEL: &str = "/api/v1/jobs/{id}/cancel";
 pub const JOB_RETRY: &str = "/api/v1/jobs/{id}/retry";

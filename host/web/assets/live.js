@@ -10,6 +10,7 @@
   const busy = () =>
     document.hidden ||
     document.activeElement?.matches("#main :is(input, textarea, select)") ||
+    document.querySelector("#main input:checked") ||
     !getSelection().isCollapsed;
 
   async function refresh() {

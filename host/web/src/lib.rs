@@ -31,7 +31,7 @@ use host_http::route::{Group, Route};
 use self::ask::Web;
 use self::pages::{
     audit, change, components, executors, failures, find, handlers, job, jobs, live, nodes,
-    overview, queues, tokens,
+    overview, queues, schedules, tokens,
 };
 
 /// The media type of a form that a browser sends.
@@ -72,6 +72,15 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
         ),
         Route::get(read, "/queues", queues::list),
         form(Route::post(Verb::Operate, "/queues/{name}", queues::act)).scoped(),
+        Route::get(read, "/schedules", schedules::list),
+        form(Route::post(Verb::Schedule, "/schedules", schedules::set)).scoped(),
+        Route::get(read, "/schedules/{name}", schedules::show),
+        form(Route::post(
+            Verb::Schedule,
+            "/schedules/{name}",
+            schedules::act,
+        ))
+        .scoped(),
         Route::get(read, "/handlers", handlers::list),
         Route::get(read, "/handlers/{name}", handlers::show),
         Route::get(Verb::Read, "/components", components::list),

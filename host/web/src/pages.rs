@@ -13,6 +13,7 @@ pub(crate) mod live;
 pub(crate) mod nodes;
 pub(crate) mod overview;
 pub(crate) mod queues;
+pub(crate) mod schedules;
 pub(crate) mod tokens;
 
 use serde::Deserialize;

@@ -43,6 +43,8 @@ const PAGES: &[&str] = &[
     "/jobs?q=colour:red",
     "/jobs/01990f3c",
     "/queues",
+    "/schedules",
+    "/schedules/nightly",
     "/handlers",
     "/handlers/echo?job=01990f3c",
     "/components",
@@ -69,6 +71,15 @@ fn job(text: &str) -> Value {
         "cancel_requested_at": "2026-05-17T18:30:00.000Z",
         "progress": {"percent": 45.5, "message": text},
         "params": {"n": 9_007_199_254_740_993_u64, text: text}, "result": text, "failure": failure(text),
+    })
+}
+
+fn schedule(text: &str) -> Value {
+    json!({
+        "name": text, "source": "api", "fires_at": "2026-05-17T18:30:00Z", "previous": "2026-05-17T18:30:00Z",
+        "held": 1, "counts": {"fired": 9, "late": 1, "skipped": 2, "missed": 3, "failed": 4},
+        "schedule": {"when": {"cron": [text, text]}, "time_zone": text, "overlap": "skip", "catch_up": "last",
+            "job": {"handler": text, "params": {text: text}}, "paused": true, "note": text},
     })
 }
 
@@ -124,6 +135,19 @@ fn answer(path: &str, text: &str) -> Option<Value> {
                 "object": text, "outcome": text, "detail": text, "times": 2});
             page(json!({"number": 1, "previous": "0", "hash": "1", "record": record}))
         }
+        "schedules" => page(schedule(text)),
+        "schedules/nightly" => schedule(text),
+        "schedules/nightly/next" => {
+            json!({"items": [{"nominal": "2026-05-17T18:30:00+02:00", "fires_at": "2026-05-17T16:30:00Z"}],
+                "next_cursor": null})
+        }
+        "schedules/nightly/firings" => {
+            let fired = json!({"nominal": "2026-05-17T18:30:00Z", "at": "2026-05-17T18:30:00Z", "fate": "fired",
+                "job": ID});
+            let failed = json!({"nominal": "2026-05-17T18:30:00Z", "at": "2026-05-17T18:30:00Z", "fate": "failed",
+                "reason": text, "times": 3});
+            json!({"items": [fired, failed], "next_cursor": null})
+        }
         "queues" => {
             page(json!({"name": text, "paused": true, "counts": {"available": 3, "discarded": 4}}))
         }
@@ -166,7 +190,7 @@ fn pages(text: &str) -> Router {
         let text = text.clone();
         async move {
             assert_eq!(headers[HOST], "localhost", "who asks is passed on");
-            if method == Method::POST {
+            if method == Method::POST || method == Method::PUT {
                 assert_eq!(headers[CONTENT_TYPE], "application/json");
                 if uri.path() == "/api/v1/tokens" {
                     return axum::Json(json!({"token": "hst_secret", "id": "a", "name": text}))
@@ -174,7 +198,7 @@ fn pages(text: &str) -> Router {
                 }
                 return axum::Json(
                     json!({"id": ID, "matched": 1, "changed": 1, "refused": 0, "refusals": [],
-                    "next_cursor": null, "state": "available", "existing": false}),
+                    "next_cursor": null, "state": "available", "existing": false, "jobs": [ID]}),
                 )
                 .into_response();
             }
@@ -361,8 +385,8 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
     for (path, form, shown) in [
         (job.as_str(), "action=purge", "Purge it"),
         ("/nodes/n", "action=drain", "Drain it"),
-        ("/tokens", "action=revoke&id=a", "Revoke it"),
-        ("/tokens", "action=rotate&id=a", "Exchange it"),
+        ("/tokens", "action=revoke&id=a", "Revoke"),
+        ("/tokens", "action=rotate&id=a", "Rotate"),
         (
             "/tokens",
             "action=create&name=x&role=viewer&queues=a+b&days=7",
@@ -401,6 +425,70 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
         ("/jobs/change", "action=retry&q=state:running"),
         ("/components/basics", "action=rollback&value=x"),
         ("/tokens", "action=create&name=x&role=viewer&days=0"),
+    ] {
+        let (answer, _) = post(&pages, path, form).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {form}");
+    }
+}
+
+#[tokio::test]
+async fn schedules_and_selected_jobs_are_changed() {
+    let pages = pages("plain");
+    let job = format!("/jobs/{ID}");
+    for (path, form, to) in [
+        ("/schedules/nightly", "action=pause", "/schedules/nightly"),
+        ("/schedules/nightly", "action=trigger", job.as_str()),
+        (
+            "/schedules",
+            "name=new&handler=echo&every=10m",
+            "/schedules/new",
+        ),
+    ] {
+        let (answer, page) = post(&pages, path, form).await;
+        assert_eq!(
+            answer.status(),
+            StatusCode::SEE_OTHER,
+            "{path} {form}: {page}"
+        );
+        assert_eq!(answer.headers()[LOCATION], to, "{path} {form}");
+    }
+    for (path, form, shown) in [
+        (
+            "/schedules/nightly",
+            "action=remove",
+            "jobs it has enqueued stay",
+        ),
+        (
+            "/jobs/change",
+            "action=priority&priority=3&q=state:available",
+            "Type <code>priority 1234</code>",
+        ),
+        (
+            "/jobs/change",
+            "action=cancel&selection=true&id=a&id=b&q=queue:x",
+            "Cancel 2 jobs",
+        ),
+        (
+            "/jobs/change",
+            "action=cancel&selection=true&id=01990f3c&id=01990f3c&q=queue:x&sure=true",
+            "2 jobs changed",
+        ),
+    ] {
+        let (answer, page) = post(&pages, path, form).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path} {form}: {page}");
+        assert!(page.contains(shown), "{path} {form}: {page}");
+    }
+    for (path, form) in [
+        (
+            "/jobs/change",
+            "action=cancel&selection=true&q=state:available",
+        ),
+        (
+            "/jobs/change",
+            "action=priority&priority=10&q=state:available",
+        ),
+        ("/schedules", "name=nightly&handler=echo&every=10m"),
+        ("/schedules", "name=new&handler=echo&every=10m&params=%7B"),
     ] {
         let (answer, _) = post(&pages, path, form).await;
         assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {form}");

@@ -79,6 +79,14 @@ impl Client {
         self.post(&with_query(path::JOBS_PURGE, filter)?, &Empty {})
     }
 
+    pub fn set_priority_of_jobs(
+        &self,
+        filter: &FilterQuery,
+        body: &PriorityBody,
+    ) -> Result<Answer<ManyView>, Error> {
+        self.post(&with_query(path::JOBS_PRIORITY, filter)?, body)
+    }
+
     pub fn job(&self, id: &str) -> Result<Answer<JobView>, Error> {
         self.get(&path::of(path::JOB, id))
     }

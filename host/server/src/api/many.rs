@@ -1,26 +1,27 @@
-//! Changes of many jobs, page by page: run again, cancelled or purged as far as their states allow. A
+//! Changes of many jobs, page by page: run again, cancelled, purged or given another priority as far as their states allow. A
 //! request changes a bounded number of jobs and says where the next one goes on.
 
 use axum::Json;
 use axum::extract::{Request, State};
 use futures_util::future::join_all;
-use host_api::change::{CancelBody, CountView, ManyView, RefusalView, RetryBody};
+use host_api::change::{CancelBody, CountView, ManyView, PriorityBody, RefusalView, RetryBody};
 use host_api::filter::FilterQuery;
 use host_api::path;
 use host_core::command::Command;
 use host_core::id::JobId;
 use host_core::time::Time;
 use host_dispatch::SubmitError;
-use host_http::extract::{InQuery, small_body_or_default};
+use host_http::extract::{InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::query::page_limit;
 
 use super::Shared;
+use super::actor::Actor;
+use super::enqueue::checked_priority;
 use super::error::ApiError;
 use super::filter::{after, filter};
 use super::jobs;
 use super::problem::kinds;
-use super::told::Told;
 
 /// How many jobs a count examines at most.
 const COUNT_JOBS_MAX: u64 = 100_000;
@@ -70,12 +71,12 @@ pub(super) async fn count(
 pub(super) async fn retry(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InQuery(query): InQuery<FilterQuery>,
     request: Request,
 ) -> Result<Json<ManyView>, ApiError> {
     let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
-    change(&shared, (&caller, &told), &query, |job| Command::Retry {
+    change(&shared, (&caller, &actor), &query, |job| Command::Retry {
         job,
         force,
     })
@@ -91,13 +92,13 @@ pub(super) async fn retry(
 pub(super) async fn cancel(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InQuery(query): InQuery<FilterQuery>,
     request: Request,
 ) -> Result<Json<ManyView>, ApiError> {
     let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
     jobs::check(&body)?;
-    change(&shared, (&caller, &told), &query, |job| {
+    change(&shared, (&caller, &actor), &query, |job| {
         jobs::cancel_command(job, &body)
     })
     .await
@@ -111,11 +112,33 @@ pub(super) async fn cancel(
 pub(super) async fn purge(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<ManyView>, ApiError> {
-    change(&shared, (&caller, &told), &query, |job| Command::Purge {
+    change(&shared, (&caller, &actor), &query, |job| Command::Purge {
         job,
+    })
+    .await
+}
+
+/// Gives jobs that have not ended another priority, which holds from their next attempt: one page of those that match.
+/// `state` is required.
+#[utoipa::path(
+    post, path = path::JOBS_PRIORITY, tag = "jobs", operation_id = "set_priority_of_all",
+    params(FilterQuery), request_body = PriorityBody,
+    responses((status = 200, body = ManyView))
+)]
+pub(super) async fn set_priority(
+    State(shared): State<Shared>,
+    caller: Caller,
+    actor: Actor,
+    InQuery(query): InQuery<FilterQuery>,
+    request: Request,
+) -> Result<Json<ManyView>, ApiError> {
+    let PriorityBody { priority } = small_body(&shared.api.bodies, request).await?;
+    let priority = checked_priority(priority)?;
+    change(&shared, (&caller, &actor), &query, |job| {
+        Command::SetPriority { job, priority }
     })
     .await
 }
@@ -123,7 +146,7 @@ pub(super) async fn purge(
 /// Submits a command for each job of one page. They share commits with each other and with other requests.
 async fn change(
     shared: &Shared,
-    (caller, told): (&Caller, &Told),
+    (caller, actor): (&Caller, &Actor),
     query: &FilterQuery,
     command: impl Fn(JobId) -> Command,
 ) -> Result<Json<ManyView>, ApiError> {
@@ -141,7 +164,7 @@ async fn change(
         .scan(move |reader| reader.matching(&filter, after, limit))
         .await?;
     // One entry of the audit stands for the page. It is committed with the first change.
-    let mut note = Some(told.note(
+    let mut note = Some(actor.note(
         format!("{} jobs", page.items.len()),
         Some(format!("all that match {}", shown(query))),
     ));

@@ -41,6 +41,7 @@ use super::{
         many::retry,
         many::cancel,
         many::purge,
+        many::set_priority,
         jobs::wait,
         jobs::attempts,
         logs::logs,

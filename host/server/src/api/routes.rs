@@ -38,6 +38,7 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::post(Verb::Operate, path::JOBS_PURGE, many::purge)
             .scoped()
             .body_optional(),
+        Route::post(Verb::Operate, path::JOBS_PRIORITY, many::set_priority).scoped(),
         Route::get(Verb::Read, path::JOB, jobs::show).scoped(),
         Route::post(Verb::Cancel, path::JOB_CANCEL, jobs::cancel)
             .scoped()

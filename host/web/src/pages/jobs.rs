@@ -35,6 +35,8 @@ struct Page {
     turned: (&'static str, String),
     /// The changes that all of them allow: the word of the action and of its button.
     actions: Vec<(&'static str, &'static str)>,
+    /// The changes of the jobs that are marked.
+    marked: Vec<(&'static str, &'static str)>,
     states: Vec<&'static str>,
     keys: &'static str,
 }
@@ -80,6 +82,12 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     let what = serde_urlencoded::to_string(Vec::from_iter(what)).unwrap_or_default();
     let mut actions = filter.state.map(actions).unwrap_or_default();
     actions.retain(|(action, _)| ask.may(verb(action)));
+    let mut marked = MARKED.to_vec();
+    marked.retain(|(action, _)| ask.may(verb(action)));
+    if let Some(state) = filter.state {
+        let allowed = self::actions(state);
+        marked.retain(|(action, _)| allowed.iter().any(|(it, _)| it == action));
+    }
     let frame = ask
         .frame("Jobs", "/jobs")
         .same_as(command(&filter), format!("{}{joint}{query}", path::JOBS));
@@ -92,6 +100,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         count,
         next,
         actions,
+        marked,
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     }))
@@ -107,6 +116,7 @@ fn refused(ask: &Ask, q: String, wrong: String) -> Response {
         next: None,
         turned: ("", String::new()),
         actions: Vec::new(),
+        marked: Vec::new(),
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     };
@@ -161,12 +171,28 @@ fn verb(action: &str) -> Verb {
     }
 }
 
+/// The changes of jobs that are marked.
+const MARKED: &[(&str, &str)] = &[
+    ("retry", "Retry"),
+    ("cancel", "Cancel"),
+    ("priority", "Set priority of"),
+    ("purge", "Purge"),
+];
+
+/// Returns whether a change takes something away.
+pub(crate) fn is_grave(action: &str) -> bool {
+    matches!(action, "cancel" | "purge")
+}
+
 /// Returns the changes of many jobs that a state allows.
 pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
     match state {
         State::Discarded | State::Cancelled => vec![("retry", "Retry all"), ("purge", "Purge all")],
         State::Completed => vec![("purge", "Purge all")],
-        _ => vec![("cancel", "Cancel all")],
+        _ => vec![
+            ("cancel", "Cancel all"),
+            ("priority", "Set priority of all"),
+        ],
     }
 }
 

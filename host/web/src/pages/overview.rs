@@ -1,4 +1,4 @@
-//! What the host does now, and what needs somebody.
+//! What the host does now, and what needs attention.
 
 use askama::Template;
 use axum::extract::Query;
@@ -45,7 +45,7 @@ struct Page {
     running: Vec<JobView>,
 }
 
-/// What needs somebody, and the page where it is mended.
+/// What needs attention, and the page where it is fixed.
 struct Concern {
     text: String,
     page: String,
@@ -64,7 +64,7 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     let span = TrendQuery {
         span: Some(shown.span),
     };
-    // Who may see only some queues sees no sums of all.
+    // Trends are sums over all queues, which need access to all of them.
     let trend: Result<TrendView, Problem> = ask.get(path::TRENDS, &span).await;
     let mut queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let mut handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;

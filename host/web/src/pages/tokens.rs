@@ -1,4 +1,4 @@
-//! Tokens: making them, exchanging their texts and revoking them. A text is shown once.
+//! Tokens: creating, rotating and revoking them. The text of a token is shown once.
 
 use askama::Template;
 use axum::response::Response;
@@ -80,9 +80,9 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
         "rotate" if !asked.sure => Ok(confirm(
             &ask,
             asked,
-            "Exchange the text of token",
-            "The text before counts no more.",
-            "Exchange it",
+            "Rotate token",
+            "Its old text stops working at once.",
+            "Rotate",
         )),
         "rotate" => {
             let route = path::of(path::TOKEN_ROTATE, id);
@@ -93,8 +93,8 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
             &ask,
             asked,
             "Revoke token",
-            "From then on it lets nobody in.",
-            "Revoke it",
+            "It stops working at once.",
+            "Revoke",
         )),
         "revoke" => {
             let _revoked: RevokedView = ask.delete(&path::of(path::TOKEN, id)).await?;
@@ -110,7 +110,7 @@ fn new(asked: &Clicked) -> Result<NewTokenBody, Problem> {
     let days: Option<u64> = days.parse().ok().filter(|days| (1..=365).contains(days));
     let days = days.ok_or_else(|| {
         let detail = format!("days must be 1–365, got {:?}", asked.days);
-        Problem::refused("No token was made", detail, "Go back and correct it.")
+        Problem::refused("No token was created", detail, "Go back and correct it.")
     })?;
     Ok(NewTokenBody {
         name: asked.name.clone(),

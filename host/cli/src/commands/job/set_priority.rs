@@ -2,12 +2,15 @@
 
 use clap::Args;
 use host_api::change::PriorityBody;
+use host_api::filter::FilterQuery;
 use host_console::error::{CliError, cannot};
 use host_console::ids::each;
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::{human, plain};
+use host_core::job::State;
 
+use super::many::{Action, Many};
 use super::parse_id;
 
 /// Change the priority of jobs.
@@ -15,19 +18,34 @@ use super::parse_id;
 #[command(after_help = "\
 Examples:
   host job set-priority 01990f3c --to 0
-  host job ls --state available --queue nightly -o name | xargs host job set-priority --to 9
+  host job set-priority --to 9 --all --state available --queue nightly --dry-run
 
 A running job has it from its next attempt on.")]
 pub(super) struct SetPriority {
     /// The jobs' ids or prefixes of them
-    #[arg(required = true, value_name = "ID", value_parser = parse_id)]
+    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
+    #[command(flatten)]
+    many: Many,
     /// 0 starts first, 9 last
     #[arg(long, value_name = "0-9", value_parser = human::whole::<u8>(0, 9))]
     to: u8,
     #[command(flatten)]
     remote: Remote,
 }
+
+const SET_PRIORITY: Action = Action {
+    name: "set the priority of",
+    states: &[],
+    allowed: &[
+        State::Pending,
+        State::Scheduled,
+        State::Available,
+        State::Running,
+        State::Retryable,
+    ],
+    done: "changed",
+};
 
 impl SetPriority {
     pub(super) fn run(self) -> Result<(), CliError> {
@@ -36,6 +54,10 @@ impl SetPriority {
         let body = PriorityBody {
             priority: priority.into(),
         };
+        if self.many.is_asked() {
+            let change = |filter: &FilterQuery| client.set_priority_of_jobs(filter, &body);
+            return self.many.run(&client, output, &SET_PRIORITY, change);
+        }
         each(&self.ids, |id| {
             let shown = plain::line(id);
             let doing = format!("set the priority of job {shown}");

@@ -1,0 +1,204 @@
+//! The schedules: when each fires next and what became of its firings; setting, pausing, triggering and removing them.
+
+use askama::Template;
+use axum::extract::{Path, Query};
+use axum::http::Method;
+use axum::response::Response;
+use host_api::new_job::NewJobBody;
+use host_api::page::PageView;
+use host_api::schedule::{
+    ComingQuery, ComingView, FiringView, PatternsBody, RemovedScheduleView, ScheduleView,
+    SchedulesQuery, TriggeredView, WhenBody,
+};
+use host_api::{path, pretty};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::job::unknown_action;
+use super::{ALL, Clicked};
+use crate::ask::{Ask, Problem};
+use crate::form::Form;
+use crate::format::{SHOWN_BYTES_MAX, cut};
+use crate::page::{Confirm, Frame, show as show_page};
+
+/// How many coming times are shown.
+const COMING_SHOWN: u32 = 10;
+
+#[derive(Template)]
+#[template(path = "schedules.html")]
+struct List {
+    frame: Frame,
+    schedules: Vec<ScheduleView>,
+    next: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Asked {
+    cursor: Option<String>,
+}
+
+pub(crate) async fn list(ask: Ask, Query(asked): Query<Asked>) -> Result<Response, Problem> {
+    let query = SchedulesQuery {
+        cursor: asked.cursor,
+        ..SchedulesQuery::default()
+    };
+    let schedules: PageView<ScheduleView> = ask.get(path::SCHEDULES, &query).await?;
+    let next = schedules.next_cursor.map(|cursor| {
+        let cursor = serde_urlencoded::to_string([("cursor", cursor)]);
+        format!("/schedules?{}", cursor.unwrap_or_default())
+    });
+    Ok(show_page(&List {
+        frame: ask
+            .frame("Schedules", "/schedules")
+            .same_as("host schedule ls", path::SCHEDULES),
+        schedules: schedules.items,
+        next,
+    }))
+}
+
+#[derive(Template)]
+#[template(path = "schedule.html")]
+struct Detail {
+    frame: Frame,
+    schedule: ScheduleView,
+    /// The job that it enqueues, laid out.
+    job: String,
+    coming: Vec<ComingView>,
+    firings: Vec<FiringView>,
+}
+
+pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
+    let schedule: ScheduleView = ask.get(&path::of(path::SCHEDULE, &name), &ALL).await?;
+    let count = ComingQuery {
+        count: Some(COMING_SHOWN),
+    };
+    let coming: PageView<ComingView> = ask
+        .get(&path::of(path::SCHEDULE_NEXT, &name), &count)
+        .await?;
+    let firings: PageView<FiringView> = ask
+        .get(&path::of(path::SCHEDULE_FIRINGS, &name), &ALL)
+        .await?;
+    let job = pretty::json(schedule.schedule.job.get());
+    let frame = ask.frame(schedule.name.clone(), "/schedules").same_as(
+        format!("host schedule show {}", schedule.name),
+        path::of(path::SCHEDULE, &schedule.name),
+    );
+    Ok(show_page(&Detail {
+        frame,
+        job: cut(&job, SHOWN_BYTES_MAX).0.to_owned(),
+        schedule,
+        coming: coming.items,
+        firings: firings.items,
+    }))
+}
+
+/// Returns the handler of a schedule's job.
+pub(crate) fn handler(schedule: &ScheduleView) -> String {
+    let job = serde_json::from_str::<NewJobBody>(schedule.schedule.job.get());
+    job.map(|job| job.handler).unwrap_or_default()
+}
+
+/// Returns the word that the API uses for a choice.
+pub(crate) fn word(choice: &impl Serialize) -> String {
+    let word = serde_json::to_value(choice);
+    word.ok()
+        .and_then(|word| word.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// Says when a schedule fires.
+pub(crate) fn when(schedule: &ScheduleView) -> String {
+    let WhenBody { cron, every, phase } = &schedule.schedule.when;
+    let patterns = cron.as_ref().map(|cron| match cron {
+        PatternsBody::One(pattern) => pattern.clone(),
+        PatternsBody::Several(patterns) => patterns.join(" and "),
+    });
+    let interval = every.map(|every| format!("every {}", every.0.to_text()));
+    let mut words: Vec<String> = patterns.into_iter().chain(interval).collect();
+    words.extend(phase.map(|phase| format!("and {} later", phase.0.to_text())));
+    if let Some(zone) = schedule
+        .schedule
+        .time_zone
+        .as_ref()
+        .filter(|_| cron.is_some())
+    {
+        words.push(format!("in {zone}"));
+    }
+    words.join(" ")
+}
+
+pub(crate) async fn act(
+    ask: Ask,
+    Path(name): Path<String>,
+    Form(asked): Form<Clicked>,
+) -> Result<Response, Problem> {
+    let here = format!("/schedules/{}", path::segment(&name));
+    let route = match asked.action.as_str() {
+        "pause" => path::SCHEDULE_PAUSE,
+        "resume" => path::SCHEDULE_RESUME,
+        "trigger" => {
+            let route = path::of(path::SCHEDULE_TRIGGER, &name);
+            let TriggeredView { jobs } = ask.post(&route, &ALL, &json!({})).await?;
+            let job = jobs.first().map(|job| format!("/jobs/{job}"));
+            return Ok(crate::see(&job.unwrap_or(here)));
+        }
+        "remove" if !asked.sure => {
+            return Ok(show_page(&Confirm {
+                frame: ask.frame(format!("Remove {name}?"), "/schedules"),
+                question: format!("Remove the schedule {name}? The jobs it has enqueued stay."),
+                samples: Vec::new(),
+                to: here.clone(),
+                fields: vec![("action", asked.action)],
+                typed: None,
+                button: "Remove".to_owned(),
+                back: here,
+            }));
+        }
+        "remove" => {
+            let route = path::of(path::SCHEDULE, &name);
+            let _removed: RemovedScheduleView = ask.delete(&route).await?;
+            return Ok(crate::see("/schedules"));
+        }
+        _ => return Err(unknown_action()),
+    };
+    let _changed: Value = ask.post(&path::of(route, &name), &ALL, &json!({})).await?;
+    Ok(crate::see(&here))
+}
+
+/// What the form for a new schedule says.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct New {
+    name: String,
+    handler: String,
+    queue: String,
+    params: String,
+    cron: String,
+    every: String,
+    time_zone: String,
+}
+
+/// Sets a new schedule.
+pub(crate) async fn set(ask: Ask, Form(new): Form<New>) -> Result<Response, Problem> {
+    let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let name = given(&new.name).unwrap_or_default();
+    let route = path::of(path::SCHEDULE, &name);
+    let refused = |detail: String| {
+        let next = "Go back and correct it.";
+        Problem::refused("No schedule was set", detail, next)
+    };
+    let there = ask.get::<Value>(&route, &ALL).await;
+    if there.is_ok() {
+        return Err(refused(format!("a schedule is named {name} already")));
+    }
+    let params = given(&new.params).unwrap_or_else(|| "null".to_owned());
+    let params = serde_json::value::RawValue::from_string(params);
+    let params = params.map_err(|error| refused(format!("params: {error}")))?;
+    let job = json!({"handler": new.handler.trim(), "queue": given(&new.queue), "params": params});
+    let when = json!({"cron": given(&new.cron), "every": given(&new.every)});
+    let body = json!({"when": when, "time_zone": given(&new.time_zone), "job": job});
+    let body = Some(("application/json", body.to_string().into_bytes()));
+    let _set: Value = ask.ask(Method::PUT, &route, &ALL, body).await?;
+    Ok(crate::see(&format!("/schedules/{}", path::segment(&name))))
+}
