@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use host_tests::{Client, Options, Server, eventually};
+use host_tests::{Client, Options, Server, eventually, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -127,6 +127,54 @@ fn two_nodes_fire_once_and_the_other_goes_on_when_one_is_killed() {
         fates.filter(|it| it["fate"] == "held").count() >= 2,
         "{entries}"
     );
+}
+
+#[test]
+fn schedules_of_a_manifest_come_and_go_with_the_component() {
+    let data = TempDir::new().unwrap();
+    let host = Server::start(&Options::new(data.path()));
+    let client = host.client();
+    let component = std::fs::read(guests::component("basics")).unwrap();
+    let deploy = |manifest: &str| client.deploy("basics", &component, Some(manifest)).unwrap();
+    let tick = "[[schedule]]\nname = \"tick\"\nwhen = { every = \"1s\" }\n\
+                job = { handler = \"echo\", params = { n = 1 } }\n";
+    for (wrong, detail) in [
+        (tick.replace("1s", "1x"), "schedule tick: when.every: "),
+        (
+            tick.replace("echo", "nobody"),
+            "schedule tick: job.handler: ",
+        ),
+        (
+            tick.replace("params", "delay_seconds = 1, params"),
+            "schedule tick: job.delay_seconds: ",
+        ),
+        (tick.replace("when", "wenn"), "schedule tick: wenn: "),
+        (
+            format!("{tick}{tick}"),
+            "another schedule of the manifest has this name",
+        ),
+    ] {
+        let refused = deploy(&wrong).body;
+        assert_eq!(refused["code"], "manifest_invalid", "{refused}");
+        assert!(
+            refused["detail"].as_str().unwrap().contains(detail),
+            "{refused}"
+        );
+    }
+    let first = deploy(tick);
+    assert_eq!(first.body["schedules"], json!(["tick"]), "{}", first.body);
+    fires(&client, "tick", 2);
+    assert_eq!(show(&client, "tick")["source"], "component:basics");
+    let path = "/api/v1/schedules/tick";
+    let refused = client.call("DELETE", path, None).unwrap();
+    assert_eq!(refused.body["code"], "schedule_owned");
+    deploy("[defaults]\nmemory_mib = 32\n");
+    assert_eq!(client.get(path).unwrap().status, 404);
+    let back = json!({"revision": 1});
+    client
+        .post("/api/v1/components/basics/rollback", &back)
+        .unwrap();
+    fires(&client, "tick", 1);
 }
 
 #[test]

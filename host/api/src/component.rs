@@ -35,6 +35,9 @@ pub struct RevisionView {
     /// The id of the key that has signed it, if the host asks for signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<String>,
+    /// The names of the schedules in its manifest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<String>,
 }
 
 /// A component with all its revisions.
@@ -210,6 +213,7 @@ pub struct DeployForm<'a> {
 impl From<&Revision> for RevisionView {
     fn from(revision: &Revision) -> Self {
         let handlers = revision.handlers.iter();
+        let schedules = revision.schedules.iter();
         Self {
             component: revision.component.to_string(),
             revision: revision.revision,
@@ -217,6 +221,9 @@ impl From<&Revision> for RevisionView {
             handlers: handlers.map(|handler| handler.name.to_string()).collect(),
             deployed_at: revision.deployed_at.to_rfc3339(),
             signed_by: revision.signature.as_ref().map(|it| it.key.clone()),
+            schedules: schedules
+                .map(|schedule| schedule.name.to_string())
+                .collect(),
         }
     }
 }

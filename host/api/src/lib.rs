@@ -27,6 +27,7 @@ pub mod requests;
 pub mod runner;
 pub mod schedule;
 pub mod state;
+pub mod time;
 pub mod token;
 pub mod trend;
 pub mod words;

@@ -23,6 +23,16 @@ impl<T> PageView<T> {
     }
 }
 
+/// Returns where the list goes on after `items`, at their last one's name; `None` if there are fewer than `limit`.
+pub fn next_cursor<T, N: ToString>(
+    items: &[T],
+    limit: u32,
+    name: impl Fn(&T) -> &N,
+) -> Option<String> {
+    let last = items.last().filter(|_| items.len() >= limit as usize);
+    last.map(|last| name(last).to_string())
+}
+
 /// How long to wait.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::new_job::NewJobBody;
+use crate::time::instant;
 use crate::words::{FiringFate, ScheduleCatchUp, ScheduleOverlap};
 
 /// The largest job of a schedule, in bytes.
@@ -78,7 +79,7 @@ pub struct ScheduleBody {
     /// The IANA name of the time zone of cron patterns; `UTC` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// The job to enqueue, without `run_at`, `delay_seconds`, `deadline` and `depends_on`.
+    /// The job to enqueue, without `run_at`, `delay_seconds`, `deadline`, `depends_on`, `unique_key` and `unique`.
     #[schema(value_type = NewJobBody)]
     pub job: Box<RawValue>,
     /// What happens while an earlier job has not ended; `skip` if absent.
@@ -346,8 +347,8 @@ impl ScheduleBody {
             catch_up: self.catch_up.unwrap_or_default(),
             window_ms: self.window.map_or(WINDOW_MS_DEFAULT, |window| window.0.ms),
             spread_ms: self.spread.map_or(0, |spread| spread.0.ms),
-            from: instant("from", self.from.as_deref())?,
-            until: instant("until", self.until.as_deref())?,
+            from: self.from.map(|text| instant("from", &text)).transpose()?,
+            until: self.until.map(|text| instant("until", &text)).transpose()?,
             is_paused: self.paused,
             note: self.note,
             source,
@@ -356,15 +357,20 @@ impl ScheduleBody {
     }
 }
 
-fn instant(field: &str, text: Option<&str>) -> Result<Option<Time>, String> {
-    let read = text.map(|text| {
-        Time::parse_rfc3339(text).ok_or_else(|| {
-            format!(
-                "{field}: write an instant as RFC 3339 with an offset, such as 2026-05-17T18:30:00Z"
-            )
-        })
-    });
-    read.transpose()
+/// Refuses what makes no sense for jobs that are enqueued again and again.
+pub fn may_be_scheduled(job: &NewJobBody) -> Result<(), String> {
+    let given = [
+        ("run_at", job.run_at.is_some()),
+        ("delay_seconds", job.delay_seconds.is_some()),
+        ("deadline", job.deadline.is_some()),
+        ("depends_on", !job.depends_on.is_empty()),
+        ("unique_key", job.unique_key.is_some()),
+        ("unique", job.unique.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((field, _)) => Err(format!("job.{field}: a schedule's job cannot have it")),
+        None => Ok(()),
+    }
 }
 
 impl ComingView {

@@ -55,7 +55,7 @@ pub struct Fire {
     pub schedule: Name,
     /// The version of the schedule that was looked at. If it has changed since, nothing happens.
     pub version: u64,
-    /// The jobs of the schedule that had not ended.
+    /// The jobs of the schedule that had not ended: named here so that a store can look all of them up at once.
     pub open: Vec<JobId>,
     /// What the wall clock shows.
     pub wall: Time,
@@ -192,16 +192,23 @@ pub enum Command {
     /// Pause a queue, so that claims skip it, or resume it. A queue that has never had a job may be
     /// paused too. Answered by [`Reply::Done`].
     SetPaused { queue: Name, paused: bool },
-    /// Add a revision of a component and make it current. The store sets its `revision` number.
+    /// Add a revision of a component and make it current, with its schedules. The store sets its `revision` number.
     /// Answered by [`Reply::Deployed`].
     Deploy {
         revision: Box<Revision>,
         /// The component's bytes, which are stored under its digest.
         bytes: Vec<u8>,
+        /// What the wall clock shows, for its schedules.
+        wall: Time,
     },
-    /// Make an earlier revision current. Answered by [`Reply::Deployed`].
-    Rollback { component: Name, revision: u32 },
-    /// Remove a component with all its revisions. Refused while jobs for its handlers have not
+    /// Make an earlier revision current, with its schedules. Answered by [`Reply::Deployed`].
+    Rollback {
+        component: Name,
+        revision: u32,
+        /// What the wall clock shows.
+        wall: Time,
+    },
+    /// Remove a component with all its revisions and schedules. Refused while jobs for its handlers have not
     /// ended. Answered by [`Reply::Done`].
     Remove { component: Name },
     /// Set a schedule, new or in place of the one with its name, which must have the same source. Has what the wall
@@ -373,15 +380,15 @@ pub const BOUNDS: [(&str, &str); 35] = [
     ("set_paused", "one queue"),
     (
         "deploy",
-        "the handlers of all components, and a look at their jobs",
+        "the handlers of all components, a look at their jobs, and the schedules of a manifest, which are limited",
     ),
     (
         "rollback",
-        "the handlers of all components, and a look at their jobs",
+        "the handlers of all components, a look at their jobs, and the schedules of a manifest, which are limited",
     ),
     (
         "remove",
-        "the handlers of a component, and a look at their jobs",
+        "the handlers of a component, a look at their jobs, and its schedules",
     ),
     ("set_schedule", "one schedule"),
     ("remove_schedule", "one schedule and its latest firings"),

@@ -77,7 +77,7 @@ pub struct Pass {
     pub grants: Vec<HttpGrant>,
     /// After this time, from receipt, nothing is sent for the run, in milliseconds.
     pub time_left_ms: u64,
-    /// The trace that the run belongs to, which servers are told.
+    /// The trace that the run belongs to, sent to servers as `traceparent`.
     pub trace: Option<Parent>,
     /// How its requests are reported; they are not if this is `None`.
     pub report_as: Option<ReportAs>,

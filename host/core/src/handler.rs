@@ -9,6 +9,7 @@ use crate::jobs_grant::JobsGrant;
 use crate::json::JsonText;
 use crate::name::Name;
 use crate::policy::{Backoff, Policy, RetentionChoice};
+use crate::schedule::Schedule;
 use crate::seconds::Seconds;
 use crate::state::StateGrant;
 use crate::time::Time;
@@ -147,7 +148,16 @@ pub struct ManifestSection {
     pub secrets: Option<Vec<String>>,
 }
 
-/// The manifest beside a component: its name, limits and grants.
+/// A schedule as written in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScheduleSection {
+    pub name: Name,
+    /// The fields that the API takes.
+    #[serde(flatten)]
+    pub fields: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The manifest beside a component: its name, limits, grants and schedules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Manifest {
@@ -157,6 +167,8 @@ pub struct Manifest {
     pub defaults: ManifestSection,
     /// For single handlers.
     pub handlers: BTreeMap<Name, ManifestSection>,
+    /// Schedules, which come and go with the component.
+    pub schedule: Vec<ScheduleSection>,
 }
 
 impl Manifest {
@@ -300,6 +312,9 @@ pub struct Revision {
     /// The signature that the host that deployed it has checked, if it asks for signatures.
     #[serde(default)]
     pub signature: Option<Signature>,
+    /// The schedules of the manifest, as they were checked when it was deployed.
+    #[serde(default)]
+    pub schedules: Vec<Schedule>,
 }
 
 impl Revision {

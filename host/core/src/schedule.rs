@@ -128,7 +128,7 @@ pub struct Schedule {
     pub is_paused: bool,
     pub note: Option<String>,
     pub source: Source,
-    /// Who set it, and on whose behalf its jobs run. `None` for anyone on a host without tokens.
+    /// The principal that set it, with whose rights its jobs run. `None` on a host without tokens.
     pub origin: Option<Box<Origin>>,
 }
 
@@ -150,7 +150,7 @@ pub struct FiringCounts {
 /// What has become of a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// The next nominal time; `None` if there is none.
+    /// The next nominal time; `None` after the last.
     pub next: Option<Time>,
     /// Nominal times that wait for an earlier job to end, oldest first.
     pub held: Vec<Time>,
@@ -248,6 +248,15 @@ impl Schedule {
                 Err(ScheduleError::SpreadTooLong { least_ms })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Returns it paused or not as the one that it replaces, whatever it says itself.
+    #[must_use]
+    pub fn as_paused_as(&self, before: Option<&Self>) -> Self {
+        Self {
+            is_paused: before.map_or(self.is_paused, |before| before.is_paused),
+            ..self.clone()
         }
     }
 

@@ -248,7 +248,7 @@ fn a_secret_and_authorities_that_change_are_used_for_further_requests() {
         granted.headers.insert("x-key".to_owned(), template);
         for value in ["one", "two"] {
             world.secret("key", value);
-            // What is told of a run comes after it.
+            // The report of a run comes after it.
             let run = world.run(1, vec![granted.clone()]);
             run.get(&server.url("/")).await.unwrap();
             let seen = server.requests().pop().unwrap();

@@ -211,7 +211,7 @@ async fn run(next: Next, request: Request, tasks: Option<&Tasks>) -> Result<Resp
     answer.await.map_err(|_| Refusal::AnswerBroken)
 }
 
-/// What is told of a request if it is denied.
+/// What the audit shows of a denied request.
 struct Asked {
     peer: Peer,
     principal: Option<Arc<Principal>>,
@@ -221,7 +221,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Keeps what is told of a request, if anybody wants to know.
+    /// Keeps what the audit shows of a request, if anybody wants to know.
     fn of(guard: &Guard, request: &Request) -> Option<Self> {
         let is_asked_for = guard.access.verb().is_some() || guard.access == Access::Known;
         (is_asked_for && guard.gate.hears_of_denials()).then(|| Self {

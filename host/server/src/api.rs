@@ -1,6 +1,7 @@
 //! The HTTP API under `/api/v1`: its routes and what they share. Decides nothing about jobs: it
 //! reads requests, sends commands to the dispatch loop, and returns what the store has.
 
+mod actor;
 mod audit;
 mod causes;
 mod components;
@@ -29,7 +30,6 @@ pub mod scrape;
 mod sessions;
 mod state;
 mod tokens;
-mod told;
 mod trends;
 mod waiting;
 mod wire_routes;

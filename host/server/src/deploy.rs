@@ -2,6 +2,7 @@
 //! shows it to all parts of the host. Makes one change at a time, and completes it even if the
 //! caller is gone.
 
+mod schedules;
 mod tried;
 mod waiting;
 
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use host_core::audit::Note;
 use host_core::command::{Command, RemovedHandler, Reply};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::job::Origin;
 use host_core::name::Name;
 use host_core::time::Time;
 use host_store::{Reader, StoreError};
@@ -25,6 +27,7 @@ use host_cells::deploy::limits::{self, LimitChange};
 use host_cells::run::handlers::{Flaw, Handlers, Program};
 use host_dispatch::nodes::{Presence, SyncOutcome};
 use host_dispatch::{Dispatch, SubmitError};
+use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 
 pub use self::waiting::Unfit;
@@ -38,6 +41,15 @@ pub struct Consent {
     pub tried_since: Option<Time>,
     /// That waiting jobs fail because their params do not fit a new schema.
     pub unfit_jobs: bool,
+}
+
+/// Who deploys.
+#[derive(Clone, Debug)]
+pub struct By {
+    /// For the audit.
+    pub note: Note,
+    /// With whose rights the jobs of schedules run.
+    pub origin: Option<Box<Origin>>,
 }
 
 /// The result of a deploy or a rollback.
@@ -102,6 +114,7 @@ struct Shared {
     dispatch: Dispatch,
     handlers: Handlers,
     examiner: Examiner,
+    clock: Clock,
     tasks: Tasks,
     one_at_a_time: Mutex<()>,
     announcing: Mutex<()>,
@@ -117,7 +130,7 @@ impl Deployments {
         dispatch: Dispatch,
         handlers: Handlers,
         examiner: Examiner,
-        tasks: Tasks,
+        (tasks, clock): (Tasks, Clock),
         has_others: bool,
     ) -> Self {
         Self {
@@ -125,6 +138,7 @@ impl Deployments {
                 dispatch,
                 handlers,
                 examiner,
+                clock,
                 tasks,
                 one_at_a_time: Mutex::new(()),
                 announcing: Mutex::new(()),
@@ -160,12 +174,12 @@ impl Deployments {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        note: Note,
+        by: By,
     ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
         let deploying = async move {
-            let deployed = shared.deploy(name, manifest, component, consent, &note);
-            shared.recorded(note.clone(), deployed.await).await
+            let deployed = shared.deploy(name, manifest, component, consent, &by);
+            shared.recorded(by.note.clone(), deployed.await).await
         };
         self.run(deploying).await
     }
@@ -309,7 +323,7 @@ impl Shared {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        note: &Note,
+        by: &By,
     ) -> Result<Deployed, DeployError> {
         let Candidate {
             name,
@@ -338,8 +352,11 @@ impl Shared {
             });
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
+        let wall = self.clock.civil();
+        let schedules = schedules::of(&name, &manifest, &handlers, by.origin.as_deref(), wall);
+        let schedules = schedules.map_err(examine::Flaw::Manifest)?;
         let grants = grants::changes(current.as_ref(), &manifest, &handlers);
-        let mut note = self.accept(note.clone(), &grants.added, consent).await?;
+        let mut note = self.accept(by.note.clone(), &grants.added, consent).await?;
         if let Some(signature) = &signature {
             let detail = note.detail.take().unwrap_or_default();
             note = note.detail(format!("{detail}, signed by {}", signature.key));
@@ -358,10 +375,12 @@ impl Shared {
             handlers,
             deployed_at: Time(0),
             signature,
+            schedules,
         };
         let command = Command::Deploy {
             revision: Box::new(revision),
             bytes,
+            wall,
         };
         self.change(command.noted(note), changes).await
     }
@@ -438,6 +457,7 @@ impl Shared {
         let command = Command::Rollback {
             component: name,
             revision: number,
+            wall: self.clock.civil(),
         };
         self.change(command.noted(note.clone()), changes).await
     }

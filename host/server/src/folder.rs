@@ -16,7 +16,7 @@ use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Component, Exa
 use host_cells::deploy::manifest::{self, ManifestError};
 use host_cells::run::handlers::Handlers;
 
-use crate::deploy::{Consent, DeployError, Deployments};
+use crate::deploy::{By, Consent, DeployError, Deployments};
 use host_dispatch::SubmitError;
 
 /// Why a folder is not deployed.
@@ -62,9 +62,12 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             principal: "host".to_owned(),
             ..Note::new(Verb::Deploy.as_str(), format!("component {name}"))
         };
-        let note = note.detail("from the folder of components");
+        let by = By {
+            note: note.detail("from the folder of components"),
+            origin: None,
+        };
         let deployed = deployments
-            .deploy(name, manifest, component, consent, note)
+            .deploy(name, manifest, component, consent, by)
             .await
             .map_err(|error| FolderError::Deploy { path, error })?;
         let revision = &deployed.revision;

@@ -23,5 +23,5 @@ pub mod retention;
 mod schedules;
 pub mod serve;
 pub mod telemetry;
-pub mod trends;
+mod trends;
 pub mod worker;

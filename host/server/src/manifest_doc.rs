@@ -71,6 +71,12 @@ queues = ["default", "mail"]
 [handlers.charge.state]
 quota_kib = 1024
 shared = ["rates"]
+
+[[schedule]]
+name = "nightly"
+when = { cron = "30 2 * * *" }
+time_zone = "Europe/Berlin"
+job = { handler = "summary", params = { days = 1 } }
 "#;
 
 const HTTP: &str = "
@@ -131,6 +137,13 @@ an attempt may set 1,000 keys, 8 MiB together. `host state` lists, shows and cha
 
 | key | default | range | what it is |
 |---|---|---|---|
+";
+
+const SCHEDULES: &str = "
+## Schedules of a component
+
+Each `[[schedule]]` has a `name` and what [a schedule](schedules.md) has over HTTP. Its job is for a handler of the same
+component. Schedules come and go with the component; a manifest has at most 64.
 ";
 
 /// The keys of a grant of state.
@@ -338,6 +351,7 @@ fn the_published_manifest_is_what_the_host_reads() {
     for (key, default, range, meaning) in state_keys() {
         writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
     }
+    doc.push_str(SCHEDULES);
     published::check("manifest.md", &doc);
 }
 

@@ -199,7 +199,6 @@ impl Metrics {
         add(&mut self.registry.lock());
     }
 
-    /// Sets the number of jobs of each queue in each state.
     /// Counts what became of nominal times of a schedule.
     pub(crate) fn count_firing(&self, firing: &Firing) {
         let fate = firing.fate.as_str();
@@ -210,6 +209,7 @@ impl Metrics {
         self.firings.get_or_create(&Met { fate }).inc_by(times);
     }
 
+    /// Sets the number of jobs of each queue in each state.
     pub(crate) fn set_jobs(&self, queues: &[QueueStatus]) {
         let mut counts: BTreeMap<String, [u64; STATES.len()]> = BTreeMap::new();
         for queue in queues {

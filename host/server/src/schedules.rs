@@ -13,8 +13,8 @@ use host_store::StoreError;
 /// How many schedules are read at once.
 const PAGE: u32 = 256;
 
-/// Sets the configured schedules that are new or changed, and removes those that are no longer configured. One that
-/// somebody has paused stays paused. A schedule that cannot be set is logged; the host starts without it.
+/// Sets the configured schedules that are new or changed, and removes those that are no longer configured. Those that
+/// are there stay paused or not. A schedule that cannot be set is logged; the host starts without it.
 pub(crate) async fn apply(
     dispatch: &Dispatch,
     configured: &[Schedule],
@@ -23,11 +23,7 @@ pub(crate) async fn apply(
     let mut kept = stored(dispatch).await?;
     for schedule in configured {
         let before = kept.remove(&schedule.name);
-        let is_paused = before.as_ref().is_some_and(|before| before.is_paused);
-        let schedule = Schedule {
-            is_paused,
-            ..schedule.clone()
-        };
+        let schedule = schedule.as_paused_as(before.as_ref());
         if before.as_ref() != Some(&schedule) {
             let (name, wall) = (schedule.name.clone(), clock.civil());
             let set = Command::SetSchedule {

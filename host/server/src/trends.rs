@@ -13,7 +13,12 @@ use tokio_util::sync::CancellationToken;
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Counts until `stopping`.
-pub async fn run(dispatch: Dispatch, numbers: Numbers, clock: Clock, stopping: CancellationToken) {
+pub(crate) async fn run(
+    dispatch: Dispatch,
+    numbers: Numbers,
+    clock: Clock,
+    stopping: CancellationToken,
+) {
     loop {
         if let Ok(queues) = dispatch.read(|reader| reader.queues()).await {
             numbers.waiting(clock.now(), waiting(&queues));

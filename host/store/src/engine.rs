@@ -327,11 +327,16 @@ impl<R: Rows> Batch<'_, R> {
                 self.rows.set_paused(queue, *paused)?;
                 Ok(Reply::Done)
             }
-            Command::Deploy { revision, bytes } => self.deploy(Revision::clone(revision), bytes),
+            Command::Deploy {
+                revision,
+                bytes,
+                wall,
+            } => self.deploy(Revision::clone(revision), bytes, *wall),
             Command::Rollback {
                 component,
                 revision,
-            } => self.rollback(component, *revision),
+                wall,
+            } => self.rollback(component, *revision, *wall),
             Command::Remove { component } => self.remove(component),
             Command::SetSchedule { schedule, wall } => self.set_schedule(schedule, *wall),
             Command::RemoveSchedule { schedule } => self.remove_schedule(schedule),

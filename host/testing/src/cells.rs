@@ -296,6 +296,7 @@ pub fn handlers() -> Handlers {
         handlers: infos.into(),
         deployed_at: Time(0),
         signature: None,
+        schedules: Vec::new(),
     }]);
     handlers
 }

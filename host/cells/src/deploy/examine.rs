@@ -261,6 +261,7 @@ impl Examiner {
             handlers: offered,
             deployed_at: Time(0),
             signature,
+            schedules: Vec::new(),
         })
     }
 

@@ -82,6 +82,7 @@ mod tests {
             handlers: handlers(&["x", "y", "gone"]),
             deployed_at: Time(0),
             signature: None,
+            schedules: Vec::new(),
         };
         let names = handlers(&["x", "y", "new"]);
         let changes = |manifest: &str| {

@@ -24,6 +24,9 @@ pub const RESULT_KIB_MAX: u64 = 16 << 10;
 /// The largest log limit of a handler, in KiB.
 pub const LOG_KIB_MAX: u64 = 64 << 10;
 
+/// The most schedules of a manifest.
+pub const SCHEDULES_MAX: usize = 64;
+
 /// How much of an invalid line is shown, in characters.
 const LINE_CHARS_SHOWN: usize = 60;
 
@@ -45,6 +48,9 @@ pub enum ManifestError {
         /// What is allowed.
         expected: String,
     },
+    /// A schedule is invalid.
+    #[error("schedule {name}: {message}")]
+    Schedule { name: Name, message: String },
     /// It has a section for a handler that the component does not have.
     #[error("the manifest has a section for handler {handler}, but the component has only {has}")]
     UnknownHandler {
@@ -78,6 +84,11 @@ pub fn check(manifest: &Manifest) -> Result<(), ManifestError> {
     section("[defaults]", &manifest.defaults)?;
     for (name, own) in &manifest.handlers {
         section(&format!("[handlers.{name}]"), own)?;
+    }
+    let schedules = manifest.schedule.len();
+    if schedules > SCHEDULES_MAX {
+        let message = format!("it has {schedules} schedules, more than {SCHEDULES_MAX}");
+        return Err(ManifestError::Unreadable(message));
     }
     Ok(())
 }

@@ -420,6 +420,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
             .collect(),
         deployed_at: Time(0),
         signature: None,
+        schedules: Vec::new(),
     }]);
     let steps: Vec<_> = steps
         .iter()

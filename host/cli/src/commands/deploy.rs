@@ -164,6 +164,10 @@ fn print(output: Output, deployed: &DeployedView, unchanged: bool) -> Result<(),
     }
     let handlers: Vec<_> = revision.handlers.iter().map(|it| plain::line(it)).collect();
     rows.pair("handlers", &handlers.join(" "));
+    if !revision.schedules.is_empty() {
+        let schedules = revision.schedules.iter().map(|it| plain::line(it));
+        rows.pair("schedules", &schedules.collect::<Vec<_>>().join(" "));
+    }
     if deployed.nodes_all > 1 {
         let ready = format!("{} of {} ready", deployed.nodes_ready, deployed.nodes_all);
         rows.pair("nodes", &ready);

@@ -1,4 +1,4 @@
-//! What is told of a request of a handler when it has ended, for metrics and spans.
+//! What metrics and spans show of a request of a handler that has ended.
 
 use crate::requests::{Asked, Ended};
 use crate::time::Time;

@@ -4,9 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use host_api::audit::{AuditQuery, EntryView, RecordView};
 use host_api::page::PageView;
-use host_api::path;
+use host_api::{path, time};
 use host_core::audit::Entry;
-use host_core::time::Time;
 use host_http::extract::InQuery;
 use host_http::query::{cursor, page_limit};
 
@@ -32,10 +31,8 @@ pub(super) async fn list(
     let limit = page_limit(query.limit)? as usize;
     let mut after = cursor(query.cursor.as_deref())?.unwrap_or_default();
     let since = query.since.as_deref().map(|text| {
-        Time::parse_rfc3339(text).ok_or_else(|| {
-            let detail = "since: expected an RFC 3339 time, such as 2026-05-17T18:30:00Z";
-            ApiError::new(&kinds::INVALID_QUERY, detail)
-        })
+        let read = time::instant("since", text);
+        read.map_err(|detail| ApiError::new(&kinds::INVALID_QUERY, detail))
     });
     let since = since.transpose()?.unwrap_or_default();
     let (mut items, mut examined) = (Vec::new(), 0);

@@ -29,11 +29,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
 use super::Shared;
+use super::actor::Actor;
+use super::enqueue::origin_of;
 use super::error::ApiError;
-use super::ports::{Consent, Deployed};
+use super::ports::{By, Consent, Deployed};
 use super::problem::kinds;
 use super::scoped::needs;
-use super::told::Told;
 
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
@@ -168,7 +169,7 @@ impl Default for Deploys {
 pub(super) async fn deploy(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     InQuery(query): InQuery<DeployQuery>,
     request: Request,
@@ -214,12 +215,15 @@ pub(super) async fn deploy(
         unfit_jobs: query.force,
     };
     let digest = Digest(Sha256::digest(&component.bytes).into());
-    let note = told.note(
-        format!("component {name}"),
-        Some(format!("digest {digest}")),
-    );
+    let by = By {
+        note: actor.note(
+            format!("component {name}"),
+            Some(format!("digest {digest}")),
+        ),
+        origin: origin_of(&caller.principal),
+    };
     let port = &shared.api.deployer;
-    let deploying = port.deploy(name, manifest, component, consent, note);
+    let deploying = port.deploy(name, manifest, component, consent, by);
     // The change goes on without its client, as long as the host runs.
     let deployed = stopping.run_until_cancelled(deploying).await;
     let unknown = "whether the component was deployed is unknown";
@@ -242,7 +246,7 @@ pub(super) async fn deploy(
 )]
 pub(super) async fn rollback(
     State(shared): State<Shared>,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<DeployedView>, ApiError> {
@@ -254,7 +258,7 @@ pub(super) async fn rollback(
         unfit_jobs: force,
     };
     let detail = Some(format!("to revision {revision}"));
-    let note = told.note(format!("component {name}"), detail);
+    let note = actor.note(format!("component {name}"), detail);
     let port = &shared.api.deployer;
     let deployed = port.rollback(name, revision, consent, note).await?;
     deployed_view(&shared, deployed).await.map(Json)
@@ -268,10 +272,10 @@ pub(super) async fn rollback(
 )]
 pub(super) async fn remove(
     State(shared): State<Shared>,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
 ) -> Result<Json<RemovedView>, ApiError> {
-    let note = told.note(format!("component {name}"), Some("removed".to_owned()));
+    let note = actor.note(format!("component {name}"), Some("removed".to_owned()));
     shared.api.deployer.remove(name.clone(), note).await?;
     Ok(Json(RemovedView {
         component: name.into(),

@@ -8,7 +8,7 @@ use host_core::handler::Manifest;
 use host_core::name::Name;
 use host_http::problem::Kind;
 
-use super::ports::{Consent, DeployError, Deployed, Deployer};
+use super::ports::{By, Consent, DeployError, Deployed, Deployer};
 use super::problem::kinds;
 use crate::deploy::{DeployError as Reason, Deployments};
 use host_cells::compile::CompileError;
@@ -21,9 +21,9 @@ impl Deployer for Deployments {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        note: Note,
+        by: By,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        self.deploy(name, manifest, component, consent, note)
+        self.deploy(name, manifest, component, consent, by)
             .map(|result| result.map_err(DeployError::from))
             .boxed()
     }

@@ -1,6 +1,7 @@
 //! Which jobs a request is about: checks the parameters that lists, counts and changes of many jobs share.
 
 use host_api::filter::FilterQuery;
+use host_api::time;
 use host_core::access::Verb;
 use host_core::failure::FailureKind;
 use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
@@ -72,14 +73,8 @@ fn handler(text: &str) -> Result<(Option<Name>, Name), ApiError> {
 }
 
 fn instant(key: &str, text: Option<&str>) -> Result<Option<Time>, ApiError> {
-    let parse = |text| {
-        Time::parse_rfc3339(text).ok_or_else(|| {
-            wrong(format!(
-                "{key}: expected an RFC 3339 time, such as 2026-05-17T18:30:00Z"
-            ))
-        })
-    };
-    text.map(parse).transpose()
+    let read = text.map(|text| time::instant(key, text).map_err(wrong));
+    read.transpose()
 }
 
 fn start_of_id(text: &str) -> Result<String, ApiError> {

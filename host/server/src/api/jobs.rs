@@ -10,7 +10,7 @@ use host_api::filter::{FilterQuery, PageQuery};
 use host_api::job::JobView;
 use host_api::node::NamedNode;
 use host_api::page::{PageView, WaitQuery};
-use host_api::path;
+use host_api::{path, time};
 use host_core::command::{Command, Reply};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State as JobState};
@@ -24,13 +24,13 @@ use host_http::gate::Caller;
 use host_http::query::{cursor, page_limit, wait_timeout};
 
 use super::Shared;
+use super::actor::Actor;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
 use super::filter::{after, filter};
 use super::job_id::{IdInPath, unknown};
 use super::problem::kinds;
 use super::scoped::{hide_details, hide_payload, sees_payloads, shown_to};
-use super::told::Told;
 use super::waiting;
 
 /// The longest reason of a cancel, in bytes.
@@ -186,7 +186,7 @@ async fn reported(
 )]
 pub(super) async fn cancel(
     State(shared): State<Shared>,
-    told: Told,
+    actor: Actor,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<CancelView>, ApiError> {
@@ -194,7 +194,7 @@ pub(super) async fn cancel(
     check(&body)?;
     let id = id.find(&shared).await?;
     let command = cancel_command(id, &body);
-    let cancelled = told.submit(&shared, command, format!("job {id}"), None);
+    let cancelled = actor.submit(&shared, command, format!("job {id}"), None);
     let Reply::Moved(job) = cancelled.await? else {
         return Err(ApiError::unexpected_reply("a cancel"));
     };
@@ -217,7 +217,7 @@ pub(super) async fn cancel(
 pub(super) async fn retry(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
@@ -230,7 +230,8 @@ pub(super) async fn retry(
         .await?;
     let deadline = before.and_then(|before| before.lifecycle.deadline);
     let command = Command::Retry { job, force };
-    told.submit(&shared, command, format!("job {job}"), None)
+    actor
+        .submit(&shared, command, format!("job {job}"), None)
         .await?;
     let mut view = read(&shared, &caller, job).await?;
     let is_removed = view.deadline.is_none();
@@ -248,7 +249,7 @@ pub(super) async fn retry(
 pub(super) async fn set_priority(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
@@ -257,7 +258,8 @@ pub(super) async fn set_priority(
     let job = id.find(&shared).await?;
     let command = Command::SetPriority { job, priority };
     let detail = Some(format!("priority {priority}"));
-    told.submit(&shared, command, format!("job {job}"), detail)
+    actor
+        .submit(&shared, command, format!("job {job}"), detail)
         .await?;
     Ok(Json(read(&shared, &caller, job).await?))
 }
@@ -272,7 +274,7 @@ pub(super) async fn set_priority(
 pub(super) async fn reschedule(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     id: IdInPath,
     request: Request,
 ) -> Result<Json<JobView>, ApiError> {
@@ -280,16 +282,18 @@ pub(super) async fn reschedule(
     let now = shared.api.clock.now();
     let wrong = |detail: &str| ApiError::new(&kinds::INVALID_REQUEST, detail);
     let run_at = match (body.run_at.as_deref(), body.delay_seconds) {
-        (Some(at), None) => Time::parse_rfc3339(at)
-            .ok_or_else(|| wrong("run_at: expected an RFC 3339 time, such as 2026-05-17T18:30:00Z"))
-            .map(|at| shared.api.clock.when_wall(at))?,
+        (Some(at), None) => {
+            let at = time::instant("run_at", at).map_err(|detail| wrong(&detail))?;
+            shared.api.clock.when_wall(at)
+        }
         (None, Some(delay)) => now.plus_ms(delay.ms),
         _ => return Err(wrong("specify exactly one of run_at and delay_seconds")),
     };
     let job = id.find(&shared).await?;
     let command = Command::Reschedule { job, run_at };
     let detail = Some(format!("to {}", run_at.to_rfc3339()));
-    told.submit(&shared, command, format!("job {job}"), detail)
+    actor
+        .submit(&shared, command, format!("job {job}"), detail)
         .await?;
     Ok(Json(read(&shared, &caller, job).await?))
 }
@@ -303,14 +307,15 @@ pub(super) async fn reschedule(
 pub(super) async fn purge(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     id: IdInPath,
 ) -> Result<Json<JobView>, ApiError> {
     let job = id.find(&shared).await?;
     let last = read(&shared, &caller, job).await?;
     let purge = Command::Purge { job };
     let detail = Some("purged".to_owned());
-    told.submit(&shared, purge, format!("job {job}"), detail)
+    actor
+        .submit(&shared, purge, format!("job {job}"), detail)
         .await?;
     Ok(Json(last))
 }

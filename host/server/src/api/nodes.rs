@@ -10,9 +10,9 @@ use host_core::node::{NodeRecord, Standing};
 use host_http::extract::TextInPath;
 
 use super::Shared;
+use super::actor::Actor;
 use super::error::ApiError;
 use super::problem::kinds;
-use super::told::Told;
 
 /// How many characters of an unknown name are repeated.
 const SHOWN_CHARS: usize = 64;
@@ -54,10 +54,10 @@ pub(super) async fn show(
 )]
 pub(super) async fn drain(
     State(shared): State<Shared>,
-    told: Told,
+    actor: Actor,
     TextInPath(text): TextInPath,
 ) -> Result<Json<AskedView>, ApiError> {
-    ask(&shared, &told, &text, true).await
+    ask(&shared, &actor, &text, true).await
 }
 
 /// Lets a node start jobs again.
@@ -68,15 +68,15 @@ pub(super) async fn drain(
 )]
 pub(super) async fn resume(
     State(shared): State<Shared>,
-    told: Told,
+    actor: Actor,
     TextInPath(text): TextInPath,
 ) -> Result<Json<AskedView>, ApiError> {
-    ask(&shared, &told, &text, false).await
+    ask(&shared, &actor, &text, false).await
 }
 
 async fn ask(
     shared: &Shared,
-    told: &Told,
+    actor: &Actor,
     text: &str,
     drain: bool,
 ) -> Result<Json<AskedView>, ApiError> {
@@ -94,7 +94,7 @@ async fn ask(
     }
     shared.api.nodes.set_drain(id, drain).await?;
     let detail = if drain { "drain" } else { "resume" };
-    told.record(shared, format!("node {id}"), detail).await?;
+    actor.record(shared, format!("node {id}"), detail).await?;
     let nodes = shared.api.nodes.list().await?;
     let lives = |node: &&NodeRecord| node.id != id && node.standing() == Standing::Live;
     let others_live = nodes.iter().filter(lives).count();

@@ -13,9 +13,9 @@ use host_http::extract::{EmptyBody, InPath, small_body_or_default};
 use host_http::gate::Caller;
 
 use super::Shared;
+use super::actor::Actor;
 use super::error::ApiError;
 use super::scoped::{scope, sees_queue};
-use super::told::Told;
 
 /// Lists all queues that have or had jobs or are paused.
 #[utoipa::path(
@@ -57,11 +57,11 @@ pub(super) async fn show(
 pub(super) async fn pause(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
-    set(&shared, (&caller, &told), name, true, request).await
+    set(&shared, (&caller, &actor), name, true, request).await
 }
 
 /// Starts jobs of a queue again.
@@ -74,17 +74,17 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
     let _known = read(&shared, &caller, name.clone()).await?;
-    set(&shared, (&caller, &told), name, false, request).await
+    set(&shared, (&caller, &actor), name, false, request).await
 }
 
 async fn set(
     shared: &Shared,
-    (caller, told): (&Caller, &Told),
+    (caller, actor): (&Caller, &Actor),
     name: Name,
     paused: bool,
     request: Request,
@@ -96,7 +96,8 @@ async fn set(
     let queue = name.clone();
     let command = Command::SetPaused { queue, paused };
     let detail = Some(if paused { "paused" } else { "resumed" }.to_owned());
-    told.submit(shared, command, format!("queue {name}"), detail)
+    actor
+        .submit(shared, command, format!("queue {name}"), detail)
         .await?;
     read(shared, caller, name).await
 }

@@ -13,10 +13,10 @@ use host_http::extract::{InPath, InQuery, small_body_or_default};
 use host_wires::wire::executors::RestartError;
 
 use super::Shared;
+use super::actor::Actor;
 use super::error::ApiError;
 use super::nodes;
 use super::problem::kinds;
-use super::told::Told;
 
 /// The pools of a node.
 struct NodePools {
@@ -118,7 +118,7 @@ pub(super) async fn show(
 )]
 pub(super) async fn restart(
     State(shared): State<Shared>,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<PoolView>, ApiError> {
@@ -134,7 +134,8 @@ pub(super) async fn restart(
     }
     match shared.api.executors.restart(&name, runner) {
         Ok(()) => {
-            told.record(&shared, format!("runner {name}"), "restart")
+            actor
+                .record(&shared, format!("runner {name}"), "restart")
                 .await?;
             look(&shared, &name).await.map(Json)
         }

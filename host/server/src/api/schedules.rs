@@ -6,12 +6,13 @@ use axum::Json;
 use axum::extract::{Request, State};
 use bytes::Bytes;
 use host_api::new_job::NewJobBody;
-use host_api::page::PageView;
+use host_api::page::{PageView, next_cursor};
 use host_api::path;
 use host_api::schedule::{
     BackfillBody, ComingQuery, ComingView, FiringView, RemovedScheduleView, ScheduleBody,
-    ScheduleView, SchedulesQuery, TriggeredView,
+    ScheduleView, SchedulesQuery, TriggeredView, may_be_scheduled,
 };
+use host_api::time::instant;
 use host_core::access::Object;
 use host_core::command::{Command, NewJob, Reply};
 use host_core::name::{Name, RUNNER_SEPARATOR};
@@ -20,15 +21,16 @@ use host_core::schedule::{Fate, Firing, KeptSchedule, NOMINALS_MAX, Schedule, So
 use host_core::time::Time;
 use host_http::extract::{EmptyBody, InPath, InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
+use host_http::query::page_limit;
 use serde_json::value::RawValue;
 
 use self::firing::fire;
 use super::Shared;
+use super::actor::Actor;
 use super::enqueue::{self, origin_of};
 use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::{scope, sees_payloads};
-use super::told::Told;
 
 /// Sets a schedule, new or in place of the one with its name.
 #[utoipa::path(
@@ -40,7 +42,7 @@ use super::told::Told;
 pub(super) async fn set(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<ScheduleView>, ApiError> {
@@ -59,13 +61,14 @@ pub(super) async fn set(
     let _accepted = job_of(&shared, &schedule).await?;
     let schedule = Box::new(schedule);
     let set = Command::SetSchedule { schedule, wall };
-    told.submit(
-        &shared,
-        set,
-        format!("schedule {name}"),
-        Some("set".to_owned()),
-    )
-    .await?;
+    actor
+        .submit(
+            &shared,
+            set,
+            format!("schedule {name}"),
+            Some("set".to_owned()),
+        )
+        .await?;
     view(&shared, &caller, name).await
 }
 
@@ -80,14 +83,12 @@ pub(super) async fn list(
     caller: Caller,
     InQuery(query): InQuery<SchedulesQuery>,
 ) -> Result<Json<PageView<ScheduleView>>, ApiError> {
-    let limit = within("limit", query.limit.unwrap_or(100))?;
+    let limit = page_limit(query.limit)?;
     let after = query.cursor.unwrap_or_default();
     let dispatch = &shared.api.dispatch;
     let found = dispatch.read(move |reader| reader.schedules(&after, limit));
     let found = found.await?;
-    let is_full = found.len() >= limit as usize;
-    let last = found.last().filter(|_| is_full);
-    let next_cursor = last.map(|last| last.schedule.name.to_string());
+    let next_cursor = next_cursor(&found, limit, |last| &last.schedule.name);
     let seen = found.into_iter();
     let seen = seen.filter(|kept| sees(&caller, &kept.schedule));
     let items: Result<_, _> = seen.map(|kept| shown(&caller, kept)).collect();
@@ -123,7 +124,11 @@ pub(super) async fn next(
     InPath(name): InPath<Name>,
     InQuery(query): InQuery<ComingQuery>,
 ) -> Result<Json<PageView<ComingView>>, ApiError> {
-    let count = within("count", query.count.unwrap_or(20))?;
+    let count = query.count.unwrap_or(20);
+    if !(1..=1_000).contains(&count) {
+        let detail = format!("count: must be 1–1000, got {count}");
+        return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
+    }
     let KeptSchedule { schedule, progress } = find(&shared, &caller, name).await?;
     let after = progress.next.map(|next| Time(next.0 - 1));
     let after = after.filter(|_| !schedule.is_paused);
@@ -161,11 +166,11 @@ pub(super) async fn firings(
 pub(super) async fn pause(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<ScheduleView>, ApiError> {
-    set_paused(&shared, (&caller, &told), name, true, request).await
+    set_paused(&shared, (&caller, &actor), name, true, request).await
 }
 
 /// Lets a paused schedule fire again.
@@ -178,16 +183,16 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<ScheduleView>, ApiError> {
-    set_paused(&shared, (&caller, &told), name, false, request).await
+    set_paused(&shared, (&caller, &actor), name, false, request).await
 }
 
 async fn set_paused(
     shared: &Shared,
-    (caller, told): (&Caller, &Told),
+    (caller, actor): (&Caller, &Actor),
     name: Name,
     is_paused: bool,
     request: Request,
@@ -201,13 +206,14 @@ async fn set_paused(
     });
     let set = Command::SetSchedule { schedule, wall };
     let detail = if is_paused { "paused" } else { "resumed" };
-    told.submit(
-        shared,
-        set,
-        format!("schedule {name}"),
-        Some(detail.to_owned()),
-    )
-    .await?;
+    actor
+        .submit(
+            shared,
+            set,
+            format!("schedule {name}"),
+            Some(detail.to_owned()),
+        )
+        .await?;
     view(shared, caller, name).await
 }
 
@@ -221,14 +227,14 @@ async fn set_paused(
 pub(super) async fn trigger(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<TriggeredView>, ApiError> {
     let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     let _known = find(&shared, &caller, name.clone()).await?;
     let nominals = vec![shared.api.clock.civil()];
-    fire_at(&shared, &told, name, nominals, "triggered").await
+    fire_at(&shared, &actor, name, nominals, "triggered").await
 }
 
 /// Enqueues a job for each nominal time of a schedule in a range, whatever runs: at most 1,000, all or none.
@@ -241,12 +247,13 @@ pub(super) async fn trigger(
 pub(super) async fn backfill(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<TriggeredView>, ApiError> {
     let body: BackfillBody = small_body(&shared.api.bodies, request).await?;
-    let (from, until) = (instant("from", &body.from)?, instant("until", &body.until)?);
+    let from = instant("from", &body.from).map_err(invalid)?;
+    let until = instant("until", &body.until).map_err(invalid)?;
     let kept = find(&shared, &caller, name.clone()).await?;
     let coming = kept.schedule.coming(Time(from.0.saturating_sub(1)));
     let coming = coming.take_while(|nominal| *nominal <= until);
@@ -259,12 +266,12 @@ pub(super) async fn backfill(
         return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
     }
     let detail = format!("backfilled from {} until {}", body.from, body.until);
-    fire_at(&shared, &told, name, nominals, &detail).await
+    fire_at(&shared, &actor, name, nominals, &detail).await
 }
 
 async fn fire_at(
     shared: &Shared,
-    told: &Told,
+    actor: &Actor,
     name: Name,
     nominals: Vec<Time>,
     detail: &str,
@@ -275,7 +282,7 @@ async fn fire_at(
         let job = job_of(shared, &found.schedule).await?;
         let fire = fire(shared, &found, Ok(job), Some(nominals.clone()));
         let (object, detail) = (format!("schedule {name}"), Some(detail.to_owned()));
-        let command = Command::Fire(Box::new(fire)).noted(told.note(object, detail));
+        let command = Command::Fire(Box::new(fire)).noted(actor.note(object, detail));
         match shared.api.dispatch.submit(command).await {
             Ok(Reply::Fired(firings)) => {
                 let jobs = firings.iter().filter_map(job_id).collect();
@@ -305,7 +312,7 @@ fn job_id(firing: &Firing) -> Option<String> {
 pub(super) async fn remove(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(name): InPath<Name>,
 ) -> Result<Json<RemovedScheduleView>, ApiError> {
     let found = find(&shared, &caller, name.clone()).await?;
@@ -316,7 +323,8 @@ pub(super) async fn remove(
     let schedule = name.clone();
     let remove = Command::RemoveSchedule { schedule };
     let detail = Some("removed".to_owned());
-    told.submit(&shared, remove, format!("schedule {name}"), detail)
+    actor
+        .submit(&shared, remove, format!("schedule {name}"), detail)
         .await?;
     let (name, removed) = (name.into(), true);
     Ok(Json(RemovedScheduleView { name, removed }))
@@ -325,27 +333,12 @@ pub(super) async fn remove(
 /// Makes the job that a schedule enqueues now.
 async fn job_of(shared: &Shared, schedule: &Schedule) -> Result<NewJob, ApiError> {
     let text = Bytes::from(schedule.job.as_str().to_owned());
-    let (origin, may) = (schedule.origin.clone(), may_be_scheduled);
+    let origin = schedule.origin.clone();
+    let may = |body: &NewJobBody| may_be_scheduled(body).map_err(invalid);
     let jobs = enqueue::jobs_inside(shared, text, "schedule", &[], origin, may).await?;
     let one = <[NewJob; 1]>::try_from(jobs);
     one.map(|[job]| job)
         .map_err(|_| invalid("job: must be one job, not an array"))
-}
-
-/// Refuses what makes no sense for jobs that are enqueued again and again.
-fn may_be_scheduled(body: &NewJobBody) -> Result<(), ApiError> {
-    let given = [
-        ("run_at", body.run_at.is_some()),
-        ("delay_seconds", body.delay_seconds.is_some()),
-        ("deadline", body.deadline.is_some()),
-        ("depends_on", !body.depends_on.is_empty()),
-    ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((field, _)) => Err(invalid(format!(
-            "job.{field}: a schedule's job cannot have it"
-        ))),
-        None => Ok(()),
-    }
 }
 
 async fn kept(shared: &Shared, name: Name) -> Result<Option<KeptSchedule>, ApiError> {
@@ -406,22 +399,6 @@ fn shown(caller: &Caller, kept: KeptSchedule) -> Result<ScheduleView, ApiError> 
         })
     };
     Ok(ScheduleView::new(kept, job.map_err(unread)?))
-}
-
-fn instant(field: &str, text: &str) -> Result<Time, ApiError> {
-    Time::parse_rfc3339(text).ok_or_else(|| {
-        invalid(format!(
-            "{field}: write an instant as RFC 3339 with an offset, such as 2026-05-17T18:30:00Z"
-        ))
-    })
-}
-
-fn within(field: &str, given: u32) -> Result<u32, ApiError> {
-    if (1..=1_000).contains(&given) {
-        return Ok(given);
-    }
-    let detail = format!("{field}: must be 1–1000, got {given}");
-    Err(ApiError::new(&kinds::INVALID_QUERY, detail))
 }
 
 fn invalid(detail: impl Into<String>) -> ApiError {

@@ -14,8 +14,8 @@ use host_http::refusal::Refusal;
 use host_runtime::ids;
 
 use super::Shared;
+use super::actor::Actor;
 use super::error::ApiError;
-use super::told::Told;
 use crate::auth::{bearer, session};
 
 type WithCookie<T> = ([(HeaderName, HeaderValue); 1], Json<T>);
@@ -28,7 +28,7 @@ type WithCookie<T> = ([(HeaderName, HeaderValue); 1], Json<T>);
 pub(super) async fn begin(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     peer: Peer,
     headers: HeaderMap,
 ) -> Result<(StatusCode, WithCookie<SessionView>), ApiError> {
@@ -47,7 +47,7 @@ pub(super) async fn begin(
         until,
     });
     let detail = Some("begun".to_owned());
-    told.submit(&shared, begin, object, detail).await?;
+    actor.submit(&shared, begin, object, detail).await?;
     shared.api.auth.reload().await?;
     let cookie = session::given(text.expose(), peer.is_tls, SESSION_MS / 1_000);
     let expires_at = until.to_rfc3339();
@@ -65,7 +65,7 @@ pub(super) async fn begin(
 pub(super) async fn end(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     peer: Peer,
     headers: HeaderMap,
 ) -> Result<WithCookie<SessionEndedView>, ApiError> {
@@ -75,7 +75,7 @@ pub(super) async fn end(
         let object = format!("session of token {token}");
         let end = Command::EndSession { token, session };
         let detail = Some("ended".to_owned());
-        told.submit(&shared, end, object, detail).await?;
+        actor.submit(&shared, end, object, detail).await?;
         shared.api.auth.reload().await?;
     }
     let cookie = session::given("", peer.is_tls, 0);

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
-use host_api::page::PageView;
+use host_api::page::{PageView, next_cursor};
 use host_api::path;
 use host_api::state::{
     RemoveStateQuery, RemovedStateView, SetStateBody, StateKeyQuery, StateKeyView, StateQuery,
@@ -13,15 +13,13 @@ use host_core::state::{KEYS_MAX, Space, StateWrite, StateWrites, VALUE_BYTES_MAX
 use host_http::extract::{InPath, InQuery};
 use host_http::gate::Caller;
 use host_http::json;
+use host_http::query::page_limit;
 
 use super::Shared;
+use super::actor::Actor;
 use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::{scope, sees_handler};
-use super::told::Told;
-
-/// How many items a page has, unless the request says so.
-const LIMIT_DEFAULT: u32 = 100;
 
 /// The largest body of a value, in bytes: each byte of a text may be written with six.
 const BODY_BYTES_MAX: usize = 6 * VALUE_BYTES_MAX + (64 << 10);
@@ -36,7 +34,7 @@ pub(super) async fn spaces(
     caller: Caller,
     InQuery(query): InQuery<StateSpacesQuery>,
 ) -> Result<Json<PageView<StateSpaceView>>, ApiError> {
-    let limit = limit(query.limit)?;
+    let limit = page_limit(query.limit)?;
     let mut after = query.cursor.unwrap_or_default();
     let mut items: Vec<StateSpaceView> = Vec::new();
     loop {
@@ -56,7 +54,8 @@ pub(super) async fn spaces(
         }
     }
     items.truncate(limit as usize);
-    Ok(Json(page(items, limit, |last| &last.space)))
+    let next_cursor = next_cursor(&items, limit, |last| &last.space);
+    Ok(Json(PageView { items, next_cursor }))
 }
 
 /// Returns whether a caller may see a space: that of a handler in its scope, or a shared one if it may use all
@@ -80,7 +79,7 @@ pub(super) async fn keys(
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateQuery>,
 ) -> Result<Json<PageView<StateKeyView>>, ApiError> {
-    let limit = limit(query.limit)?;
+    let limit = page_limit(query.limit)?;
     if !sees(&caller, &space) {
         return Ok(Json(PageView::all(Vec::new())));
     }
@@ -89,7 +88,8 @@ pub(super) async fn keys(
     let dispatch = &shared.api.dispatch;
     let found = dispatch.read(move |reader| reader.state_keys(&space, &prefix, &after, limit));
     let items: Vec<StateKeyView> = found.await?.into_iter().map(Into::into).collect();
-    Ok(Json(page(items, limit, |last| &last.key)))
+    let next_cursor = next_cursor(&items, limit, |last| &last.key);
+    Ok(Json(PageView { items, next_cursor }))
 }
 
 /// Shows the value of a key.
@@ -117,7 +117,7 @@ pub(super) async fn value(
 pub(super) async fn set(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateKeyQuery>,
     request: Request,
@@ -148,7 +148,7 @@ pub(super) async fn set(
         value: Some(value),
         expected: None,
     };
-    change(&shared, &told, space.clone(), vec![write]).await?;
+    change(&shared, &actor, space.clone(), vec![write]).await?;
     read(&shared, &caller, space, key).await
 }
 
@@ -161,12 +161,12 @@ pub(super) async fn set(
 pub(super) async fn remove(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateKeyQuery>,
 ) -> Result<Json<RemovedStateView>, ApiError> {
     let _known = read(&shared, &caller, space.clone(), query.key.clone()).await?;
-    change(&shared, &told, space, vec![removal(query.key)]).await?;
+    change(&shared, &actor, space, vec![removal(query.key)]).await?;
     let (removed, more) = (1, false);
     Ok(Json(RemovedStateView { removed, more }))
 }
@@ -180,7 +180,7 @@ pub(super) async fn remove(
 pub(super) async fn remove_keys(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<RemoveStateQuery>,
 ) -> Result<Json<RemovedStateView>, ApiError> {
@@ -196,7 +196,7 @@ pub(super) async fn remove_keys(
     let (removed, more) = (found.len() as u64, found.len() == KEYS_MAX);
     if removed > 0 {
         let removals = found.into_iter().map(|it| removal(it.key));
-        change(&shared, &told, space, removals.collect()).await?;
+        change(&shared, &actor, space, removals.collect()).await?;
     }
     Ok(Json(RemovedStateView { removed, more }))
 }
@@ -211,7 +211,7 @@ const fn removal(key: String) -> StateWrite {
 
 async fn change(
     shared: &Shared,
-    told: &Told,
+    actor: &Actor,
     space: Space,
     writes: Vec<StateWrite>,
 ) -> Result<(), ApiError> {
@@ -228,7 +228,7 @@ async fn change(
         writes,
     };
     let command = Command::SetState(Box::new(writes));
-    told.submit(shared, command, object, Some(detail)).await?;
+    actor.submit(shared, command, object, Some(detail)).await?;
     Ok(())
 }
 
@@ -248,23 +248,4 @@ async fn read(
     let found = found.await?;
     let found = found.ok_or_else(|| ApiError::new(&kinds::STATE_NOT_FOUND, missing))?;
     Ok(Json(StateValueView::new(key, found)))
-}
-
-fn limit(asked: Option<u32>) -> Result<u32, ApiError> {
-    let limit = asked.unwrap_or(LIMIT_DEFAULT);
-    if (1..=1_000).contains(&limit) {
-        return Ok(limit);
-    }
-    let detail = format!("limit: must be 1–1000, got {limit}");
-    Err(ApiError::new(&kinds::INVALID_QUERY, detail))
-}
-
-/// Makes a page of at most `limit` items, which continues after the last.
-fn page<T>(items: Vec<T>, limit: u32, name: impl Fn(&T) -> &String) -> PageView<T> {
-    let is_full = items.len() >= limit as usize;
-    let next_cursor = items
-        .last()
-        .filter(|_| is_full)
-        .map(|last| name(last).clone());
-    PageView { items, next_cursor }
 }

@@ -20,9 +20,9 @@ use host_http::share::{BODY_BYTES_MAX, STREAMS_MAX};
 use host_runtime::ids;
 
 use super::Shared;
+use super::actor::Actor;
 use super::error::ApiError;
 use super::problem::kinds;
-use super::told::Told;
 
 /// How long a token lasts if nobody says so, in milliseconds: 90 days.
 const LASTS_MS: u64 = 90 * 24 * 3_600_000;
@@ -39,7 +39,7 @@ const RATE_MAX: u32 = 1_000_000;
 pub(super) async fn create(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     request: Request,
 ) -> Result<(StatusCode, Json<MintedView>), ApiError> {
     let body: NewTokenBody = small_body(&shared.api.bodies, request).await?;
@@ -78,7 +78,8 @@ pub(super) async fn create(
     };
     let detail = format!("{:?}: {}", token.name, token.rights.verbs);
     let put = put(token.clone(), true);
-    told.submit(&shared, put, format!("token {id}"), Some(detail))
+    actor
+        .submit(&shared, put, format!("token {id}"), Some(detail))
         .await?;
     auth.reload().await?;
     let used_at = None;
@@ -129,14 +130,15 @@ pub(super) async fn show(
 pub(super) async fn revoke(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     TextInPath(id): TextInPath,
 ) -> Result<Json<RevokedView>, ApiError> {
     let token = find(&shared, &caller, &id).await?.token.id;
     let id = token.to_string();
     let revoke = Command::RevokeToken { token };
     let detail = Some("revoked".to_owned());
-    told.submit(&shared, revoke, format!("token {id}"), detail)
+    actor
+        .submit(&shared, revoke, format!("token {id}"), detail)
         .await?;
     shared.api.auth.reload().await?;
     let revoked = true;
@@ -153,7 +155,7 @@ pub(super) async fn revoke(
 pub(super) async fn rotate(
     State(shared): State<Shared>,
     caller: Caller,
-    told: Told,
+    actor: Actor,
     TextInPath(id): TextInPath,
     request: Request,
 ) -> Result<Json<MintedView>, ApiError> {
@@ -167,7 +169,8 @@ pub(super) async fn rotate(
     token.sessions.clear();
     let object = format!("token {}", token.id);
     let detail = Some("rotated".to_owned());
-    told.submit(&shared, put(token.clone(), false), object, detail)
+    actor
+        .submit(&shared, put(token.clone(), false), object, detail)
         .await?;
     shared.api.auth.reload().await?;
     let view = KeptToken { token, used_at }.into();

@@ -3,6 +3,7 @@
 use host_api::schedule::ScheduleBody;
 use host_core::name::Name;
 use host_core::schedule::{Schedule, Source};
+use host_http::json::read_object;
 use host_wires::wire::section::{ConfigError, NamedTable, Section};
 
 /// Reads the schedules, by name.
@@ -19,16 +20,10 @@ pub(super) fn schedules(values: &Section<'_>) -> Result<Vec<Schedule>, ConfigErr
 fn schedule(name: &Name, table: &NamedTable) -> Result<Schedule, String> {
     // What the API reads as JSON is written as TOML here.
     let text = serde_json::to_string(table.values()).map_err(|error| error.to_string())?;
-    let body: ScheduleBody = serde_json::from_str(&text).map_err(|error| words(&error))?;
+    let body: Result<ScheduleBody, _> = read_object(text.as_bytes());
+    let body = body.map_err(|error| error.to_string())?;
     let schedule = body.into_schedule(name.clone(), Source::Configuration, None)?;
     let checked = schedule.calendar();
     checked.map_err(|error| error.to_string())?;
     Ok(schedule)
-}
-
-/// Leaves out the place, which is not one of the file.
-fn words(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" at line ").unwrap_or(text.len());
-    text[..end].to_owned()
 }

@@ -1,5 +1,5 @@
-//! What the audit is told of deploys, and new grants for which two principals are needed: one tries to deploy and is refused, the other accepts. The audit has
-//! the first, whichever node was asked.
+//! Deploys in the audit, and new grants that need two principals: one tries to deploy and is refused, the other accepts.
+//! The audit has the first, whichever node was asked.
 
 use host_core::audit::{self, Entry, Note};
 use host_core::command::Command;

@@ -210,7 +210,7 @@ impl Host {
         let secrets = examiner.cells.secrets().clone();
         let sharing = node::sharing(config, node.as_ref());
         let nodes = Arc::new(Nodes::new(own, dispatch.clone(), sharing));
-        let (has_others, compiling) = (node.is_some(), tasks.clone());
+        let (has_others, compiling) = (node.is_some(), (tasks.clone(), base.clock));
         let deployments =
             Deployments::new(dispatch.clone(), handlers, examiner, compiling, has_others);
         deployments.repair();

@@ -4,6 +4,7 @@ use host_core::command::{RemovedHandler, Reply};
 use host_core::handler::Revision;
 use host_core::name::Name;
 use host_core::rejection::Rejection;
+use host_core::time::Time;
 
 use super::{Batch, Rows, Stop};
 
@@ -13,7 +14,12 @@ const REVISIONS_KEPT: u32 = 20;
 
 impl<R: Rows> Batch<'_, R> {
     /// Adds a revision, unless the current one has the same bytes, manifest and handlers.
-    pub(super) fn deploy(&mut self, mut revision: Revision, bytes: &[u8]) -> Result<Reply, Stop> {
+    pub(super) fn deploy(
+        &mut self,
+        mut revision: Revision,
+        bytes: &[u8],
+        wall: Time,
+    ) -> Result<Reply, Stop> {
         self.check_owners(&revision)?;
         let revisions = self.rows.revisions(&revision.component)?;
         let current = self.rows.current(&revision.component)?;
@@ -32,6 +38,7 @@ impl<R: Rows> Batch<'_, R> {
         if current.is_none() {
             self.check_components(&revision.component)?;
         }
+        self.set_schedules(before, &revision, wall)?;
         let latest = revisions.iter().map(|old| old.revision).max();
         let latest = match latest {
             Some(latest) => latest,
@@ -54,7 +61,12 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    pub(super) fn rollback(&mut self, component: &Name, number: u32) -> Result<Reply, Stop> {
+    pub(super) fn rollback(
+        &mut self,
+        component: &Name,
+        number: u32,
+        wall: Time,
+    ) -> Result<Reply, Stop> {
         let current = self
             .rows
             .current(component)?
@@ -67,6 +79,7 @@ impl<R: Rows> Batch<'_, R> {
         })?;
         self.check_owners(revision)?;
         let removed = self.removed(find(current), revision)?;
+        self.set_schedules(find(current), revision, wall)?;
         self.rows.set_current(component, number)?;
         Ok(Reply::Deployed {
             revision: Box::new(revision.clone()),
@@ -76,16 +89,12 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     pub(super) fn remove(&mut self, component: &Name) -> Result<Reply, Stop> {
-        if self.rows.current(component)?.is_none() {
+        let Some(current) = self.rows.current(component)? else {
             return Err(Rejection::UnknownComponent(component.clone()).into());
-        }
-        let mut handlers: Vec<Name> = self
-            .rows
-            .revisions(component)?
-            .into_iter()
-            .flat_map(|revision| revision.handlers)
-            .map(|handler| handler.name)
-            .collect();
+        };
+        let revisions = self.rows.revisions(component)?;
+        let of_all = revisions.iter().flat_map(|revision| &revision.handlers);
+        let mut handlers: Vec<Name> = of_all.map(|handler| handler.name.clone()).collect();
         handlers.sort();
         handlers.dedup();
         let mut jobs = 0;
@@ -95,6 +104,10 @@ impl<R: Rows> Batch<'_, R> {
         if jobs > 0 {
             let component = component.clone();
             return Err(Rejection::ComponentInUse { component, jobs }.into());
+        }
+        let current = revisions.iter().find(|it| it.revision == current);
+        for schedule in current.into_iter().flat_map(|it| &it.schedules) {
+            self.rows.remove_schedule(&schedule.name)?;
         }
         self.rows.remove_component(component)?;
         Ok(Reply::Done)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use host_core::command::{Fire, NewJob, Reply};
+use host_core::handler::Revision;
 use host_core::id::JobId;
 use host_core::name::Name;
 use host_core::rejection::Rejection;
@@ -30,26 +31,63 @@ pub trait ScheduleRows {
 
 impl<R: Rows> Batch<'_, R> {
     pub(super) fn set_schedule(&mut self, new: &Schedule, wall: Time) -> Result<Reply, Stop> {
-        let before = self.rows.schedule(&new.name)?;
-        match &before {
-            Some(before) if before.schedule.source != new.source => {
-                return Err(Rejection::ScheduleOwned {
-                    schedule: new.name.clone(),
-                    owner: before.schedule.source.clone(),
-                }
-                .into());
-            }
-            None if self.rows.count_schedules()? >= SCHEDULES_MAX => {
-                return Err(Rejection::TooManySchedules {
-                    limit: SCHEDULES_MAX,
-                }
-                .into());
-            }
-            _ => {}
+        let before = self.before(new)?;
+        if before.is_none() {
+            self.check_schedules(1)?;
         }
         let kept = KeptSchedule::set(new.clone(), before, wall);
         self.rows.put_schedule(&kept)?;
         Ok(Reply::Done)
+    }
+
+    /// Sets the schedules of a component's revision, and removes those that only the one before it had. Those that are
+    /// there stay paused or not. Refused as a whole.
+    pub(super) fn set_schedules(
+        &mut self,
+        before: Option<&Revision>,
+        after: &Revision,
+        wall: Time,
+    ) -> Result<(), Stop> {
+        let mut set = Vec::new();
+        for new in &after.schedules {
+            set.push((new, self.before(new)?));
+        }
+        self.check_schedules(set.iter().filter(|(_, before)| before.is_none()).count())?;
+        for (new, before) in set {
+            let new = new.as_paused_as(before.as_ref().map(|before| &before.schedule));
+            if before.as_ref().is_none_or(|before| before.schedule != new) {
+                let kept = KeptSchedule::set(new, before, wall);
+                self.rows.put_schedule(&kept)?;
+            }
+        }
+        for old in before.into_iter().flat_map(|before| &before.schedules) {
+            if after.schedules.iter().all(|new| new.name != old.name) {
+                self.rows.remove_schedule(&old.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what a schedule replaces: one with its name and its source.
+    fn before(&mut self, new: &Schedule) -> Result<Option<KeptSchedule>, Stop> {
+        let before = self.rows.schedule(&new.name)?;
+        match &before {
+            Some(before) if before.schedule.source != new.source => Err(Rejection::ScheduleOwned {
+                schedule: new.name.clone(),
+                owner: before.schedule.source.clone(),
+            }
+            .into()),
+            _ => Ok(before),
+        }
+    }
+
+    /// Checks that so many more schedules may be kept.
+    fn check_schedules(&mut self, more: usize) -> Result<(), Stop> {
+        let limit = SCHEDULES_MAX;
+        if more > 0 && self.rows.count_schedules()? + more as u64 > limit {
+            return Err(Rejection::TooManySchedules { limit }.into());
+        }
+        Ok(())
     }
 
     pub(super) fn remove_schedule(&mut self, name: &Name) -> Result<Reply, Stop> {

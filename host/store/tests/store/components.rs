@@ -50,6 +50,7 @@ fn the_latest_revisions_are_kept_with_their_bytes() {
         let back = |revision| Command::Rollback {
             component: "a".parse().unwrap(),
             revision,
+            wall: NOW,
         };
         let gone = ask(store, NOW, back(5));
         assert!(
@@ -79,6 +80,7 @@ fn a_deploy_lists_which_handlers_are_gone_and_whose_jobs_wait() {
         let back = Command::Rollback {
             component: "a".parse().unwrap(),
             revision: 1,
+            wall: NOW,
         };
         assert_eq!(removed(ask(store, NOW, back)), [gone("y", 0)]);
     });
@@ -115,6 +117,7 @@ fn components_have_revisions_and_owners() {
         let back = Command::Rollback {
             component: "a".parse().unwrap(),
             revision: 1,
+            wall: NOW,
         };
         assert_eq!(deployed(ask(store, NOW, back)), (1, false));
         assert_eq!(

@@ -182,8 +182,10 @@ pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Comman
             handlers: handlers.collect(),
             deployed_at: NOW,
             signature: None,
+            schedules: Vec::new(),
         }),
         bytes: vec![digest; 10],
+        wall: NOW,
     }
 }
 

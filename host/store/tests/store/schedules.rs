@@ -17,7 +17,7 @@ use host_store::postgres::PostgresStore;
 use uuid::Uuid;
 
 use crate::cases::{check, state};
-use crate::jobs::{NOW, ask, claim, claimed, commit, complete, id, job, returned};
+use crate::jobs::{NOW, ask, claim, claimed, commit, complete, id, job, returned, revision};
 use crate::postgres::{TESTED, target};
 use crate::server::Schema;
 
@@ -120,6 +120,76 @@ fn a_schedule_is_set_changed_and_removed_by_whom_it_belongs_to() {
         assert_eq!(reader.schedule(name).unwrap(), None);
         assert_eq!(reader.firings(name).unwrap(), []);
         assert_eq!(state(store, 1), State::Available, "its job stays");
+    });
+}
+
+/// Deploys a revision of the component `a` with these schedules.
+fn deployed(digest: u8, schedules: &[(&str, u64)]) -> Command {
+    let mut deploy = revision("a", &["noop"], digest);
+    if let Command::Deploy { revision, .. } = &mut deploy {
+        let schedules = schedules.iter().map(|(name, ms)| Schedule {
+            source: Source::Component("a".parse().unwrap()),
+            ..every(name, *ms, Overlap::Allow)
+        });
+        revision.schedules = schedules.collect();
+    }
+    deploy
+}
+
+/// Returns the schedules of a store, each with its interval and what has fired.
+fn kept(store: &dyn Store) -> Vec<(String, When, u64)> {
+    let all = store.reader().unwrap().schedules("", 9).unwrap();
+    let all = all.into_iter().map(|kept| {
+        let schedule = kept.schedule;
+        (
+            schedule.name.into(),
+            schedule.when,
+            kept.progress.counts.fired,
+        )
+    });
+    all.collect()
+}
+
+#[test]
+fn the_schedules_of_a_component_come_and_go_with_it() {
+    check(|store| {
+        let every = |ms| When::Every { ms, phase_ms: 0 };
+        ask(store, NOW, deployed(1, &[("x", 60_000), ("y", 60_000)])).unwrap();
+        let name = "y".parse().unwrap();
+        let command = fire(store, &name, NOW, &ids(1, 1), Some(vec![NOW]));
+        fired(store, command);
+        let paused = store.reader().unwrap().schedule(&name).unwrap().unwrap();
+        let paused = Schedule {
+            is_paused: true,
+            ..paused.schedule
+        };
+        ask(store, NOW, set(paused, NOW)).unwrap();
+        ask(store, NOW, deployed(2, &[("y", 70_000), ("z", 60_000)])).unwrap();
+        let second = [
+            ("y".to_owned(), every(70_000), 1),
+            ("z".to_owned(), every(60_000), 0),
+        ];
+        assert_eq!(kept(store), second);
+        let y = store.reader().unwrap().schedule(&name).unwrap().unwrap();
+        assert!(y.schedule.is_paused, "somebody has paused it");
+        let mine = crate::schedules::every("mine", 60_000, Overlap::Allow);
+        ask(store, NOW, set(mine, NOW)).unwrap();
+        let refused = ask(store, NOW, deployed(3, &[("w", 60_000), ("mine", 60_000)]));
+        let (schedule, owner) = ("mine".parse().unwrap(), Source::Api);
+        assert_eq!(refused, Err(Rejection::ScheduleOwned { schedule, owner }));
+        assert_eq!(kept(store).len(), 3, "a refused deploy changes nothing");
+        let back = Command::Rollback {
+            component: "a".parse().unwrap(),
+            revision: 1,
+            wall: NOW,
+        };
+        ask(store, NOW, back).unwrap();
+        let names = |store: &dyn Store| kept(store).into_iter().map(|it| it.0).collect::<Vec<_>>();
+        assert_eq!(names(store), ["mine", "x", "y"]);
+        run(store, 1);
+        let component = "a".parse().unwrap();
+        ask(store, NOW, Command::Remove { component }).unwrap();
+        assert_eq!(names(store), ["mine"]);
     });
 }
 

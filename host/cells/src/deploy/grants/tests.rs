@@ -47,6 +47,7 @@ fn what_changes_for_a_handler_is_shown() {
             handlers: handlers(names),
             deployed_at: Time(0),
             signature: None,
+            schedules: Vec::new(),
         });
         let changes = changes(current.as_ref(), &parse(after).unwrap(), &handlers(names));
         assert_eq!(changes.added, *added, "{before:?} to {after}");

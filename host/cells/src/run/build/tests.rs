@@ -37,6 +37,7 @@ fn runs(env: &[&str], environment: Environment) -> RunBuilder {
         }],
         deployed_at: Time(0),
         signature: None,
+        schedules: Vec::new(),
     }]);
     RunBuilder::new(
         handlers,

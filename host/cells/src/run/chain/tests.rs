@@ -70,6 +70,7 @@ fn handlers() -> Handlers {
         ],
         deployed_at: Time(0),
         signature: None,
+        schedules: Vec::new(),
     }]);
     handlers
 }

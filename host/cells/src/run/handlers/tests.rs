@@ -22,6 +22,7 @@ fn revision(number: u32, digest: u8, handlers: &[&str]) -> Revision {
         handlers: handlers.iter().map(info).collect(),
         deployed_at: Time(0),
         signature: None,
+        schedules: Vec::new(),
     }
 }
 

@@ -40,7 +40,7 @@ impl Secrets {
         self.0.sources.keys()
     }
 
-    /// Returns the value of a secret; `None` if there is none. Blocks.
+    /// Returns the value of a secret, `None` if no secret has this name. Blocks.
     pub fn value(&self, name: &str) -> Option<String> {
         match self.0.sources.get(name)? {
             SecretSource::Value(value) => Some(value.clone()),

@@ -72,8 +72,8 @@ impl Verify {
         if config.trust.asks() {
             return Ok(config.trust);
         }
-        let cause = "there is no key to check it with";
-        let next = "give one with --key, or set deploy.trusted_keys in the configuration";
+        let cause = "no key is given or configured";
+        let next = "pass one with --key, or set deploy.trusted_keys in the configuration";
         Err(CliError::new(Exit::Usage, doing, cause).next(next))
     }
 }

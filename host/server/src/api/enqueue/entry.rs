@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
+use host_api::time;
 use host_core::command::NewJob;
 use host_core::id::JobId;
 use host_core::job::{PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
@@ -201,11 +202,7 @@ fn instant(field: &str, text: Option<&str>, clock: Clock) -> Result<Option<Time>
     let Some(text) = text else {
         return Ok(None);
     };
-    let at = Time::parse_rfc3339(text).ok_or_else(|| {
-        invalid(format!(
-            "{field}: write an instant as RFC 3339 with an offset, such as 2026-05-17T18:30:00Z"
-        ))
-    })?;
+    let at = time::instant(field, text).map_err(invalid)?;
     Ok(Some(clock.when_wall(at)))
 }
 

@@ -1,5 +1,5 @@
 //! Lets schedules fire. Each node does this for all schedules of the store: the store takes each firing once, from
-//! whoever is first.
+//! the first.
 
 use std::collections::HashMap;
 use std::time::Duration;

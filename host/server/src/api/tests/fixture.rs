@@ -38,7 +38,7 @@ use tokio::sync::mpsc;
 
 use super::nodes::Two;
 use super::sample_executors::Sample;
-use crate::api::ports::{Consent, DeployError, Deployed, Deployer, Logs};
+use crate::api::ports::{By, Consent, DeployError, Deployed, Deployer, Logs};
 use crate::api::problem::kinds;
 use crate::api::{Api, Doorway, ServedApi};
 use crate::auth::{Auth, AuthMode};
@@ -145,7 +145,7 @@ impl Deployer for Listed {
         manifest: Manifest,
         component: Component,
         _consent: Consent,
-        note: Note,
+        by: By,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
             let bytes = component.bytes;
@@ -176,9 +176,15 @@ impl Deployer for Listed {
                 handlers: handlers.collect(),
                 deployed_at: Time(0),
                 signature: None,
+                schedules: Vec::new(),
             });
-            let deploy = Command::Deploy { revision, bytes };
-            self.deployed(deploy.noted(note)).await
+            let wall = Time(0);
+            let deploy = Command::Deploy {
+                revision,
+                bytes,
+                wall,
+            };
+            self.deployed(deploy.noted(by.note)).await
         })
     }
 
@@ -192,6 +198,7 @@ impl Deployer for Listed {
         let back = Command::Rollback {
             component,
             revision,
+            wall: Time(0),
         };
         Box::pin(self.deployed(back.noted(note)))
     }
@@ -344,12 +351,16 @@ impl Host {
             bytes: HANDLERS.as_bytes().to_vec(),
             signature: None,
         };
+        let by = By {
+            note: Note::default(),
+            origin: None,
+        };
         let deployed = api.deployer.deploy(
             "basics".parse().unwrap(),
             manifest,
             component,
             Consent::default(),
-            Note::default(),
+            by,
         );
         deployed.await.unwrap();
         Self {

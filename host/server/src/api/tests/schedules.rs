@@ -117,6 +117,16 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
             "invalid_request",
             "job.run_at: a schedule's job cannot have it",
         ),
+        (
+            json!({"job": {"handler": "noop", "unique_key": "k"}}),
+            "invalid_request",
+            "job.unique_key: a schedule's job cannot have it",
+        ),
+        (
+            json!({"job": {"handler": "noop", "unique": {"key": "k"}}}),
+            "invalid_request",
+            "job.unique: a schedule's job cannot have it",
+        ),
         (json!({"cron": "* * * * *"}), "invalid_request", ""),
     ] {
         let mut body = nightly();

@@ -135,7 +135,7 @@ fn what_cannot_be_read_changes_nothing() {
     assert_eq!(reports.end(Time(1), run).total, 1);
 }
 
-/// Keeps what it is told: the id of the span, its parent, when the request began, and its end.
+/// Keeps what is reported: the id of the span, its parent, when the request began, and its end.
 #[derive(Default)]
 struct Watch(parking_lot::Mutex<Vec<(u64, u64, Time, RequestEnd)>>);
 
@@ -156,7 +156,7 @@ impl RequestWatch for Watch {
 }
 
 #[test]
-fn each_end_is_told_once_also_of_what_has_no_answer() {
+fn each_end_is_reported_once_even_without_an_answer() {
     let mut reports = Reports::default();
     let watch = Arc::<Watch>::default();
     reports.watch(Arc::clone(&watch) as _);

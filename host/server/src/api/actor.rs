@@ -1,4 +1,4 @@
-//! What the audit is told of a request that changes something.
+//! Who asks for a change, for the audit.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -14,14 +14,14 @@ use super::error::ApiError;
 
 /// Who asks for a change, from where, and by which verb.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct Actor {
     principal: String,
     address: Option<String>,
     request: Option<String>,
     verb: &'static str,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Told {
+impl<S: Send + Sync> FromRequestParts<S> for Actor {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
@@ -45,7 +45,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Told {
     }
 }
 
-impl Told {
+impl Actor {
     /// Makes the note about a change of an object.
     pub(super) fn note(&self, object: impl Into<String>, detail: Option<String>) -> Note {
         let note = Note {
