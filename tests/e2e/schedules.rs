@@ -148,7 +148,10 @@ fn schedules_of_a_manifest_come_and_go_with_the_component() {
             tick.replace("params", "delay_seconds = 1, params"),
             "schedule tick: job.delay_seconds: ",
         ),
-        (tick.replace("when", "wenn"), "schedule tick: wenn: "),
+        (
+            tick.replace("when", "wenn"),
+            "schedule tick: unknown field `wenn`",
+        ),
         (
             format!("{tick}{tick}"),
             "another schedule of the manifest has this name",

@@ -168,6 +168,7 @@ pub struct Manifest {
     /// For single handlers.
     pub handlers: BTreeMap<Name, ManifestSection>,
     /// Schedules, which come and go with the component.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<ScheduleSection>,
 }
 

@@ -2,6 +2,7 @@
 //! shows it to all parts of the host. Makes one change at a time, and completes it even if the
 //! caller is gone.
 
+mod restore;
 mod schedules;
 mod tried;
 mod waiting;
@@ -16,20 +17,22 @@ use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::job::Origin;
 use host_core::name::Name;
 use host_core::time::Time;
-use host_store::{Reader, StoreError};
+use host_store::StoreError;
 use thiserror::Error;
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 
-use host_cells::compile::CompileError;
 use host_cells::deploy::examine::{self, Candidate, Component, Examiner};
 use host_cells::deploy::grants::{self, GrantChanges};
 use host_cells::deploy::limits::{self, LimitChange};
-use host_cells::run::handlers::{Flaw, Handlers, Program};
+use host_cells::run::handlers::{Handlers, Program};
 use host_dispatch::nodes::{Presence, SyncOutcome};
 use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 
+use self::restore::took_in;
+
+pub use self::restore::{current, kept, restore};
 pub use self::waiting::Unfit;
 
 /// What the one who deploys accepts.
@@ -249,71 +252,10 @@ impl Deployments {
     }
 }
 
-/// Reads the current revisions, with the bytes of their components.
-pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreError> {
-    let revisions = reader.components()?.into_iter();
-    let with_bytes = revisions.map(|revision| {
-        let bytes = reader.component_bytes(revision.digest)?;
-        Ok((revision, bytes.unwrap_or_default()))
-    });
-    with_bytes.collect()
-}
-
-/// Reads the digests of the components that any revision uses.
-pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
-    let mut kept = BTreeSet::new();
-    for current in reader.components()? {
-        let (revisions, _) = reader.revisions(&current.component)?;
-        kept.extend(revisions.iter().map(|revision| revision.digest));
-    }
-    Ok(kept)
-}
-
-/// Compiles the components of `current` that are not in the cache, and publishes them in
-/// `handlers`.
-///
-/// A component that cannot run here is logged and skipped. Its jobs fail until another revision is
-/// deployed, or wait for other nodes if the store is shared.
-pub async fn restore(
-    handlers: &Handlers,
-    examiner: &Examiner,
-    current: Vec<(Revision, Vec<u8>)>,
-) -> Result<(), CompileError> {
-    let mut revisions = Vec::with_capacity(current.len());
-    for (revision, bytes) in current {
-        let compiled = examiner.program(handlers, revision.digest, &bytes).await;
-        if let Err(error @ CompileError::Cache { .. }) = compiled {
-            return Err(error);
-        }
-        let flaw = match compiled {
-            Ok(_) => examiner.take_in(handlers, &revision, &bytes).await,
-            Err(error) => Some(error.into()),
-        };
-        took_in(handlers, &revision, flaw);
-        revisions.push(revision);
-    }
-    handlers.replace(revisions);
-    Ok(())
-}
-
 /// Reports what this host can run to the other nodes, and what it cannot run to its own loop.
 pub fn say(presence: &Presence, handlers: &Handlers) {
     presence.set_components(handlers.components());
     presence.set_unrunnable(handlers.lacking());
-}
-
-fn took_in(handlers: &Handlers, revision: &Revision, flaw: Option<Flaw>) {
-    if let Some(flaw) = &flaw {
-        let component = revision.component.as_str();
-        let (number, reason) = (revision.revision, &flaw.message);
-        tracing::error!(
-            component,
-            revision = number,
-            reason,
-            "a deployed component cannot run here"
-        );
-    }
-    handlers.took_in(revision, flaw);
 }
 
 impl Shared {

@@ -357,6 +357,29 @@ async fn who_may_only_read_sees_no_buttons() {
     }
 }
 
+/// Checks that a form changes something and then leads to another page.
+async fn leads_to(pages: &Router, path: &str, form: &str, to: &str) {
+    let (answer, page) = post(pages, path, form).await;
+    assert_eq!(
+        answer.status(),
+        StatusCode::SEE_OTHER,
+        "{path} {form}: {page}"
+    );
+    assert_eq!(answer.headers()[LOCATION], to, "{path} {form}");
+}
+
+/// Checks that a form is answered with a page that has a text.
+async fn shows(pages: &Router, path: &str, form: &str, text: &str) {
+    let (answer, page) = post(pages, path, form).await;
+    assert_eq!(answer.status(), StatusCode::OK, "{path} {form}: {page}");
+    assert!(page.contains(text), "{path} {form}: {page}");
+}
+
+async fn is_refused(pages: &Router, path: &str, form: &str) {
+    let (answer, _) = post(pages, path, form).await;
+    assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {form}");
+}
+
 #[tokio::test]
 async fn changes_go_to_the_api_and_then_to_a_page() {
     let pages = pages("plain");
@@ -374,13 +397,7 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
             "/executors",
         ),
     ] {
-        let (answer, page) = post(&pages, path, form).await;
-        assert_eq!(
-            answer.status(),
-            StatusCode::SEE_OTHER,
-            "{path} {form}: {page}"
-        );
-        assert_eq!(answer.headers()[LOCATION], to, "{path} {form}");
+        leads_to(&pages, path, form, to).await;
     }
     for (path, form, shown) in [
         (job.as_str(), "action=purge", "Purge it"),
@@ -414,9 +431,7 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
             "1 jobs changed",
         ),
     ] {
-        let (answer, page) = post(&pages, path, form).await;
-        assert_eq!(answer.status(), StatusCode::OK, "{path} {form}: {page}");
-        assert!(page.contains(shown), "{path} {form}: {page}");
+        shows(&pages, path, form, shown).await;
     }
     for (path, form) in [
         (job.as_str(), "action=explode"),
@@ -426,8 +441,7 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
         ("/components/basics", "action=rollback&value=x"),
         ("/tokens", "action=create&name=x&role=viewer&days=0"),
     ] {
-        let (answer, _) = post(&pages, path, form).await;
-        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {form}");
+        is_refused(&pages, path, form).await;
     }
 }
 
@@ -444,13 +458,7 @@ async fn schedules_and_selected_jobs_are_changed() {
             "/schedules/new",
         ),
     ] {
-        let (answer, page) = post(&pages, path, form).await;
-        assert_eq!(
-            answer.status(),
-            StatusCode::SEE_OTHER,
-            "{path} {form}: {page}"
-        );
-        assert_eq!(answer.headers()[LOCATION], to, "{path} {form}");
+        leads_to(&pages, path, form, to).await;
     }
     for (path, form, shown) in [
         (
@@ -474,9 +482,7 @@ async fn schedules_and_selected_jobs_are_changed() {
             "2 jobs changed",
         ),
     ] {
-        let (answer, page) = post(&pages, path, form).await;
-        assert_eq!(answer.status(), StatusCode::OK, "{path} {form}: {page}");
-        assert!(page.contains(shown), "{path} {form}: {page}");
+        shows(&pages, path, form, shown).await;
     }
     for (path, form) in [
         (
@@ -490,8 +496,7 @@ async fn schedules_and_selected_jobs_are_changed() {
         ("/schedules", "name=nightly&handler=echo&every=10m"),
         ("/schedules", "name=new&handler=echo&every=10m&params=%7B"),
     ] {
-        let (answer, _) = post(&pages, path, form).await;
-        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{path} {form}");
+        is_refused(&pages, path, form).await;
     }
 }
 

@@ -214,10 +214,8 @@ fn select(filter: &JobFilter) -> String {
         )
     };
     let tables: Vec<String> = tables.iter().map(table).collect();
-    format!(
-        "{} ORDER BY seq {order} LIMIT $2",
-        tables.join(" UNION ALL ")
-    )
+    let tables = tables.join(" UNION ALL ");
+    format!("SELECT seq, id, body FROM ({tables}) AS found ORDER BY seq {order} LIMIT $2")
 }
 
 /// Calls `see` for each job that matches by columns, with the job if it matches completely. Returns whether

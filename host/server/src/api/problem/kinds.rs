@@ -12,8 +12,8 @@ host_http::kinds! {
     OUT_OF_SCOPE 403 "out_of_scope", "Out of the token's scope",
         "The token may not use this queue, or this handler in this queue. It says nothing about whether they exist.",
         "Use a queue and a handler of the token's scope, which `GET /api/v1/tokens/self` shows.";
-    SECOND_PERSON_NEEDED 409 "second_person_needed", "Another principal must have tried before",
-        "auth.two_people_for_grants is on: who accepts new grants must be another principal than who tried to deploy the same within the last day.",
+    SECOND_PERSON_NEEDED 409 "second_person_needed", "A second principal must accept",
+        "With auth.two_people_for_grants, the principal that accepts new grants must differ from the one that tried to deploy the same file within the last day.",
         "Have one principal deploy without --accept-grants, which is refused, and another deploy the same file with it.";
     UNSIGNED_COMPONENT 422 "unsigned_component", "No trusted signature",
         "deploy.trusted_keys is set, so this host runs only components with a signature by one of these keys. It also holds for earlier revisions and for those that other nodes have deployed.",
@@ -53,14 +53,14 @@ host_http::kinds! {
         "The schedule has fired or was changed meanwhile.",
         "Send the request again.";
     TOO_MANY_SCHEDULES 409 "too_many_schedules", "Too many schedules",
-        "The host keeps as many schedules as it may.",
+        "The host keeps at most 10000 schedules.",
         "Remove some with `host schedule rm`; `host schedule ls` lists them.";
     STATE_NOT_FOUND 404 "state_not_found", "No such state",
         "The space of state does not have this key.",
         "`host state ls SPACE` lists the keys, `host state ls` the spaces.";
     STATE_CHANGED 409 "state_changed", "State has changed",
         "A key of state does not have the value that the change expects.",
-        "Read it again, and decide again.";
+        "Read the key again and retry with its new value.";
     STATE_FULL 409 "state_full", "State is full",
         "The change would make the space of state larger than the handler's manifest allows.",
         "Remove keys with `host state rm`, or raise `state.quota_kib` in the manifest.";
@@ -92,7 +92,7 @@ host_http::kinds! {
         "A token makes only tokens that allow no more than itself. The detail names what is more.",
         "Ask for less, or use a token that allows it.";
     TOO_MANY_TOKENS 409 "too_many_tokens", "Too many tokens",
-        "The host keeps as many tokens as it may.",
+        "The host keeps at most 10000 tokens.",
         "Revoke some with `host token revoke`; `host token ls` lists them.";
     AMBIGUOUS_ID 409 "ambiguous_id", "Ambiguous id",
         "Several jobs or nodes have ids that start with it, or several nodes have the name.",
@@ -118,7 +118,7 @@ host_http::kinds! {
         "There is nothing to drain. `host node ls` shows when it was last seen.";
     QUEUE_NOT_FOUND 404 "queue_not_found", "No such queue",
         "No queue of this name has or had jobs or is paused.",
-        "`host queue ls` lists the queues; one comes to be with its first job.";
+        "`host queue ls` lists the queues; a queue exists from its first job on.";
     COMPONENT_NOT_FOUND 404 "component_not_found", "No such component",
         "No component of this name is deployed.",
         "`host component ls` lists the components.";
@@ -178,13 +178,13 @@ host_http::kinds! {
     STORE_MOVED 503 "store_moved", "Store moved",
         "The data directory was moved, removed or replaced while the host runs. Nothing of this request was kept; accepted jobs go on.",
         "Put the data directory back, and the host takes jobs again; or stop the host.";
-    STORE_AWAY 503 "store_away", "Database away",
+    STORE_AWAY 503 "store_away", "Database unreachable",
         "The database that keeps the jobs does not answer. Nothing of this request was done. The host goes on and tries again.",
         "Check that the server of `store.url` runs and is reachable; then repeat the request."
         retry 1;
     OUTCOME_UNKNOWN 504 "outcome_unknown", "Outcome unknown",
-        "The database went away while the request was being committed, so nobody knows yet whether it was.",
-        "Look once the database is back, before you repeat the request; an enqueue with `unique` of scope `retained` may be repeated at once.";
+        "The connection to the database was lost during the commit, so it is unknown whether the request took effect.",
+        "Check once the database is back before you repeat the request; an enqueue with `unique` of scope `retained` may be repeated at once.";
     STORE_FAILED 500 "store_failed", "Not stored",
         "The store failed to carry out this request three times, alone. Nothing of it was kept, and other requests go on.",
         "The detail has the store's reason. Ask for less at once, or repeat the request later.";

@@ -210,19 +210,19 @@ const BAD: &[Case<'_>] = &[
         r#"{"handler":"noop","run_at":"tomorrow"}"#,
         422,
         "invalid_request",
-        "run_at: write an instant",
+        "run_at: expected an RFC 3339 time",
     ),
     (
         r#"{"handler":"noop","run_at":"2026-05-17T18:30:00"}"#,
         422,
         "invalid_request",
-        "run_at: write an instant",
+        "run_at: expected an RFC 3339 time",
     ),
     (
         r#"{"handler":"noop","deadline":"2026-05-17T18:30:00+99:99"}"#,
         422,
         "invalid_request",
-        "deadline: write an instant",
+        "deadline: expected an RFC 3339 time",
     ),
     (
         r#"{"handler":"noop","deadline":5}"#,

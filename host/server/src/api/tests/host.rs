@@ -57,6 +57,7 @@ async fn the_openapi_document_has_exactly_the_routes() {
 /// The changes that cannot be asked for without a body.
 const BODIES: &[&str] = &[
     "/api/v1/jobs",
+    "/api/v1/jobs/priority",
     "/api/v1/jobs/{id}/priority",
     "/api/v1/jobs/{id}/reschedule",
     "/api/v1/components/{name}/rollback",

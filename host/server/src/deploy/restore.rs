@@ -1,0 +1,71 @@
+//! What is deployed when the host starts.
+
+use std::collections::BTreeSet;
+
+use host_cells::compile::CompileError;
+use host_cells::deploy::examine::Examiner;
+use host_cells::run::handlers::{Flaw, Handlers};
+use host_core::handler::{Digest, Revision};
+use host_store::{Reader, StoreError};
+
+/// Reads the current revisions, with the bytes of their components.
+pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreError> {
+    let revisions = reader.components()?.into_iter();
+    let with_bytes = revisions.map(|revision| {
+        let bytes = reader.component_bytes(revision.digest)?;
+        Ok((revision, bytes.unwrap_or_default()))
+    });
+    with_bytes.collect()
+}
+
+/// Reads the digests of the components that any revision uses.
+pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
+    let mut kept = BTreeSet::new();
+    for current in reader.components()? {
+        let (revisions, _) = reader.revisions(&current.component)?;
+        kept.extend(revisions.iter().map(|revision| revision.digest));
+    }
+    Ok(kept)
+}
+
+/// Compiles the components of `current` that are not in the cache, and publishes them in
+/// `handlers`.
+///
+/// A component that cannot run here is logged and skipped. Its jobs fail until another revision is
+/// deployed, or wait for other nodes if the store is shared.
+pub async fn restore(
+    handlers: &Handlers,
+    examiner: &Examiner,
+    current: Vec<(Revision, Vec<u8>)>,
+) -> Result<(), CompileError> {
+    let mut revisions = Vec::with_capacity(current.len());
+    for (revision, bytes) in current {
+        let compiled = examiner.program(handlers, revision.digest, &bytes).await;
+        if let Err(error @ CompileError::Cache { .. }) = compiled {
+            return Err(error);
+        }
+        let flaw = match compiled {
+            Ok(_) => examiner.take_in(handlers, &revision, &bytes).await,
+            Err(error) => Some(error.into()),
+        };
+        took_in(handlers, &revision, flaw);
+        revisions.push(revision);
+    }
+    handlers.replace(revisions);
+    Ok(())
+}
+
+/// Keeps whether a revision can run here.
+pub(super) fn took_in(handlers: &Handlers, revision: &Revision, flaw: Option<Flaw>) {
+    if let Some(flaw) = &flaw {
+        let component = revision.component.as_str();
+        let (number, reason) = (revision.revision, &flaw.message);
+        tracing::error!(
+            component,
+            revision = number,
+            reason,
+            "a deployed component cannot run here"
+        );
+    }
+    handlers.took_in(revision, flaw);
+}
