@@ -14,6 +14,7 @@ mod hot;
 mod jobs;
 mod list;
 pub mod logs;
+mod moment;
 mod reader;
 mod registry;
 mod reserve;

@@ -18,7 +18,9 @@ var finder = finder || {
   field(label) {
     const labels = [...document.querySelectorAll("label")];
     const text = (it) => [...it.childNodes].filter((n) => !n.matches?.("select")).map((n) => n.textContent).join("").trim();
-    return this.keep((labels.find((it) => text(it) === label) || labels.find((it) => text(it).startsWith(label)))?.control || null);
+    const labelled = labels.find((it) => text(it) === label) || labels.find((it) => text(it).startsWith(label));
+    const named = [...document.querySelectorAll("input, select")].find((it) => it.ariaLabel === label);
+    return this.keep(named || labelled?.control || null);
   },
   focus() { this.found.focus(); },
   is_focused() {

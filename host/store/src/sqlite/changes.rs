@@ -6,6 +6,7 @@ use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::doing;
+use super::moment::Moment;
 use crate::error::StoreError;
 use crate::record::ChangesRow;
 use crate::store::CHANGES_KEPT;
@@ -49,14 +50,13 @@ pub(super) fn read(connection: &Connection, after: u64, limit: u32) -> Result<Ch
     let reading = doing("read changes");
     // SQLite has no larger numbers, and thus no such change.
     let after = after.min(i64::MAX.unsigned_abs() - 1);
-    // One transaction, so that all reads see the same state.
-    let transaction = connection.unchecked_transaction().map_err(&reading)?;
-    let next = next(&transaction)?;
-    let oldest: Option<u64> = transaction
+    let moment = Moment::begin(connection).map_err(&reading)?;
+    let next = next(&moment)?;
+    let oldest: Option<u64> = moment
         .query_row("SELECT MIN(first) FROM changes", [], |row| row.get(0))
         .map_err(&reading)?;
     let mut items = Vec::new();
-    let mut statement = transaction
+    let mut statement = moment
         .prepare_cached(
             "SELECT first, at, body FROM changes WHERE first >= COALESCE(\
              (SELECT first FROM changes WHERE first <= ?1 ORDER BY first DESC LIMIT 1), 0) \

@@ -7,10 +7,11 @@ use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
-use rusqlite::{Connection, OptionalExtension, Params, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::doing;
 use super::jobs::payload_of;
+use super::moment::Moment;
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -35,7 +36,7 @@ struct Source {
 
 /// Returns the places and jobs of one page.
 pub(super) fn page(
-    moment: &Transaction<'_>,
+    moment: &Moment<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
     limit: u32,
@@ -68,7 +69,7 @@ pub(super) fn page(
 
 /// Counts the jobs that match, among the first `examined_max` after a place.
 pub(super) fn count(
-    moment: &Transaction<'_>,
+    moment: &Moment<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
     examined_max: u64,
@@ -94,7 +95,7 @@ pub(super) fn count(
 /// Calls `see` for each job of the narrowest index, with the job if it matches. Returns whether `see` stopped
 /// the search.
 fn examine(
-    moment: &Transaction<'_>,
+    moment: &Moment<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
     mut see: impl FnMut(i64, Option<Lifecycle>) -> ControlFlow<()>,

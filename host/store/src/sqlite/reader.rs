@@ -18,9 +18,10 @@ use host_core::query::{
 use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
 use host_core::time::Time;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::{payload_of, seq_of};
+use super::moment::Moment;
 use super::{
     access, available, changes, dependencies, doing, job_id, list, registry, schedules, state,
 };
@@ -42,11 +43,8 @@ impl SqliteReader {
         Self { connection }
     }
 
-    /// Begins a transaction, so that all reads see the same state.
-    fn moment(&self) -> Result<Transaction<'_>, StoreError> {
-        self.connection
-            .unchecked_transaction()
-            .map_err(doing("begin to read"))
+    fn moment(&self) -> Result<Moment<'_>, StoreError> {
+        Moment::begin(&self.connection).map_err(doing("begin to read"))
     }
 
     fn lifecycle(&self, seq: i64) -> Result<Lifecycle, StoreError> {
