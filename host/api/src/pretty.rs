@@ -1,12 +1,41 @@
-//! Lays out JSON for reading. Numbers and the order of keys stay unchanged.
+//! Lays out JSON for reading. Numbers and the order of keys stay unchanged. No text in it can control a terminal, or
+//! change the direction of what stands beside it.
+
+use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
-/// Lays out valid JSON with two spaces per level. Text that is not JSON is returned unchanged.
+/// Returns whether a character could control a terminal or change the order of the text around it.
+pub fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+        )
+}
+
+/// Returns valid JSON in which every character that [`acts`] is written as a `\u` escape. The meaning stays the same.
+pub fn harmless(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if acts(c) && !c.is_ascii_whitespace() {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _infallible = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Lays out valid JSON with two spaces per level, [`harmless`]. Text that is not JSON is returned unchanged.
 pub fn json(json: &str) -> String {
     if serde_json::from_str::<&RawValue>(json).is_err() {
         return json.to_owned();
     }
+    let json = harmless(json);
     let mut out = String::with_capacity(json.len() * 2);
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     let mut opened = false;
@@ -90,5 +119,6 @@ mod tests {
         }
         assert_eq!(pretty(" [ ] "), "[]");
         assert_eq!(pretty("not json"), "not json");
+        assert_eq!(pretty("\"\u{202e}x\u{9b}\""), r#""\u202ex\u009b""#);
     }
 }

@@ -5,11 +5,12 @@ use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
 use host_api::client::Item;
+use host_api::pretty;
 
 use crate::closed::stdout_is_closed;
 use crate::error::CliError;
+use crate::plain;
 use crate::table::Rows;
-use crate::{json, plain};
 
 /// The format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -61,12 +62,10 @@ impl Output {
 
     /// Writes one document as JSON. It is laid out unless the format is one line per document.
     pub fn json(self, document: &str) -> Result<(), CliError> {
-        let document = json::harmless(document.trim());
+        let document = pretty::harmless(document.trim());
         match self.format {
             Format::Jsonl => put_line(&document),
-            Format::Table | Format::Json | Format::Name => {
-                put_line(&host_api::pretty::json(&document))
-            }
+            Format::Table | Format::Json | Format::Name => put_line(&pretty::json(&document)),
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use host_api::pretty::acts;
+
 /// Returns `text` on one line: escape sequences are removed, other characters that could control a
 /// terminal are written as `\u{…}`, newlines and tabs as `\n` and `\t`.
 pub fn line(text: &str) -> Cow<'_, str> {
@@ -35,15 +37,6 @@ fn clean(text: &str, kept: impl Fn(char) -> bool) -> Cow<'_, str> {
         rest = rest.get(c.len_utf8()..).unwrap_or_default();
     }
     Cow::Owned(out)
-}
-
-/// Returns whether a character could control a terminal or change the order of the text around it.
-pub fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(
-            c,
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
-        )
 }
 
 /// Returns the text after the escape sequence at the start of `text`. Returns `None` if there is no

@@ -1,6 +1,8 @@
 //! Escapes and arguments of JSON.
 
-use super::{argument, harmless, with_member};
+use host_api::pretty::harmless;
+
+use super::{argument, with_member};
 use crate::error::Exit;
 
 #[test]

@@ -6,7 +6,7 @@ use host_console::error::{CliError, cannot_find};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line, put_section};
 use host_console::table::{Cell, Column, Rows};
-use host_console::{human, json, plain};
+use host_console::{human, plain};
 
 use super::{fuel, grant_lines};
 
@@ -87,10 +87,7 @@ fn print(output: Output, view: &HandlerView) -> Result<(), CliError> {
         ("result schema", &view.result_schema),
     ] {
         if let Some(schema) = schema {
-            put_section(
-                title,
-                &host_api::pretty::json(&json::harmless(schema.get())),
-            )?;
+            put_section(title, &host_api::pretty::json(schema.get()))?;
         }
     }
     Ok(())

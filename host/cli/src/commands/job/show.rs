@@ -73,16 +73,10 @@ fn print(
         put_section("failure", &failure_text(failure))?;
     }
     if let Some(params) = &view.params {
-        put_section(
-            "params",
-            &host_api::pretty::json(&json::harmless(params.get())),
-        )?;
+        put_section("params", &host_api::pretty::json(params.get()))?;
     }
     if let Some(result) = &view.result {
-        put_section(
-            "result",
-            &host_api::pretty::json(&json::harmless(result.get())),
-        )?;
+        put_section("result", &host_api::pretty::json(result.get()))?;
     }
     if attempts.is_empty() {
         return Ok(());

@@ -8,7 +8,7 @@ use host_console::error::{CliError, Exit};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::waiting::{self, Awaited};
-use host_console::{human, json, plain};
+use host_console::{human, plain};
 use host_core::seconds::Seconds;
 
 use super::{View, failure_line, parse_id, progress_line, short_id};
@@ -87,7 +87,7 @@ impl Awaited for View {
 
     fn print(&self, _output: Output) -> Result<(), CliError> {
         match &self.result {
-            Some(result) => put_line(&host_api::pretty::json(&json::harmless(result.get()))),
+            Some(result) => put_line(&host_api::pretty::json(result.get())),
             None => Ok(()),
         }
     }
