@@ -15,6 +15,7 @@ mod hero;
 mod hostile;
 mod http;
 mod isolation;
+mod limits;
 mod load;
 mod many;
 mod numbers;
@@ -105,6 +106,8 @@ enum Suite {
     Exposure,
     /// Large stores and requests beside a steady load, on both stores
     Bounded,
+    /// For limits by key: the bare store without them
+    Limits,
     /// For requests of handlers: a bare client of the same libraries
     Egress,
     /// The pages of the dashboard over large stores, on both stores
@@ -326,6 +329,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Postgres => postgres::measure(args, &mut report).await?,
         Suite::Exposure => exposure::measure(args, &mut report).await?,
         Suite::Bounded => bounded::measure(args, &mut report).await?,
+        Suite::Limits => tokio::task::block_in_place(|| limits::measure(args, &mut report))?,
         Suite::Egress => egress::measure(args, &mut report).await?,
         Suite::Pages => pages::measure(args, &mut report).await?,
     }

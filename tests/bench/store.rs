@@ -6,13 +6,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use host_core::access::Scope;
 use host_core::command::{Command, NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
+use host_core::limit::{Limit, WhenFull};
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::policy::Policy;
+use host_core::schedule::Source;
 use host_core::time::Time;
 use host_store::sqlite::SqliteStore;
 use host_store::store::Store;
@@ -29,6 +32,8 @@ pub(crate) struct Loop {
     running: Vec<(JobId, LeaseId)>,
     ids: u64,
     clock_ms: i64,
+    /// How many customers the jobs have, if any.
+    customers: u64,
 }
 
 impl Loop {
@@ -40,7 +45,36 @@ impl Loop {
             running: Vec::new(),
             ids: 0,
             clock_ms: BEGIN_MS,
+            customers: 0,
         })
+    }
+
+    /// Lets one job of each customer run at once.
+    pub(crate) fn limit_customers(&mut self) -> Result<()> {
+        let limit = Box::new(Limit {
+            name: "by-customer".parse()?,
+            matches: Scope::ALL,
+            key: vec!["/customer".to_owned().try_into()?],
+            concurrency: Some(1),
+            rate: None,
+            when_full: WhenFull::Wait,
+            source: Source::Api,
+        });
+        let set = Command::SetLimit { limit };
+        self.store.commit(Time(self.clock_ms), &[set])?;
+        Ok(())
+    }
+
+    /// Enqueues jobs of so many customers. Those that come later have the same.
+    pub(crate) fn fill(&mut self, customers: u64, jobs: usize) -> Result<()> {
+        const AT_ONCE: usize = 1_000;
+        self.customers = customers;
+        for _ in 0..jobs / AT_ONCE {
+            let new: Result<Vec<NewJob>> = (0..AT_ONCE).map(|_| self.job()).collect();
+            let enqueue = Command::Enqueue(new?);
+            self.store.commit(Time(self.clock_ms), &[enqueue])?;
+        }
+        Ok(())
     }
 
     /// Moves `in_flight` jobs at a time from enqueue to completed. Returns jobs per second.
@@ -99,8 +133,11 @@ impl Loop {
     }
 
     fn job(&mut self) -> Result<NewJob> {
+        let id = JobId(self.id());
+        let customer = self.ids.checked_rem(self.customers);
+        let customer = customer.map(|n| format!("{{\"customer\":{n}}}"));
         Ok(NewJob {
-            id: JobId(self.id()),
+            id,
             handler: "noop".parse()?,
             runner: None,
             component: None,
@@ -112,7 +149,7 @@ impl Loop {
             unique_key: None,
             depends_on: Vec::new(),
             payload: Payload {
-                params: JsonText("{\"n\":12345}".to_owned()),
+                params: JsonText(customer.unwrap_or_else(|| "{\"n\":12345}".to_owned())),
                 wire: "http".to_owned(),
                 external_id: None,
                 trace_context: Vec::new(),

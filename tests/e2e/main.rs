@@ -30,6 +30,7 @@ mod grants;
 mod hostile;
 mod isolation;
 mod life;
+mod limit_keys;
 mod limits;
 mod local;
 mod neighbours;

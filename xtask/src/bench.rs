@@ -14,7 +14,8 @@ use crate::{guests, peers, programs, setup};
     after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq, \
                   cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
                   cargo xtask bench beads, cargo xtask bench postgres, cargo xtask bench bounded, \
-                  cargo xtask bench egress, cargo xtask bench exposure, cargo xtask bench pages"
+                  cargo xtask bench limits, cargo xtask bench egress, cargo xtask bench exposure, \
+                  cargo xtask bench pages"
 )]
 pub(crate) struct Args {
     /// Passed to the bench: see `cargo xtask bench -- --help`

@@ -106,7 +106,7 @@ pub struct JobView {
     /// How many jobs it still waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prerequisites_open: Option<u32>,
-    /// Why it does not start, if no node can run it now or it waits for other jobs.
+    /// Why it does not start, if no node can run it now or it waits for other jobs or a limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_because: Option<String>,
     /// The principal that enqueued it, if that is known.

@@ -15,6 +15,7 @@ pub mod filter_text;
 pub mod handler;
 pub mod health;
 pub mod job;
+pub mod limit;
 pub mod log;
 pub mod multipart;
 pub mod new_job;

@@ -33,6 +33,8 @@ macro_rules! words {
 }
 
 words! {
+    /// What happens to a new job whose key of a limit is full.
+    LimitWhenFull: ["wait", "refuse"];
     /// What happens to a firing while an earlier job of the schedule has not ended.
     ScheduleOverlap: ["skip", "queue_one", "queue_all", "cancel", "allow"];
     /// What happens to firings that passed while no host was there.

@@ -9,8 +9,8 @@ use host_wires::WIRES;
 
 use crate::commands::{
     audit, backup, build, cell, completion, component, context, deploy, dev, docs, doctor, egress,
-    explain, handler, job, man, new, node, queue, run, runner, schedule, serve, state, store,
-    token, worker,
+    explain, handler, job, limit, man, new, node, queue, run, runner, schedule, serve, state,
+    store, token, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -71,8 +71,10 @@ enum Noun {
     Handler(handler::Handler),
     /// Enqueue, show, cancel and retry jobs
     Job(Box<job::Job>),
-    /// List, show, pause and resume queues
+    /// List, show, pause, resume and limit queues
     Queue(queue::Queue),
+    /// Set, list, show and remove limits by key
+    Limit(limit::Limit),
     /// Set, list, pause, trigger and remove schedules
     Schedule(schedule::Schedule),
     /// List, show, write and remove the state that handlers keep
@@ -187,6 +189,7 @@ impl Noun {
             Self::Handler(handler) => handler.run(),
             Self::Job(job) => job.run(),
             Self::Queue(queue) => queue.run(),
+            Self::Limit(limit) => limit.run(),
             Self::Schedule(schedule) => schedule.run(),
             Self::State(state) => state.run(),
             Self::Node(node) => node.run(),

@@ -15,6 +15,7 @@ pub(crate) mod egress;
 pub(crate) mod explain;
 pub(crate) mod handler;
 pub(crate) mod job;
+pub(crate) mod limit;
 pub(crate) mod man;
 pub(crate) mod new;
 pub(crate) mod node;

@@ -12,6 +12,7 @@ use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lane, Lifecycle, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
+use crate::limit::Limit;
 use crate::name::Name;
 use crate::node::Dead;
 use crate::outcome::Report;
@@ -219,6 +220,11 @@ pub enum Command {
     /// Enqueue the jobs of a schedule that are due, and record what becomes of each nominal time. Answered by
     /// [`Reply::Fired`].
     Fire(Box<Fire>),
+    /// Set a limit, new or in place of the one with its name, which must have the same source. Jobs that were enqueued before
+    /// keep their keys. Answered by [`Reply::Done`].
+    SetLimit { limit: Box<Limit> },
+    /// Forget a limit. Jobs no longer wait for it. Answered by [`Reply::Done`].
+    RemoveLimit { limit: Name },
     /// Keep a token: a new one, or one that was rotated and is still there. Answered by [`Reply::Done`].
     PutToken { token: Box<Token>, is_new: bool },
     /// Forget a token, which then lets nobody in. Answered by [`Reply::Done`].
@@ -327,6 +333,8 @@ impl Command {
             Self::SetSchedule { .. } => "set_schedule",
             Self::RemoveSchedule { .. } => "remove_schedule",
             Self::Fire(_) => "fire",
+            Self::SetLimit { .. } => "set_limit",
+            Self::RemoveLimit { .. } => "remove_limit",
             Self::PutToken { .. } => "put_token",
             Self::RevokeToken { .. } => "revoke_token",
             Self::BeginSession(_) => "begin_session",
@@ -340,8 +348,9 @@ impl Command {
 }
 
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
-/// host as long as it likes. The dependents of jobs that end are settled in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 35] = [
+/// host as long as it likes. The dependents of jobs that end are settled in slices, and jobs that wait for limits are moved
+/// in slices, see `host-store`.
+pub const BOUNDS: [(&str, &str); 37] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -366,7 +375,10 @@ pub const BOUNDS: [(&str, &str); 35] = [
         "purge",
         "one job, its latest attempts and a slice of its dependents",
     ),
-    ("tick", "its number of jobs and dependents, and a time"),
+    (
+        "tick",
+        "its number of jobs and dependents, some keys of limits, and a time",
+    ),
     (
         "recover",
         "the running jobs: as many as the nodes have slots",
@@ -396,6 +408,8 @@ pub const BOUNDS: [(&str, &str); 35] = [
         "fire",
         "one schedule, a number of nominal times, and one job for each id",
     ),
+    ("set_limit", "one limit"),
+    ("remove_limit", "one limit"),
     ("put_token", "one token"),
     ("revoke_token", "one token"),
     ("begin_session", "one token"),

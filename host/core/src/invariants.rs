@@ -31,6 +31,15 @@ pub fn check(job: &Lifecycle) -> Result<(), Violation> {
             "a job with open prerequisites waits or has ended",
         ),
         (
+            (job.state == State::Pending)
+                == (job.waits_for_jobs() || job.limits.waits_for.is_some()),
+            "a pending job waits for other jobs or for a limit",
+        ),
+        (
+            job.waits_for_key().is_some() == job.limits.waits_for.is_some(),
+            "a job waits for a limit that it has",
+        ),
+        (
             job.run_at.is_some() >= matches!(job.state, State::Scheduled | State::Retryable),
             "a scheduled or retryable job has a start time",
         ),

@@ -1,5 +1,7 @@
 //! A job: the part that changes during its life, and the part that is written once.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Object, Scope};
@@ -19,7 +21,7 @@ pub const PRIORITY_LAST: u8 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Waits for the jobs it depends on.
+    /// Waits for the jobs it depends on, or for a limit.
     Pending,
     /// Waits for its start time.
     Scheduled,
@@ -126,6 +128,7 @@ pub struct Lifecycle {
     pub failure: Option<FailureKind>,
     /// The principal whose waiting jobs are limited and count this one.
     pub owner: Option<Box<str>>,
+    pub limits: LimitsOfJob,
 }
 
 impl<'a> From<&'a Lifecycle> for Object<'a> {
@@ -159,7 +162,46 @@ impl Lane {
     }
 }
 
+/// A key of a limit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LimitKey {
+    /// The number of the limit.
+    pub limit: u64,
+    pub key: Box<str>,
+}
+
+impl fmt::Display for LimitKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.limit, self.key)
+    }
+}
+
+/// The limits of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitsOfJob {
+    /// Computed when the job was enqueued, in the order of the limits' numbers.
+    pub keys: Vec<LimitKey>,
+    /// Which of them the job waits for: its place in `keys`.
+    pub waits_for: Option<u8>,
+}
+
 impl Lifecycle {
+    /// Returns whether it waits for the jobs it depends on.
+    pub fn waits_for_jobs(&self) -> bool {
+        self.state == State::Pending && self.prerequisites_open > 0
+    }
+
+    /// Returns the key that it waits for.
+    pub fn waits_for_key(&self) -> Option<&LimitKey> {
+        let place = self.limits.waits_for?;
+        self.limits.keys.get(usize::from(place))
+    }
+
+    /// Returns whether it takes a place of each of its limits.
+    pub fn has_places(&self) -> bool {
+        matches!(self.state, State::Available | State::Running)
+    }
+
     /// Returns how many attempts count against the limit.
     pub fn attempts_charged(&self) -> u32 {
         self.attempt

@@ -22,6 +22,7 @@ pub mod job;
 pub mod jobs_grant;
 pub mod json;
 pub mod lease;
+pub mod limit;
 pub mod name;
 pub mod node;
 pub mod outcome;

@@ -102,6 +102,25 @@ pub enum Rejection {
     /// Another node was faster, or the schedule was changed.
     #[error("the schedule {0} has changed meanwhile")]
     ScheduleChanged(Name),
+    #[error("no limit is named {0}")]
+    UnknownLimit(Name),
+    #[error("there are {limit} limits already; remove some")]
+    TooManyLimits { limit: usize },
+    /// The limit belongs to something else, with which it changes.
+    #[error("the limit {limit} belongs to {owner}; change it there")]
+    LimitOwned { limit: Name, owner: Source },
+    /// A key of a limit is full, and the limit refuses new jobs then.
+    #[error("the limit {limit} is full{}", of_key(key))]
+    LimitFull { limit: Name, key: String },
+    #[error("more than {limit} limits match the job")]
+    TooManyLimitsOfJob { limit: usize },
+    /// The key that a limit finds in a job is too long.
+    #[error("the key of the limit {limit} has {bytes} bytes, and may have {bytes_max}")]
+    LimitKeyTooLong {
+        limit: Name,
+        bytes: usize,
+        bytes_max: usize,
+    },
     #[error("no queue is named {0}")]
     UnknownQueue(Name),
     #[error("no component is named {0}")]
@@ -122,4 +141,12 @@ pub enum Rejection {
         /// How many jobs have not ended.
         jobs: u64,
     },
+}
+
+/// Names the key that is full, if the limit has several.
+fn of_key(key: &str) -> String {
+    if key.is_empty() {
+        return String::new();
+    }
+    format!(" for {key}")
 }

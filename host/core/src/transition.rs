@@ -6,6 +6,7 @@ mod cancel;
 mod claim;
 mod complete;
 mod heartbeat;
+mod limit;
 mod lose;
 mod operator;
 mod prerequisite;
@@ -84,6 +85,8 @@ pub enum Input<'a> {
     PrerequisiteCompleted,
     /// A job that this one depends on was discarded or cancelled.
     PrerequisiteFailed(JobId),
+    /// The limit that the job waits for has room.
+    Admit,
 }
 
 /// What must be done after a transition is committed.
@@ -115,6 +118,9 @@ impl Lifecycle {
         let effects = self.apply_input(now, input)?;
         if let Some(granted_at) = granted_at.filter(|_| self.lease.is_none()) {
             self.ran_ms = self.ran_ms.saturating_add(now.since_ms(granted_at));
+        }
+        if self.state != State::Pending {
+            self.limits.waits_for = None;
         }
         Ok(effects)
     }
@@ -149,6 +155,7 @@ impl Lifecycle {
             Input::PrerequisiteFailed(prerequisite) => {
                 prerequisite::failed(self, now, *prerequisite)
             }
+            Input::Admit => limit::admit(self, now),
         }
     }
 

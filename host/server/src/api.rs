@@ -15,6 +15,7 @@ mod handlers;
 mod health;
 mod job_id;
 mod jobs;
+mod limits;
 mod logs;
 mod many;
 mod nodes;

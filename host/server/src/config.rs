@@ -5,6 +5,7 @@
 mod file;
 mod grants;
 mod http;
+mod limits;
 mod schedules;
 mod store;
 
@@ -20,6 +21,7 @@ use host_cells::run::build::Environment;
 use host_cells::sandbox::broker::Reach;
 use host_cells::sandbox::spawn::Confinement;
 use host_core::capacity::Capacity;
+use host_core::limit::Limit;
 use host_core::name::Name;
 use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
 use host_core::schedule::Schedule;
@@ -108,6 +110,16 @@ host_wires::table_settings! {
         "The file with the value of this secret, which manifests may put into headers of requests as `{secret:NAME}`";
     "secrets.NAME.env", "none",
         "The variable of the host's environment with the value of this secret, in place of a file";
+    "limits.by.NAME.match", "all jobs",
+        "Which jobs this limit concerns: `{ queue = \"mail*\", handler = \"send_*\" }`, or one of the two";
+    "limits.by.NAME.key", "none: all jobs have the same key",
+        "What of a job its key is made of: `\"/customer\"`, a JSON pointer into params, `\"attributes:region\"`, or an array of these";
+    "limits.by.NAME.concurrency", "none",
+        "How many jobs of a key may run at once";
+    "limits.by.NAME.rate", "none",
+        "How many jobs of a key may start in a time: `{ count = 100, per_seconds = 60, burst = 10 }`; without `burst`, it is `count`";
+    "limits.by.NAME.when_full", "`wait`",
+        "What happens to a new job whose key is full: `wait` or `refuse`";
     "schedules.NAME.when", "none",
         "When this schedule fires: `{ cron = \"30 2 * * *\" }`, `{ cron = [\"…\", \"…\"] }` or `{ every = \"10m\", phase = \"2m\" }`";
     "schedules.NAME.job", "none",
@@ -175,6 +187,8 @@ pub struct Config {
     pub audit: AuditConfig,
     /// Where the API listens.
     pub http: Http,
+    /// The limits by key that it sets.
+    pub limits: Vec<Limit>,
     /// The schedules that it sets.
     pub schedules: Vec<Schedule>,
     /// All wires, configured.
@@ -342,6 +356,7 @@ impl Config {
                 )?
                 .into_iter()
                 .collect(),
+            limits: limits::limits(&values)?,
             schedules: schedules::schedules(&values)?,
             keys: settings()
                 .filter(|setting| values.find(setting).is_some())

@@ -7,9 +7,11 @@ pub mod api;
 pub mod audit;
 pub mod auth;
 pub mod config;
+mod configured;
 pub mod deploy;
 pub mod executors;
 pub mod folder;
+mod limits;
 pub mod logs;
 #[cfg(test)]
 mod manifest_doc;

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use host_core::job::{STATES, State};
+use host_core::limit::Limits;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, STANDINGS, Standing};
 use host_core::port::Counters;
@@ -64,6 +65,11 @@ struct Met {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfLimit {
+    limit: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Depth {
     wire: &'static str,
     worker: String,
@@ -83,6 +89,9 @@ struct OfNode {
 /// How many nodes have their own label: the first that joined.
 const NODES_MAX: usize = 100;
 
+/// How many limits have metrics.
+const LIMITS_SHOWN: usize = 100;
+
 /// All metrics of one host. Cloning shares them.
 #[derive(Clone)]
 pub struct Metrics {
@@ -98,6 +107,7 @@ pub struct Metrics {
     connections: Gauge,
     handshakes: Counter,
     firings: Family<Met, Counter>,
+    waiting: Family<OfLimit, Gauge>,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
 }
@@ -120,6 +130,12 @@ impl Default for Metrics {
             "schedule_firings",
             "Nominal times of schedules that this node decided about, by what became of them",
             firings.clone(),
+        );
+        let waiting = Family::default();
+        registry.register(
+            "limit_waiting_jobs",
+            "Jobs that wait for a limit, for the first 100 by name; the same at each node",
+            waiting.clone(),
         );
         let depths = Family::default();
         registry.register(
@@ -187,6 +203,7 @@ impl Default for Metrics {
             connections,
             handshakes,
             firings,
+            waiting,
             refused,
             depths,
         }
@@ -197,6 +214,21 @@ impl Metrics {
     /// Lets another part of the server register its metrics.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock());
+    }
+
+    /// Sets how many jobs wait for each limit.
+    pub(crate) fn set_limits(&self, limits: &Limits, waiting: &[(u64, u64)]) {
+        // Limits that are gone must not stay.
+        self.waiting.clear();
+        let kept = limits.0.iter().filter(|(_, kept)| !kept.is_removed);
+        let named = kept.map(|(number, kept)| (kept.limit.name.to_string(), number));
+        let named: BTreeMap<String, &u64> = named.collect();
+        for (limit, number) in named.into_iter().take(LIMITS_SHOWN) {
+            let jobs = waiting.iter().find(|(of, _)| of == number);
+            let jobs = jobs.map_or(0, |(_, jobs)| *jobs);
+            let gauge = self.waiting.get_or_create(&OfLimit { limit });
+            gauge.set(i64::try_from(jobs).unwrap_or(i64::MAX));
+        }
     }
 
     /// Counts what became of nominal times of a schedule.

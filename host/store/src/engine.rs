@@ -6,6 +6,7 @@ mod capacity;
 mod cascade;
 mod enqueue;
 mod foreign;
+mod limit;
 mod moves;
 mod params;
 mod registry;
@@ -36,10 +37,12 @@ use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
 
 use self::cascade::{Open, SETTLED_MAX};
+use self::limit::MOVED_MAX;
 use crate::error::StoreError;
 
 pub use self::access::AccessRows;
 pub use self::cascade::Cascade;
+pub use self::limit::{AT_ONCE, LimitRows};
 pub use self::schedule::ScheduleRows;
 pub use self::state::StateRows;
 
@@ -53,7 +56,7 @@ pub const ATTEMPTS_KEPT: u32 = 100;
 
 /// What bounds a batch.
 #[derive(Clone, Default)]
-pub struct Limits {
+pub struct Bounds {
     pub capacity: Capacity,
     /// Measures ticks. Without it, their number of jobs is their only limit.
     pub clock: Option<Arc<dyn Clock>>,
@@ -104,7 +107,7 @@ pub struct Counts {
 }
 
 /// The rows of one open transaction.
-pub trait Rows: AccessRows + ScheduleRows + StateRows {
+pub trait Rows: AccessRows + LimitRows + ScheduleRows + StateRows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
     /// Appends a job to the order. Its dependencies follow.
@@ -150,7 +153,7 @@ pub trait Rows: AccessRows + ScheduleRows + StateRows {
     fn is_cascading(&mut self, prerequisite: JobId) -> Result<bool, StoreError>;
 
     /// Returns at most `limit` available jobs of a lane in queues that are not paused, ordered by
-    /// priority and then by age. None has a handler in `except`.
+    /// priority and then by rank. None has a handler in `except`.
     fn claimable(
         &mut self,
         lane: &Lane,
@@ -160,7 +163,8 @@ pub trait Rows: AccessRows + ScheduleRows + StateRows {
     /// Returns jobs whose wakeup is at or before `now`, earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
-    /// Returns when the next job is due: at once, at the time 0, while there are cascades to go on with.
+    /// Returns when the next job or key of a limit is due: at the time 0 while there are cascades to go on with, and at
+    /// [`AT_ONCE`] while limits have changed.
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
     /// Returns the next wakeup after the batch. `None` if the store finds it when it commits.
     fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
@@ -206,7 +210,7 @@ pub trait Rows: AccessRows + ScheduleRows + StateRows {
 /// A batch that is being applied in a transaction.
 pub(crate) struct Batch<'a, R> {
     now: Time,
-    limits: &'a Limits,
+    bounds: &'a Bounds,
     rows: &'a mut R,
     committed: Committed,
     /// The jobs whose dependents a command settles.
@@ -214,6 +218,8 @@ pub(crate) struct Batch<'a, R> {
     /// How many dependencies the commands may still settle, and until when.
     settled_left: usize,
     settle_until: Option<Time>,
+    /// How many jobs that wait for limits may still be moved.
+    moves_left: usize,
     /// The requests of the attempt that a command reports as lost.
     lost_requests: Option<Box<Requests>>,
 }
@@ -222,18 +228,19 @@ pub(crate) struct Batch<'a, R> {
 pub fn run<R: Rows>(
     rows: &mut R,
     now: Time,
-    limits: &Limits,
+    bounds: &Bounds,
     commands: &[Command],
 ) -> Result<Committed, StoreError> {
     let mut batch = Batch {
         now,
-        limits,
+        bounds,
         rows,
         committed: Committed::default(),
         open: VecDeque::new(),
         settled_left: SETTLED_MAX,
         lost_requests: None,
         settle_until: None,
+        moves_left: MOVED_MAX,
     };
     for command in commands {
         match batch.command(command) {
@@ -317,11 +324,7 @@ impl<R: Rows> Batch<'_, R> {
             Command::Recover { node, living } => self.take_back(*node, |of| !living.contains(&of)),
             Command::TakeOver(dead) => self.take_over(dead),
             Command::Record(foreign) => self.record(foreign),
-            Command::SetState(writes) => {
-                self.check_state(writes)?;
-                self.set_state(writes)?;
-                Ok(Reply::Done)
-            }
+            Command::SetState(writes) => self.change_state(writes),
             Command::SetPaused { queue, paused } => {
                 self.check_queues([queue])?;
                 self.rows.set_paused(queue, *paused)?;
@@ -341,6 +344,8 @@ impl<R: Rows> Batch<'_, R> {
             Command::SetSchedule { schedule, wall } => self.set_schedule(schedule, *wall),
             Command::RemoveSchedule { schedule } => self.remove_schedule(schedule),
             Command::Fire(fire) => self.fire(fire),
+            Command::SetLimit { limit } => self.set_limit(limit),
+            Command::RemoveLimit { limit } => self.remove_limit(limit),
             Command::PutToken { token, is_new } => self.put_token(token, *is_new),
             Command::RevokeToken { token } => self.revoke_token(token),
             Command::BeginSession(new) => self.begin_session(new),
@@ -410,10 +415,13 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     fn tick(&mut self, limit: u32) -> Result<Reply, Stop> {
-        let clock = self.limits.clock.as_deref();
+        let clock = self.bounds.clock.as_deref();
         let end = clock.map(|clock| (clock, clock.now().plus_ms(TICK_MS_MAX)));
-        let settled = self.go_on(limit as usize, end)?;
-        let mut jobs = u32::try_from(settled).unwrap_or(u32::MAX);
+        let mut handled = self.go_on(limit as usize, end)?;
+        // The other half is for jobs that are due.
+        let rest = (limit as usize).saturating_sub(handled).div_ceil(2);
+        handled += self.go_on_with_limits(rest, end)?;
+        let mut jobs = u32::try_from(handled).unwrap_or(u32::MAX);
         let limit = limit.saturating_sub(jobs);
         for id in self.rows.due(self.now, limit)? {
             // An earlier job in this tick may have settled this one.
@@ -541,6 +549,7 @@ impl<R: Rows> Batch<'_, R> {
     fn step(&mut self, before: &Lifecycle, input: &Input<'_>) -> Result<Lifecycle, Stop> {
         let mut after = before.clone();
         let effects = after.apply(self.now, input)?;
+        let freed = self.pass_limits(Some(before), &mut after)?;
         debug_assert_eq!(invariants::check(&after), Ok(()), "{input:?}");
         if self.keep(before, &after, effects)? {
             self.give_up_waiting(before)?;
@@ -554,6 +563,9 @@ impl<R: Rows> Batch<'_, R> {
         }
         if before.state != after.state {
             self.record_change(Some(before), Some(&after));
+        }
+        for key in freed {
+            self.serve(&key)?;
         }
         Ok(after)
     }

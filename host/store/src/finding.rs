@@ -1,6 +1,10 @@
 //! The findings of a check of a store.
 
+use std::collections::BTreeMap;
+
 use host_core::audit::Entry;
+use host_core::job::{Lifecycle, LimitKey, State};
+use host_core::limit::{KeyUse, Limits};
 
 /// The maximum number of findings in one check. A store with more cannot be repaired row by row.
 pub(crate) const FINDINGS_MAX: usize = 1_000;
@@ -16,7 +20,11 @@ pub struct Finding {
 
 /// The findings of one check.
 #[derive(Default)]
-pub(crate) struct Findings(pub(crate) Vec<Finding>);
+pub(crate) struct Findings {
+    pub(crate) found: Vec<Finding>,
+    /// What the jobs that were checked take of limits.
+    pub(crate) tally: KeyTally,
+}
 
 impl Findings {
     /// Adds what is wrong with an entry of the audit that should follow `before`.
@@ -27,9 +35,54 @@ impl Findings {
     }
 
     pub(crate) fn add(&mut self, what: impl Into<String>, message: impl Into<String>) {
-        if self.0.len() < FINDINGS_MAX {
+        if self.found.len() < FINDINGS_MAX {
             let (what, message) = (what.into(), message.into());
-            self.0.push(Finding { what, message });
+            self.found.push(Finding { what, message });
+        }
+    }
+}
+
+/// How many places of each key of a limit jobs take, and how many jobs wait for it.
+#[derive(Default)]
+pub(crate) struct KeyTally(BTreeMap<LimitKey, [u64; 3]>);
+
+impl KeyTally {
+    pub(crate) fn add(&mut self, job: &Lifecycle) {
+        if job.has_places() {
+            let place = usize::from(job.state == State::Running);
+            for key in &job.limits.keys {
+                self.0.entry(key.clone()).or_default()[place] += 1;
+            }
+        }
+        if let Some(key) = job.waits_for_key() {
+            self.0.entry(key.clone()).or_default()[2] += 1;
+        }
+    }
+}
+
+impl Findings {
+    /// Compares what is kept of the keys of limits with the jobs that were counted. Places of removed limits do not count.
+    pub(crate) fn compare_keys(&mut self, limits: &Limits, kept: Vec<(LimitKey, KeyUse)>) {
+        let mut found = std::mem::take(&mut self.tally.0);
+        let kept = kept.into_iter().map(|(key, used)| {
+            let kept = [used.reserved.into(), used.running.into(), used.waiting];
+            let there = found.remove(&key).unwrap_or_default();
+            (key, kept, there)
+        });
+        let kept: Vec<_> = kept.collect();
+        let rest = found.into_iter().map(|(key, there)| (key, [0; 3], there));
+        for (key, kept, there) in kept.into_iter().chain(rest) {
+            let names = ["available jobs", "running jobs", "jobs that wait"];
+            let counted = names.iter().zip(kept.iter().zip(there)).enumerate();
+            let is_limited = limits.get(key.limit).is_some();
+            for (n, (name, (kept, there))) in counted {
+                if *kept != there && (is_limited || n == 2) {
+                    self.add(
+                        format!("the key {:?} of limit {}", key.key, key.limit),
+                        format!("its number of {name} is {kept}, but there are {there}"),
+                    );
+                }
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod copy;
 pub mod engine;
 pub mod error;
 mod finding;
+mod held_keys;
 pub mod logs;
 mod parts;
 pub mod postgres;

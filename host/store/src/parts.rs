@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [&str; 21] = [
+pub(crate) const PARTS: [&str; 23] = [
     "queues",
     "jobs that have not ended",
     "jobs that have ended",
@@ -24,6 +24,8 @@ pub(crate) const PARTS: [&str; 21] = [
     "entries of the audit",
     "schedules",
     "firings of schedules",
+    "limits",
+    "keys of limits",
     "lines of logs",
 ];
 

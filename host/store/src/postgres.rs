@@ -14,6 +14,8 @@ mod dependencies;
 mod fetch;
 mod flush;
 mod gate;
+mod limit_rows;
+mod limits;
 mod list;
 pub mod logs;
 pub mod nodes;
@@ -58,7 +60,7 @@ use self::session::Session;
 use self::target::Target;
 use self::trouble::{CONFLICT, Trouble};
 use self::wait::Driver;
-use crate::engine::{self, Limits};
+use crate::engine::{self, Bounds};
 use crate::error::StoreError;
 use crate::record::ChangesRow;
 use crate::store::{Reader, Store};
@@ -103,7 +105,7 @@ pub struct PostgresStore {
     /// How many batches have met conflicts since the last that was committed.
     conflicts: u32,
     broken: Option<String>,
-    limits: Limits,
+    bounds: Bounds,
 }
 
 /// Why a batch was not committed.
@@ -137,7 +139,7 @@ impl PostgresStore {
             has_cascades: false,
             conflicts: 0,
             broken: None,
-            limits: Limits::default(),
+            bounds: Bounds::default(),
         })
     }
 
@@ -266,11 +268,11 @@ impl PostgresStore {
     ) -> Result<Committed, Failed> {
         let client = self.session.client();
         let writer = self.session.writer();
-        let counted = self.counts.next_change;
-        let begun = fetch::begin(client, writer, named, counted);
+        let begun = fetch::begin(client, writer, named, &self.counts);
         let begun = self.driver.wait(self.gate.during(begun))?;
         let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
-        if self.stale || begun.pauses != self.counts.pauses {
+        let settings = (begun.pauses, begun.limits_changed);
+        if self.stale || settings != (self.counts.pauses, self.counts.limits_changed) {
             self.counts = self.driver.wait(self.gate.during(Counts::load(client)))?;
             (self.stale, self.counted_at) = (false, now);
         } else if !begun.is_behind {
@@ -292,7 +294,7 @@ impl PostgresStore {
             has_cascades: self.has_cascades,
             trouble: None,
         };
-        let mut committed = match engine::run(&mut transaction, now, &self.limits, batch) {
+        let mut committed = match engine::run(&mut transaction, now, &self.bounds, batch) {
             Ok(committed) => committed,
             Err(error) => {
                 let trouble = transaction.trouble.take();
@@ -350,7 +352,7 @@ impl Store for PostgresStore {
 
     fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
         let clock = Some(clock);
-        self.limits = Limits { capacity, clock };
+        self.bounds = Bounds { capacity, clock };
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {

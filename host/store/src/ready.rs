@@ -7,7 +7,7 @@ use std::ops::Bound;
 use host_core::job::{Lane, Lifecycle, State};
 use host_core::name::Name;
 
-/// The place of a job in the order of claims: its priority and its number.
+/// The place of a job in the order of claims: its priority and its rank.
 pub(crate) type Place = (u8, i64);
 
 /// The queues with available jobs. `Q` identifies a queue.
@@ -60,16 +60,16 @@ impl<Q: Ord + Clone> Line<Q> {
 }
 
 impl<Q: Ord + Clone> Ready<Q> {
-    /// Records that a job with the number `seq` is claimable at another place than before. Returns its new
+    /// Records that a job with this rank is claimable at another place than before. Returns its new
     /// place.
     pub(crate) fn note(
         &mut self,
         queue: &Q,
         is_paused: bool,
-        seq: i64,
+        rank: i64,
         [before, after]: [Option<&Lifecycle>; 2],
     ) -> Option<Place> {
-        let [from, to] = [before, after].map(|job| place(seq, job?));
+        let [from, to] = [before, after].map(|job| place(rank, job?));
         let runner = &after.or(before)?.runner;
         if from == to {
             return None;
@@ -158,8 +158,8 @@ pub(crate) fn runner_of(lane: &Lane) -> Option<&Name> {
 }
 
 /// Returns the place at which a job may be claimed. Suspects are claimed in an order of their own.
-fn place(seq: i64, job: &Lifecycle) -> Option<Place> {
+fn place(rank: i64, job: &Lifecycle) -> Option<Place> {
     let is_ready =
         job.state == State::Available && (job.runner.is_some() || !job.suspicion.is_apart());
-    is_ready.then_some((job.priority, seq))
+    is_ready.then_some((job.priority, rank))
 }

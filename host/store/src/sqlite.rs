@@ -12,6 +12,8 @@ mod counters;
 mod dependencies;
 mod hot;
 mod jobs;
+mod limit_rows;
+mod limits;
 mod list;
 pub mod logs;
 mod moment;
@@ -47,7 +49,7 @@ use self::jobs::Transaction;
 use self::reader::SqliteReader;
 pub use self::reserve::reserved;
 use self::reserve::{Reserve, Room};
-use crate::engine::{self, Limits};
+use crate::engine::{self, Bounds};
 use crate::error::StoreError;
 use crate::store::{Reader, Store};
 
@@ -69,7 +71,7 @@ pub struct SqliteStore {
     counters: Counters,
     hot: Hot,
     reserve: Reserve,
-    limits: Limits,
+    bounds: Bounds,
     broken: Option<String>,
 }
 
@@ -106,7 +108,7 @@ impl SqliteStore {
             connection,
             hot: Hot::default(),
             reserve: Reserve::beside(path, room),
-            limits: Limits::default(),
+            bounds: Bounds::default(),
             broken: None,
         })
     }
@@ -131,7 +133,7 @@ impl SqliteStore {
             .unchecked_transaction()
             .map_err(doing("begin a transaction"))?;
         let mut rows = Transaction::new(&transaction, &mut self.counters, &mut self.hot);
-        let committed = engine::run(&mut rows, now, &self.limits, batch)?;
+        let committed = engine::run(&mut rows, now, &self.bounds, batch)?;
         rows.flush()?;
         self.counters.look_for_firsts(&transaction)?;
         self.counters.save(&transaction)?;
@@ -186,7 +188,7 @@ impl Store for SqliteStore {
 
     fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
         let clock = Some(clock);
-        self.limits = Limits { capacity, clock };
+        self.bounds = Bounds { capacity, clock };
     }
 
     fn room(&mut self) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ use host_core::command::{Command, Committed};
 use host_core::handler::{Digest, Revision};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
+use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRecord, Reported};
 use host_core::outcome::Attempt;
@@ -115,8 +116,8 @@ pub trait Reader: Send {
     /// Returns all queues by name. A queue exists once it has had a job or has been paused.
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
 
-    /// Returns when the oldest available job of each of these queues was enqueued: of its jobs for cells and for
-    /// these runners, without suspects. Queues without one are left out. Looks up one job for each queue, runner
+    /// Returns when the oldest of the first available jobs of each priority in each of these queues was enqueued: of
+    /// its jobs for cells and for these runners, without suspects. Queues without one are left out. Looks up one job for each queue, runner
     /// and priority.
     fn oldest_available(
         &self,
@@ -176,6 +177,16 @@ pub trait Reader: Send {
 
     /// Returns the firings of a schedule that are kept, newest first.
     fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError>;
+
+    /// Returns the limits by number, also removed ones for which jobs still wait.
+    fn limits(&self) -> Result<Limits, StoreError>;
+
+    /// Returns the fullest keys of a limit, each with how much of it is used: those for which most jobs wait, and then
+    /// others, at most `limit`.
+    fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError>;
+
+    /// Returns the numbers of the limits that jobs wait for, each with how many.
+    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError>;
 
     /// Returns all tokens, by id.
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError>;

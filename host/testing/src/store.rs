@@ -1,6 +1,7 @@
 //! A store in memory that is simple enough to be obviously correct. Tests compare every other
 //! backend with it. Its data is lost when it is dropped.
 
+mod limits;
 mod reader;
 mod schedules;
 mod waits;
@@ -15,8 +16,9 @@ use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
-use host_core::job::{Lane, Lifecycle, Payload, State};
+use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
 use host_core::json::JsonText;
+use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
@@ -25,7 +27,7 @@ use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, StateValue, Usage};
 use host_core::time::Time;
 use host_store::engine::{
-    self, AccessRows, Cascade, Counts, Ended, Limits, Rows, StateRows, Terms,
+    self, AccessRows, Bounds, Cascade, Counts, Ended, Rows, StateRows, Terms,
 };
 use host_store::{Reader, Store, StoreError};
 use parking_lot::Mutex;
@@ -37,7 +39,7 @@ use self::waits::Waits;
 #[derive(Default)]
 pub struct MemoryStore {
     state: Arc<Mutex<Model>>,
-    limits: Limits,
+    bounds: Bounds,
 }
 
 #[derive(Clone, Default)]
@@ -56,6 +58,9 @@ struct Model {
     blobs: BTreeMap<Digest, Vec<u8>>,
     state: BTreeMap<(Space, String), StateValue>,
     state_usages: BTreeMap<Space, Usage>,
+    limits: Limits,
+    /// How much of each key is used, and when it is due.
+    limit_keys: BTreeMap<LimitKey, (KeyUse, Option<Time>)>,
     schedules: BTreeMap<Name, KeptSchedule>,
     firings: BTreeMap<Name, Vec<Firing>>,
     tokens: BTreeMap<TokenId, KeptToken>,
@@ -65,6 +70,8 @@ struct Model {
 #[derive(Clone)]
 struct Entry {
     seq: u64,
+    /// Its place in the order of claims, behind its priority.
+    rank: u64,
     lifecycle: Lifecycle,
     payload: Payload,
     unique_key: Option<String>,
@@ -83,12 +90,12 @@ struct Ending {
 
 impl Store for MemoryStore {
     fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
-        engine::run(&mut *self.state.lock(), now, &self.limits, batch)
+        engine::run(&mut *self.state.lock(), now, &self.bounds, batch)
     }
 
     fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {
         let clock = Some(clock);
-        self.limits = Limits { capacity, clock };
+        self.bounds = Bounds { capacity, clock };
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, StoreError> {
@@ -132,6 +139,7 @@ impl Rows for Model {
         self.paused.entry(job.queue.clone()).or_insert(false);
         let entry = Entry {
             seq,
+            rank: seq,
             lifecycle: job.clone(),
             payload: new.payload.clone(),
             unique_key: new.unique_key.as_ref().map(|unique| unique.key.clone()),
@@ -266,7 +274,7 @@ impl Rows for Model {
                     && !except.contains(&job.handler)
                     && !self.is_paused(&job.queue)
             })
-            .map(|entry| (entry.lifecycle.priority, entry.seq, entry.lifecycle.id))
+            .map(|entry| (entry.lifecycle.priority, entry.rank, entry.lifecycle.id))
             .collect();
         found.sort_unstable();
         Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
@@ -297,10 +305,8 @@ impl Rows for Model {
         if !self.waits.cascades.is_empty() {
             return Ok(Some(Time(0)));
         }
-        Ok(self
-            .entries()
-            .filter_map(|entry| entry.lifecycle.wakeup())
-            .min())
+        let of_jobs = self.entries().filter_map(|entry| entry.lifecycle.wakeup());
+        Ok(of_jobs.chain(self.next_key()).min())
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {

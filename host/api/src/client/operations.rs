@@ -18,6 +18,7 @@ use crate::filter::{FilterQuery, PageQuery};
 use crate::handler::HandlerView;
 use crate::health::Health;
 use crate::job::JobView;
+use crate::limit::{LimitBody, LimitQuery, LimitView, RemovedLimitView};
 use crate::log::LineView;
 use crate::multipart::Multipart;
 use crate::new_job::{AcceptedView, NewJobBody};
@@ -170,6 +171,27 @@ impl Client {
 
     pub fn resume_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
         self.post(&path::of(path::QUEUE_RESUME, name), &Empty {})
+    }
+
+    pub fn limits(&self) -> Result<Listing<LimitView>, Error> {
+        self.all(path::LIMITS)
+    }
+
+    /// Shows a limit with so many of its fullest keys.
+    pub fn limit(&self, name: &str, keys: u32) -> Result<Answer<LimitView>, Error> {
+        let keys = Some(keys);
+        self.get(&with_query(
+            &path::of(path::LIMIT, name),
+            &LimitQuery { keys },
+        )?)
+    }
+
+    pub fn set_limit(&self, name: &str, body: &LimitBody) -> Result<Answer<LimitView>, Error> {
+        self.put(&path::of(path::LIMIT, name), body)
+    }
+
+    pub fn remove_limit(&self, name: &str) -> Result<Answer<RemovedLimitView>, Error> {
+        self.delete(&path::of(path::LIMIT, name))
     }
 
     pub fn schedules(&self) -> Result<Listing<ScheduleView>, Error> {

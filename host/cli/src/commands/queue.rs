@@ -1,7 +1,8 @@
-//! `host queue`: how many jobs each queue has in each state; pausing and resuming.
+//! `host queue`: how many jobs each queue has in each state; pausing, resuming and limiting.
 
 use clap::{Args, Subcommand};
 use host_api::client::Item;
+use host_api::limit::{LimitBody, MatchBody};
 use host_api::queue::QueueView;
 use host_console::error::{CliError, cannot, cannot_find};
 use host_console::options::Remote;
@@ -10,7 +11,7 @@ use host_console::table::{Cell, Column, Rows, state_cell};
 use host_console::{human, plain};
 use host_core::job::STATES;
 
-/// List, show, pause and resume queues.
+/// List, show, pause, resume and limit queues.
 #[derive(Debug, Args)]
 pub(crate) struct Queue {
     #[command(subcommand)]
@@ -31,6 +32,22 @@ enum Verb {
     /// Resume a paused queue
     #[command(after_help = "Example:\n  host queue resume nightly")]
     Resume(Named),
+    /// Let only so many jobs of a queue run at once, on all nodes together
+    #[command(after_help = "\
+It sets the limit `queue:NAME`, which `host limit show` shows and `host limit rm` removes.
+
+Example:
+  host queue set nightly --concurrency 4")]
+    Set(Set),
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    /// How many of its jobs may run at once
+    #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000))]
+    concurrency: u32,
+    #[command(flatten)]
+    named: Named,
 }
 
 #[derive(Debug, Args)]
@@ -52,6 +69,7 @@ impl Queue {
             Verb::Show(named) => show(&named),
             Verb::Pause(named) => pause(&named),
             Verb::Resume(named) => resume(&named),
+            Verb::Set(set) => self::set(&set),
         }
     }
 }
@@ -143,4 +161,27 @@ fn resume(named: &Named) -> Result<(), CliError> {
     let answer = client.resume_queue(&named.name);
     let answer = answer.map_err(cannot_find(&format!("resume queue {name}"), LISTED))?;
     output.one(&answer.json, &name, || put_line(&format!("{name} is open")))
+}
+
+fn set(set: &Set) -> Result<(), CliError> {
+    let (client, output) = set.named.remote.open()?;
+    let name = plain::line(&set.named.name);
+    let body = LimitBody {
+        matches: Some(MatchBody {
+            queue: Some(set.named.name.clone()),
+            handler: None,
+        }),
+        concurrency: Some(set.concurrency),
+        ..LimitBody::default()
+    };
+    let limit = format!("queue:{}", set.named.name);
+    let answer = client.set_limit(&limit, &body);
+    let answer = answer.map_err(cannot(&format!("limit queue {name}")))?;
+    let limit = plain::line(&limit);
+    output.one(&answer.json, &limit, || {
+        let jobs = human::count(set.concurrency.into());
+        put_line(&format!("{name}: {jobs} at once"))
+    })?;
+    output.hint(&format!("`host limit rm {limit}` removes this limit"));
+    Ok(())
 }

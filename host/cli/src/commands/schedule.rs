@@ -157,7 +157,7 @@ struct Backfill {
 const LISTED: &str = "`host schedule ls` lists the schedules";
 
 /// Reads a choice by the name that the API has for it.
-fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 

@@ -13,6 +13,7 @@ mod doctor;
 mod handler;
 mod hero;
 mod job;
+mod limit;
 mod many;
 mod new;
 mod node;

@@ -8,7 +8,7 @@ const NIGHTLY: &str = r#"{"name":"nightly","paused":true,"counts":{"available":7
 #[test]
 fn help() {
     let mut seen = Transcript::new("queue_help");
-    for verb in ["ls", "show", "pause", "resume"] {
+    for verb in ["ls", "show", "pause", "resume", "set"] {
         seen.add(&run_alone(&["queue", verb, "--help"]));
     }
     seen.add(&run_alone(&["queue", "--help"]));
@@ -52,6 +52,16 @@ fn pausing_and_resuming() {
     seen.add(&host.run(&["queue", "pause", "nightly"]));
     seen.add(&host.run(&["queue", "pause", "nigthly"]));
     seen.add(&host.run(&["queue", "resume", "a/b c"]));
+    seen.check();
+}
+
+#[test]
+fn limiting() {
+    let mut seen = Transcript::new("queue_limiting");
+    let set = r#"{"name":"queue:nightly","limit":{"match":{"queue":"nightly"},"concurrency":4},"source":"api","waiting":0,"keys":[]}"#;
+    let host = CannedHost::start(&[(200, set)]);
+    seen.add(&host.run(&["queue", "set", "nightly", "--concurrency", "4"]));
+    seen.add(&run_alone(&["queue", "set", "nightly"]));
     seen.check();
 }
 

@@ -1,4 +1,4 @@
-//! Finds a value in a document by its path, without building the document.
+//! Finds values in a document by their path or pointer, without building the document.
 
 use super::JsonText;
 
@@ -10,6 +10,57 @@ impl JsonText {
         walk(&self.0, Some(path), value, &mut found);
         found
     }
+}
+
+impl JsonText {
+    /// Returns the value at a JSON pointer: a text, or a number or word as it is written. `None` if there is none, or if
+    /// it is `null`, an array or an object.
+    pub fn scalar_at(&self, pointer: &str) -> Option<String> {
+        let mut at = self.0.trim_start();
+        for step in pointer.split('/').skip(1) {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            at = if let Some(inside) = at.strip_prefix('{') {
+                member(inside, &step)?
+            } else {
+                element(at.strip_prefix('[')?, step.parse().ok()?)?
+            };
+        }
+        if let Some(inside) = at.strip_prefix('"') {
+            let written = within(inside, super::after_text(inside));
+            return Some(String::from_utf16_lossy(&units(written)));
+        }
+        let word = at.get(..at.len() - skip(at).len())?;
+        let is_scalar = !word.is_empty() && word != "null" && !at.starts_with(['{', '[']);
+        is_scalar.then(|| word.to_owned())
+    }
+}
+
+/// Returns what follows a value.
+fn skip(text: &str) -> &str {
+    walk(text, None, "", &mut false)
+}
+
+/// Returns an object from the value of a key on.
+fn member<'a>(mut rest: &'a str, wanted: &str) -> Option<&'a str> {
+    loop {
+        rest = rest.trim_start().trim_start_matches(',').trim_start();
+        let inside = rest.strip_prefix('"')?;
+        let after = super::after_text(inside);
+        let value = after.trim_start().strip_prefix(':')?.trim_start();
+        if is_text(within(inside, after), wanted) {
+            return Some(value);
+        }
+        rest = skip(value);
+    }
+}
+
+/// Returns an array from an element on.
+fn element(mut rest: &str, wanted: usize) -> Option<&str> {
+    rest = rest.trim_start();
+    for _ in 0..wanted {
+        rest = skip(rest).trim_start().strip_prefix(',')?.trim_start();
+    }
+    (!rest.starts_with(']')).then_some(rest)
 }
 
 /// Reads one value and returns what follows it. Without a path, it is only skipped.
@@ -71,6 +122,11 @@ fn is_text(written: &str, value: &str) -> bool {
     if !written.contains('\\') {
         return written == value;
     }
+    value.encode_utf16().eq(units(written))
+}
+
+/// Returns a text as JSON writes it in UTF-16, in which JSON escapes characters.
+fn units(written: &str) -> Vec<u16> {
     let (mut units, mut chars) = (Vec::new(), written.chars());
     while let Some(c) = chars.next() {
         let escaped = if c == '\\' { chars.next() } else { None };
@@ -90,7 +146,7 @@ fn is_text(written: &str, value: &str) -> bool {
         };
         units.extend_from_slice(meant.encode_utf16(&mut [0; 2]));
     }
-    value.encode_utf16().eq(units)
+    units
 }
 
 #[cfg(test)]
@@ -98,6 +154,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::JsonText;
+
+    #[test]
+    fn scalars_are_found_by_their_pointer() {
+        let text = r#" {"id" : 77, "to": {"a/b": "A \"\u00e9\ud83d\ude00", "ok":true, "~": [ 1, "x" ,[3], {"y":-1.50}]},
+            "none": null, "":"empty" } "#;
+        for (pointer, expected) in [
+            ("/id", Some("77")),
+            ("/to/a~1b", Some("A \"é😀")),
+            ("/to/ok", Some("true")),
+            ("/to/~0/0", Some("1")),
+            ("/to/~0/1", Some("x")),
+            ("/to/~0/2", None),
+            ("/to/~0/2/0", Some("3")),
+            ("/to/~0/3/y", Some("-1.50")),
+            ("/to/~0/4", None),
+            ("/to/~0/-", None),
+            ("/", Some("empty")),
+            ("/to", None),
+            ("/none", None),
+            ("/no", None),
+            ("/id/0", None),
+        ] {
+            let found = JsonText(text.to_owned()).scalar_at(pointer);
+            assert_eq!(found.as_deref(), expected, "{pointer}");
+        }
+        assert_eq!(JsonText("5".to_owned()).scalar_at("/0"), None);
+        assert_eq!(JsonText("[]".to_owned()).scalar_at("/0"), None);
+    }
 
     #[test]
     fn values_are_found_by_their_path() {

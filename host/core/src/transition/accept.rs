@@ -1,6 +1,6 @@
 //! A new job is accepted.
 
-use crate::job::{Lifecycle, NewJob, State};
+use crate::job::{Lifecycle, LimitsOfJob, NewJob, State};
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -31,6 +31,7 @@ impl Lifecycle {
             finished_at: None,
             failure: None,
             owner: owner(new),
+            limits: LimitsOfJob::default(),
         };
         if prerequisites_open == 0 {
             job.enter_queue(now);

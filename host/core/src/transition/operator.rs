@@ -17,7 +17,7 @@ pub(super) fn retry(
 ) -> Result<Vec<Effect>, Rejection> {
     match job.state {
         State::Cancelled | State::Discarded => {}
-        State::Pending if prerequisites_open == 0 => {
+        State::Pending if prerequisites_open == 0 && job.waits_for_jobs() => {
             job.prerequisites_open = 0;
             job.enter_queue(now);
             return Ok(Vec::new());
@@ -52,7 +52,8 @@ pub(super) fn set_priority(job: &mut Lifecycle, priority: u8) -> Result<Vec<Effe
     Ok(Vec::new())
 }
 
-/// Moves the start of a job that waits. One that waits for other jobs keeps waiting for them.
+/// Moves the start of a job that waits. One that waits for other jobs keeps waiting for them, and one that waits for a
+/// limit if it may start now.
 pub(super) fn reschedule(
     job: &mut Lifecycle,
     now: Time,
@@ -62,6 +63,7 @@ pub(super) fn reschedule(
     job.state = match (job.state, run_at) {
         (state, _) if state.is_terminal() => return Err(Rejection::Terminal(state)),
         (State::Running, _) => return Err(Rejection::WrongState(job.state)),
+        (State::Pending, Some(_)) if !job.waits_for_jobs() => State::Scheduled,
         (State::Pending, _) => State::Pending,
         (_, None) => State::Available,
         (State::Retryable, Some(_)) => State::Retryable,

@@ -10,7 +10,7 @@ use crate::time::Time;
 /// Records that one prerequisite has completed. After the last one, the job is scheduled or
 /// available.
 pub(super) fn completed(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejection> {
-    if job.state != State::Pending {
+    if !job.waits_for_jobs() {
         return Err(Rejection::WrongState(job.state));
     }
     job.prerequisites_open = job.prerequisites_open.saturating_sub(1);
@@ -26,7 +26,7 @@ pub(super) fn failed(
     now: Time,
     prerequisite: JobId,
 ) -> Result<Vec<Effect>, Rejection> {
-    if job.state != State::Pending {
+    if !job.waits_for_jobs() {
         return Err(Rejection::WrongState(job.state));
     }
     job.failure = Some(FailureKind::PrerequisiteFailed);

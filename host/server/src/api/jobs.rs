@@ -118,7 +118,7 @@ async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, Ap
     let (job, dependents) = read.await?.ok_or_else(|| unknown(id))?;
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
-    let waits_because = waiting::reason(shared, &job.lifecycle, &job.depends_on).await?;
+    let waits_because = waiting::reason(shared, caller, &job.lifecycle, &job.depends_on).await?;
     let node = Places::of(shared, [&job.lifecycle])
         .await
         .of_job(&job.lifecycle);

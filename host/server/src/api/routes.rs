@@ -7,13 +7,15 @@ use host_http::door::Door;
 use host_http::route::Route;
 
 use super::{
-    Shared, audit, causes, components, enqueue, events, handlers, health, jobs, logs, many, nodes,
+    Shared, audit, causes, components, enqueue, events, handlers, health, jobs, limits, logs, many,
+    nodes,
 };
 use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
     let mut all = jobs();
+    all.extend(limits());
     all.extend(schedules());
     all.extend(deployed());
     all.extend(nodes());
@@ -72,6 +74,15 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::get(Verb::ReadPayload, path::STATE_VALUE, state::value).scoped(),
         Route::put(Verb::Operate, path::STATE_VALUE, state::set).scoped(),
         Route::delete(Verb::Operate, path::STATE_VALUE, state::remove).scoped(),
+    ]
+}
+
+fn limits() -> Vec<Route<Shared>> {
+    vec![
+        Route::put(Verb::Operate, path::LIMIT, limits::set),
+        Route::get(Verb::Read, path::LIMITS, limits::list),
+        Route::get(Verb::Read, path::LIMIT, limits::show),
+        Route::delete(Verb::Operate, path::LIMIT, limits::remove),
     ]
 }
 

@@ -59,6 +59,11 @@ impl Scrape {
             .dispatch
             .read(move |reader| reader.oldest_available(&waiting, &runners));
         let oldest = reading.await?;
+        let limits = self
+            .dispatch
+            .read(|reader| Ok((reader.limits()?, reader.waiting_for_limits()?)));
+        let (limits, waiting) = limits.await?;
+        self.metrics.set_limits(&limits, &waiting);
         self.metrics.set_oldest(self.clock.now(), &queues, &oldest);
         Ok(())
     }

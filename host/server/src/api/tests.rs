@@ -9,6 +9,7 @@ mod events;
 mod fixture;
 mod host;
 mod jobs;
+mod limit_keys;
 mod nodes;
 mod queues;
 mod retention;

@@ -1,17 +1,20 @@
-//! Why a job that has not started does not: its queue is paused, no node can run it now, or it waits for other jobs.
+//! Why a job that has not started does not: its queue is paused, no node can run it now, or it waits for other jobs or for
+//! a limit.
 
 use std::fmt::Write as _;
 
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, State};
+use host_core::job::{Lifecycle, LimitKey, State};
 use host_core::lease::Lease;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Readiness, Standing, had_last};
 
+use host_http::gate::Caller;
 use host_store::StoreError;
 
 use super::Shared;
 use super::error::ApiError;
+use super::scoped::sees_payloads;
 use crate::executors::nowhere;
 
 /// How many nodes a reason names.
@@ -20,10 +23,14 @@ const NODES_SHOWN: usize = 3;
 /// Returns why a job does not start; `None` if a node can run it as soon as it is due and the node has room.
 pub(super) async fn reason(
     shared: &Shared,
+    caller: &Caller,
     job: &Lifecycle,
     depends_on: &[JobId],
 ) -> Result<Option<String>, ApiError> {
     let api = &shared.api;
+    if let Some(key) = job.waits_for_key() {
+        return limit(shared, caller, key).await.map(Some);
+    }
     if job.state == State::Pending {
         return prerequisites(shared, job.id, depends_on).await;
     }
@@ -83,6 +90,27 @@ pub(super) async fn reason(
         Candidates::None => Some(missing(component, revision, &nodes)),
         able => able.reason(),
     })
+}
+
+/// Returns which limit a job waits for, and what that allows.
+async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<String, ApiError> {
+    let limits = shared.api.dispatch.read(|reader| reader.limits()).await?;
+    let Some(limit) = limits.get(key.limit) else {
+        return Ok("the limit that it waited for was removed: it starts soon".to_owned());
+    };
+    let at_once = limit.concurrency.map(|jobs| format!("{jobs} at once"));
+    let in_time = limit
+        .rate
+        .map(|rate| format!("{} in {} s", rate.count, rate.per_seconds));
+    let allowed: Vec<String> = at_once.into_iter().chain(in_time).collect();
+    // Keys are parts of params.
+    let of_key = Some(&key.key).filter(|key| !key.is_empty() && sees_payloads(caller));
+    let of_key = of_key.map_or(String::new(), |key| format!(" of {key}"));
+    Ok(format!(
+        "the limit {} is full: it lets jobs{of_key} run {}",
+        limit.name,
+        allowed.join(" and ")
+    ))
 }
 
 /// Returns which job a pending one waits for: first of all, one that has ended and will not complete by itself.

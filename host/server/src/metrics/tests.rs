@@ -3,13 +3,16 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use host_api::limit::LimitBody;
 use host_core::command::Change;
 use host_core::id::NodeId;
 use host_core::job::State;
+use host_core::limit::KeptLimit;
 use host_core::node::Life;
 use host_core::outcome::Outcome;
 use host_core::port::requests::EndedRequest;
 use host_core::requests::{Asked, Ended, RequestEnd};
+use host_core::schedule::Source;
 use host_dispatch::foreign::register_dropped;
 use host_wires::wire::executors::ExecutorHealth;
 
@@ -65,6 +68,7 @@ fn shown() -> String {
         &[(queue.name.clone(), Time(0))],
     );
     metrics.set_jobs(&[queue]);
+    metrics.set_limits(&one_limit(), &[(1, 3)]);
     metrics.set_nodes(&[NodeRecord {
         id: NodeId::NIL,
         version: "1".to_owned(),
@@ -103,6 +107,21 @@ fn shown() -> String {
         },
     });
     metrics.encode()
+}
+
+fn one_limit() -> Limits {
+    let limit = LimitBody {
+        concurrency: Some(1),
+        ..LimitBody::default()
+    };
+    let limit = limit.into_limit("by-customer".parse().unwrap(), Source::Api);
+    let kept = KeptLimit {
+        number: 1,
+        limit: limit.unwrap(),
+        is_removed: false,
+        cursor: None,
+    };
+    Limits([(1, kept)].into())
 }
 
 /// Returns the label names of a metric's first value.

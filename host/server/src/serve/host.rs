@@ -46,13 +46,13 @@ use crate::api::{Api, ServedApi};
 use crate::audit;
 use crate::auth::{ADMIN_TOKEN, Auth};
 use crate::config::Config;
+use crate::configured;
 use crate::deploy::{self, Deployments};
 use crate::executors::Executors;
 use crate::logs::{self, ForeignLogs, JobLogs};
 use crate::metrics::Metrics;
 use crate::nodes::{self, Nodes};
 use crate::retention::Retentions;
-use crate::schedules;
 use crate::telemetry::{self, Collect, Settings};
 use crate::trends;
 
@@ -193,7 +193,7 @@ impl Host {
         );
         count(&base, &dispatch, &tasks);
         let auth = auth(config, &dispatch, base.clock, &tasks).await?;
-        let applied = schedules::apply(&dispatch, &config.schedules, base.clock);
+        let applied = configured::apply(&dispatch, config, base.clock);
         applied.await.map_err(ServeError::Store)?;
         let handlers = base.runs.handlers().clone();
         let kept_for = kept_for(config.retentions.clone(), handlers.clone());

@@ -18,7 +18,7 @@ impl<R: Rows> Batch<'_, R> {
             if self.rows.has_queue(queue) || !new.insert(queue) {
                 continue;
             }
-            let limit = self.limits.capacity.queues_max;
+            let limit = self.bounds.capacity.queues_max;
             if self.rows.counts().queues + new.len() as u64 > limit {
                 let queue = queue.clone();
                 return Err(Rejection::TooManyQueues { queue, limit }.into());
@@ -29,7 +29,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Checks that this many more jobs may wait.
     pub(super) fn check_live(&mut self, new: usize) -> Result<(), Stop> {
-        let (jobs, limit) = (self.rows.counts().live, self.limits.capacity.jobs_max);
+        let (jobs, limit) = (self.rows.counts().live, self.bounds.capacity.jobs_max);
         if new > 0 && jobs.saturating_add(new as u64) > limit {
             return Err(Rejection::TooManyWaiting { jobs, limit }.into());
         }
@@ -38,7 +38,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Checks how many attempts a new job asks for.
     pub(super) fn check_attempts(&self, asked: u32) -> Result<(), Stop> {
-        let limit = self.limits.capacity.attempts_max;
+        let limit = self.bounds.capacity.attempts_max;
         if asked > limit {
             return Err(Rejection::TooManyAttempts { asked, limit }.into());
         }
@@ -47,7 +47,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Checks that there may be another component.
     pub(super) fn check_components(&mut self, component: &Name) -> Result<(), Stop> {
-        let limit = self.limits.capacity.components_max;
+        let limit = self.bounds.capacity.components_max;
         if self.rows.current_revisions()?.len() as u64 >= limit {
             let component = component.clone();
             return Err(Rejection::TooManyComponents { component, limit }.into());

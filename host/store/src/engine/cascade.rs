@@ -48,7 +48,7 @@ impl<R: Rows> Batch<'_, R> {
             cascade: Cascade::of(ended),
             is_kept: false,
         });
-        let clock = self.limits.clock.as_deref();
+        let clock = self.bounds.clock.as_deref();
         let until = *self
             .settle_until
             .get_or_insert_with(|| clock.map_or(Time(0), |clock| clock.now().plus_ms(TICK_MS_MAX)));
@@ -126,7 +126,7 @@ impl<R: Rows> Batch<'_, R> {
         let Some(job) = self.rows.job(dependent)? else {
             return Ok(());
         };
-        if job.state != State::Pending {
+        if !job.waits_for_jobs() {
             return Ok(());
         }
         let input = if cascade.completed {

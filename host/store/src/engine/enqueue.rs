@@ -28,12 +28,15 @@ impl<R: Rows> Batch<'_, R> {
         self.check_live(jobs.iter().filter(is_new).count())?;
         self.check_owned(jobs.iter().filter(is_new))?;
         self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
+        let mut keys = self.keys_of(jobs.iter().filter(is_new))?;
         for new in jobs {
             if is_new(&new) {
                 let mut accepted = new.clone();
                 accepted.depends_on = prerequisites(new, &stands_for);
                 let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
-                let job = Lifecycle::accept(self.now, &accepted, open);
+                let mut job = Lifecycle::accept(self.now, &accepted, open);
+                job.limits.keys = keys.remove(&new.id).unwrap_or_default();
+                self.pass_limits(None, &mut job)?;
                 self.rows.insert(&job, &accepted)?;
                 if let Some(owner) = &job.owner {
                     self.rows.count_owned(owner, 1)?;

@@ -1,5 +1,6 @@
 //! Changes the state that handlers keep.
 
+use host_core::command::Reply;
 use host_core::rejection::Rejection;
 use host_core::state::{Space, StateWrites, Usage};
 use host_core::time::Time;
@@ -32,6 +33,13 @@ pub trait StateRows {
 }
 
 impl<R: Rows> Batch<'_, R> {
+    /// Makes changes, all or none.
+    pub(super) fn change_state(&mut self, asked: &StateWrites) -> Result<Reply, Stop> {
+        self.check_state(asked)?;
+        self.set_state(asked)?;
+        Ok(Reply::Done)
+    }
+
     /// Refuses changes that do not fit what is stored. Changes nothing.
     pub(super) fn check_state(&mut self, asked: &StateWrites) -> Result<(), Stop> {
         let StateWrites {

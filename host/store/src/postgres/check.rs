@@ -7,7 +7,7 @@ use futures_util::StreamExt as _;
 use host_core::audit::Entry;
 use host_core::id::JobId;
 use host_core::invariants;
-use host_core::job::{Lifecycle, STATES};
+use host_core::job::{Lifecycle, LimitKey, STATES};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::time::Time;
@@ -16,6 +16,7 @@ use tokio_postgres::Row;
 use super::access;
 use super::admin;
 use super::client::{Client, LONG, rows};
+use super::limits;
 use super::schema;
 use super::target::Target;
 use super::trouble::doing;
@@ -50,7 +51,7 @@ const ORPHANS: [(&str, &str); 11] = [
         "it refers to no job",
     ),
     (
-        "SELECT 'job ' || id FROM host_live WHERE state = 0 AND NOT EXISTS \
+        "SELECT 'job ' || id FROM host_live WHERE state = 0 AND waits_for IS NULL AND NOT EXISTS \
          (SELECT FROM host_dependencies WHERE dependent = host_live.id)",
         "it waits for no job",
     ),
@@ -115,7 +116,7 @@ pub fn check(
         if let Err(error) = look(&mut findings, client, on_progress).await {
             findings.add("the store", error.to_string());
         }
-        Ok(Some(findings.0))
+        Ok(Some(findings.found))
     })
 }
 
@@ -136,6 +137,9 @@ async fn look(
     schedules(findings, client).await?;
     on_progress("the numbers of queues", 0);
     counts(findings, client).await?;
+    on_progress("the keys of limits", 0);
+    let limits = limits::all(client).await?;
+    findings.compare_keys(&limits, limits::all_keys(client).await?);
     for (sql, message) in ORPHANS {
         on_progress("that the tables agree", 0);
         let sql = format!("{BOTH}{sql}");
@@ -179,7 +183,8 @@ async fn jobs(
         "jobs that have not ended"
     };
     let sql = format!(
-        "SELECT id, state, queue, priority, suspect, handler, runner, wakeup_at, body FROM {table}"
+        "SELECT id, state, queue, priority, suspect, handler, runner, wakeup_at, body, waits_for \
+         FROM {table}"
     );
     each(client, (part, &sql), on_progress, |row| {
         let id = JobId(row.get(0));
@@ -194,6 +199,7 @@ async fn jobs(
         if job.state.is_terminal() != has_ended {
             findings.add(what.as_str(), format!("it is in the wrong table, {table}"));
         }
+        findings.tally.add(&job);
         if let Some(column) = differing(row, &job) {
             findings.add(what, format!("its {column} differs from its record"));
         }
@@ -217,6 +223,10 @@ fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
         (
             "wakeup",
             row.get::<_, Option<i64>>(7) == job.wakeup().map(|at| at.0),
+        ),
+        (
+            "limit",
+            row.get::<_, Option<String>>(9) == job.waits_for_key().map(LimitKey::to_string),
         ),
     ];
     let differs = columns.into_iter().find(|(_, agrees)| !agrees);

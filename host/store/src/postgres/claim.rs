@@ -20,43 +20,43 @@ use crate::record::Extra;
 /// Jobs of the queues `$1` for cells that run several jobs at once, without those of the handlers `$3`.
 /// Params come along if they are small.
 const SHARED: &str = "WITH found AS MATERIALIZED (
-  SELECT live.seq, live.id, live.body, live.priority FROM unnest($1::text[]) AS wanted (name)
+  SELECT live.seq, live.id, live.body, live.rank, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused
   CROSS JOIN LATERAL (
-    SELECT seq, id, body, priority FROM host_live
+    SELECT seq, id, body, rank, priority FROM host_live
     WHERE state = 2 AND NOT suspect AND runner IS NULL AND queue = wanted.name
     AND handler <> ALL($3::text[])
-    ORDER BY priority, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+    ORDER BY priority, rank LIMIT $2 FOR UPDATE SKIP LOCKED
   ) AS live
-  ORDER BY live.priority, live.seq LIMIT $2
+  ORDER BY live.priority, live.rank LIMIT $2
 )
-SELECT seq, id, found.body, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
-FROM found JOIN host_payloads ON job = id ORDER BY priority, seq";
+SELECT seq, id, found.body, rank, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
+FROM found JOIN host_payloads ON job = id ORDER BY priority, rank";
 
 /// The same for the foreign runners `$3`, whatever the handler.
 const RUNNER: &str = "WITH found AS MATERIALIZED (
-  SELECT live.seq, live.id, live.body, live.priority FROM unnest($1::text[]) AS wanted (name)
+  SELECT live.seq, live.id, live.body, live.rank, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused
   CROSS JOIN LATERAL (
-    SELECT seq, id, body, priority FROM host_live
+    SELECT seq, id, body, rank, priority FROM host_live
     WHERE state = 2 AND runner IS NOT NULL AND runner = $3 AND queue = wanted.name
-    ORDER BY priority, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+    ORDER BY priority, rank LIMIT $2 FOR UPDATE SKIP LOCKED
   ) AS live
-  ORDER BY live.priority, live.seq LIMIT $2
+  ORDER BY live.priority, live.rank LIMIT $2
 )
-SELECT seq, id, found.body, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
-FROM found JOIN host_payloads ON job = id ORDER BY priority, seq";
+SELECT seq, id, found.body, rank, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
+FROM found JOIN host_payloads ON job = id ORDER BY priority, rank";
 
 /// Suspects, which are few, without those of the handlers `$2`.
 const APART: &str = "WITH found AS MATERIALIZED (
-  SELECT seq, id, body, priority FROM host_live
+  SELECT seq, id, body, rank, priority FROM host_live
   WHERE state = 2 AND suspect AND runner IS NULL
   AND handler <> ALL($2::text[])
   AND NOT EXISTS (SELECT FROM host_queues WHERE name = queue AND paused)
-  ORDER BY priority, seq LIMIT $1 FOR UPDATE SKIP LOCKED
+  ORDER BY priority, rank LIMIT $1 FOR UPDATE SKIP LOCKED
 )
-SELECT seq, id, found.body, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
-FROM found JOIN host_payloads ON job = id ORDER BY priority, seq";
+SELECT seq, id, found.body, rank, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
+FROM found JOIN host_payloads ON job = id ORDER BY priority, rank";
 
 async fn ask(
     client: &Client,
@@ -90,7 +90,7 @@ pub(super) async fn claimable(
     let mut found = Vec::new();
     for row in ask(client, "find jobs to claim", sql, values).await? {
         let id = load(overlay, &row).map_err(Trouble::Fatal)?;
-        if let Some(params) = row.get::<_, Option<String>>(5) {
+        if let Some(params) = row.get::<_, Option<String>>(6) {
             let payload = payload(&row, id, params).map_err(Trouble::Fatal)?;
             overlay.claimed.insert(id, payload);
         }
@@ -100,10 +100,10 @@ pub(super) async fn claimable(
 }
 
 fn payload(row: &Row, id: JobId, params: String) -> Result<Payload, crate::error::StoreError> {
-    let extra = Extra::read(row.get(4), || id.to_string())?;
+    let extra = Extra::read(row.get(5), || id.to_string())?;
     Ok(Payload {
         params: JsonText(params),
-        wire: row.get(3),
+        wire: row.get(4),
         external_id: extra.external_id,
         trace_context: extra.trace_context,
         attributes: extra.attributes,
@@ -122,9 +122,9 @@ pub(super) async fn due(
     let rows = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);
     let mut pipeline = Pipeline::new(client);
     for sql in [
-        "SELECT seq, id, body FROM host_live WHERE wakeup_at <= $1 \
+        "SELECT seq, id, body, rank FROM host_live WHERE wakeup_at <= $1 \
          ORDER BY wakeup_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED",
-        "SELECT seq, id, body FROM host_ended WHERE wakeup_at <= $1 \
+        "SELECT seq, id, body, rank FROM host_ended WHERE wakeup_at <= $1 \
          ORDER BY wakeup_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED",
     ] {
         let operation = "find due jobs";
@@ -140,7 +140,7 @@ pub(super) async fn due(
 
 /// Loads and locks all running jobs.
 pub(super) async fn running(client: &Client, overlay: &mut Overlay) -> Result<Vec<JobId>, Trouble> {
-    let sql = "SELECT seq, id, body FROM host_live WHERE state = 3 ORDER BY seq FOR UPDATE";
+    let sql = "SELECT seq, id, body, rank FROM host_live WHERE state = 3 ORDER BY seq FOR UPDATE";
     let rows = ask(client, "find running jobs", sql, values![]).await?;
     let loaded: Result<_, _> = rows.iter().map(|row| load(overlay, row)).collect();
     loaded.map_err(Trouble::Fatal)

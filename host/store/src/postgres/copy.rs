@@ -30,7 +30,8 @@ struct Part {
 }
 
 /// The columns of a job.
-const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body";
+const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
+                   rank, waits_for";
 
 /// The part whose rows also name the node that wrote them.
 const CHANGES: usize = 14;
@@ -43,13 +44,15 @@ const SQL: [Part; PARTS.len()] = [
         columns: "name, paused",
     },
     Part {
-        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body \
+        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
+               rank, waits_for \
                FROM host_live ORDER BY seq",
         table: "host_live",
         columns: JOB,
     },
     Part {
-        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body \
+        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
+               rank, waits_for \
                FROM host_ended ORDER BY seq",
         table: "host_ended",
         columns: JOB,
@@ -141,6 +144,17 @@ const SQL: [Part; PARTS.len()] = [
         read: "SELECT schedule, number, body FROM host_firings ORDER BY schedule, number",
         table: "host_firings",
         columns: "schedule, number, body",
+    },
+    Part {
+        read: "SELECT number, body, removed, cursor FROM host_limits ORDER BY number",
+        table: "host_limits",
+        columns: "number, body, removed, cursor",
+    },
+    Part {
+        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+               FROM host_limit_keys ORDER BY number, key",
+        table: "host_limit_keys",
+        columns: "number, key, reserved, running, waiting, refilled_at_ns, wake_at",
     },
     Part {
         read: "SELECT n, job, attempt, at, level, source, message, fields FROM host_logs ORDER BY n",

@@ -4,13 +4,16 @@
 //! or late.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use host_core::command::{Command, Slot};
 use host_core::job::{Lane, Lifecycle, STATES, State};
+use host_core::limit::Limits;
 use host_core::name::Name;
 use tokio_postgres::Row;
 
 use super::client::Client;
+use super::limits;
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
 use crate::engine::Counts as Limited;
@@ -48,6 +51,9 @@ pub(super) struct Counts {
     live: i64,
     /// How often a queue had been paused or resumed when the numbers were read.
     pub(super) pauses: i64,
+    /// The limits, also removed ones that jobs still wait for; and how often any had changed when they were read.
+    pub(super) limits: Arc<Limits>,
+    pub(super) limits_changed: i64,
     /// The number after the last change that is counted.
     pub(super) next_change: i64,
     /// The batches with later changes that are counted already.
@@ -67,31 +73,31 @@ const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses
 /// The first available jobs of all queues, each found by a look into the index.
 const ALL_FIRSTS: [&str; 2] = [
     "WITH RECURSIVE firsts AS (\
-      (SELECT NULL::text AS runner, queue, priority, seq FROM host_live \
-       WHERE state = 2 AND NOT suspect AND runner IS NULL ORDER BY queue, priority, seq LIMIT 1) \
+      (SELECT NULL::text AS runner, queue, priority, rank FROM host_live \
+       WHERE state = 2 AND NOT suspect AND runner IS NULL ORDER BY queue, priority, rank LIMIT 1) \
       UNION ALL SELECT next.* FROM firsts CROSS JOIN LATERAL (\
-       SELECT NULL::text, queue, priority, seq FROM host_live WHERE state = 2 AND NOT suspect \
-       AND runner IS NULL AND queue > firsts.queue ORDER BY queue, priority, seq LIMIT 1) AS next) \
-    SELECT runner, queue, priority, seq FROM firsts",
+       SELECT NULL::text, queue, priority, rank FROM host_live WHERE state = 2 AND NOT suspect \
+       AND runner IS NULL AND queue > firsts.queue ORDER BY queue, priority, rank LIMIT 1) AS next) \
+    SELECT runner, queue, priority, rank FROM firsts",
     "WITH RECURSIVE firsts AS (\
-      (SELECT runner, queue, priority, seq FROM host_live \
-       WHERE state = 2 AND runner IS NOT NULL ORDER BY runner, queue, priority, seq LIMIT 1) \
+      (SELECT runner, queue, priority, rank FROM host_live \
+       WHERE state = 2 AND runner IS NOT NULL ORDER BY runner, queue, priority, rank LIMIT 1) \
       UNION ALL SELECT next.* FROM firsts CROSS JOIN LATERAL (\
-       SELECT runner, queue, priority, seq FROM host_live WHERE state = 2 AND runner IS NOT NULL \
+       SELECT runner, queue, priority, rank FROM host_live WHERE state = 2 AND runner IS NOT NULL \
        AND (runner, queue) > (firsts.runner, firsts.queue) \
-       ORDER BY runner, queue, priority, seq LIMIT 1) AS next) \
-    SELECT runner, queue, priority, seq FROM firsts",
+       ORDER BY runner, queue, priority, rank LIMIT 1) AS next) \
+    SELECT runner, queue, priority, rank FROM firsts",
 ];
 
 /// The first available jobs of some queues: for cells, and for the runners `$2`.
-const FIRSTS_FOR_CELLS: &str = "SELECT NULL::text, name, priority, seq \
+const FIRSTS_FOR_CELLS: &str = "SELECT NULL::text, name, priority, rank \
     FROM unnest($1::text[]) AS named (name) LEFT JOIN LATERAL (\
-      SELECT priority, seq FROM host_live WHERE state = 2 AND NOT suspect AND runner IS NULL \
-      AND queue = name ORDER BY priority, seq LIMIT 1) AS first ON TRUE";
-const FIRSTS_FOR_RUNNERS: &str = "SELECT named.runner, name, priority, seq \
+      SELECT priority, rank FROM host_live WHERE state = 2 AND NOT suspect AND runner IS NULL \
+      AND queue = name ORDER BY priority, rank LIMIT 1) AS first ON TRUE";
+const FIRSTS_FOR_RUNNERS: &str = "SELECT named.runner, name, priority, rank \
     FROM unnest($1::text[], $2::text[]) AS named (name, runner) LEFT JOIN LATERAL (\
-      SELECT priority, seq FROM host_live WHERE state = 2 AND host_live.runner IS NOT NULL \
-      AND host_live.runner = named.runner AND queue = name ORDER BY priority, seq LIMIT 1) \
+      SELECT priority, rank FROM host_live WHERE state = 2 AND host_live.runner IS NOT NULL \
+      AND host_live.runner = named.runner AND queue = name ORDER BY priority, rank LIMIT 1) \
     AS first ON TRUE";
 
 /// What hosts have changed since the change `$1`, and what hosts other than `$3` have changed without a number yet, in at
@@ -107,7 +113,12 @@ impl Counts {
         let reading = |error| Trouble::of("read the queues", &error);
         let live = STATES.iter().filter(|state| !state.is_terminal());
         let live: Vec<i16> = live.map(|state| *state as i16).collect();
-        let mut counts = Self::default();
+        let (limits, limits_changed) = limits::load(client).await?;
+        let mut counts = Self {
+            limits: Arc::new(limits),
+            limits_changed,
+            ..Self::default()
+        };
         for row in client.ask(NUMBERS, &[&live]).await.map_err(reading)? {
             (counts.pauses, counts.next_change) = (row.get(5), row.get(6));
             let ahead: Option<Vec<i64>> = row.get(7);
@@ -241,7 +252,7 @@ impl Counts {
             let queue = parse_name(row.get(1)).map_err(Trouble::Fatal)?;
             let priority = row.get::<_, Option<i16>>(2).map(u8::try_from);
             let first = match (priority, row.get(3)) {
-                (Some(Ok(priority)), Some(seq)) => Some((priority, seq)),
+                (Some(Ok(priority)), Some(rank)) => Some((priority, rank)),
                 _ => None,
             };
             let is_paused = self.is_paused(&queue);
@@ -250,16 +261,18 @@ impl Counts {
         Ok(())
     }
 
-    /// Moves a job with the number `seq` from the number of one state to that of another.
+    /// Moves a job with this rank from the number of one state to that of another.
     pub(super) fn count(
         &mut self,
-        seq: i64,
+        rank: i64,
         before: Option<&Lifecycle>,
         after: Option<&Lifecycle>,
     ) {
         let Some(job) = after.or(before) else { return };
         let is_paused = self.is_paused(&job.queue);
-        let place = self.ready.note(&job.queue, is_paused, seq, [before, after]);
+        let place = self
+            .ready
+            .note(&job.queue, is_paused, rank, [before, after]);
         if let Some(place) = place {
             let key = (job.runner.clone(), job.queue.clone());
             let first = self.firsts.entry(key).or_insert(place);

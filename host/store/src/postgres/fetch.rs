@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::client::Client;
-use super::counts::parse_name;
+use super::counts::{Counts, parse_name};
 use super::dependencies::Pair;
 use super::flush;
 use super::overlay::{Held, Key, Overlay};
@@ -95,6 +95,8 @@ impl Named {
             | Command::SetPaused { .. }
             | Command::SetSchedule { .. }
             | Command::RemoveSchedule { .. }
+            | Command::SetLimit { .. }
+            | Command::RemoveLimit { .. }
             | Command::PutToken { .. }
             | Command::RevokeToken { .. }
             | Command::BeginSession(_)
@@ -110,12 +112,13 @@ impl Named {
 /// The start of a batch.
 pub(super) struct Begun {
     pub(super) overlay: Overlay,
-    /// Numbers in the order for the new jobs.
+    /// Numbers in the order for the new jobs, and ranks.
     pub(super) seqs: VecDeque<i64>,
     pub(super) next_change: i64,
     /// Whether other hosts have changed something that is not counted.
     pub(super) is_behind: bool,
     pub(super) pauses: i64,
+    pub(super) limits_changed: i64,
 }
 
 /// The node that writes, and the number of its batch.
@@ -133,27 +136,34 @@ pub(super) struct Writer {
 pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; \
     SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/// Writes the number of a batch, reserves numbers for jobs, and reads the number of the next change and whether other
+/// Writes the number of a batch, reserves numbers for jobs and ranks, and reads the number of the next change and whether other
 /// nodes have made changes from `$5` on, or some without a number. No row if the node has a later epoch.
 const ENTER: &str = "WITH mine AS (\
       UPDATE host_nodes SET batch = $3, seen_at = now() WHERE number = $1 AND epoch = $2 \
       RETURNING number) \
     SELECT next_change, pauses, ARRAY(SELECT nextval('host_seq') FROM generate_series(1, $4)), \
     EXISTS (SELECT FROM host_changes WHERE first >= $5 AND node <> $1) \
-    OR EXISTS (SELECT FROM host_changes WHERE first IS NULL AND node <> $1) \
+    OR EXISTS (SELECT FROM host_changes WHERE first IS NULL AND node <> $1), limits_changed \
     FROM mine LEFT JOIN host_log ON id = 1";
 
-/// Begins a transaction and reads what the batch names. Changes before `counted` are counted.
+/// Begins a transaction and reads what the batch names.
 pub(super) async fn begin(
     client: &Client,
     writer: Writer,
     named: &Named,
-    counted: i64,
+    counts: &Counts,
 ) -> Result<Begun, Trouble> {
     let mut pipeline = Pipeline::new(client);
     pipeline.simple("begin a batch", BEGIN);
-    let new_jobs = i32::try_from(named.new.len()).unwrap_or(i32::MAX);
-    let values = values![writer.node, writer.epoch, writer.batch, new_jobs, counted];
+    // Each job that ends may let one pass that has waited for a limit.
+    let ranks = if counts.limits.0.is_empty() {
+        0
+    } else {
+        named.jobs.len()
+    };
+    let numbers = i32::try_from(named.new.len() + ranks).unwrap_or(i32::MAX);
+    let counted = counts.next_change;
+    let values = values![writer.node, writer.epoch, writer.batch, numbers, counted];
     let operation = "write the number of a batch";
     pipeline.add(operation, ENTER, values).await?;
     if named.registry {
@@ -197,6 +207,7 @@ pub(super) async fn begin(
         next_change,
         is_behind: entered.get(3),
         pauses,
+        limits_changed: entered.get::<_, Option<i64>>(4).unwrap_or_default(),
     };
     for id in &named.new {
         begun.overlay.dependencies.know(*id, BTreeMap::new());
@@ -283,7 +294,7 @@ async fn add_keys(pipeline: &mut Pipeline<'_>, keys: &BTreeSet<Key>) -> Result<(
 }
 
 const LOCK_LIVE: &str =
-    "SELECT seq, id, body FROM host_live WHERE id = ANY($1) ORDER BY id FOR UPDATE";
+    "SELECT seq, id, body, rank FROM host_live WHERE id = ANY($1) ORDER BY id FOR UPDATE";
 
 /// Locks jobs that have not ended, and then reads their dependents. The lock keeps other hosts from adding
 /// dependents at the same time.
@@ -317,7 +328,7 @@ pub(super) async fn lock(
         pipeline
             .add(
                 "lock ended jobs",
-                "SELECT seq, id, body FROM host_ended WHERE id = ANY($1) ORDER BY id FOR UPDATE",
+                "SELECT seq, id, body, rank FROM host_ended WHERE id = ANY($1) ORDER BY id FOR UPDATE",
                 values![ids()],
             )
             .await?;
@@ -445,11 +456,11 @@ pub(super) async fn dependencies(
     Ok(found)
 }
 
-/// Reads the number, id and body of a job.
+/// Reads the number, id, body and rank of a job.
 pub(super) fn load(overlay: &mut Overlay, row: &Row) -> Result<JobId, StoreError> {
     let id = JobId(row.get(1));
     let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
-    overlay.load(row.get(0), job);
+    overlay.load(row.get(0), row.get(3), job);
     Ok(id)
 }
 

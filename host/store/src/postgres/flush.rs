@@ -1,6 +1,7 @@
 //! Writes the changes of a batch: one statement for all rows of a kind, all statements in one round trip.
 
 use host_core::id::JobId;
+use host_core::job::LimitKey;
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
@@ -33,10 +34,13 @@ struct Columns {
     runner: Vec<Option<String>>,
     wakeup_at: Vec<Option<i64>>,
     body: Vec<Vec<u8>>,
+    rank: Vec<i64>,
+    waits_for: Vec<Option<String>>,
 }
 
 impl Columns {
-    fn push(&mut self, Entry { seq, job, .. }: &Entry) -> Result<(), StoreError> {
+    fn push(&mut self, entry: &Entry) -> Result<(), StoreError> {
+        let Entry { seq, rank, job, .. } = entry;
         self.seq.push(*seq);
         self.id.push(job.id.0);
         self.state.push(job.state as i16);
@@ -47,6 +51,9 @@ impl Columns {
         self.runner.push(job.runner.as_ref().map(Name::to_string));
         self.wakeup_at.push(job.wakeup().map(|at| at.0));
         self.body.push(encode(job)?);
+        self.rank.push(*rank);
+        let waits_for = job.waits_for_key().map(LimitKey::to_string);
+        self.waits_for.push(waits_for);
         Ok(())
     }
 
@@ -63,6 +70,8 @@ impl Columns {
             self.runner,
             self.wakeup_at,
             self.body,
+            self.rank,
+            self.waits_for,
         ]
     }
 
@@ -75,29 +84,35 @@ impl Columns {
             self.suspect,
             self.wakeup_at,
             self.body,
+            self.rank,
+            self.waits_for,
         ]
     }
 }
 
 const INSERT_LIVE: &str = "INSERT INTO host_live (seq, id, state, queue, priority, suspect, \
-    handler, runner, wakeup_at, body) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
+    handler, runner, wakeup_at, body, rank, waits_for) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
     $3::smallint[], $4::text[], $5::smallint[], $6::boolean[], $7::text[], $8::text[], \
-    $9::bigint[], $10::bytea[])";
+    $9::bigint[], $10::bytea[], $11::bigint[], $12::text[])";
 
 const INSERT_ENDED: &str = "INSERT INTO host_ended (seq, id, state, queue, priority, suspect, \
-    handler, runner, wakeup_at, body) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
+    handler, runner, wakeup_at, body, rank, waits_for) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
     $3::smallint[], $4::text[], $5::smallint[], $6::boolean[], $7::text[], $8::text[], \
-    $9::bigint[], $10::bytea[])";
+    $9::bigint[], $10::bytea[], $11::bigint[], $12::text[])";
 
 const UPDATE_LIVE: &str = "UPDATE host_live AS old SET state = new.state, \
-    priority = new.priority, suspect = new.suspect, wakeup_at = new.wakeup_at, body = new.body \
+    priority = new.priority, suspect = new.suspect, wakeup_at = new.wakeup_at, body = new.body, \
+    rank = new.rank, waits_for = new.waits_for \
     FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::boolean[], $5::bigint[], \
-    $6::bytea[]) AS new (seq, state, priority, suspect, wakeup_at, body) WHERE old.seq = new.seq";
+    $6::bytea[], $7::bigint[], $8::text[]) \
+    AS new (seq, state, priority, suspect, wakeup_at, body, rank, waits_for) WHERE old.seq = new.seq";
 
 const UPDATE_ENDED: &str = "UPDATE host_ended AS old SET state = new.state, \
-    priority = new.priority, suspect = new.suspect, wakeup_at = new.wakeup_at, body = new.body \
+    priority = new.priority, suspect = new.suspect, wakeup_at = new.wakeup_at, body = new.body, \
+    rank = new.rank, waits_for = new.waits_for \
     FROM unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::boolean[], $5::bigint[], \
-    $6::bytea[]) AS new (seq, state, priority, suspect, wakeup_at, body) WHERE old.seq = new.seq";
+    $6::bytea[], $7::bigint[], $8::text[]) \
+    AS new (seq, state, priority, suspect, wakeup_at, body, rank, waits_for) WHERE old.seq = new.seq";
 
 const DELETE_LIVE: &str = "DELETE FROM host_live WHERE id = ANY($1)";
 const DELETE_ENDED: &str = "DELETE FROM host_ended WHERE id = ANY($1)";
@@ -110,10 +125,12 @@ const DELETE_REST: &[&str] = &[
     "DELETE FROM host_unique_keys WHERE job = ANY($1)",
 ];
 
-/// When the next job is due: at the time 0 while there are cascades to go on with.
+/// When the next job or key of a limit is due: at the time 0 while there are cascades to go on with, and at 1 while limits
+/// have changed.
 pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
-                                      (SELECT min(wakeup_at) FROM host_ended), \
-                                      (SELECT 0 FROM host_cascades LIMIT 1))";
+    (SELECT min(wakeup_at) FROM host_ended), (SELECT min(wake_at) FROM host_limit_keys), \
+    (SELECT 0 FROM host_cascades LIMIT 1), \
+    (SELECT 1 FROM host_limits WHERE removed OR cursor IS NOT NULL LIMIT 1))";
 
 /// Adds the statements that write all changed rows, which then count as written.
 pub(super) async fn add(
@@ -133,6 +150,7 @@ pub(super) async fn add(
     keys(pipeline, overlay).await?;
     dependencies(pipeline, overlay).await?;
     overlay.state.flush(pipeline).await?;
+    overlay.limits.flush(pipeline).await?;
     mail(pipeline, overlay).await?;
     attempts(pipeline, overlay).await
 }

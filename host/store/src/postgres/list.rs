@@ -103,10 +103,10 @@ pub(super) async fn oldest_available(
                FROM unnest($1::text[]) AS asked CROSS JOIN generate_series(0, $3) AS urgency \
                CROSS JOIN LATERAL (\
                  (SELECT seq, id, body FROM host_live WHERE state = 2 AND NOT suspect AND runner IS NULL \
-                  AND queue = asked AND priority = urgency ORDER BY seq LIMIT 1) \
+                  AND queue = asked AND priority = urgency ORDER BY rank LIMIT 1) \
                  UNION ALL SELECT of_runner.* FROM unnest($2::text[]) AS pool CROSS JOIN LATERAL (\
                    SELECT seq, id, body FROM host_live WHERE state = 2 AND runner = pool \
-                   AND queue = asked AND priority = urgency ORDER BY seq LIMIT 1) AS of_runner\
+                   AND queue = asked AND priority = urgency ORDER BY rank LIMIT 1) AS of_runner\
                ) AS first ORDER BY asked, first.seq";
     let names = |names: &[Name]| names.iter().map(Name::to_string).collect::<Vec<_>>();
     let (queues, runners) = (names(queues), names(runners));

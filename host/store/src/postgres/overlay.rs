@@ -10,6 +10,7 @@ use host_core::name::Name;
 use host_core::time::Time;
 
 use super::dependencies::Dependencies;
+use super::limits::HeldLimits;
 use super::state::HeldState;
 
 /// The table of a job's row.
@@ -32,6 +33,8 @@ impl Table {
 /// One job.
 pub(super) struct Entry {
     pub(super) seq: i64,
+    /// Its place in the order of claims, behind its priority.
+    pub(super) rank: i64,
     pub(super) job: Lifecycle,
     /// The state in the job's row; `None` if it has no row.
     pub(super) stored: Option<State>,
@@ -81,6 +84,7 @@ pub(super) struct Overlay {
     pub(super) components: Option<BTreeSet<Name>>,
     pub(super) dependencies: Dependencies,
     pub(super) state: HeldState,
+    pub(super) limits: HeldLimits,
     // Write-only rows.
     /// The new jobs whose payloads have no row.
     pub(super) payloads: Vec<JobId>,
@@ -129,12 +133,13 @@ impl Overlay {
     }
 
     /// Adds a job from its row, unless the batch has it already.
-    pub(super) fn load(&mut self, seq: i64, job: Lifecycle) {
+    pub(super) fn load(&mut self, seq: i64, rank: i64, job: Lifecycle) {
         if self.absent.contains(&job.id) {
             return;
         }
         self.jobs.entry(job.id).or_insert_with(|| Entry {
             seq,
+            rank,
             stored: Some(job.state),
             dirty: false,
             job,
@@ -150,11 +155,24 @@ impl Overlay {
         self.new.insert(id, new);
         let entry = Entry {
             seq,
+            rank: seq,
             stored: None,
             dirty: true,
             job,
         };
         self.jobs.insert(id, entry);
+    }
+
+    /// Returns the jobs that the batch has read or changed.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &Entry> {
+        self.jobs.values()
+    }
+
+    /// Gives a job another rank. Its row follows with its next change.
+    pub(super) fn set_rank(&mut self, id: JobId, rank: i64) {
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            entry.rank = rank;
+        }
     }
 
     /// Replaces a job by its new version. Returns whether the batch has the job.
@@ -240,6 +258,7 @@ impl Overlay {
                 entry.stored = Some(entry.job.state);
             }
         }
+        self.limits.keys.jobs_are_written();
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
+use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Reported};
 use host_core::outcome::{Attempt, Progress};
@@ -27,6 +28,7 @@ use super::access;
 use super::changes;
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
+use super::limits;
 use super::list;
 use super::nodes;
 use super::registry::{self, read_failed};
@@ -407,6 +409,18 @@ impl Reader for PostgresReader {
 
     fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
         self.ask(&async |client| schedules::firings(client, schedule).await)
+    }
+
+    fn limits(&self) -> Result<Limits, StoreError> {
+        self.ask(&async |client| limits::all(client).await)
+    }
+
+    fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
+        self.ask(&async |client| limits::fullest(client, number, limit).await)
+    }
+
+    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError> {
+        self.ask(&async |client| limits::waiting(client).await)
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

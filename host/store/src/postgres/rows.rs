@@ -69,7 +69,7 @@ impl Transaction<'_> {
         })
     }
 
-    fn query(
+    pub(super) fn query(
         &mut self,
         operation: &'static str,
         sql: &'static str,
@@ -110,6 +110,10 @@ impl Transaction<'_> {
         self.overlay.get(id).map_or(0, |entry| entry.seq)
     }
 
+    fn rank(&self, id: JobId) -> i64 {
+        self.overlay.get(id).map_or(0, |entry| entry.rank)
+    }
+
     /// Adds the claimable jobs of queues that the batch has not changed, in their order. A queue whose first job is
     /// not where it was expected is looked up when the batch ends.
     fn claimable_in(
@@ -129,7 +133,7 @@ impl Transaction<'_> {
             let Some(entry) = self.overlay.get(id) else {
                 continue;
             };
-            let place = (entry.job.priority, entry.seq);
+            let place = (entry.job.priority, entry.rank);
             let expected = queues.iter().find(|(_, name)| *name == entry.job.queue);
             seen.extend(expected.map(|(_, name)| (place, name)));
             if !self.overlay.is_dirty(id) {
@@ -190,12 +194,7 @@ impl Rows for Transaction<'_> {
     }
 
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
-        let seq = self.seqs.pop_front().ok_or_else(|| {
-            damaged(
-                "the numbers of new jobs",
-                "fewer than the jobs in the batch",
-            )
-        })?;
+        let seq = self.take_seq()?;
         self.counts.make(&job.queue);
         let key = new.unique_key.as_ref().map(|unique| unique.key.clone());
         let kept = New {
@@ -208,6 +207,7 @@ impl Rows for Transaction<'_> {
             self.set_unique_key(job, &key)?;
         }
         self.counts.count(seq, None, Some(job));
+        self.overlay.limits.keys.note(seq, None, Some(job));
         Ok(())
     }
 
@@ -215,8 +215,12 @@ impl Rows for Transaction<'_> {
         if self.overlay.get(after.id).is_none() {
             self.job(after.id)?;
         }
-        let seq = self.place(after.id);
-        self.counts.count(seq, Some(before), Some(after));
+        let (seq, rank) = (self.place(after.id), self.rank(after.id));
+        self.counts.count(rank, Some(before), Some(after));
+        self.overlay
+            .limits
+            .keys
+            .note(seq, Some(before), Some(after));
         if self.overlay.change(after) {
             Ok(())
         } else {
@@ -225,8 +229,8 @@ impl Rows for Transaction<'_> {
     }
 
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError> {
-        let seq = self.place(job.id);
-        self.counts.count(seq, Some(job), None);
+        let rank = self.rank(job.id);
+        self.counts.count(rank, Some(job), None);
         self.overlay.delete(job.id);
         Ok(())
     }
@@ -379,7 +383,7 @@ impl Rows for Transaction<'_> {
         let mut in_hand_by_queue: HashMap<Name, i64> = HashMap::new();
         let mut found: Vec<(u8, i64, JobId)> = Vec::new();
         for entry in in_hand {
-            found.push((entry.job.priority, entry.seq, entry.job.id));
+            found.push((entry.job.priority, entry.rank, entry.job.id));
             *in_hand_by_queue.entry(entry.job.queue.clone()).or_default() += 1;
         }
         found.sort_unstable();
@@ -400,7 +404,7 @@ impl Rows for Transaction<'_> {
             let Some((next, _)) = queues.first() else {
                 break;
             };
-            let is_before = |(priority, seq, _): &(u8, i64, JobId)| (*priority, *seq) <= *next;
+            let is_before = |(priority, rank, _): &(u8, i64, JobId)| (*priority, *rank) <= *next;
             if limit == 0 || found.get(limit - 1).is_some_and(is_before) {
                 break;
             }

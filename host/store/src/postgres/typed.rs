@@ -26,7 +26,7 @@ typed! {
     INT2: i16, Option<i16>;
     INT4: i32;
     INT8: i64, Option<i64>;
-    TEXT: String, &str, Option<&str>;
+    TEXT: String, &str, Option<&str>, Option<String>;
     BYTEA: Vec<u8>, &[u8];
     UUID: Uuid, Option<Uuid>;
     BOOL_ARRAY: Vec<bool>;

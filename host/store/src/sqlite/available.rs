@@ -1,7 +1,7 @@
 //! The available jobs of a queue, in the order of claims.
 
 use host_core::name::Name;
-use rusqlite::{CachedStatement, Connection, Row};
+use rusqlite::{CachedStatement, Connection};
 
 use crate::ready::Place;
 
@@ -10,24 +10,24 @@ pub(super) fn from<'a>(
     connection: &'a Connection,
     runner: Option<&Name>,
     queue: i64,
-    (priority, seq): Place,
+    (priority, rank): Place,
 ) -> rusqlite::Result<CachedStatement<'a>> {
     // The unary plus keeps SQLite from replanning the query for each value, as it does for partial indexes.
     let mut statement = connection.prepare_cached(match runner {
         None => {
-            "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_claim \
+            "SELECT id, priority, rank, handler, seq FROM jobs INDEXED BY jobs_claim \
              WHERE state = 2 AND suspect = 0 AND runner IS NULL \
-             AND queue = +?1 AND (priority, seq) >= (+?2, +?3) ORDER BY priority, seq"
+             AND queue = +?1 AND (priority, rank) >= (+?2, +?3) ORDER BY priority, rank"
         }
         Some(_) => {
-            "SELECT id, priority, seq, handler FROM jobs INDEXED BY jobs_runner \
-             WHERE state = 2 AND queue = +?1 AND (priority, seq) >= (+?2, +?3) AND runner = +?4 \
-             ORDER BY priority, seq"
+            "SELECT id, priority, rank, handler, seq FROM jobs INDEXED BY jobs_runner \
+             WHERE state = 2 AND queue = +?1 AND (priority, rank) >= (+?2, +?3) AND runner = +?4 \
+             ORDER BY priority, rank"
         }
     })?;
     statement.raw_bind_parameter(1, queue)?;
     statement.raw_bind_parameter(2, priority)?;
-    statement.raw_bind_parameter(3, seq)?;
+    statement.raw_bind_parameter(3, rank)?;
     if let Some(runner) = runner {
         statement.raw_bind_parameter(4, runner.as_str())?;
     }
@@ -46,8 +46,8 @@ pub(super) fn first_place(
     first.map(|row| Ok((row.get(1)?, row.get(2)?))).transpose()
 }
 
-/// Returns the oldest available job in a queue, by its place in the table: of those for cells and for these runners.
-/// Suspects do not count.
+/// Returns the oldest of the first available jobs of each priority in a queue, by its place in the table: of those for cells
+/// and for these runners. Suspects do not count.
 pub(super) fn oldest(
     connection: &Connection,
     runners: &[Name],
@@ -61,9 +61,9 @@ pub(super) fn oldest(
             let mut statement = from(connection, runner, queue, from_here)?;
             let mut rows = statement.raw_query();
             let first = rows.next()?;
-            let place =
-                |row: &Row<'_>| -> rusqlite::Result<Place> { Ok((row.get(1)?, row.get(2)?)) };
-            let first = first.map(place).transpose()?;
+            let first = first
+                .map(|row| -> rusqlite::Result<(u8, i64)> { Ok((row.get(1)?, row.get(4)?)) })
+                .transpose()?;
             oldest = oldest.into_iter().chain(first.map(|(_, seq)| seq)).min();
             next = first.map(|(priority, _)| (priority + 1, 0));
         }

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use host_core::audit::Entry;
 use host_core::invariants;
-use host_core::job::{Lifecycle, STATES};
+use host_core::job::{Lifecycle, LimitKey, STATES};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{access, connect, doing, schedules, wal};
+use super::{access, connect, doing, limits, schedules, wal};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings};
 use crate::record::decode;
@@ -38,7 +38,7 @@ const ORPHANS: [(&str, &str); 9] = [
         "it refers to no job",
     ),
     (
-        "SELECT 'job ' || seq FROM jobs WHERE state = 0 AND NOT EXISTS \
+        "SELECT 'job ' || seq FROM jobs WHERE state = 0 AND waits_for IS NULL AND NOT EXISTS \
          (SELECT 1 FROM dependencies WHERE dependent = jobs.seq)",
         "it waits for no job",
     ),
@@ -84,7 +84,7 @@ pub fn check(path: &Path) -> Vec<Finding> {
             Ok(()) => {}
         }
     }
-    findings.0
+    findings.found
 }
 
 impl Findings {
@@ -96,6 +96,7 @@ impl Findings {
             .map_err(doing("check the store"))?;
         self.part(&moment, Self::whole);
         self.part(&moment, Self::jobs);
+        self.part(&moment, Self::limits);
         self.part(&moment, Self::attempts);
         self.part(&moment, Self::counters);
         self.part(&moment, Self::access);
@@ -140,7 +141,7 @@ impl Findings {
         each(
             connection,
             "SELECT seq, body, jobs.id, state, name, priority, suspect, handler, wakeup_at, \
-             runner FROM jobs \
+             runner, waits_for FROM jobs \
              LEFT JOIN queues ON queues.id = jobs.queue",
             |row| {
                 let what = || Ok::<_, rusqlite::Error>(format!("job {}", row.get::<_, i64>(0)?));
@@ -155,6 +156,7 @@ impl Findings {
                 if let Err(broken) = invariants::check(&job) {
                     self.add(what()?, format!("violates the rule: {}", broken.0));
                 }
+                self.tally.add(&job);
                 if let Some(column) = differing(row, &job)? {
                     self.add(what()?, format!("its {column} differs from its record"));
                 }
@@ -232,6 +234,14 @@ impl Findings {
             }
             read => read.map(Some),
         }
+    }
+
+    /// Compares how much of the keys of limits is used with the jobs.
+    fn limits(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let limits = limits::load(connection)?;
+        let kept = limits::all_keys(connection)?;
+        self.compare_keys(&limits, kept);
+        Ok(())
     }
 
     /// Compares the counters with the rows they count.
@@ -349,6 +359,10 @@ fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static
         (
             "wakeup",
             row.get::<_, Option<i64>>(8)? == job.wakeup().map(|at| at.0),
+        ),
+        (
+            "limit",
+            row.get::<_, Option<String>>(10)? == job.waits_for_key().map(LimitKey::to_string),
         ),
     ];
     let differs = columns.into_iter().find(|(_, agrees)| !agrees);

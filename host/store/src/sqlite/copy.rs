@@ -24,8 +24,8 @@ const _ENDED_ARE_FROM_5: () = assert!(State::Completed as u8 == 5 && State::Disc
 
 /// Writes a job in any state.
 const WRITE_JOB: &str = "INSERT INTO jobs \
-    (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body) VALUES \
-    (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10)";
+    (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, rank, waits_for) \
+    VALUES (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
 
 /// The logs, which are in a file of their own beside the store.
 const READ_LOGS: &str = "SELECT n, job, attempt, at, level, source, CAST(message AS BLOB), fields \
@@ -44,12 +44,12 @@ const SQL: [Part; LOGS] = [
     },
     Part {
         read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
-               body FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
+               body, rank, waits_for FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
         write: WRITE_JOB,
     },
     Part {
         read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
-               body FROM jobs JOIN queues ON queues.id = queue WHERE state >= 5 ORDER BY seq",
+               body, rank, waits_for FROM jobs JOIN queues ON queues.id = queue WHERE state >= 5 ORDER BY seq",
         write: WRITE_JOB,
     },
     Part {
@@ -126,6 +126,17 @@ const SQL: [Part; LOGS] = [
     Part {
         read: "SELECT schedule, number, body FROM firings ORDER BY schedule, number",
         write: "INSERT INTO firings (schedule, number, body) VALUES (?1, ?2, ?3)",
+    },
+    Part {
+        read: "SELECT number, body, removed, cursor FROM limits ORDER BY number",
+        write: "INSERT INTO limits (number, body, removed, cursor) VALUES (?1, ?2, ?3, ?4)",
+    },
+    Part {
+        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+               FROM limit_keys ORDER BY number, key",
+        write: "INSERT INTO limit_keys \
+                (number, key, reserved, running, waiting, refilled_at_ns, wake_at) \
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     },
 ];
 

@@ -3,12 +3,14 @@
 //! file, because counting a million rows takes a second.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use host_core::job::{Lifecycle, STATES, State};
+use host_core::limit::Limits;
 use host_core::name::Name;
 use rusqlite::{Connection, params};
 
-use super::{available, changes, doing};
+use super::{available, changes, doing, limits};
 use crate::engine::Counts;
 use crate::error::StoreError;
 use crate::ready::Ready;
@@ -55,6 +57,8 @@ pub(super) struct Counters {
     has_dependencies: bool,
     /// Whether there may be cascades to go on with.
     has_cascades: bool,
+    /// The limits, also removed ones that jobs still wait for.
+    pub(super) limits: Arc<Limits>,
 }
 
 impl Counters {
@@ -79,6 +83,7 @@ impl Counters {
             has_purged: false,
             has_dependencies: has_rows("SELECT EXISTS (SELECT 1 FROM dependencies)")?,
             has_cascades: has_rows("SELECT EXISTS (SELECT 1 FROM cascades)")?,
+            limits: Arc::new(limits::load(connection)?),
         };
         let mut names = BTreeMap::new();
         let mut statement = connection
@@ -278,10 +283,10 @@ impl Counters {
         Ok(())
     }
 
-    /// Moves a job at the place `seq` from the count of one state to that of another.
+    /// Moves a job with this rank from the count of one state to that of another.
     pub(super) fn count(
         &mut self,
-        seq: i64,
+        rank: i64,
         before: Option<&Lifecycle>,
         after: Option<&Lifecycle>,
     ) {
@@ -290,7 +295,7 @@ impl Counters {
             return;
         };
         let is_paused = self.paused.contains(&queue.id);
-        self.ready.note(&queue.id, is_paused, seq, [before, after]);
+        self.ready.note(&queue.id, is_paused, rank, [before, after]);
         let [from, to] = [before, after].map(|job| job.map(|job| job.state));
         if from == to {
             return;

@@ -16,6 +16,8 @@ const PARAMS_BYTES_MAX: usize = 1_024;
 /// One cached job.
 pub(super) struct Entry {
     pub(super) seq: i64,
+    /// Its place in the order of claims, behind its priority.
+    pub(super) rank: i64,
     pub(super) job: Lifecycle,
     /// Whether the job has a row.
     pub(super) stored: bool,
@@ -39,10 +41,11 @@ impl Hot {
     }
 
     /// Adds a job that was read from its row.
-    pub(super) fn load(&mut self, seq: i64, job: Lifecycle) {
+    pub(super) fn load(&mut self, seq: i64, rank: i64, job: Lifecycle) {
         self.met.push(job.id);
         let entry = Entry {
             seq,
+            rank,
             stored: true,
             dirty: false,
             payload: None,
@@ -60,6 +63,7 @@ impl Hot {
         self.dirty.push(job.id);
         let entry = Entry {
             seq,
+            rank: seq,
             stored: false,
             dirty: true,
             payload: kept.then(|| payload.clone()),
@@ -68,16 +72,25 @@ impl Hot {
         self.jobs.insert(entry.job.id, entry);
     }
 
-    /// Replaces a job by its new version. Returns its place if it is in the cache.
-    pub(super) fn change(&mut self, after: &Lifecycle) -> Option<i64> {
-        let entry = self.jobs.get_mut(&after.id)?;
+    /// Gives a job in the cache another rank. Its row follows with its next change.
+    pub(super) fn set_rank(&mut self, id: JobId, rank: i64) {
+        if let Some(entry) = self.jobs.get_mut(&id) {
+            entry.rank = rank;
+        }
+    }
+
+    /// Replaces a job by its new version. Returns whether it is in the cache.
+    pub(super) fn change(&mut self, after: &Lifecycle) -> bool {
+        let Some(entry) = self.jobs.get_mut(&after.id) else {
+            return false;
+        };
         entry.job.clone_from(after);
         if !entry.dirty {
             entry.dirty = true;
             self.dirty.push(after.id);
             self.met.push(after.id);
         }
-        Some(entry.seq)
+        true
     }
 
     /// Removes and returns a job's payload if it is in the cache.

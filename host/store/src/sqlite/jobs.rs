@@ -6,7 +6,7 @@ use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::JobId;
-use host_core::job::{Lane, Lifecycle, Payload, State};
+use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
@@ -14,17 +14,19 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::{available, changes, dependencies, doing, execute, job_id, registry};
+use super::{available, changes, dependencies, doing, execute, job_id, limits, registry};
 use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
+use crate::held_keys::HeldKeys;
 use crate::ready::{Place, runner_of};
 use crate::record::{Extra, decode, encode};
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
     pub(super) connection: &'a Connection,
-    counters: &'a mut Counters,
-    hot: &'a mut Hot,
+    pub(super) counters: &'a mut Counters,
+    pub(super) hot: &'a mut Hot,
+    pub(super) held: HeldKeys,
 }
 
 impl<'a> Transaction<'a> {
@@ -37,29 +39,35 @@ impl<'a> Transaction<'a> {
             connection,
             counters,
             hot,
+            held: HeldKeys::default(),
         }
     }
 
-    /// Writes all changed jobs to their rows.
+    /// Writes all changed jobs and keys of limits to their rows.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         let write = doing("write a job");
         let prepare = |sql| self.connection.prepare_cached(sql).map_err(&write);
         let mut insert = prepare(
             "INSERT INTO jobs \
-             (seq, state, suspect, wakeup_at, body, id, queue, priority, handler, runner) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             (seq, state, suspect, wakeup_at, body, priority, rank, waits_for, id, queue, handler, \
+             runner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?;
         let mut update = prepare(
-            "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5, priority = ?6 \
-             WHERE seq = ?1",
+            "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5, priority = ?6, \
+             rank = ?7, waits_for = ?8 WHERE seq = ?1",
         )?;
         self.hot.write(
             |Entry {
-                 seq, job, stored, ..
+                 seq,
+                 rank,
+                 job,
+                 stored,
+                 ..
              }| {
                 let state = job.state as u8;
                 let wakeup_at = job.wakeup().map(|at| at.0);
                 let body = encode(job)?;
+                let waits_for = job.waits_for_key().map(LimitKey::to_string);
                 let written = if *stored {
                     update.execute(params![
                         seq,
@@ -67,7 +75,9 @@ impl<'a> Transaction<'a> {
                         job.suspicion.is_apart(),
                         wakeup_at,
                         body,
-                        job.priority
+                        job.priority,
+                        rank,
+                        waits_for,
                     ])
                 } else {
                     insert.execute(params![
@@ -76,16 +86,20 @@ impl<'a> Transaction<'a> {
                         job.suspicion.is_apart(),
                         wakeup_at,
                         body,
+                        job.priority,
+                        rank,
+                        waits_for,
                         job.id.0.as_bytes(),
                         self.counters.queue(self.connection, &job.queue)?,
-                        job.priority,
                         job.handler.as_str(),
                         job.runner.as_ref().map(Name::as_str),
                     ])
                 };
                 written.map(drop).map_err(&write)
             },
-        )
+        )?;
+        self.held.jobs_are_written();
+        limits::write(self.connection, &mut self.held)
     }
 
     fn execute(
@@ -115,10 +129,14 @@ impl<'a> Transaction<'a> {
         if let Some(entry) = self.hot.get(id) {
             return Ok(entry.seq);
         }
-        seq_of(self.connection, id)?.ok_or_else(|| StoreError::Damaged {
-            what: format!("job {id}"),
-            message: "it no longer exists".to_owned(),
-        })
+        seq_of(self.connection, id)?.ok_or_else(|| missing(id))
+    }
+}
+
+fn missing(id: JobId) -> StoreError {
+    StoreError::Damaged {
+        what: format!("job {id}"),
+        message: "it no longer exists".to_owned(),
     }
 }
 
@@ -165,20 +183,22 @@ impl Rows for Transaction<'_> {
         if let Some(entry) = self.hot.get(id) {
             return Ok(Some(entry.job.clone()));
         }
-        let row: Option<(i64, Vec<u8>)> = self
+        let row: Option<(i64, Vec<u8>, i64)> = self
             .connection
-            .prepare_cached("SELECT seq, body FROM jobs WHERE id = ?1")
+            .prepare_cached("SELECT seq, body, rank FROM jobs WHERE id = ?1")
             .and_then(|mut statement| {
                 statement
-                    .query_row([id.0.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .query_row([id.0.as_bytes()], |row| {
+                        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+                    })
                     .optional()
             })
             .map_err(doing("read a job"))?;
-        let Some((seq, body)) = row else {
+        let Some((seq, body, rank)) = row else {
             return Ok(None);
         };
         let job: Lifecycle = decode(&body, || format!("job {id}"))?;
-        self.hot.load(seq, job.clone());
+        self.hot.load(seq, rank, job.clone());
         Ok(Some(job))
     }
 
@@ -206,16 +226,21 @@ impl Rows for Transaction<'_> {
             self.set_unique_key(job, key)?;
         }
         self.counters.count(seq, None, Some(job));
+        self.held.note(seq, None, Some(job));
         Ok(())
     }
 
     fn update(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), StoreError> {
-        let seq = self.seq(after.id)?;
-        self.counters.count(seq, Some(before), Some(after));
-        if self.hot.change(after).is_none() {
-            self.hot.load(seq, after.clone());
-            self.hot.change(after);
+        if self.hot.get(after.id).is_none() {
+            self.job(after.id)?;
         }
+        let places = self.hot.get(after.id).map(|entry| (entry.seq, entry.rank));
+        let Some((seq, rank)) = places else {
+            return Err(missing(after.id));
+        };
+        self.counters.count(rank, Some(before), Some(after));
+        self.held.note(seq, Some(before), Some(after));
+        self.hot.change(after);
         Ok(())
     }
 
@@ -379,7 +404,7 @@ impl Rows for Transaction<'_> {
                 && !self.counters.is_paused(&job.queue)
         });
         let mut found: Vec<(u8, i64, JobId)> = in_hand
-            .map(|entry| (entry.job.priority, entry.seq, entry.job.id))
+            .map(|entry| (entry.job.priority, entry.rank, entry.job.id))
             .collect();
         if *lane == Lane::Apart {
             let stored = self.stored_suspects(except, limit);
@@ -415,13 +440,16 @@ impl Rows for Transaction<'_> {
             return Ok(Some(Time(0)));
         }
         self.flush()?;
-        self.connection
+        let of_jobs = self
+            .connection
             .prepare_cached(
                 "SELECT wakeup_at FROM jobs WHERE wakeup_at IS NOT NULL ORDER BY wakeup_at LIMIT 1",
             )
             .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
             .map(|at| at.map(Time))
-            .map_err(doing("find the next wakeup"))
+            .map_err(doing("find the next wakeup"))?;
+        let of_keys = limits::next_wakeup(self.connection, &self.counters.limits)?;
+        Ok(of_jobs.into_iter().chain(of_keys).min())
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {
@@ -541,8 +569,8 @@ impl Transaction<'_> {
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT id, priority, seq, queue, handler FROM jobs INDEXED BY jobs_suspect \
-             WHERE state = 2 AND suspect = 1 AND runner IS NULL ORDER BY priority, seq",
+            "SELECT id, priority, rank, queue, handler FROM jobs INDEXED BY jobs_suspect \
+             WHERE state = 2 AND suspect = 1 AND runner IS NULL ORDER BY priority, rank",
         )?;
         let mut rows = statement.query([])?;
         let mut found = Vec::new();

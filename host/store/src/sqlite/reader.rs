@@ -10,6 +10,7 @@ use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
+use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
@@ -23,7 +24,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::jobs::{payload_of, seq_of};
 use super::moment::Moment;
 use super::{
-    access, available, changes, dependencies, doing, job_id, list, registry, schedules, state,
+    access, available, changes, dependencies, doing, job_id, limits, list, registry, schedules,
+    state,
 };
 use crate::error::StoreError;
 use crate::record::decode;
@@ -398,6 +400,18 @@ impl Reader for SqliteReader {
 
     fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
         schedules::firings(&self.connection, schedule)
+    }
+
+    fn limits(&self) -> Result<Limits, StoreError> {
+        limits::load(&self.connection)
+    }
+
+    fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
+        limits::fullest(&self.connection, number, limit)
+    }
+
+    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError> {
+        limits::waiting(&self.connection)
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

@@ -14,6 +14,7 @@ use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
     set_state,
 };
+use crate::limit_keys::one_waits;
 use crate::schedules::{every, fire, set};
 
 /// Makes a store with jobs in many states, one component and two queues.
@@ -55,6 +56,7 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
     let name = "hourly".parse().unwrap();
     let fired = fire(&store, &name, NOW, &[id(7)], Some(vec![NOW]));
     ask(&mut store, NOW, fired).unwrap();
+    commit(&mut store, NOW, one_waits(8).to_vec());
     path
 }
 
@@ -121,6 +123,21 @@ fn each_damage_is_named() {
             "UPDATE attempts SET number = 9 WHERE seq = 1",
             "attempt 9 of job 1",
             "its number",
+        ),
+        (
+            "UPDATE limit_keys SET waiting = 7",
+            "the key \"\" of limit 1000000",
+            "jobs that wait is 7, but there are 1",
+        ),
+        (
+            "DELETE FROM limit_keys",
+            "the key \"\" of limit 1000000",
+            "available jobs is 0, but there are 1",
+        ),
+        (
+            "UPDATE jobs SET waits_for = NULL WHERE seq = 9",
+            "job 9",
+            "its limit differs",
         ),
         ("DELETE FROM blobs", "component basics", "is missing"),
         (

@@ -12,6 +12,7 @@ use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
     set_state, unique,
 };
+use crate::limit_keys::one_waits;
 use crate::schedules::{every, fire, set};
 use crate::server::Schema;
 
@@ -44,6 +45,7 @@ fn store() -> (Schema, Target) {
     let name = "hourly".parse().unwrap();
     let fired = fire(&store, &name, NOW, &[id(7)], Some(vec![NOW]));
     ask(&mut store, NOW, fired).unwrap();
+    commit(&mut store, NOW, one_waits(8).to_vec());
     let target = Target::parse(&schema.url(), None).unwrap();
     (schema, target)
 }
@@ -152,6 +154,21 @@ fn each_damage_of_a_database_is_named() {
             "UPDATE host_attempts SET number = 9 WHERE number = 1",
             format!("attempt 9 of {}", named(1)),
             "its number",
+        ),
+        (
+            "UPDATE host_limit_keys SET waiting = 7",
+            "the key \"\" of limit 1000000".to_owned(),
+            "jobs that wait is 7, but there are 1",
+        ),
+        (
+            "DELETE FROM host_limit_keys",
+            "the key \"\" of limit 1000000".to_owned(),
+            "available jobs is 0, but there are 1",
+        ),
+        (
+            "UPDATE host_live SET waits_for = NULL",
+            named(9),
+            "its limit differs",
         ),
         (
             "DELETE FROM host_blobs",

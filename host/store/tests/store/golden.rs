@@ -21,6 +21,7 @@ use crate::jobs::{
     NODE, NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, read, returned,
     revision, set_state, unique,
 };
+use crate::limit_keys::one_waits;
 use crate::schedules::{every, fire, set};
 
 /// Set to write the golden of the current version.
@@ -38,7 +39,7 @@ const STATES: [State; 8] = [
     State::Discarded,
 ];
 
-/// Keeps a token, an entry of the audit and a schedule that has fired, and puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
+/// Keeps a token, an entry of the audit, a schedule that has fired and a limit, and puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
 pub(crate) fn story(store: &mut SqliteStore) {
     store.node(NODE).unwrap();
     commit(
@@ -88,6 +89,7 @@ pub(crate) fn story(store: &mut SqliteStore) {
             },
         ],
     );
+    commit(store, NOW, one_waits(10).to_vec());
 }
 
 fn states(store: &SqliteStore) -> [State; 8] {

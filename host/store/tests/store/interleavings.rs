@@ -1,10 +1,13 @@
 //! Random batches of commands with restarts between them: each engine answers and keeps the same as the
 //! model.
 
+use std::collections::BTreeMap;
+
 use host_core::command::{Command, Fire};
 use host_core::id::NodeId;
 use host_core::job::{Lane, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
+use host_core::limit::{Limit, WhenFull};
 use host_core::policy::Retention;
 use host_core::schedule::{Overlap, Progress as ScheduleProgress};
 use host_core::state::{StateWrite, StateWrites};
@@ -19,6 +22,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
+use crate::limit_keys::{by_customer, check_room, params_of, set_limit};
 use crate::schedules::{every, set};
 use crate::server::Schema;
 
@@ -72,6 +76,10 @@ enum Step {
     SetState(KeyChange),
     SetSchedule {
         overlap: u8,
+    },
+    SetLimit(LimitChange),
+    RemoveLimit {
+        of_customers: bool,
     },
     Fire {
         later_ms: u16,
@@ -127,6 +135,50 @@ fn key_change() -> impl Strategy<Value = KeyChange> {
             expected,
         }
     })
+}
+
+/// A change of one of two limits: of each customer in all queues, and of all jobs in one.
+#[derive(Clone, Copy, Debug)]
+struct LimitChange {
+    of_customers: bool,
+    concurrency: Option<u8>,
+    has_rate: bool,
+    refuses: bool,
+}
+
+impl LimitChange {
+    fn limit(self) -> Limit {
+        let rate = (2, 2, 3);
+        let is_limited = self.has_rate || self.concurrency.is_some();
+        let concurrency = self.concurrency.map(u32::from);
+        let concurrency = concurrency.or((!is_limited).then_some(2));
+        let mut limit = if self.of_customers {
+            by_customer(concurrency, self.has_rate.then_some(rate))
+        } else {
+            let mut limit = by_customer(concurrency, self.has_rate.then_some(rate));
+            limit.name = "all".parse().unwrap();
+            limit.key.clear();
+            limit.matches.queues = vec!["default".to_owned().try_into().unwrap()];
+            limit
+        };
+        if self.refuses {
+            limit.when_full = WhenFull::Refuse;
+        }
+        limit
+    }
+}
+
+fn limit_change() -> impl Strategy<Value = LimitChange> {
+    let concurrency = proptest::option::weighted(0.8, 1_u8..4);
+    let refuses = proptest::bool::weighted(0.1);
+    (any::<bool>(), concurrency, any::<bool>(), refuses).prop_map(
+        |(of_customers, concurrency, has_rate, refuses)| LimitChange {
+            of_customers,
+            concurrency,
+            has_rate,
+            refuses,
+        },
+    )
 }
 
 /// A message from or about the holder of a lease.
@@ -192,6 +244,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
         1 => key_change().prop_map(Step::SetState),
         1 => (0_u8..5).prop_map(|overlap| Step::SetSchedule { overlap }),
+        2 => limit_change().prop_map(Step::SetLimit),
+        1 => any::<bool>().prop_map(|of_customers| Step::RemoveLimit { of_customers }),
         2 => (0_u16..9_000, 0_u8..4, proptest::bool::weighted(0.2))
             .prop_map(|(later_ms, jobs, refused)| Step::Fire { later_ms, jobs, refused }),
     ]
@@ -229,6 +283,7 @@ impl History {
                     let mut new = job(self.jobs);
                     new.runner = theirs.then(|| "python".parse().unwrap());
                     new.priority = *priority;
+                    new.payload.params = params_of(self.jobs % 3);
                     new.queue = ["default", "other"][usize::from(position % 2)]
                         .parse()
                         .unwrap();
@@ -299,6 +354,12 @@ impl History {
                 jobs,
                 refused,
             } => self.fire(*jobs, *refused, now.plus_ms(u64::from(*later_ms))),
+            Step::SetLimit(change) => set_limit(change.limit()),
+            Step::RemoveLimit { of_customers } => Command::RemoveLimit {
+                limit: if *of_customers { "by-customer" } else { "all" }
+                    .parse()
+                    .unwrap(),
+            },
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {
                 node: numbered(*node),
@@ -461,7 +522,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         next_lease: 1,
         ..History::default()
     };
-    let mut now = NOW;
+    let (mut now, mut seen) = (NOW, BTreeMap::new());
     for (steps, wait_ms) in batches {
         now = now.plus_ms(wait_ms);
         if matches!(steps[0], Step::Restart { .. }) {
@@ -477,6 +538,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         // A store that several nodes share numbers changes later.
         expected.first_change = expected.first_change.and(committed.first_change);
         prop_assert_eq!(&committed, &expected, "{:?}", steps);
+        check_room(&*model.reader().unwrap(), now, &commands, &mut seen);
         let name = "nightly".parse().unwrap();
         let kept = model.reader().unwrap().schedule(&name).unwrap();
         history.schedule = kept.map(|kept| kept.progress).unwrap_or_default();

@@ -7,9 +7,10 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::invariants;
-use host_core::job::{Lane, Payload, STATES, UniqueKey, UniqueScope};
+use host_core::job::{Lane, Lifecycle, LimitKey, Payload, STATES, State, UniqueKey, UniqueScope};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
+use host_core::limit::{KeyUse, Limits};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::policy::Policy;
 use host_core::query::{JobDetail, JobFilter, QueueStatus, RemoteLease};
@@ -235,6 +236,8 @@ pub(crate) struct Everything {
     pub(crate) remote_leases: Vec<RemoteLease>,
     pub(crate) state: Vec<(SpaceUsage, Vec<(StateKey, StateValue)>)>,
     pub(crate) schedules: Vec<(KeptSchedule, Vec<Firing>)>,
+    pub(crate) limits: Limits,
+    pub(crate) keys: Vec<(u64, Vec<(String, KeyUse)>)>,
 }
 
 /// Reads all schedules, each with its firings.
@@ -245,6 +248,56 @@ fn read_schedules(reader: &dyn Reader) -> Vec<(KeptSchedule, Vec<Firing>)> {
         (kept, firings)
     });
     with_firings.collect()
+}
+
+/// Reads the limits and their keys, and checks that they count what the jobs take of them.
+fn read_limits(
+    reader: &dyn Reader,
+    jobs: &[(JobDetail, Vec<Attempt>)],
+) -> (Limits, Vec<(u64, Vec<(String, KeyUse)>)>) {
+    let limits = reader.limits().unwrap();
+    let mut keys = Vec::new();
+    for kept in limits.0.values() {
+        let mut of_limit = reader.fullest_keys(kept.number, 1_000).unwrap();
+        of_limit.sort_by(|one, other| one.0.cmp(&other.0));
+        let jobs = jobs.iter().map(|(detail, _)| &detail.lifecycle);
+        let jobs: Vec<&Lifecycle> = jobs.collect();
+        for (key, used) in &of_limit {
+            let key = LimitKey {
+                limit: kept.number,
+                key: key.as_str().into(),
+            };
+            let count = |has: &dyn Fn(&Lifecycle) -> bool| {
+                jobs.iter().filter(|job| has(job)).count() as u64
+            };
+            let in_state =
+                |state| count(&|job| job.state == state && job.limits.keys.contains(&key));
+            let waiting = count(&|job| job.waits_for_key() == Some(&key));
+            assert_eq!(used.waiting, waiting, "{key}");
+            if !kept.is_removed {
+                assert_eq!(
+                    u64::from(used.reserved),
+                    in_state(State::Available),
+                    "{key}"
+                );
+                assert_eq!(u64::from(used.running), in_state(State::Running), "{key}");
+            }
+        }
+        let of_keys = jobs.iter().flat_map(|job| {
+            let places = job
+                .limits
+                .keys
+                .iter()
+                .filter(|_| job.has_places() && !kept.is_removed);
+            places.chain(job.waits_for_key())
+        });
+        for key in of_keys.filter(|key| key.limit == kept.number) {
+            let has_row = of_limit.iter().any(|(text, _)| **text == *key.key);
+            assert!(has_row, "{key} is used");
+        }
+        keys.push((kept.number, of_limit));
+    }
+    (limits, keys)
 }
 
 /// Reads all state, and checks that the sizes of spaces are those of their keys.
@@ -297,9 +350,12 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
             assert_eq!(listed as u64, count, "{state:?} in {}", queue.name);
         }
     }
+    let (limits, keys) = read_limits(reader, &jobs);
     Everything {
         jobs,
         queues,
+        limits,
+        keys,
         components: reader.components().unwrap(),
         remote_leases: reader.remote_leases().unwrap(),
         state: read_state(reader),

@@ -19,6 +19,8 @@ mod interleavings;
 mod jobs;
 mod kill;
 mod leases;
+mod limit_keys;
+mod limit_nodes;
 mod limits;
 mod logs;
 mod nodes;

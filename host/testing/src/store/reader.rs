@@ -8,6 +8,7 @@ use host_core::audit::Entry as AuditEntry;
 use host_core::handler::{Digest, Revision};
 use host_core::id::JobId;
 use host_core::job::{STATES, State};
+use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{
@@ -310,6 +311,22 @@ impl Reader for MemoryReader {
         let model = self.state.lock();
         let firings = model.firings.get(schedule).into_iter().flatten();
         Ok(firings.rev().cloned().collect())
+    }
+
+    fn limits(&self) -> Result<Limits, StoreError> {
+        Ok(self.state.lock().limits.clone())
+    }
+
+    fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
+        Ok(self.state.lock().fullest(number, limit))
+    }
+
+    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError> {
+        let mut waiting = BTreeMap::new();
+        for (key, (used, _)) in &self.state.lock().limit_keys {
+            *waiting.entry(key.limit).or_default() += used.waiting;
+        }
+        Ok(waiting.into_iter().filter(|(_, jobs)| *jobs > 0).collect())
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::command::NewJob;
 use crate::failure::{Failure, FailureKind};
 use crate::id::{JobId, LeaseId, NodeId};
-use crate::job::{Lifecycle, Payload, State};
+use crate::job::{Lifecycle, LimitKey, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
@@ -49,6 +49,17 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
 
 pub(super) fn available(policy: Policy) -> Lifecycle {
     Lifecycle::accept(NOW, &new_job(policy), 0)
+}
+
+/// A job that waits for its only limit.
+pub(super) fn held_back() -> Lifecycle {
+    let mut job = available(Policy::default());
+    job.limits.keys.push(LimitKey {
+        limit: 1,
+        key: "a".into(),
+    });
+    job.wait_for_limit(0);
+    job
 }
 
 pub(super) fn running(policy: Policy, hold: Hold) -> Lifecycle {

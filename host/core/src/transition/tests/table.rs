@@ -30,7 +30,8 @@ input changes nothing:
 
 The running jobs here hold a lease by TTL of 30 s; the attempt is the first of five and a lost lease
 does not cost one. `running, no ack` still has to acknowledge its lease, within 10 s;
-`running, cancel` is asked to stop within 5 s.
+`running, cancel` is asked to stop within 5 s. `pending` waits for another job, `pending, limit` for a
+limit.
 
 ";
 
@@ -151,6 +152,7 @@ fn without_a_worker() -> Vec<Row<'static>> {
         ("operator's purge", NOW, Input::Purge),
         ("prerequisite completed", NOW, Input::PrerequisiteCompleted),
         ("prerequisite failed", NOW, failed),
+        ("limit has room", NOW, Input::Admit),
     ]
 }
 
@@ -162,6 +164,9 @@ fn columns() -> Vec<(&'static str, Lifecycle)> {
         assert_eq!(job.state, state);
         if state != State::Running {
             columns.push((state.as_str(), job));
+            if state == State::Pending {
+                columns.push(("pending, limit", fixture::held_back()));
+            }
             continue;
         }
         let unacknowledged = fixture::running(

@@ -55,6 +55,24 @@ host_http::kinds! {
     TOO_MANY_SCHEDULES 409 "too_many_schedules", "Too many schedules",
         "The host keeps at most 10000 schedules.",
         "Remove some with `host schedule rm`; `host schedule ls` lists them.";
+    LIMIT_NOT_FOUND 404 "limit_not_found", "No such limit",
+        "No limit has this name.",
+        "`host limit ls` lists the limits.";
+    LIMIT_OWNED 409 "limit_owned", "Limit belongs to something else",
+        "The limit comes from the configuration, and changes with it.",
+        "Change it there, or choose another name.";
+    TOO_MANY_LIMITS 409 "too_many_limits", "Too many limits",
+        "The host keeps at most 1000 limits.",
+        "Remove some with `host limit rm`; `host limit ls` lists them.";
+    LIMIT_FULL 422 "limit_full", "Limit is full",
+        "As many jobs with the job's key run or may start as a limit allows, and the limit refuses further ones.",
+        "Send it again later. `host limit show NAME` shows how full the limit is; with `when_full` set to `wait`, jobs wait.";
+    TOO_MANY_LIMITS_OF_JOB 422 "too_many_limits_of_job", "Too many limits for one job",
+        "More than 4 limits match the job.",
+        "Narrow `match` of some; `host limit ls` lists the limits.";
+    LIMIT_KEY_TOO_LONG 422 "limit_key_too_long", "Key of a limit too long",
+        "The value that a limit takes from the job as its key is longer than 256 bytes.",
+        "Send a shorter value, or let the key of the limit name another one.";
     STATE_NOT_FOUND 404 "state_not_found", "No such state",
         "The space of state does not have this key.",
         "`host state ls SPACE` lists the keys, `host state ls` the spaces.";

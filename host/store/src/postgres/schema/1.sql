@@ -37,14 +37,15 @@ CREATE TABLE host_node_info (
   components text NOT NULL DEFAULT ''
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 
--- One row: the number of the next change, and how often a queue was paused or resumed. Its lock is for numbering
--- changes: no batch takes it, unless it pauses or resumes a queue.
+-- One row: the number of the next change, how often a queue was paused or resumed, and how often a limit was changed. Its
+-- lock is for numbering changes: no batch takes it, unless it changes one of these.
 CREATE TABLE host_log (
   id integer PRIMARY KEY CHECK (id = 1),
   next_change bigint NOT NULL,
-  pauses bigint NOT NULL
+  pauses bigint NOT NULL,
+  limits_changed bigint NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
-INSERT INTO host_log VALUES (1, 1, 0);
+INSERT INTO host_log VALUES (1, 1, 0, 0);
 
 -- The changes of each batch, at most 1,000 in a row. `id` belongs to the batch: one that has seen another has a larger
 -- id. `place` is how many changes of the batch come before the row. `first` is the number of the row's first change,
@@ -82,7 +83,9 @@ CREATE TABLE host_counts (
 -- `seq` is the order of acceptance.
 CREATE SEQUENCE host_seq;
 
--- The jobs that have not ended. `body` is the whole lifecycle; the other columns are for searching.
+-- The jobs that have not ended. `body` is the whole lifecycle; the other columns are for searching. `rank` is the order of
+-- claims: `seq`, or a later number if the job has waited for a limit. `waits_for` is the key of a limit that it waits for,
+-- behind the limit's number.
 CREATE TABLE host_live (
   seq bigint PRIMARY KEY,
   id uuid NOT NULL UNIQUE,
@@ -93,19 +96,22 @@ CREATE TABLE host_live (
   handler text COLLATE "C" NOT NULL,
   runner text COLLATE "C",
   wakeup_at bigint,
-  body bytea NOT NULL
+  body bytea NOT NULL,
+  rank bigint NOT NULL,
+  waits_for text COLLATE "C"
 ) WITH (
   fillfactor = 70,
   autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_cost_delay = 0
 );
-CREATE INDEX host_live_claim ON host_live (queue, priority, seq)
+CREATE INDEX host_live_claim ON host_live (queue, priority, rank)
   WHERE state = 2 AND NOT suspect AND runner IS NULL;
-CREATE INDEX host_live_suspect ON host_live (priority, seq)
+CREATE INDEX host_live_suspect ON host_live (priority, rank)
   WHERE state = 2 AND suspect AND runner IS NULL;
-CREATE INDEX host_live_runner ON host_live (runner, queue, priority, seq)
+CREATE INDEX host_live_runner ON host_live (runner, queue, priority, rank)
   WHERE state = 2 AND runner IS NOT NULL;
+CREATE INDEX host_live_waiting ON host_live (waits_for, priority, seq) WHERE waits_for IS NOT NULL;
 CREATE INDEX host_live_running ON host_live (seq) WHERE state = 3;
 -- For lists. States that most jobs pass through quickly have no index of their own.
 CREATE INDEX host_live_queue ON host_live (queue, seq);
@@ -123,7 +129,9 @@ CREATE TABLE host_ended (
   handler text COLLATE "C" NOT NULL,
   runner text COLLATE "C",
   wakeup_at bigint,
-  body bytea NOT NULL
+  body bytea NOT NULL,
+  rank bigint NOT NULL,
+  waits_for text COLLATE "C"
 );
 CREATE INDEX host_ended_state ON host_ended (state, seq);
 CREATE INDEX host_ended_queue ON host_ended (queue, seq);
@@ -326,3 +334,33 @@ CREATE TABLE host_firings (
   body text NOT NULL,
   PRIMARY KEY (schedule, number)
 );
+
+-- `body` is the limit as JSON. `removed` limits stay until no job waits for them. `cursor` is the key from which on ticks
+-- look for jobs that a change of the limit lets pass.
+CREATE TABLE host_limits (
+  number bigint PRIMARY KEY,
+  body text NOT NULL,
+  removed boolean NOT NULL,
+  cursor text COLLATE "C"
+);
+
+-- How much of the keys of limits is used: jobs that are available, run and wait, and when the bucket is full again.
+-- Keys that are the same as never used have no row. Ticks look at a key from `wake_at` on.
+CREATE TABLE host_limit_keys (
+  number bigint NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  reserved bigint NOT NULL,
+  running bigint NOT NULL,
+  waiting bigint NOT NULL,
+  refilled_at_ns bigint NOT NULL,
+  wake_at bigint,
+  PRIMARY KEY (number, key)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX host_limit_keys_by_time ON host_limit_keys (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX host_limit_keys_waiting ON host_limit_keys (number, waiting) WHERE waiting > 0;
+
+-- One row. A batch that touches limited jobs holds its lock.
+CREATE TABLE host_limit_lock (
+  id integer PRIMARY KEY CHECK (id = 1)
+);
+INSERT INTO host_limit_lock VALUES (1);

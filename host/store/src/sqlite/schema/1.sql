@@ -15,7 +15,8 @@ CREATE TABLE counters (
 ) STRICT, WITHOUT ROWID;
 
 -- The mutable part of a job: columns to search by, and the whole lifecycle as a record in `body`. `seq` is the
--- order of acceptance and is never reused.
+-- order of acceptance and is never reused. `rank` is the order of claims: `seq`, or a later number if the job has waited for
+-- a limit. `waits_for` is the key of a limit that it waits for, behind the limit's number.
 CREATE TABLE jobs (
   seq INTEGER PRIMARY KEY,
   id BLOB NOT NULL UNIQUE,
@@ -26,15 +27,18 @@ CREATE TABLE jobs (
   handler TEXT NOT NULL,
   runner TEXT,
   wakeup_at INTEGER,
-  body BLOB NOT NULL
+  body BLOB NOT NULL,
+  rank INTEGER NOT NULL,
+  waits_for TEXT
 ) STRICT;
-CREATE INDEX jobs_claim ON jobs (queue, priority, seq)
+CREATE INDEX jobs_claim ON jobs (queue, priority, rank)
   WHERE state = 2 AND suspect = 0 AND runner IS NULL;
-CREATE INDEX jobs_suspect ON jobs (priority, seq)
+CREATE INDEX jobs_suspect ON jobs (priority, rank)
   WHERE state = 2 AND suspect = 1 AND runner IS NULL;
-CREATE INDEX jobs_runner ON jobs (runner, queue, priority, seq)
+CREATE INDEX jobs_runner ON jobs (runner, queue, priority, rank)
   WHERE state = 2 AND runner IS NOT NULL;
 CREATE INDEX jobs_wakeup ON jobs (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
+CREATE INDEX jobs_waiting ON jobs (waits_for, priority, seq) WHERE waits_for IS NOT NULL;
 CREATE INDEX jobs_queue ON jobs (queue, seq);
 CREATE INDEX jobs_handler ON jobs (handler, seq);
 CREATE INDEX jobs_state ON jobs (state, seq);
@@ -178,3 +182,27 @@ CREATE TABLE firings (
   body TEXT NOT NULL,
   PRIMARY KEY (schedule, number)
 ) STRICT, WITHOUT ROWID;
+
+-- `body` is the limit as JSON. `removed` limits stay until no job waits for them. `cursor` is the key from which on ticks
+-- look for jobs that a change of the limit lets pass.
+CREATE TABLE limits (
+  number INTEGER PRIMARY KEY,
+  body TEXT NOT NULL,
+  removed INTEGER NOT NULL,
+  cursor TEXT
+) STRICT;
+
+-- How much of the keys of limits is used: jobs that are available, run and wait, and when the bucket is full again.
+-- Keys that are the same as never used have no row. Ticks look at a key from `wake_at` on.
+CREATE TABLE limit_keys (
+  number INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  reserved INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  waiting INTEGER NOT NULL,
+  refilled_at_ns INTEGER NOT NULL,
+  wake_at INTEGER,
+  PRIMARY KEY (number, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limit_keys_by_time ON limit_keys (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX limit_keys_waiting ON limit_keys (number, waiting) WHERE waiting > 0;

@@ -337,6 +337,12 @@ impl Orchestrator {
             | Rejection::TooManySchedules { .. }
             | Rejection::ScheduleOwned { .. }
             | Rejection::ScheduleChanged(_)
+            | Rejection::UnknownLimit(_)
+            | Rejection::TooManyLimits { .. }
+            | Rejection::LimitOwned { .. }
+            | Rejection::LimitFull { .. }
+            | Rejection::TooManyLimitsOfJob { .. }
+            | Rejection::LimitKeyTooLong { .. }
             | Rejection::UnknownToken(_)
             | Rejection::TooManyTokens { .. }
             | Rejection::TooManyOwned { .. }

@@ -1,0 +1,220 @@
+//! Limits by key as the API takes and shows them.
+
+use host_core::access::{Glob, Scope};
+use host_core::limit::{KeptLimit, KeyPart, KeyUse, Limit, Rate, WhenFull};
+use host_core::name::Name;
+use host_core::schedule::Source;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::words::LimitWhenFull;
+
+/// Which jobs a limit concerns. All of them if both are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = LimitMatch)]
+#[serde(deny_unknown_fields)]
+pub struct MatchBody {
+    /// A name of queues, in which `*` stands for any characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The same for handlers, with their runner if they have one: `send_*`, `python#*`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handler: Option<String>,
+}
+
+/// One part of a key or several: JSON pointers into params such as `/customer`, or `attributes:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = LimitKeyParts)]
+#[serde(untagged, expecting = "expected a text or an array of texts")]
+pub enum KeyBody {
+    /// One.
+    One(String),
+    /// Several, which make one key together.
+    Several(Vec<String>),
+}
+
+/// How many jobs of a key may start in a time. Each start takes a token of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = LimitRate)]
+#[serde(deny_unknown_fields)]
+pub struct RateBody {
+    /// How many tokens come in `per_seconds`: 1–1,000,000.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub count: u32,
+    /// 1–2,678,400 (31 days).
+    #[schema(minimum = 1, maximum = 2_678_400)]
+    pub per_seconds: u32,
+    /// How many tokens the bucket holds: `count` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub burst: Option<u32>,
+}
+
+/// A limit to set. It needs `concurrency`, `rate`, or both.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = NewLimit)]
+#[serde(deny_unknown_fields)]
+pub struct LimitBody {
+    /// Which jobs it concerns.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matches: Option<MatchBody>,
+    /// What of a job its key is made of. If absent, all jobs have the same key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyBody>,
+    /// How many jobs of a key may run at once: 1–1,000,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub concurrency: Option<u32>,
+    /// How many jobs of a key may start in a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateBody>,
+    /// What happens to a new job whose key is full; `wait` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<LimitWhenFull>)]
+    pub when_full: Option<WhenFull>,
+}
+
+/// A limit.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Limit)]
+pub struct LimitView {
+    /// Its name.
+    pub name: String,
+    /// How it was set.
+    pub limit: LimitBody,
+    /// Where it comes from: `api` or `configuration`.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub source: String,
+    /// How many jobs wait for it.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub waiting: u64,
+    /// The fullest keys: those for which most jobs wait come first. Not in lists, nor for tokens that may not read payloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Vec<LimitKeyView>>,
+}
+
+/// A key of a limit.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = LimitKey)]
+pub struct LimitKeyView {
+    /// The value that its jobs have in common. Several parts are a JSON array; empty if a job has no such value.
+    pub key: String,
+    /// How many of its jobs wait.
+    pub waiting: u64,
+    /// How many may be claimed.
+    pub available: u32,
+    /// How many run.
+    pub running: u32,
+}
+
+/// How many keys to show.
+#[derive(Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct LimitQuery {
+    /// 1–1000; 20 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
+    pub keys: Option<u32>,
+}
+
+/// A limit that was removed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = RemovedLimit)]
+pub struct RemovedLimitView {
+    /// Its name.
+    pub name: String,
+    /// Always true.
+    pub removed: bool,
+}
+
+impl LimitBody {
+    /// Makes the limit. An error begins with the field.
+    pub fn into_limit(self, name: Name, source: Source) -> Result<Limit, String> {
+        let MatchBody { queue, handler } = self.matches.unwrap_or_default();
+        let globs = |field: &str, text: Option<String>| {
+            let glob = text.map(Glob::try_from).transpose();
+            let glob = glob.map_err(|error| format!("match.{field}: {error}"))?;
+            Ok::<_, String>(glob.into_iter().collect())
+        };
+        let parts = match self.key {
+            None => Vec::new(),
+            Some(KeyBody::One(part)) => vec![part],
+            Some(KeyBody::Several(parts)) => parts,
+        };
+        let parts = parts.into_iter().map(|part| {
+            let parsed = KeyPart::try_from(part);
+            parsed.map_err(|error| format!("key: {error}"))
+        });
+        let limit = Limit {
+            name,
+            matches: Scope {
+                queues: globs("queue", queue)?,
+                handlers: globs("handler", handler)?,
+            },
+            key: parts.collect::<Result<_, _>>()?,
+            concurrency: self.concurrency,
+            rate: self.rate.map(|rate| Rate {
+                count: rate.count,
+                per_seconds: rate.per_seconds,
+                burst: rate.burst.unwrap_or(rate.count),
+            }),
+            when_full: self.when_full.unwrap_or_default(),
+            source,
+        };
+        limit.check().map_err(|error| error.to_string())?;
+        Ok(limit)
+    }
+}
+
+impl From<Limit> for LimitBody {
+    fn from(limit: Limit) -> Self {
+        let Scope { queues, handlers } = limit.matches;
+        let first = |globs: Vec<Glob>| globs.into_iter().next().map(String::from);
+        let matches = MatchBody {
+            queue: first(queues),
+            handler: first(handlers),
+        };
+        let parts = limit.key.into_iter().map(String::from);
+        let mut parts: Vec<String> = parts.collect();
+        Self {
+            matches: Some(matches).filter(|it| *it != MatchBody::default()),
+            key: match parts.len() {
+                0 => None,
+                1 => parts.pop().map(KeyBody::One),
+                _ => Some(KeyBody::Several(parts)),
+            },
+            concurrency: limit.concurrency,
+            rate: limit.rate.map(|rate| RateBody {
+                count: rate.count,
+                per_seconds: rate.per_seconds,
+                burst: Some(rate.burst),
+            }),
+            when_full: Some(limit.when_full),
+        }
+    }
+}
+
+impl LimitView {
+    /// Shows a limit that so many jobs wait for, with some of its keys.
+    pub fn new(kept: KeptLimit, waiting: u64, keys: Option<Vec<(String, KeyUse)>>) -> Self {
+        let keys = keys.map(|keys| {
+            let keys = keys.into_iter().map(|(key, used)| LimitKeyView {
+                key,
+                waiting: used.waiting,
+                available: used.reserved,
+                running: used.running,
+            });
+            keys.collect()
+        });
+        Self {
+            name: kept.limit.name.to_string(),
+            source: kept.limit.source.to_string(),
+            limit: kept.limit.into(),
+            waiting,
+            keys,
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! `host limit`: how many jobs of a key may run or start.
+
+use clap::{Args, Subcommand};
+use host_api::client::Item;
+use host_api::limit::{KeyBody, LimitBody, LimitKeyView, LimitView, MatchBody, RateBody};
+use host_console::error::{CliError, cannot, cannot_find};
+use host_console::options::Remote;
+use host_console::output::put_line;
+use host_console::table::{Cell, Column, Rows};
+use host_console::{human, plain};
+use host_core::limit::WhenFull;
+use host_core::seconds::Seconds;
+
+use super::schedule::word;
+
+/// Set, list, show and remove limits by key.
+#[derive(Debug, Args)]
+pub(crate) struct Limit {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Set a limit, new or in place of the one with its name
+    #[command(after_help = "\
+Examples:
+  host limit set by-customer --key /customer --concurrency 3
+  host limit set mail --queue 'mail*' --rate 100/1m --burst 10
+  host limit set uploads --handler upload --key attributes:region --concurrency 1 --when-full refuse")]
+    Set(Box<Set>),
+    /// List the limits
+    #[command(after_help = "Example:\n  host limit ls -o json")]
+    Ls(Remote),
+    /// Show a limit and its fullest keys
+    #[command(after_help = "Example:\n  host limit show by-customer --keys 5")]
+    Show(Show),
+    /// Remove a limit; jobs no longer wait for it
+    #[command(after_help = "Example:\n  host limit rm by-customer")]
+    Rm(Named),
+}
+
+#[derive(Debug, Args)]
+struct Set {
+    /// The limit's name
+    name: String,
+    /// Only jobs of these queues; * stands for any characters
+    #[arg(long, value_name = "GLOB")]
+    queue: Option<String>,
+    /// Only jobs for these handlers; * stands for any characters
+    #[arg(long, value_name = "GLOB")]
+    handler: Option<String>,
+    /// What jobs have in common: a JSON pointer into params, or attributes:NAME; repeatable
+    #[arg(long, value_name = "PART")]
+    key: Vec<String>,
+    /// Let so many jobs of a key run at once
+    #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), required_unless_present = "rate")]
+    concurrency: Option<u32>,
+    /// Let so many jobs of a key start in a time: COUNT/DURATION, such as 100/1m
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<RateBody>,
+    /// Let so many start together after a pause [default: the count of the rate]
+    #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), requires = "rate")]
+    burst: Option<u32>,
+    /// What happens to a new job whose key is full: wait or refuse [default: wait]
+    #[arg(long, value_name = "CHOICE", value_parser = word::<WhenFull>)]
+    when_full: Option<WhenFull>,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// The limit's name
+    name: String,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+#[derive(Debug, Args)]
+struct Show {
+    /// How many keys to show
+    #[arg(long, value_name = "N", default_value = "20", value_parser = human::whole::<u32>(1, 1_000))]
+    keys: u32,
+    #[command(flatten)]
+    named: Named,
+}
+
+/// What helps if the host does not know a limit.
+const LISTED: &str = "`host limit ls` lists the limits";
+
+/// Reads a rate: `100/1m`.
+fn rate(text: &str) -> Result<RateBody, String> {
+    let form = "expected COUNT/DURATION with whole seconds, such as 100/1m";
+    let (count, time) = text.split_once('/').ok_or(form)?;
+    let count = count.parse().map_err(|_| form)?;
+    let per = Seconds::from_text(time)?;
+    let per_seconds = u32::try_from(per.ms / 1_000).map_err(|_| form)?;
+    if per_seconds == 0 || per.ms % 1_000 > 0 {
+        return Err(form.to_owned());
+    }
+    Ok(RateBody {
+        count,
+        per_seconds,
+        burst: None,
+    })
+}
+
+impl Limit {
+    /// Runs the verb.
+    pub(crate) fn run(self) -> Result<(), CliError> {
+        match self.verb {
+            Verb::Set(set) => self::set(*set),
+            Verb::Ls(remote) => ls(&remote),
+            Verb::Show(show) => self::show(&show),
+            Verb::Rm(named) => remove(&named),
+        }
+    }
+}
+
+fn set(set: Set) -> Result<(), CliError> {
+    let (client, output) = set.remote.open()?;
+    let name = plain::line(&set.name).into_owned();
+    let matches = MatchBody {
+        queue: set.queue,
+        handler: set.handler,
+    };
+    let body = LimitBody {
+        matches: Some(matches).filter(|it| *it != MatchBody::default()),
+        key: (!set.key.is_empty()).then_some(KeyBody::Several(set.key)),
+        concurrency: set.concurrency,
+        rate: set.rate.map(|rate| RateBody {
+            burst: set.burst,
+            ..rate
+        }),
+        when_full: set.when_full,
+    };
+    let answer = client.set_limit(&set.name, &body);
+    let answer = answer.map_err(cannot(&format!("set the limit {name}")))?;
+    output.one(&answer.json, &name, || {
+        put_line(&format!("{name}: {}", allowed(&answer.view.limit)))
+    })?;
+    output.hint(&format!("`host limit show {name}` shows its fullest keys"));
+    Ok(())
+}
+
+/// Says what a limit allows.
+fn allowed(body: &LimitBody) -> String {
+    let at_once = body
+        .concurrency
+        .map(|jobs| format!("{} at once", human::count(jobs.into())));
+    let in_time = body.rate.map(|rate| {
+        let ms = u64::from(rate.per_seconds) * 1_000;
+        let time = Seconds { ms }.to_text();
+        let burst = rate.burst.filter(|burst| *burst != rate.count);
+        let burst = burst.map(|burst| format!(", {} together", human::count(burst.into())));
+        let count = human::count(rate.count.into());
+        format!("{count} in {time}{}", burst.unwrap_or_default())
+    });
+    let parts: Vec<String> = at_once.into_iter().chain(in_time).collect();
+    parts.join(", ")
+}
+
+fn key(body: &LimitBody) -> String {
+    match &body.key {
+        None => String::new(),
+        Some(KeyBody::One(part)) => part.clone(),
+        Some(KeyBody::Several(parts)) => parts.join(", "),
+    }
+}
+
+/// Says which jobs a limit concerns.
+fn matched(body: &LimitBody) -> String {
+    let MatchBody { queue, handler } = body.matches.clone().unwrap_or_default();
+    let queue = queue.map(|glob| format!("queue {glob}"));
+    let handler = handler.map(|glob| format!("handler {glob}"));
+    let parts: Vec<String> = queue.into_iter().chain(handler).collect();
+    if parts.is_empty() {
+        "all jobs".to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
+
+fn when_full(body: &LimitBody) -> &'static str {
+    match body.when_full.unwrap_or_default() {
+        WhenFull::Wait => "jobs wait",
+        WhenFull::Refuse => "new jobs are refused",
+    }
+}
+
+fn ls(remote: &Remote) -> Result<(), CliError> {
+    let (client, output) = remote.open()?;
+    let limits = client.limits().map_err(cannot("list limits"))?.items;
+    output.list(&limits, |it| &it.name, || table(&limits))?;
+    output.hint(if limits.is_empty() {
+        "there are no limits; `host limit set NAME --key /customer --concurrency 3` sets one"
+    } else {
+        "`host limit show NAME` shows the fullest keys of one"
+    });
+    Ok(())
+}
+
+fn table(limits: &[Item<LimitView>]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("NAME"),
+        Column::Left("JOBS"),
+        Column::Left("KEY"),
+        Column::Left("ALLOWED"),
+        Column::Right("WAITING"),
+    ]);
+    for Item { view, .. } in limits {
+        rows.row(vec![
+            Cell::new(plain::line(&view.name)),
+            Cell::new(plain::line(&matched(&view.limit))),
+            Cell::new(plain::line(&key(&view.limit))),
+            Cell::new(plain::line(&allowed(&view.limit))),
+            Cell::new(human::count(view.waiting)),
+        ]);
+    }
+    rows
+}
+
+fn show(show: &Show) -> Result<(), CliError> {
+    let (client, output) = show.named.remote.open()?;
+    let name = plain::line(&show.named.name);
+    let doing = format!("show the limit {name}");
+    let answer = client.limit(&show.named.name, show.keys);
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let view = &answer.view;
+    output.one(&answer.json, &name, || {
+        let mut rows = Rows::pairs();
+        let lines = [
+            ("jobs", matched(&view.limit)),
+            ("key", key(&view.limit)),
+            ("allowed", allowed(&view.limit)),
+            ("when full", when_full(&view.limit).to_owned()),
+            ("from", view.source.clone()),
+            ("waiting", human::count(view.waiting)),
+        ];
+        for (key, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+            rows.pair(key, &plain::line(value));
+        }
+        output.rows(rows)?;
+        match view.keys.as_deref() {
+            None => put_line("its keys are for tokens that may read payloads"),
+            Some([]) => put_line("no key is in use"),
+            Some(keys) => output.rows(key_table(keys)),
+        }
+    })
+}
+
+fn key_table(keys: &[LimitKeyView]) -> Rows {
+    let mut rows = Rows::new(&[
+        Column::Left("KEY"),
+        Column::Right("WAITING"),
+        Column::Right("AVAILABLE"),
+        Column::Right("RUNNING"),
+    ]);
+    for key in keys {
+        rows.row(vec![
+            Cell::new(plain::line(&key.key)),
+            Cell::new(human::count(key.waiting)),
+            Cell::new(human::count(key.available.into())),
+            Cell::new(human::count(key.running.into())),
+        ]);
+    }
+    rows
+}
+
+fn remove(named: &Named) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let name = plain::line(&named.name);
+    let doing = format!("remove the limit {name}");
+    let answer = client.remove_limit(&named.name);
+    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    output.one(&answer.json, &name, || {
+        put_line(&format!("{name} is removed"))
+    })
+}

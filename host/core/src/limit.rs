@@ -1,0 +1,211 @@
+//! Limits by key: how many jobs with the same key may run at once, and how many may start in a time. A limit is a gate
+//! before a job becomes available; the store counts what has passed it. Pure: callers pass the time.
+
+mod key;
+mod places;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::access::{Object, Scope};
+use crate::job::{LimitKey, NewJob};
+use crate::name::Name;
+use crate::rejection::Rejection;
+use crate::schedule::Source;
+
+pub use self::key::{KeyPart, KeyPartError};
+pub use self::places::KeyUse;
+
+/// The most limits of a store.
+pub const LIMITS_MAX: usize = 1_000;
+
+/// The most limits that one job may have.
+pub const LIMITS_OF_JOB_MAX: usize = 4;
+
+/// The longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 256;
+
+/// The most parts of a key.
+pub const KEY_PARTS_MAX: usize = 4;
+
+/// The highest concurrency, count and burst.
+pub const COUNT_MAX: u32 = 1_000_000;
+
+/// The longest time of a rate, in seconds: 31 days.
+pub const PER_SECONDS_MAX: u32 = 31 * 24 * 3_600;
+
+/// How long a bucket may take to fill, in seconds: 100 years of 365 days.
+const FILL_SECONDS_MAX: u64 = 100 * 365 * 24 * 3_600;
+
+/// How many jobs may start in a time: a bucket of tokens, of which each start takes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// How many tokens come in `per_seconds`.
+    pub count: u32,
+    pub per_seconds: u32,
+    /// How many tokens the bucket holds.
+    pub burst: u32,
+}
+
+/// What happens to a new job that could start if its key were not full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WhenFull {
+    /// It waits.
+    #[default]
+    Wait,
+    /// It is refused.
+    Refuse,
+}
+
+/// A limit, as it was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    pub name: Name,
+    /// The queues and handlers whose jobs it concerns.
+    pub matches: Scope,
+    /// What of a job its key is made of. All jobs have the same key if it is empty.
+    pub key: Vec<KeyPart>,
+    /// How many jobs of a key may run at once.
+    pub concurrency: Option<u32>,
+    pub rate: Option<Rate>,
+    pub when_full: WhenFull,
+    pub source: Source,
+}
+
+/// Why a limit cannot be set.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LimitError {
+    #[error("concurrency, rate: set one of them, or both")]
+    Unlimited,
+    #[error("{field}: must be 1–{most}, got {got}")]
+    Number {
+        field: &'static str,
+        most: u32,
+        got: u32,
+    },
+    #[error(
+        "rate: {count} in {per_seconds} s would take more than 100 years to fill a burst of {burst}"
+    )]
+    TooSlow {
+        count: u32,
+        per_seconds: u32,
+        burst: u32,
+    },
+    #[error("key: must have at most {KEY_PARTS_MAX} parts, got {0}")]
+    KeyParts(usize),
+}
+
+impl Limit {
+    /// Returns why it cannot be set.
+    pub fn check(&self) -> Result<(), LimitError> {
+        let rate = self.rate.map(|rate| {
+            [
+                ("rate.count", COUNT_MAX, rate.count),
+                ("rate.per_seconds", PER_SECONDS_MAX, rate.per_seconds),
+                ("rate.burst", COUNT_MAX, rate.burst),
+            ]
+        });
+        let concurrency = self
+            .concurrency
+            .map(|jobs| ("concurrency", COUNT_MAX, jobs));
+        let numbers = concurrency.into_iter().chain(rate.into_iter().flatten());
+        for (field, most, got) in numbers {
+            if !(1..=most).contains(&got) {
+                return Err(LimitError::Number { field, most, got });
+            }
+        }
+        match self.rate {
+            None if self.concurrency.is_none() => return Err(LimitError::Unlimited),
+            Some(Rate {
+                count,
+                per_seconds,
+                burst,
+            }) if u64::from(burst) * u64::from(per_seconds)
+                > FILL_SECONDS_MAX * u64::from(count) =>
+            {
+                return Err(LimitError::TooSlow {
+                    count,
+                    per_seconds,
+                    burst,
+                });
+            }
+            _ => {}
+        }
+        let parts = self.key.len();
+        if parts > KEY_PARTS_MAX {
+            return Err(LimitError::KeyParts(parts));
+        }
+        Ok(())
+    }
+
+    /// Returns whether it concerns a new job.
+    fn concerns(&self, new: &NewJob) -> bool {
+        let runner = new.runner.as_ref().map(Name::as_str);
+        let object = Object::Job(new.queue.as_str(), runner, new.handler.as_str());
+        self.matches.has(object)
+    }
+}
+
+/// A limit in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptLimit {
+    /// Names it in jobs. Never used again.
+    pub number: u64,
+    pub limit: Limit,
+    /// Whether it only remains until no job waits for it any more.
+    pub is_removed: bool,
+    /// From which key on ticks still have to look for jobs that a change of the limit lets pass.
+    pub cursor: Option<String>,
+}
+
+/// The limits of a store by number, also those that were removed and for which jobs still wait.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits(pub BTreeMap<u64, KeptLimit>);
+
+impl Limits {
+    /// Returns the limit with a name.
+    pub fn named(&self, name: &Name) -> Option<&KeptLimit> {
+        let mut kept = self.0.values().filter(|kept| !kept.is_removed);
+        kept.find(|kept| kept.limit.name == *name)
+    }
+
+    /// Returns the limit that a job names by this number, unless it was removed.
+    pub fn get(&self, number: u64) -> Option<&Limit> {
+        let kept = self.0.get(&number).filter(|kept| !kept.is_removed);
+        kept.map(|kept| &kept.limit)
+    }
+
+    /// Returns the keys of a new job.
+    pub fn keys_of(&self, new: &NewJob) -> Result<Vec<LimitKey>, Rejection> {
+        let mut keys = Vec::new();
+        for (number, KeptLimit { limit, .. }) in self.0.iter().filter(|(_, it)| !it.is_removed) {
+            if !limit.concerns(new) {
+                continue;
+            }
+            if keys.len() == LIMITS_OF_JOB_MAX {
+                return Err(Rejection::TooManyLimitsOfJob {
+                    limit: LIMITS_OF_JOB_MAX,
+                });
+            }
+            let key = limit.key_of(&new.payload);
+            if key.len() > KEY_BYTES_MAX {
+                return Err(Rejection::LimitKeyTooLong {
+                    limit: limit.name.clone(),
+                    bytes: key.len(),
+                    bytes_max: KEY_BYTES_MAX,
+                });
+            }
+            keys.push(LimitKey {
+                limit: *number,
+                key: key.into(),
+            });
+        }
+        Ok(keys)
+    }
+}

@@ -1,0 +1,92 @@
+//! What the key of a limit is made of, and the key of a job.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Limit;
+use crate::job::Payload;
+
+/// The longest part of a key as it is written, in bytes.
+const PART_BYTES_MAX: usize = 256;
+
+/// What begins the name of an attribute.
+const ATTRIBUTE: &str = "attributes:";
+
+/// A part of a key: a value in the params, by its JSON pointer, or an attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct KeyPart(String);
+
+/// Why a text is no part of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum KeyPartError {
+    #[error("must be a JSON pointer into params, such as /customer, or attributes:NAME")]
+    Form,
+    #[error("must have at most {PART_BYTES_MAX} bytes")]
+    Length,
+}
+
+impl TryFrom<String> for KeyPart {
+    type Error = KeyPartError;
+
+    fn try_from(text: String) -> Result<Self, KeyPartError> {
+        if text.len() > PART_BYTES_MAX {
+            return Err(KeyPartError::Length);
+        }
+        let is_attribute = text
+            .strip_prefix(ATTRIBUTE)
+            .is_some_and(|it| !it.is_empty());
+        if is_attribute || text.starts_with('/') {
+            Ok(Self(text))
+        } else {
+            Err(KeyPartError::Form)
+        }
+    }
+}
+
+impl From<KeyPart> for String {
+    fn from(part: KeyPart) -> Self {
+        part.0
+    }
+}
+
+impl KeyPart {
+    /// Returns the text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns its value for a job: a text, or a number or word as it is written. Empty if there is none, or an array or
+    /// object.
+    fn value(&self, payload: &Payload) -> String {
+        let found = match self.0.strip_prefix(ATTRIBUTE) {
+            Some(name) => {
+                let mut attributes = payload.attributes.iter();
+                let named = attributes.find(|(attribute, _)| attribute == name);
+                named.map(|(_, value)| value.clone())
+            }
+            None => payload.params.scalar_at(&self.0),
+        };
+        // Databases refuse NUL in texts.
+        found.unwrap_or_default().replace('\0', "\u{fffd}")
+    }
+}
+
+impl Limit {
+    /// Returns the key of a job. Several parts are a JSON array.
+    pub(super) fn key_of(&self, payload: &Payload) -> String {
+        match self.key.as_slice() {
+            [] => String::new(),
+            [part] => part.value(payload),
+            parts => {
+                let values = parts.iter().map(|part| quoted(&part.value(payload)));
+                format!("[{}]", values.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+/// Returns a text in quotes, so that two lists of texts are never the same when joined.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}

@@ -1,0 +1,148 @@
+//! Limits by key: setting, showing and removing them.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use host_api::limit::{LimitBody, LimitQuery, LimitView, RemovedLimitView};
+use host_api::page::PageView;
+use host_api::path;
+use host_core::command::Command;
+use host_core::limit::KeptLimit;
+use host_core::name::Name;
+use host_core::rejection::Rejection;
+use host_core::schedule::Source;
+use host_http::extract::{InPath, InQuery, small_body};
+use host_http::gate::Caller;
+
+use super::Shared;
+use super::actor::Actor;
+use super::error::ApiError;
+use super::problem::kinds;
+use super::scoped::sees_payloads;
+
+/// How many keys are shown if a request does not say.
+const KEYS_SHOWN: u32 = 20;
+
+/// Sets a limit, new or in place of the one with its name. Jobs that were enqueued before keep their keys.
+#[utoipa::path(
+    put, path = path::LIMIT, tag = "limits", operation_id = "set_limit",
+    params(("name" = String, Path, description = "The limit's name")),
+    request_body = LimitBody,
+    responses((status = 200, body = LimitView))
+)]
+pub(super) async fn set(
+    State(shared): State<Shared>,
+    caller: Caller,
+    actor: Actor,
+    InPath(name): InPath<Name>,
+    request: Request,
+) -> Result<Json<LimitView>, ApiError> {
+    let body: LimitBody = small_body(&shared.api.bodies, request).await?;
+    let limit = body.into_limit(name.clone(), Source::Api);
+    let limit = limit.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
+    let limit = Box::new(limit);
+    let (object, detail) = (format!("limit {name}"), Some("set".to_owned()));
+    let set = Command::SetLimit { limit };
+    actor.submit(&shared, set, object, detail).await?;
+    view(&shared, &caller, name, KEYS_SHOWN).await
+}
+
+/// Lists the limits by name.
+#[utoipa::path(
+    get, path = path::LIMITS, tag = "limits", operation_id = "list_limits",
+    responses((status = 200, body = PageView<LimitView>))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+) -> Result<Json<PageView<LimitView>>, ApiError> {
+    let dispatch = &shared.api.dispatch;
+    let read = dispatch.read(|reader| Ok((reader.limits()?, reader.waiting_for_limits()?)));
+    let (limits, waiting) = read.await?;
+    let kept = limits.0.into_values().filter(|kept| !kept.is_removed);
+    let mut kept: Vec<KeptLimit> = kept.collect();
+    kept.sort_by(|one, other| one.limit.name.cmp(&other.limit.name));
+    let items = kept.into_iter().map(|kept| {
+        let waiting = of(&waiting, kept.number);
+        LimitView::new(kept, waiting, None)
+    });
+    Ok(Json(PageView::all(items.collect())))
+}
+
+/// Shows a limit with its fullest keys.
+#[utoipa::path(
+    get, path = path::LIMIT, tag = "limits", operation_id = "show_limit",
+    params(("name" = String, Path, description = "The limit's name"), LimitQuery),
+    responses((status = 200, body = LimitView))
+)]
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    caller: Caller,
+    InPath(name): InPath<Name>,
+    InQuery(query): InQuery<LimitQuery>,
+) -> Result<Json<LimitView>, ApiError> {
+    let keys = query.keys.unwrap_or(KEYS_SHOWN);
+    if !(1..=1_000).contains(&keys) {
+        let detail = format!("keys: must be 1–1000, got {keys}");
+        return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
+    }
+    view(&shared, &caller, name, keys).await
+}
+
+/// Removes a limit. Jobs no longer wait for it.
+#[utoipa::path(
+    delete, path = path::LIMIT, tag = "limits", operation_id = "remove_limit",
+    params(("name" = String, Path, description = "The limit's name")),
+    responses((status = 200, body = RemovedLimitView))
+)]
+pub(super) async fn remove(
+    State(shared): State<Shared>,
+    actor: Actor,
+    InPath(name): InPath<Name>,
+) -> Result<Json<RemovedLimitView>, ApiError> {
+    let dispatch = &shared.api.dispatch;
+    let limits = dispatch.read(|reader| reader.limits()).await?;
+    let owner = limits.named(&name).map(|kept| kept.limit.source.clone());
+    if let Some(owner) = owner.filter(|owner| *owner != Source::Api) {
+        return Err(Rejection::LimitOwned { limit: name, owner }.into());
+    }
+    let limit = name.clone();
+    let remove = Command::RemoveLimit { limit };
+    let detail = Some("removed".to_owned());
+    actor
+        .submit(&shared, remove, format!("limit {name}"), detail)
+        .await?;
+    let (name, removed) = (name.into(), true);
+    Ok(Json(RemovedLimitView { name, removed }))
+}
+
+async fn view(
+    shared: &Shared,
+    caller: &Caller,
+    name: Name,
+    keys: u32,
+) -> Result<Json<LimitView>, ApiError> {
+    let wanted = name.clone();
+    let dispatch = &shared.api.dispatch;
+    let read = dispatch.read(move |reader| {
+        let limits = reader.limits()?;
+        let Some(kept) = limits.named(&wanted) else {
+            return Ok(None);
+        };
+        let (fullest, waiting) = (
+            reader.fullest_keys(kept.number, keys)?,
+            reader.waiting_for_limits()?,
+        );
+        Ok(Some((kept.clone(), of(&waiting, kept.number), fullest)))
+    });
+    let found = read.await?;
+    let (kept, waiting, keys) = found.ok_or(Rejection::UnknownLimit(name))?;
+    // Keys are parts of params.
+    let keys = Some(keys).filter(|_| sees_payloads(caller));
+    Ok(Json(LimitView::new(kept, waiting, keys)))
+}
+
+/// Returns how many jobs wait for the limit with this number.
+fn of(waiting: &[(u64, u64)], number: u64) -> u64 {
+    let mut waiting = waiting.iter();
+    let found = waiting.find(|(of, _)| *of == number);
+    found.map_or(0, |(_, jobs)| *jobs)
+}

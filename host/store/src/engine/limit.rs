@@ -1,0 +1,348 @@
+//! Limits: setting them, and the gate that jobs pass before they are available.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use host_core::command::{NewJob, Reply};
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, LimitKey, State};
+use host_core::limit::{KeptLimit, KeyUse, LIMITS_MAX, Limit, Limits, WhenFull};
+use host_core::name::Name;
+use host_core::port::Clock;
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_core::transition::Input;
+
+use super::{Batch, Rows, Stop};
+use crate::error::StoreError;
+
+/// How many waiting jobs the commands of a batch move at most, beside those of a tick.
+pub(super) const MOVED_MAX: usize = 1_024;
+
+/// How many keys of changed limits a tick looks at.
+const SLICE: usize = 256;
+
+/// When ticks go on with changed limits: always. The time 0 stands for cascades.
+pub const AT_ONCE: Time = Time(1);
+
+/// When to look again for waiting jobs that other hosts have locked, in milliseconds.
+const LOCKED_PAUSE_MS: u64 = 50;
+
+/// The rows of limits and of their keys.
+pub trait LimitRows {
+    /// Keeps other hosts from changing limits and their keys until the batch ends. Everything else here but
+    /// [`LimitRows::limits`] needs it.
+    fn lock_limits(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+    /// Returns the limits. Another host may have changed them meanwhile, unless they are locked.
+    fn limits(&mut self) -> Result<Arc<Limits>, StoreError>;
+    /// Adds a limit, or replaces the one with its number.
+    fn put_limit(&mut self, kept: &KeptLimit) -> Result<(), StoreError>;
+    /// Moves the cursor of a changed limit.
+    fn set_limit_cursor(&mut self, number: u64, cursor: Option<&str>) -> Result<(), StoreError>;
+    fn delete_limit(&mut self, number: u64) -> Result<(), StoreError>;
+    /// Returns the limits that have a cursor or were removed, at most `limit`.
+    fn changed_limits(&mut self, limit: usize) -> Result<Vec<KeptLimit>, StoreError>;
+
+    /// Returns how much of a key is used.
+    fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError>;
+    /// Writes how much of a key is used and when it is due; `None` for a key that is the same as never used.
+    fn set_key_use(
+        &mut self,
+        key: &LimitKey,
+        used: Option<(KeyUse, Option<Time>)>,
+    ) -> Result<(), StoreError>;
+    /// Returns the first job that waits for a key: the most urgent and then the oldest, without those that another host has
+    /// locked.
+    fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<JobId>, StoreError>;
+    /// Returns keys that are due, at most `limit`, the earliest first.
+    fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError>;
+    /// Returns the keys of a limit from one on, at most `limit`, in the order of their bytes.
+    fn keys_from(
+        &mut self,
+        number: u64,
+        from: &str,
+        limit: usize,
+    ) -> Result<Vec<LimitKey>, StoreError>;
+    /// Lets a job be claimed after all of its priority that are available.
+    fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError>;
+}
+
+impl<R: Rows> Batch<'_, R> {
+    pub(super) fn set_limit(&mut self, new: &Limit) -> Result<Reply, Stop> {
+        self.rows.lock_limits()?;
+        let limits = self.rows.limits()?;
+        let before = limits.named(&new.name);
+        let number = match before {
+            Some(before) if before.limit.source != new.source => {
+                return Err(Rejection::LimitOwned {
+                    limit: new.name.clone(),
+                    owner: before.limit.source.clone(),
+                }
+                .into());
+            }
+            Some(before) if before.limit == *new => return Ok(Reply::Done),
+            Some(before) => before.number,
+            None if limits.0.len() >= LIMITS_MAX => {
+                return Err(Rejection::TooManyLimits { limit: LIMITS_MAX }.into());
+            }
+            // A time, so that it is never used again.
+            None => {
+                let last = limits.0.keys().next_back().copied().unwrap_or_default();
+                u64::try_from(self.now.0).unwrap_or_default().max(last + 1)
+            }
+        };
+        self.rows.put_limit(&KeptLimit {
+            number,
+            limit: new.clone(),
+            is_removed: false,
+            cursor: before.map(|_| String::new()),
+        })?;
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn remove_limit(&mut self, name: &Name) -> Result<Reply, Stop> {
+        self.rows.lock_limits()?;
+        let limits = self.rows.limits()?;
+        let before = limits.named(name);
+        let before = before.ok_or_else(|| Rejection::UnknownLimit(name.clone()))?;
+        self.rows.put_limit(&KeptLimit {
+            is_removed: true,
+            ..before.clone()
+        })?;
+        Ok(Reply::Done)
+    }
+
+    /// Returns the keys of new jobs. Refuses jobs whose limits are full and refuse jobs then.
+    pub(super) fn keys_of<'n>(
+        &mut self,
+        jobs: impl Iterator<Item = &'n NewJob>,
+    ) -> Result<BTreeMap<JobId, Vec<LimitKey>>, Stop> {
+        let limits = self.rows.limits()?;
+        let mut keys = BTreeMap::new();
+        if limits.0.is_empty() {
+            return Ok(keys);
+        }
+        let mut starting: BTreeMap<LimitKey, u64> = BTreeMap::new();
+        for new in jobs {
+            let of_job = limits.keys_of(new)?;
+            let starts = new.depends_on.is_empty() && new.run_at.is_none_or(|at| at <= self.now);
+            for key in of_job.iter().filter(|_| starts) {
+                let limit = limits.get(key.limit);
+                let Some(limit) = limit.filter(|it| it.when_full == WhenFull::Refuse) else {
+                    continue;
+                };
+                self.rows.lock_limits()?;
+                let used = self.rows.key_use(key)?;
+                let starting = starting.entry(key.clone()).or_default();
+                *starting += 1;
+                if used.waiting > 0 || *starting > limit.room(&used, self.now) {
+                    return Err(Rejection::LimitFull {
+                        limit: limit.name.clone(),
+                        key: key.key.to_string(),
+                    }
+                    .into());
+                }
+            }
+            if !of_job.is_empty() {
+                keys.insert(new.id, of_job);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Lets a job pass its limits, or makes it wait for one of them; counts that, and what it gives back. Returns the keys
+    /// that may have room then.
+    pub(super) fn pass_limits(
+        &mut self,
+        before: Option<&Lifecycle>,
+        after: &mut Lifecycle,
+    ) -> Result<Vec<LimitKey>, Stop> {
+        if after.limits.keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.rows.lock_limits()?;
+        let had_places = before.is_some_and(Lifecycle::has_places);
+        let was_running = before.is_some_and(|job| job.state == State::Running);
+        let starts = had_places && !was_running && after.state == State::Running;
+        let is_back = was_running && after.state == State::Available;
+        let mut freed = Vec::new();
+        if starts {
+            for key in &after.limits.keys {
+                self.change_key(key, |used, limit, now| used.start(limit.rate.as_ref(), now))?;
+            }
+        } else if had_places && (is_back || !after.has_places()) {
+            for key in &after.limits.keys {
+                self.change_key(key, |used, _, _| used.release(was_running))?;
+            }
+            freed.clone_from(&after.limits.keys);
+        }
+        let waited = before.and_then(Lifecycle::waits_for_key).cloned();
+        if after.state == State::Available && (is_back || !had_places) {
+            let passes = |key: &LimitKey| is_back || waited.as_ref() == Some(key);
+            if let Some(place) = self.first_full(after, passes)? {
+                after.wait_for_limit(place);
+            } else {
+                for key in &after.limits.keys {
+                    self.change_key(key, |used, _, _| used.reserve())?;
+                }
+                if waited.is_some() {
+                    self.rows.take_new_rank(after.id)?;
+                }
+            }
+        }
+        let waits = after.waits_for_key();
+        if waited.as_ref() != waits {
+            if let Some(key) = &waited {
+                self.change_waiting(key, |used| used.waiting = used.waiting.saturating_sub(1))?;
+            }
+            if let Some(key) = waits {
+                self.change_waiting(key, |used| used.waiting += 1)?;
+            }
+        }
+        Ok(freed)
+    }
+
+    /// Returns which limit of a job is full, or has jobs that wait, unless the job `passes` them.
+    fn first_full(
+        &mut self,
+        job: &Lifecycle,
+        passes: impl Fn(&LimitKey) -> bool,
+    ) -> Result<Option<u8>, Stop> {
+        let limits = self.rows.limits()?;
+        for (place, key) in (0..).zip(&job.limits.keys) {
+            let Some(limit) = limits.get(key.limit) else {
+                continue;
+            };
+            let used = self.rows.key_use(key)?;
+            if !limit.has_room(&used, self.now) || (used.waiting > 0 && !passes(key)) {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Changes which places of a key are taken. Those of a removed limit are not counted.
+    fn change_key(
+        &mut self,
+        key: &LimitKey,
+        change: impl FnOnce(&mut KeyUse, &Limit, Time),
+    ) -> Result<(), Stop> {
+        let limits = self.rows.limits()?;
+        if let Some(limit) = limits.get(key.limit) {
+            let mut used = self.rows.key_use(key)?;
+            change(&mut used, limit, self.now);
+            self.keep_key(key, used, self.now)?;
+        }
+        Ok(())
+    }
+
+    fn change_waiting(
+        &mut self,
+        key: &LimitKey,
+        change: impl FnOnce(&mut KeyUse),
+    ) -> Result<(), Stop> {
+        let mut used = self.rows.key_use(key)?;
+        change(&mut used);
+        self.keep_key(key, used, self.now)
+    }
+
+    /// Writes how much of a key is used. It is due at `earliest` or later.
+    fn keep_key(&mut self, key: &LimitKey, used: KeyUse, earliest: Time) -> Result<(), Stop> {
+        let limits = self.rows.limits()?;
+        let kept = match limits.get(key.limit) {
+            Some(limit) if !used.is_idle(self.now) => {
+                let wake_at = limit.wake_at(&used, self.now);
+                Some((used, wake_at.map(|at| at.max(earliest))))
+            }
+            None if used.waiting > 0 => Some((used, Some(earliest))),
+            _ => None,
+        };
+        Ok(self.rows.set_key_use(key, kept)?)
+    }
+
+    /// Lets jobs that wait for a key pass, as long as it has room and the batch may move more.
+    pub(super) fn serve(&mut self, key: &LimitKey) -> Result<(), Stop> {
+        let limits = self.rows.limits()?;
+        let limit = limits.get(key.limit);
+        loop {
+            let used = self.rows.key_use(key)?;
+            let has_room = limit.is_none_or(|limit| limit.has_room(&used, self.now));
+            if used.waiting == 0 || !has_room || self.moves_left == 0 {
+                return Ok(());
+            }
+            let Some(first) = self.rows.first_waiting(key)? else {
+                let earliest = self.now.plus_ms(LOCKED_PAUSE_MS);
+                return self.keep_key(key, used, earliest);
+            };
+            self.moves_left -= 1;
+            let job = self.get(first)?;
+            if job.waits_for_key() != Some(key) {
+                return Err(Stop::Failed(StoreError::Damaged {
+                    what: format!("job {first}"),
+                    message: format!("it does not wait for the key {key} of a limit"),
+                }));
+            }
+            self.step(&job, &Input::Admit)?;
+        }
+    }
+
+    /// Goes on with keys that are due and with changed limits, until `end`. Returns how many jobs and keys it has handled, at
+    /// least one if more is left.
+    pub(super) fn go_on_with_limits(
+        &mut self,
+        limit: usize,
+        end: Option<(&dyn Clock, Time)>,
+    ) -> Result<usize, Stop> {
+        if limit == 0 || self.rows.limits()?.0.is_empty() {
+            return Ok(0);
+        }
+        self.rows.lock_limits()?;
+        let is_over = || end.is_some_and(|(clock, end)| clock.now() >= end);
+        let moves_left = std::mem::replace(&mut self.moves_left, limit);
+        let mut keys = 0;
+        for key in self.rows.due_keys(self.now, limit)? {
+            keys += 1;
+            self.look_at(&key)?;
+            if is_over() {
+                break;
+            }
+        }
+        for kept in self.rows.changed_limits(SLICE)? {
+            if self.moves_left == 0 || is_over() {
+                break;
+            }
+            keys += self.look_at_keys(&kept)?;
+        }
+        let moved = limit - std::mem::replace(&mut self.moves_left, moves_left);
+        Ok(moved.max(keys))
+    }
+
+    /// Finds out anew when a key is due, if it is still used, and lets jobs pass.
+    fn look_at(&mut self, key: &LimitKey) -> Result<(), Stop> {
+        let used = self.rows.key_use(key)?;
+        self.keep_key(key, used, self.now)?;
+        self.serve(key)
+    }
+
+    /// Looks at the next keys of a limit that was changed or removed. Returns how many.
+    fn look_at_keys(&mut self, kept: &KeptLimit) -> Result<usize, Stop> {
+        let number = kept.number;
+        let from = kept.cursor.as_deref().filter(|_| !kept.is_removed);
+        let keys = self
+            .rows
+            .keys_from(number, from.unwrap_or_default(), SLICE)?;
+        for key in &keys {
+            self.look_at(key)?;
+        }
+        if kept.is_removed && keys.is_empty() {
+            self.rows.delete_limit(number)?;
+        } else if !kept.is_removed {
+            let last = keys.last().filter(|_| keys.len() == SLICE);
+            let last = last.map(|last| &*last.key);
+            self.rows.set_limit_cursor(number, last)?;
+        }
+        Ok(keys.len())
+    }
+}

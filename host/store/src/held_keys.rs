@@ -1,0 +1,150 @@
+//! The keys of limits that a batch has read or changed, and the first jobs that wait for each. It contains no SQL, and
+//! forgets everything with the batch.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, LimitKey};
+use host_core::limit::KeyUse;
+use host_core::time::Time;
+
+/// The place of a job among those that wait: its priority and its number.
+pub(crate) type WaitingPlace = (u8, i64);
+
+#[derive(Default)]
+pub(crate) struct HeldKeys {
+    uses: BTreeMap<LimitKey, HeldUse>,
+    /// Jobs that wait for a key and whose rows may not show it.
+    in_hand: BTreeMap<LimitKey, BTreeMap<WaitingPlace, JobId>>,
+    stored: BTreeMap<LimitKey, Stored>,
+}
+
+struct HeldUse {
+    used: KeyUse,
+    wake_at: Option<Time>,
+    is_changed: bool,
+}
+
+/// The next jobs whose rows show that they wait for a key.
+struct Stored {
+    jobs: VecDeque<(WaitingPlace, JobId)>,
+    /// The place of the last that was read.
+    last: WaitingPlace,
+    /// How often some were read.
+    reads: u32,
+    is_all: bool,
+}
+
+/// Who is the first that waits for a key.
+pub(crate) enum First {
+    Job(Option<JobId>),
+    /// It must be read from the rows after this place, where some were read so often.
+    After(WaitingPlace, u32),
+}
+
+/// What to write of a key; without a use, its row is removed.
+pub(crate) type KeyRow<'a> = (&'a LimitKey, Option<(&'a KeyUse, Option<Time>)>);
+
+impl HeldKeys {
+    pub(crate) fn key_use(&self, key: &LimitKey) -> Option<KeyUse> {
+        self.uses.get(key).map(|held| held.used)
+    }
+
+    /// Adds a key that was read.
+    pub(crate) fn load(&mut self, key: LimitKey, used: KeyUse, wake_at: Option<Time>) {
+        self.uses.entry(key).or_insert(HeldUse {
+            used,
+            wake_at,
+            is_changed: false,
+        });
+    }
+
+    pub(crate) fn set(&mut self, key: &LimitKey, used: Option<(KeyUse, Option<Time>)>) {
+        let is_changed = true;
+        let (used, wake_at) = used.unwrap_or_default();
+        let held = HeldUse {
+            used,
+            wake_at,
+            is_changed,
+        };
+        self.uses.insert(key.clone(), held);
+    }
+
+    /// Records that a job at this number in the order has changed.
+    pub(crate) fn note(&mut self, seq: i64, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
+        let waits = |job: Option<&Lifecycle>| {
+            let job = job?;
+            let key = job.waits_for_key()?.clone();
+            Some((key, (job.priority, seq), job.id))
+        };
+        if let Some((key, place, _)) = waits(before)
+            && let Some(waiting) = self.in_hand.get_mut(&key)
+        {
+            waiting.remove(&place);
+        }
+        if let Some((key, place, id)) = waits(after) {
+            self.in_hand.entry(key).or_default().insert(place, id);
+        }
+    }
+
+    /// Returns the first job that waits for a key. Rows of jobs that `is_dirty` are out of date.
+    pub(crate) fn first(&mut self, key: &LimitKey, is_dirty: impl Fn(JobId) -> bool) -> First {
+        let Some(stored) = self.stored.get_mut(key) else {
+            return First::After((0, 0), 0);
+        };
+        while stored.jobs.front().is_some_and(|(_, id)| is_dirty(*id)) {
+            stored.jobs.pop_front();
+        }
+        if stored.jobs.is_empty() && !stored.is_all {
+            return First::After(stored.last, stored.reads);
+        }
+        let in_hand = self.in_hand.get(key).and_then(BTreeMap::first_key_value);
+        let in_hand = in_hand.map(|(place, id)| (*place, *id));
+        let first = in_hand
+            .into_iter()
+            .chain(stored.jobs.front().copied())
+            .min();
+        First::Job(first.map(|(_, id)| id))
+    }
+
+    /// Adds the next jobs that wait for a key according to the rows, in their order, and whether these are all.
+    pub(crate) fn add_stored(
+        &mut self,
+        key: &LimitKey,
+        jobs: VecDeque<(WaitingPlace, JobId)>,
+        is_all: bool,
+    ) {
+        let last = jobs.back().map(|(place, _)| *place).unwrap_or_default();
+        let reads = self.stored.get(key).map_or(0, |before| before.reads) + 1;
+        let stored = Stored {
+            jobs,
+            last,
+            reads,
+            is_all,
+        };
+        self.stored.insert(key.clone(), stored);
+    }
+
+    /// Returns keys that jobs wait for of which none was read, `key` among them.
+    pub(crate) fn unread<'a>(&'a self, key: &'a LimitKey) -> impl Iterator<Item = &'a LimitKey> {
+        let others = self.uses.iter().filter(move |(other, held)| {
+            *other != key && held.used.waiting > 0 && !self.stored.contains_key(*other)
+        });
+        std::iter::once(key).chain(others.map(|(other, _)| other))
+    }
+
+    /// Takes the keys whose rows must be written.
+    pub(crate) fn take_changed(&mut self) -> impl Iterator<Item = KeyRow<'_>> {
+        self.uses.iter_mut().filter_map(|(key, held)| {
+            let is_used = held.used != KeyUse::default();
+            let row = (key, is_used.then_some((&held.used, held.wake_at)));
+            std::mem::take(&mut held.is_changed).then_some(row)
+        })
+    }
+
+    /// Records that the rows of jobs are up to date.
+    pub(crate) fn jobs_are_written(&mut self) {
+        self.in_hand.clear();
+        self.stored.clear();
+    }
+}

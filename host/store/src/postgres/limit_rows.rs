@@ -1,0 +1,296 @@
+//! The rows of limits of one open transaction, for the engine. It asks the database seldom: for what all jobs of the batch
+//! need.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use host_core::id::JobId;
+use host_core::job::LimitKey;
+use host_core::limit::{KeptLimit, KeyUse, Limits};
+use host_core::time::Time;
+
+use super::client::Client;
+use super::fetch::load as load_job;
+use super::limits::{kept, key_of, load};
+use super::overlay::Overlay;
+use super::pipeline::{Pipeline, Value, values};
+use super::rows::Transaction;
+use super::trouble::{Trouble, damaged};
+use crate::engine::LimitRows;
+use crate::error::StoreError;
+use crate::held_keys::First;
+
+/// How many numbers are reserved at once, if those of the batch do not suffice.
+const SEQS_AT_ONCE: i32 = 64;
+
+/// How many waiting jobs of a key are read at once: first, and at most.
+const WAITING_FIRST: i64 = 4;
+const WAITING_MAX: i64 = 256;
+
+/// The most keys whose waiting jobs are read at once.
+const KEYS_AT_ONCE: usize = 512;
+
+impl LimitRows for Transaction<'_> {
+    fn lock_limits(&mut self) -> Result<(), StoreError> {
+        if self.overlay.limits.is_locked {
+            return Ok(());
+        }
+        let counted = self.counts.limits_changed;
+        let changed = self.wait(async |client, _| lock(client, counted).await)?;
+        if let Some((limits, limits_changed)) = changed {
+            self.counts.limits = Arc::new(limits);
+            self.counts.limits_changed = limits_changed;
+        }
+        self.overlay.limits.is_locked = true;
+        Ok(())
+    }
+
+    fn limits(&mut self) -> Result<Arc<Limits>, StoreError> {
+        Ok(Arc::clone(&self.counts.limits))
+    }
+
+    fn put_limit(&mut self, kept: &KeptLimit) -> Result<(), StoreError> {
+        let body = serde_json::to_string(&kept.limit)
+            .map_err(|error| damaged("a limit to write", error.to_string()))?;
+        let (number, cursor) = (kept.number.cast_signed(), kept.cursor.clone());
+        let sql = "INSERT INTO host_limits (number, body, removed, cursor) VALUES ($1, $2, $3, $4) \
+                   ON CONFLICT (number) DO UPDATE SET body = $2, removed = $3, cursor = $4";
+        self.query(
+            "store a limit",
+            sql,
+            values![number, body, kept.is_removed, cursor],
+        )?;
+        let limits = Arc::make_mut(&mut self.counts.limits);
+        limits.0.insert(kept.number, kept.clone());
+        self.note_limits_changed()
+    }
+
+    fn set_limit_cursor(&mut self, number: u64, cursor: Option<&str>) -> Result<(), StoreError> {
+        let sql = "UPDATE host_limits SET cursor = $2 WHERE number = $1";
+        let values = values![number.cast_signed(), cursor.map(str::to_owned)];
+        self.query("move the cursor of a limit", sql, values)?;
+        Ok(())
+    }
+
+    fn delete_limit(&mut self, number: u64) -> Result<(), StoreError> {
+        let sql = "DELETE FROM host_limits WHERE number = $1";
+        self.query("remove a limit", sql, values![number.cast_signed()])?;
+        Arc::make_mut(&mut self.counts.limits).0.remove(&number);
+        self.note_limits_changed()
+    }
+
+    fn changed_limits(&mut self, limit: usize) -> Result<Vec<KeptLimit>, StoreError> {
+        let sql = "SELECT number, body, removed, cursor FROM host_limits \
+                   WHERE removed OR cursor IS NOT NULL ORDER BY number LIMIT $1";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let found = self.query("read changed limits", sql, values![limit])?;
+        found.iter().map(kept).collect()
+    }
+
+    /// Reads the keys of all jobs that the batch has, so that it asks the database seldom.
+    fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError> {
+        if let Some(used) = self.overlay.limits.keys.key_use(key) {
+            return Ok(used);
+        }
+        let wanted = key.clone();
+        self.wait(async |client, overlay| read_keys(client, overlay, wanted).await)?;
+        Ok(self.overlay.limits.keys.key_use(key).unwrap_or_default())
+    }
+
+    fn set_key_use(
+        &mut self,
+        key: &LimitKey,
+        used: Option<(KeyUse, Option<Time>)>,
+    ) -> Result<(), StoreError> {
+        self.overlay.limits.keys.set(key, used);
+        Ok(())
+    }
+
+    fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<JobId>, StoreError> {
+        loop {
+            let overlay = &mut self.overlay;
+            let mut keys = std::mem::take(&mut overlay.limits.keys);
+            let first = keys.first(key, |id| overlay.is_dirty(id) || overlay.is_absent(id));
+            overlay.limits.keys = keys;
+            let (after, reads) = match first {
+                First::Job(id) => return Ok(id),
+                First::After(after, reads) => (after, reads),
+            };
+            let key = key.clone();
+            self.wait(async |client, overlay| {
+                if reads == 0 {
+                    read_first_waiting(client, overlay, &key).await
+                } else {
+                    let most = WAITING_FIRST << (2 * reads.min(3));
+                    read_waiting(client, overlay, vec![key], after, most).await
+                }
+            })?;
+        }
+    }
+
+    fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
+        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+                   FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.keys("find keys that are due", sql, values![now.0, limit])
+    }
+
+    fn keys_from(
+        &mut self,
+        number: u64,
+        from: &str,
+        limit: usize,
+    ) -> Result<Vec<LimitKey>, StoreError> {
+        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+                   FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let values = values![number.cast_signed(), from.to_owned(), limit];
+        self.keys("read the keys of a limit", sql, values)
+    }
+
+    fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError> {
+        let rank = self.take_seq()?;
+        self.overlay.set_rank(job, rank);
+        Ok(())
+    }
+}
+
+impl Transaction<'_> {
+    /// Returns the next number in the order of jobs.
+    pub(super) fn take_seq(&mut self) -> Result<i64, StoreError> {
+        if self.seqs.is_empty() {
+            let sql = "SELECT nextval('host_seq') FROM generate_series(1, $1)";
+            let rows = self.query("reserve numbers", sql, values![SEQS_AT_ONCE])?;
+            self.seqs
+                .extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+        }
+        let next = self.seqs.pop_front();
+        next.ok_or_else(|| damaged("the sequence host_seq", "it returns no numbers"))
+    }
+
+    /// Tells other nodes to read the limits again.
+    fn note_limits_changed(&mut self) -> Result<(), StoreError> {
+        let sql = "UPDATE host_log SET limits_changed = limits_changed + 1 WHERE id = 1";
+        self.query("record that a limit has changed", sql, values![])?;
+        self.counts.limits_changed += 1;
+        Ok(())
+    }
+
+    /// Returns keys, after it has written those that have changed.
+    fn keys(
+        &mut self,
+        operation: &'static str,
+        sql: &'static str,
+        values: Vec<Value>,
+    ) -> Result<Vec<LimitKey>, StoreError> {
+        let rows = self.wait(async |client, overlay| {
+            let mut pipeline = Pipeline::new(client);
+            overlay.limits.flush(&mut pipeline).await?;
+            pipeline.add(operation, sql, values).await?;
+            Ok(pipeline.run().await?.pop().unwrap_or_default())
+        })?;
+        let mut keys = Vec::new();
+        for row in &rows {
+            let (key, used, wake_at) = key_of(row);
+            self.overlay.limits.keys.load(key.clone(), used, wake_at);
+            keys.push(key);
+        }
+        Ok(keys)
+    }
+}
+
+/// Waits for other batches that touch limited jobs. Returns the limits if they have changed since.
+async fn lock(client: &Client, counted: i64) -> Result<Option<(Limits, i64)>, Trouble> {
+    let mut pipeline = Pipeline::new(client);
+    let sql = "SELECT id FROM host_limit_lock FOR UPDATE";
+    pipeline
+        .add("lock the keys of limits", sql, values![])
+        .await?;
+    let sql = "SELECT limits_changed FROM host_log WHERE id = 1";
+    pipeline
+        .add("look whether limits have changed", sql, values![])
+        .await?;
+    let rows = pipeline.run().await?.pop().unwrap_or_default();
+    if rows.first().map(|row| row.get::<_, i64>(0)) == Some(counted) {
+        return Ok(None);
+    }
+    load(client).await.map(Some)
+}
+
+/// Reads a key and those of all jobs that the batch has.
+async fn read_keys(
+    client: &Client,
+    overlay: &mut Overlay,
+    wanted: LimitKey,
+) -> Result<(), Trouble> {
+    let of_jobs = overlay.jobs().flat_map(|entry| &entry.job.limits.keys);
+    let unknown = of_jobs.filter(|key| overlay.limits.keys.key_use(key).is_none());
+    let mut unknown: BTreeSet<LimitKey> = unknown.cloned().collect();
+    unknown.insert(wanted);
+    let numbers: Vec<i64> = unknown.iter().map(|key| key.limit.cast_signed()).collect();
+    let keys: Vec<String> = unknown.iter().map(|key| key.key.to_string()).collect();
+    let mut pipeline = Pipeline::new(client);
+    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+               FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
+               USING (number, key)";
+    pipeline
+        .add("read keys of limits", sql, values![numbers, keys])
+        .await?;
+    for row in pipeline.run().await?.iter().flatten() {
+        let (key, used, wake_at) = key_of(row);
+        unknown.remove(&key);
+        overlay.limits.keys.load(key, used, wake_at);
+    }
+    for key in unknown {
+        overlay.limits.keys.load(key, KeyUse::default(), None);
+    }
+    Ok(())
+}
+
+/// Reads the first jobs that wait for a key, and those of the other keys that the batch has.
+async fn read_first_waiting(
+    client: &Client,
+    overlay: &mut Overlay,
+    key: &LimitKey,
+) -> Result<(), Trouble> {
+    let keys = overlay.limits.keys.unread(key).take(KEYS_AT_ONCE);
+    let keys: Vec<LimitKey> = keys.cloned().collect();
+    read_waiting(client, overlay, keys, (0, 0), WAITING_FIRST).await
+}
+
+/// The jobs that wait for each of the keys `$1` after the priority `$2` and the number `$3`, at most `$4` of each, without
+/// those that another host has locked.
+const WAITING: &str = "SELECT live.seq, live.id, live.body, live.rank, live.priority, asked.n \
+    FROM unnest($1::text[]) WITH ORDINALITY AS asked (key, n) CROSS JOIN LATERAL \
+    (SELECT seq, id, body, rank, priority FROM host_live WHERE waits_for = asked.key \
+     AND (priority, seq) > ($2, $3) ORDER BY priority, seq LIMIT $4 FOR UPDATE SKIP LOCKED) AS live \
+    ORDER BY asked.n, live.priority, live.seq";
+
+async fn read_waiting(
+    client: &Client,
+    overlay: &mut Overlay,
+    keys: Vec<LimitKey>,
+    after: (u8, i64),
+    most: i64,
+) -> Result<(), Trouble> {
+    let most = most.min(WAITING_MAX);
+    let texts: Vec<String> = keys.iter().map(LimitKey::to_string).collect();
+    let mut pipeline = Pipeline::new(client);
+    let values = values![texts, i16::from(after.0), after.1, most];
+    let operation = "find jobs that wait for limits";
+    pipeline.add(operation, WAITING, values).await?;
+    let found = pipeline.run().await?.pop().unwrap_or_default();
+    let mut jobs: BTreeMap<i64, VecDeque<((u8, i64), JobId)>> = BTreeMap::new();
+    for row in &found {
+        let id = load_job(overlay, row).map_err(Trouble::Fatal)?;
+        let priority = u8::try_from(row.get::<_, i16>(4)).unwrap_or(u8::MAX);
+        let of_key = jobs.entry(row.get(5)).or_default();
+        of_key.push_back(((priority, row.get(0)), id));
+    }
+    for (n, key) in (1..).zip(keys) {
+        let jobs = jobs.remove(&n).unwrap_or_default();
+        let is_all = i64::try_from(jobs.len()).is_ok_and(|read| read < most);
+        overlay.limits.keys.add_stored(&key, jobs, is_all);
+    }
+    Ok(())
+}

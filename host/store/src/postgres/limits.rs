@@ -1,0 +1,170 @@
+//! Limits and how much of their keys is used, as they are stored. One lock orders the batches that change any: which keys a
+//! batch needs is known only while it runs, so no order of their own locks would keep hosts from waiting for each other in
+//! circles.
+
+use host_core::job::LimitKey;
+use host_core::limit::{KeptLimit, KeyUse, Limits};
+use host_core::time::Time;
+use tokio_postgres::Row;
+
+use super::client::{Client, rows};
+use super::pipeline::{Pipeline, values};
+use super::trouble::{Trouble, damaged};
+use super::typed::Values;
+use crate::error::StoreError;
+use crate::held_keys::HeldKeys;
+
+/// What a batch has read and changed of the keys of limits.
+#[derive(Default)]
+pub(super) struct HeldLimits {
+    pub(super) keys: HeldKeys,
+    pub(super) is_locked: bool,
+}
+
+impl HeldLimits {
+    /// Adds the statements that write the keys that have changed.
+    pub(super) async fn flush(&mut self, pipeline: &mut Pipeline<'_>) -> Result<(), Trouble> {
+        let (mut numbers, mut keys) = (Vec::new(), Vec::new());
+        let (mut reserved, mut running, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut refilled_at_ns, mut wake_at) = (Vec::new(), Vec::new());
+        let (mut idle_numbers, mut idle_keys) = (Vec::new(), Vec::new());
+        for (key, used) in self.keys.take_changed() {
+            let (number, key) = (key.limit.cast_signed(), key.key.to_string());
+            if let Some((used, wakes)) = used {
+                numbers.push(number);
+                keys.push(key);
+                reserved.push(i64::from(used.reserved));
+                running.push(i64::from(used.running));
+                waiting.push(used.waiting.cast_signed());
+                refilled_at_ns.push(used.refilled_at_ns);
+                wake_at.push(wakes.map(|at| at.0));
+            } else {
+                idle_numbers.push(number);
+                idle_keys.push(key);
+            }
+        }
+        if !numbers.is_empty() {
+            let sql = "INSERT INTO host_limit_keys \
+                       (number, key, reserved, running, waiting, refilled_at_ns, wake_at) \
+                       SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], \
+                       $5::bigint[], $6::bigint[], $7::bigint[]) ON CONFLICT (number, key) \
+                       DO UPDATE SET reserved = EXCLUDED.reserved, running = EXCLUDED.running, \
+                       waiting = EXCLUDED.waiting, refilled_at_ns = EXCLUDED.refilled_at_ns, \
+                       wake_at = EXCLUDED.wake_at";
+            let values = values![
+                numbers,
+                keys,
+                reserved,
+                running,
+                waiting,
+                refilled_at_ns,
+                wake_at,
+            ];
+            pipeline.add("write keys of limits", sql, values).await?;
+        }
+        if !idle_numbers.is_empty() {
+            let sql = "DELETE FROM host_limit_keys WHERE (number, key) IN \
+                       (SELECT * FROM unnest($1::bigint[], $2::text[]))";
+            let values = values![idle_numbers, idle_keys];
+            pipeline.add("remove keys of limits", sql, values).await?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn key_of(row: &Row) -> (LimitKey, KeyUse, Option<Time>) {
+    let key = LimitKey {
+        limit: row.get::<_, i64>(0).unsigned_abs(),
+        key: row.get::<_, String>(1).into(),
+    };
+    let (used, wake_at) = used_of(row);
+    (key, used, wake_at)
+}
+
+fn used_of(row: &Row) -> (KeyUse, Option<Time>) {
+    let places = |column| u32::try_from(row.get::<_, i64>(column)).unwrap_or(u32::MAX);
+    let used = KeyUse {
+        reserved: places(2),
+        running: places(3),
+        waiting: row.get::<_, i64>(4).unsigned_abs(),
+        refilled_at_ns: row.get(5),
+    };
+    (used, row.get::<_, Option<i64>>(6).map(Time))
+}
+
+pub(super) fn kept(row: &Row) -> Result<KeptLimit, StoreError> {
+    let number: i64 = row.get(0);
+    let limit = serde_json::from_str(row.get(1));
+    Ok(KeptLimit {
+        number: number.unsigned_abs(),
+        limit: limit.map_err(|error| damaged(format!("limit {number}"), error.to_string()))?,
+        is_removed: row.get(2),
+        cursor: row.get(3),
+    })
+}
+
+/// The limits, and how often any has changed. One row without a limit if there are none.
+const LIMITS: &str = "SELECT number, body, removed, cursor, limits_changed \
+                      FROM host_log LEFT JOIN host_limits ON TRUE WHERE id = 1";
+
+/// Reads the limits, and how often any has changed.
+pub(super) async fn load(client: &Client) -> Result<(Limits, i64), Trouble> {
+    let found = client.ask(LIMITS, &[]).await;
+    let found = found.map_err(|error| Trouble::of("read the limits", &error))?;
+    let changed = found.first().map_or(0, |row| row.get(4));
+    limits_of(&found)
+        .map(|limits| (limits, changed))
+        .map_err(Trouble::Fatal)
+}
+
+fn limits_of(rows: &[Row]) -> Result<Limits, StoreError> {
+    let with_limit = rows
+        .iter()
+        .filter(|row| row.get::<_, Option<i64>>(0).is_some());
+    let limits = with_limit.map(|row| kept(row).map(|kept| (kept.number, kept)));
+    Ok(Limits(limits.collect::<Result<_, _>>()?))
+}
+
+/// Reads the limits, for a reader.
+pub(super) async fn all(client: &Client) -> Result<Limits, StoreError> {
+    limits_of(&rows(client, "read the limits", LIMITS, &[]).await?)
+}
+
+/// Returns the fullest keys of a limit: those for which most jobs wait, and then others, at most `limit`.
+pub(super) async fn fullest(
+    client: &Client,
+    number: u64,
+    limit: u32,
+) -> Result<Vec<(String, KeyUse)>, StoreError> {
+    let sql = "(SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+                FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
+                ORDER BY waiting DESC LIMIT $2) UNION ALL \
+               (SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+                FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
+               LIMIT $2";
+    let values: Values<'_> = &[&number.cast_signed(), &i64::from(limit)];
+    let found = rows(client, "read the fullest keys of a limit", sql, values).await?;
+    let keys = found.iter().map(|row| (row.get(1), used_of(row).0));
+    Ok(keys.collect())
+}
+
+/// Returns all keys.
+pub(super) async fn all_keys(client: &Client) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
+    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
+               FROM host_limit_keys";
+    let found = rows(client, "read the keys of limits", sql, &[]).await?;
+    let keys = found.iter().map(key_of);
+    Ok(keys.map(|(key, used, _)| (key, used)).collect())
+}
+
+/// Returns how many jobs wait for each limit that any wait for.
+pub(super) async fn waiting(client: &Client) -> Result<Vec<(u64, u64)>, StoreError> {
+    let sql = "SELECT number, sum(waiting)::bigint FROM host_limit_keys WHERE waiting > 0 \
+               GROUP BY number";
+    let found = rows(client, "count the jobs that wait for limits", sql, &[]).await?;
+    let jobs = |row: &Row| {
+        let number = |column| row.get::<_, i64>(column).unsigned_abs();
+        (number(0), number(1))
+    };
+    Ok(found.iter().map(jobs).collect())
+}

@@ -1,0 +1,170 @@
+//! Limits and how much of their keys is used, as they are stored.
+
+use host_core::job::LimitKey;
+use host_core::limit::{KeptLimit, KeyUse, Limits};
+use host_core::time::Time;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use super::{damaged, doing, execute};
+use crate::engine::AT_ONCE;
+use crate::error::StoreError;
+use crate::held_keys::HeldKeys;
+
+/// Writes the keys that have changed.
+pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {
+    for (key, used) in held.take_changed() {
+        let number = key.limit.cast_signed();
+        if let Some((used, wake_at)) = used {
+            execute(
+                connection,
+                "write a key of a limit",
+                "INSERT OR REPLACE INTO limit_keys \
+                 (number, key, reserved, running, waiting, refilled_at_ns, wake_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![
+                    number,
+                    &*key.key,
+                    used.reserved,
+                    used.running,
+                    used.waiting.cast_signed(),
+                    used.refilled_at_ns,
+                    wake_at.map(|at| at.0)
+                ],
+            )?;
+        } else {
+            let sql = "DELETE FROM limit_keys WHERE number = ?1 AND key = ?2";
+            execute(
+                connection,
+                "remove a key of a limit",
+                sql,
+                params![number, &*key.key],
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns when the next key is due: at once if a limit has changed.
+pub(super) fn next_wakeup(
+    connection: &Connection,
+    limits: &Limits,
+) -> Result<Option<Time>, StoreError> {
+    let has_changed = |kept: &KeptLimit| kept.is_removed || kept.cursor.is_some();
+    if limits.0.values().any(has_changed) {
+        return Ok(Some(AT_ONCE));
+    }
+    if limits.0.is_empty() {
+        return Ok(None);
+    }
+    let sql = "SELECT wake_at FROM limit_keys WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1";
+    connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
+        .map(|at| at.map(Time))
+        .map_err(doing("find the next key that is due"))
+}
+
+pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<(KeyUse, Option<Time>)> {
+    let used = KeyUse {
+        reserved: row.get(0)?,
+        running: row.get(1)?,
+        waiting: row.get::<_, i64>(2)?.unsigned_abs(),
+        refilled_at_ns: row.get(3)?,
+    };
+    Ok((used, row.get::<_, Option<i64>>(4)?.map(Time)))
+}
+
+pub(super) fn key_of(row: &Row<'_>) -> rusqlite::Result<LimitKey> {
+    Ok(LimitKey {
+        limit: row.get::<_, i64>(0)?.unsigned_abs(),
+        key: row.get(1)?,
+    })
+}
+
+/// Reads the limits.
+pub(super) fn load(connection: &Connection) -> Result<Limits, StoreError> {
+    let read = || {
+        let mut statement =
+            connection.prepare_cached("SELECT number, body, removed, cursor FROM limits")?;
+        let rows = statement.query_map([], |row| {
+            let number: i64 = row.get(0)?;
+            Ok((number, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
+        })?;
+        rows.collect::<Result<Vec<_>, _>>()
+    };
+    let rows = read().map_err(doing("read the limits"))?.into_iter();
+    let kept = rows.map(|(number, body, is_removed, cursor)| {
+        let limit = serde_json::from_str(&body).map_err(damaged(format!("limit {number}")))?;
+        let number = number.unsigned_abs();
+        let kept = KeptLimit {
+            number,
+            limit,
+            is_removed,
+            cursor,
+        };
+        Ok((number, kept))
+    });
+    Ok(Limits(kept.collect::<Result<_, StoreError>>()?))
+}
+
+/// Returns the fullest keys of a limit: those for which most jobs wait, and then others, at most `limit`.
+pub(super) fn fullest(
+    connection: &Connection,
+    number: u64,
+    limit: u32,
+) -> Result<Vec<(String, KeyUse)>, StoreError> {
+    let mut found = Vec::new();
+    for sql in [
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, key FROM limit_keys \
+         INDEXED BY limit_keys_waiting WHERE number = ?1 AND waiting > 0 \
+         ORDER BY waiting DESC LIMIT ?2",
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, key FROM limit_keys \
+         WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2",
+    ] {
+        let rest = limit as usize - found.len();
+        let read = || {
+            let mut statement = connection.prepare_cached(sql)?;
+            let rows = statement.query_map(params![number.cast_signed(), rest], |row| {
+                Ok((row.get(5)?, used_of(row)?.0))
+            })?;
+            rows.collect::<Result<Vec<_>, _>>()
+        };
+        found.extend(read().map_err(doing("read the fullest keys of a limit"))?);
+    }
+    Ok(found)
+}
+
+/// Returns all keys.
+pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
+    let read = || {
+        let mut statement = connection.prepare_cached(
+            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, number, key \
+             FROM limit_keys",
+        )?;
+        let rows = statement.query_map([], |row| {
+            let key = LimitKey {
+                limit: row.get::<_, i64>(5)?.unsigned_abs(),
+                key: row.get(6)?,
+            };
+            Ok((key, used_of(row)?.0))
+        })?;
+        rows.collect::<Result<_, _>>()
+    };
+    read().map_err(doing("read the keys of limits"))
+}
+
+/// Returns how many jobs wait for each limit that any wait for.
+pub(super) fn waiting(connection: &Connection) -> Result<Vec<(u64, u64)>, StoreError> {
+    let read = || {
+        let mut statement = connection.prepare_cached(
+            "SELECT number, SUM(waiting) FROM limit_keys INDEXED BY limit_keys_waiting \
+             WHERE waiting > 0 GROUP BY number",
+        )?;
+        let rows = statement.query_map([], |row| {
+            let (number, jobs): (i64, i64) = (row.get(0)?, row.get(1)?);
+            Ok((number.unsigned_abs(), jobs.unsigned_abs()))
+        })?;
+        rows.collect::<Result<_, _>>()
+    };
+    read().map_err(doing("count the jobs that wait for limits"))
+}
