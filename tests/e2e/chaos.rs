@@ -1,6 +1,7 @@
 //! Hosts on one real `PostgreSQL` server, while hosts are killed and stopped, the server crashes, and
 //! connections are dropped, delayed and cut in the middle of a commit. Every acknowledged job ends exactly
-//! once, never runs in two places at once, and every wait is answered.
+//! once, never runs in two places at once, and every wait is answered. A schedule fires each second exactly once, and
+//! no key of a limit is ever above it.
 //!
 //! `HOST_CHAOS_SEED` repeats a run, `HOST_CHAOS_SECONDS` makes it longer.
 
@@ -125,6 +126,13 @@ const TREES: usize = 4;
 const DEPENDENTS: usize = 700;
 const TREE: &str = "tree-";
 
+/// A schedule that fires each second.
+const SCHEDULE: &str = "/api/v1/schedules/each-second";
+
+/// How many lanes the jobs of clients have, and how many of a lane may run at once.
+const LANES: u64 = 4;
+const LANE_JOBS_MAX: usize = 3;
+
 /// Stops the clients when dropped, whether or not the test passed.
 struct Stopping<'a>(&'a AtomicBool);
 
@@ -169,6 +177,7 @@ impl Load<'_> {
                 "handler": "vm.tick",
                 "params": {"lines": dice.roll(30), "fail_times": dice.roll(3)},
                 "max_attempts": 20,
+                "attributes": {"lane": (number / 2 % LANES).to_string()},
                 "unique": {"key": key, "scope": "retained"},
             });
             if let Some(last) = last.take().filter(|_| dice.roll(4) == 0) {
@@ -281,7 +290,7 @@ fn pause(dice: &mut Dice, ms_max: u64) {
 
 /// The log is the witness: no attempt wrote anything after the first line of the next one, by the machine's
 /// clock, which all hosts share.
-fn assert_one_at_a_time(client: &Client, id: &str) {
+fn assert_one_at_a_time(client: &Client, id: &str) -> Vec<(u64, u64)> {
     let mut spans: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     for line in client.items(&format!("/api/v1/jobs/{id}/logs")) {
         // Other lines are the host's.
@@ -292,13 +301,15 @@ fn assert_one_at_a_time(client: &Client, id: &str) {
         let span = spans.entry(attempt).or_insert((at, at));
         *span = (span.0.min(at), span.1.max(at));
     }
-    let spans: Vec<_> = spans.values().collect();
+    let spans: Vec<_> = spans.into_values().collect();
     for pair in spans.windows(2) {
         assert!(pair[0].1 <= pair[1].0, "{id} ran twice at once: {spans:?}");
     }
+    spans
 }
 
-fn assert_ended_once(client: &Client, job: &Value) {
+/// Returns when each attempt of a job wrote its first and its last line.
+fn assert_ended_once(client: &Client, job: &Value) -> Vec<(u64, u64)> {
     let id = job["id"].as_str().unwrap();
     let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
     let numbers: BTreeSet<_> = attempts.iter().map(|it| it["number"].as_u64()).collect();
@@ -312,7 +323,58 @@ fn assert_ended_once(client: &Client, job: &Value) {
         usize::from(job["state"] == "completed"),
         "{job}: {attempts:?}"
     );
-    assert_one_at_a_time(client, id);
+    assert_one_at_a_time(client, id)
+}
+
+/// Sets a schedule that fires each second and a limit of what runs in each lane.
+fn set_schedule_and_limit(client: &Client) {
+    let schedule = json!({
+        "when": {"every": "1s"}, "overlap": "allow", "catch_up": "all",
+        "job": {"handler": "vm.tick", "params": {"lines": 1, "fail_times": 0}},
+    });
+    let set = client.call("PUT", SCHEDULE, Some(&schedule)).unwrap();
+    assert_eq!(set.status, 200, "{}", set.body);
+    let limit = json!({"key": "attributes:lane", "concurrency": LANE_JOBS_MAX});
+    let path = "/api/v1/limits/lanes";
+    let set = client.call("PUT", path, Some(&limit)).unwrap();
+    assert_eq!(set.status, 200, "{}", set.body);
+}
+
+/// Checks that each second up to the last has exactly one job of the schedule.
+fn assert_fired_each_second(schedule: &Value, jobs: &[Value]) {
+    let nominal = |job: &Value| job["attributes"]["schedule.nominal"].clone();
+    let nominals: BTreeSet<_> = jobs.iter().map(|job| nominal(job).to_string()).collect();
+    assert_eq!(nominals.len(), jobs.len(), "a second has two jobs");
+    let counts = &schedule["counts"];
+    assert_eq!(
+        counts["fired"].as_u64(),
+        Some(jobs.len() as u64),
+        "{schedule}"
+    );
+    let lost = ["missed", "skipped", "failed"].map(|fate| counts[fate].as_u64());
+    assert_eq!(lost, [Some(0); 3], "{schedule}");
+    let second = |text: &String| text[18..20].parse::<i64>().unwrap();
+    let seconds: Vec<i64> = nominals.iter().map(second).collect();
+    let gaps = seconds
+        .windows(2)
+        .filter(|pair| (pair[1] - pair[0]).rem_euclid(60) != 1);
+    assert_eq!(gaps.count(), 0, "{nominals:?}");
+}
+
+/// Checks that at no time more attempts of a lane wrote lines than may run.
+fn assert_lanes_kept(lanes: &BTreeMap<String, Vec<(u64, u64)>>) {
+    for (lane, spans) in lanes {
+        for (at, _) in spans {
+            let running = spans
+                .iter()
+                .filter(|(first, last)| first <= at && at < last);
+            let running = running.count();
+            assert!(
+                running <= LANE_JOBS_MAX,
+                "{running} ran in lane {lane} at {at}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -324,6 +386,7 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     let mut cluster = Cluster::start(&folder, &["max_connections=200"]);
     let mut places = vec![Place::new(&cluster)];
     crate::fixture::deploy(&places[0].client(), "actions");
+    set_schedule_and_limit(&places[0].client());
     places.extend((1..HOSTS).map(|_| Place::new(&cluster)));
     let load = Load {
         places: &places,
@@ -361,11 +424,19 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     });
     let acknowledged = load.acknowledged.into_inner().unwrap();
     let client = places[0].client();
+    let schedule = client.post(&format!("{SCHEDULE}/pause"), &json!({}));
+    let schedule = schedule.unwrap().body;
     let jobs = eventually("every job to end", PATIENCE, || {
         let jobs = client.items("/api/v1/jobs");
         jobs.iter().all(has_ended).then_some(jobs)
     });
     println!("{} jobs on {HOSTS} hosts", jobs.len());
+    let (fired, jobs): (Vec<Value>, Vec<Value>) =
+        jobs.into_iter().partition(|job| job["wire"] == "schedule");
+    let fired = fired
+        .iter()
+        .map(|job| client.job(job["id"].as_str().unwrap()));
+    assert_fired_each_second(&schedule, &fired.collect::<Vec<_>>());
     let ids: BTreeSet<_> = jobs.iter().map(|job| job["id"].as_str().unwrap()).collect();
     let jobs_of_keys: BTreeSet<_> = acknowledged.values().map(String::as_str).collect();
     assert_eq!(ids.len(), jobs.len(), "no job is there twice");
@@ -377,6 +448,7 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     assert_eq!(jobs_of_keys, ids, "no job is lost, and there are no others");
     let of_trees = acknowledged.iter().filter(|(key, _)| key.starts_with(TREE));
     let of_trees: BTreeSet<_> = of_trees.map(|(_, id)| id.as_str()).collect();
+    let mut lanes: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
     for job in &jobs {
         if of_trees.contains(job["id"].as_str().unwrap()) {
             assert_eq!(
@@ -385,8 +457,11 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
             );
             continue;
         }
-        assert_ended_once(&client, job);
+        let spans = assert_ended_once(&client, job);
+        let lane = client.job(job["id"].as_str().unwrap())["attributes"]["lane"].to_string();
+        lanes.entry(lane).or_default().extend(spans);
     }
+    assert_lanes_kept(&lanes);
     let mut check = Command::new(host());
     check.args(["store", "check", "--store", &cluster.url(), "-o", "json"]);
     let found = check.output().unwrap();

@@ -115,6 +115,16 @@ fn fill(desk: &Desk) -> [String; 3] {
         .client
         .call("PUT", "/api/v1/schedules/nightly", Some(&schedule));
     assert_eq!(set.unwrap().status, 200);
+    let limit =
+        json!({"key": "/customer", "concurrency": 1, "rate": {"count": 10, "per_seconds": 60}});
+    let set = desk
+        .client
+        .call("PUT", "/api/v1/limits/by-customer", Some(&limit));
+    assert_eq!(set.unwrap().status, 200);
+    let limited =
+        json!({"handler": "noop", "params": {"customer": HOSTILE[1]}, "queue": "nightly"});
+    let limited = [0, 1].map(|_| desk.client.enqueue(&limited));
+    assert_eq!(desk.client.job(&limited[1])["state"], "pending");
     let trigger = "/api/v1/schedules/nightly/trigger";
     assert_eq!(desk.client.post(trigger, &json!({})).unwrap().status, 200);
     let sleeps = desk.sleep("mail");
@@ -129,6 +139,8 @@ fn pages([failed, sleeps, logs]: &[String; 3]) -> Vec<(&'static str, String)> {
         ("jobs-discarded", "/jobs?q=state:discarded"),
         ("jobs-wrong", "/jobs?q=colour:red"),
         ("queues", "/queues"),
+        ("limits", "/limits"),
+        ("limit", "/limits/by-customer"),
         ("schedules", "/schedules"),
         ("schedule", "/schedules/nightly"),
         ("handlers", "/handlers"),

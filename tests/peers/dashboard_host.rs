@@ -112,6 +112,31 @@ fn a_schedule_is_set_triggered_paused_and_removed() {
 }
 
 #[test]
+fn a_limit_is_seen_with_its_keys_and_removed() {
+    Desk::new().with_each_hand(|desk, name| {
+        desk.waiting(name, 0);
+        let limit = json!({"match": {"queue": name}, "key": "/customer", "concurrency": 1});
+        let path = format!("/api/v1/limits/{name}");
+        let set = desk.client.call("PUT", &path, Some(&limit)).unwrap();
+        assert_eq!(set.status, 200, "{set:?}");
+        let job = json!({"handler": "echo", "params": {"customer": "acme"}, "queue": name});
+        let ids = [0, 1].map(|_| desk.client.enqueue(&job));
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs/{}", ids[1]));
+        browser.sees("acme");
+        browser.click("Limits");
+        browser.click(name);
+        browser.sees("1 at once");
+        browser.sees("acme");
+        browser.click("Remove…");
+        browser.sees("Jobs no longer wait for it.");
+        browser.click("Remove");
+        assert_eq!(browser.path(), "/limits");
+        browser.sees_no("acme");
+    });
+}
+
+#[test]
 fn a_component_is_rolled_back() {
     let desk = Desk::new();
     let component = std::fs::read(host_tests::guests::component("basics")).unwrap();

@@ -13,6 +13,12 @@ impl Whole for u64 {
     }
 }
 
+impl Whole for u32 {
+    fn whole(&self) -> u64 {
+        (*self).into()
+    }
+}
+
 impl<T: Whole> Whole for &T {
     fn whole(&self) -> u64 {
         (**self).whole()

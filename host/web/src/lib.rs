@@ -30,7 +30,7 @@ use host_http::route::{Group, Route};
 
 use self::ask::Web;
 use self::pages::{
-    audit, change, components, executors, failures, find, handlers, job, jobs, live, nodes,
+    audit, change, components, executors, failures, find, handlers, job, jobs, limits, live, nodes,
     overview, queues, schedules, tokens,
 };
 
@@ -81,6 +81,9 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
             schedules::act,
         ))
         .scoped(),
+        Route::get(Verb::Read, "/limits", limits::list),
+        Route::get(Verb::Read, "/limits/{name}", limits::show),
+        form(Route::post(Verb::Operate, "/limits/{name}", limits::act)),
         Route::get(read, "/handlers", handlers::list),
         Route::get(read, "/handlers/{name}", handlers::show),
         Route::get(Verb::Read, "/components", components::list),

@@ -35,6 +35,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     section("/failures", "Failures", true, Verb::ReadPayload),
     section("/queues", "Queues", true, Verb::Read),
     section("/schedules", "Schedules", true, Verb::Read),
+    section("/limits", "Limits", false, Verb::Read),
     section("/handlers", "Handlers", true, Verb::Read),
     section("/components", "Components", false, Verb::Read),
     section("/executors", "Executors", false, Verb::Read),

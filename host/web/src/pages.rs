@@ -9,6 +9,7 @@ pub(crate) mod find;
 pub(crate) mod handlers;
 pub(crate) mod job;
 pub(crate) mod jobs;
+pub(crate) mod limits;
 pub(crate) mod live;
 pub(crate) mod nodes;
 pub(crate) mod overview;

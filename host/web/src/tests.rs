@@ -45,6 +45,8 @@ const PAGES: &[&str] = &[
     "/queues",
     "/schedules",
     "/schedules/nightly",
+    "/limits",
+    "/limits/by-customer",
     "/handlers",
     "/handlers/echo?job=01990f3c",
     "/components",
@@ -80,6 +82,15 @@ fn schedule(text: &str) -> Value {
         "held": 1, "counts": {"fired": 9, "late": 1, "skipped": 2, "missed": 3, "failed": 4},
         "schedule": {"when": {"cron": [text, text]}, "time_zone": text, "overlap": "skip", "catch_up": "last",
             "job": {"handler": text, "params": {text: text}}, "paused": true, "note": text},
+    })
+}
+
+fn limit(text: &str) -> Value {
+    json!({
+        "name": text, "source": "api", "waiting": 9,
+        "limit": {"match": {"queue": text, "handler": text}, "key": [text, text], "concurrency": 3,
+            "rate": {"count": 10, "per_seconds": 60}},
+        "keys": [{"key": text, "waiting": 9, "available": 1, "running": 2}],
     })
 }
 
@@ -148,6 +159,8 @@ fn answer(path: &str, text: &str) -> Option<Value> {
                 "reason": text, "times": 3});
             json!({"items": [fired, failed], "next_cursor": null})
         }
+        "limits" => page(limit(text)),
+        "limits/by-customer" => limit(text),
         "queues" => {
             page(json!({"name": text, "paused": true, "counts": {"available": 3, "discarded": 4}}))
         }
@@ -465,6 +478,11 @@ async fn schedules_and_selected_jobs_are_changed() {
             "/schedules/nightly",
             "action=remove",
             "jobs it has enqueued stay",
+        ),
+        (
+            "/limits/by-customer",
+            "action=remove",
+            "Jobs no longer wait for it",
         ),
         (
             "/jobs/change",

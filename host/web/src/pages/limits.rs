@@ -1,0 +1,111 @@
+//! The limits by key: how many jobs wait for each, and its fullest keys.
+
+use askama::Template;
+use axum::extract::Path;
+use axum::response::Response;
+use host_api::limit::{KeyBody, LimitView, RemovedLimitView};
+use host_api::page::PageView;
+use host_api::path;
+
+use super::job::unknown_action;
+use super::{ALL, Clicked};
+use crate::ask::{Ask, Problem};
+use crate::form::Form;
+use crate::page::{Confirm, Frame, show as show_page};
+
+#[derive(Template)]
+#[template(path = "limits.html")]
+struct List {
+    frame: Frame,
+    limits: Vec<LimitView>,
+}
+
+pub(crate) async fn list(ask: Ask) -> Result<Response, Problem> {
+    let limits: PageView<LimitView> = ask.get(path::LIMITS, &ALL).await?;
+    Ok(show_page(&List {
+        frame: ask
+            .frame("Limits", "/limits")
+            .same_as("host limit ls", path::LIMITS),
+        limits: limits.items,
+    }))
+}
+
+#[derive(Template)]
+#[template(path = "limit.html")]
+struct Detail {
+    frame: Frame,
+    limit: LimitView,
+}
+
+pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
+    let limit: LimitView = ask.get(&path::of(path::LIMIT, &name), &ALL).await?;
+    let frame = ask.frame(limit.name.clone(), "/limits").same_as(
+        format!("host limit show {}", limit.name),
+        path::of(path::LIMIT, &limit.name),
+    );
+    Ok(show_page(&Detail { frame, limit }))
+}
+
+/// Says which jobs a limit concerns.
+pub(crate) fn concerns(limit: &LimitView) -> String {
+    let matches = limit.limit.matches.clone().unwrap_or_default();
+    let queue = matches.queue.map(|queue| format!("queue {queue}"));
+    let handler = matches.handler.map(|handler| format!("handler {handler}"));
+    let words: Vec<String> = queue.into_iter().chain(handler).collect();
+    if words.is_empty() {
+        return "all jobs".to_owned();
+    }
+    words.join(", ")
+}
+
+/// Says what jobs with the same key have in common.
+pub(crate) fn key(limit: &LimitView) -> String {
+    match &limit.limit.key {
+        None => String::new(),
+        Some(KeyBody::One(part)) => part.clone(),
+        Some(KeyBody::Several(parts)) => parts.join(", "),
+    }
+}
+
+/// Says how many jobs of a key may run and start.
+pub(crate) fn allows(limit: &LimitView) -> String {
+    let running = limit
+        .limit
+        .concurrency
+        .map(|jobs| format!("{jobs} at once"));
+    let starting = limit.limit.rate.map(|rate| {
+        let burst = rate.burst.unwrap_or(rate.count);
+        format!(
+            "{} in {} s, bursts of {burst}",
+            rate.count, rate.per_seconds
+        )
+    });
+    let words: Vec<String> = running.into_iter().chain(starting).collect();
+    words.join("; ")
+}
+
+/// Removes a limit, after a question.
+pub(crate) async fn act(
+    ask: Ask,
+    Path(name): Path<String>,
+    Form(asked): Form<Clicked>,
+) -> Result<Response, Problem> {
+    if asked.action != "remove" {
+        return Err(unknown_action());
+    }
+    let here = format!("/limits/{}", path::segment(&name));
+    if !asked.sure {
+        return Ok(show_page(&Confirm {
+            frame: ask.frame(format!("Remove {name}?"), "/limits"),
+            question: format!("Remove the limit {name}? Jobs no longer wait for it."),
+            samples: Vec::new(),
+            to: here.clone(),
+            fields: vec![("action", asked.action)],
+            typed: None,
+            button: "Remove".to_owned(),
+            back: here,
+        }));
+    }
+    let _removed: RemovedLimitView = ask.delete(&path::of(path::LIMIT, &name)).await?;
+    Ok(crate::see("/limits"))
+}
