@@ -23,7 +23,6 @@ mod egress;
 mod egress_attacks;
 mod egress_storm;
 mod events;
-mod first_real_job;
 mod fixture;
 mod garbage;
 mod grants;

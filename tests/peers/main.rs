@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod cases;
 mod dashboard;
 mod dashboard_host;
 mod dashboard_jobs;
 mod dialect;
 mod external;
+mod first_handler;
+mod first_real_job;
 mod hero;
 mod hero_bad_input;
 mod hero_client;

@@ -20,6 +20,7 @@ pub mod pool;
 pub mod ports;
 pub mod postgres;
 pub mod processes;
+pub mod projects;
 pub mod raw;
 pub mod redis;
 pub mod reflector;

@@ -49,15 +49,6 @@ pub fn axe() -> PathBuf {
     installed("axe-core-4.14.1", "test peers")
 }
 
-/// Returns a component built with componentize-py or componentize-js: `python` or `javascript`.
-///
-/// # Panics
-///
-/// If it has not been built. The message names the command that builds it.
-pub fn in_language(language: &str) -> PathBuf {
-    installed(&format!("languages/{language}.wasm"), "test peers")
-}
-
 /// Returns the folder of graphile-worker and of the bench's load for it.
 ///
 /// # Panics

@@ -5,7 +5,6 @@ mod cargo;
 mod demo;
 mod dist;
 mod guests;
-mod languages;
 mod peers;
 mod programs;
 mod progress;

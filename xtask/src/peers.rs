@@ -7,17 +7,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use crate::cargo::{cargo, root, run, target_dir};
-use crate::{languages, setup};
+use crate::setup;
 
 /// Environments from `PyPI`: RRQ's last release with the documented dialect, and its newest; an independent
-/// Hero client; a client generator and a validator for the `OpenAPI` document; and the builder of Python
-/// components. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
+/// Hero client; and a client generator and a validator for the `OpenAPI` document. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
 const PYTHON: &[&str] = &[
     "rrq-0.9.14",
     "rrq-0.11.1",
     "redis-7.1.1",
     "openapi-python-client-0.29.1",
-    languages::PYTHON,
 ];
 
 /// The folder of these files, which `uv pip compile --universal --generate-hashes` writes.
@@ -64,8 +62,25 @@ pub(crate) fn set_up() -> Result<()> {
     node(OPENAPI_TYPESCRIPT, OPENAPI_TYPESCRIPT_FILES, &[])?;
     chromium()?;
     node(AXE, AXE_FILES, &[])?;
-    languages::build(&folder)?;
+    languages()?;
     rust_runner(&folder.join(RUST_RUNNER_BUILD))
+}
+
+/// Installs what builds handlers in other languages; `host build` installs the rest.
+fn languages() -> Result<()> {
+    if !setup::is_there("node") || !setup::is_there("npm") {
+        setup::install(&["nodejs", "npm"])?;
+    }
+    let has_pip = Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if has_pip {
+        return Ok(());
+    }
+    setup::install(&["python3", "python3-pip"]).context("tests build handlers in Python")
 }
 
 /// Builds the runner of `tests/rust-runner` and the example of the crate it is made with, both without

@@ -102,6 +102,8 @@ impl Layer {
                 "--package",
                 "first-real-job",
                 "--package",
+                "cases",
+                "--package",
                 "hero-rhai",
                 "--package",
                 "hero-heroscript",

@@ -3,6 +3,7 @@
 
 mod arrows;
 mod circles;
+mod interface;
 mod licenses;
 mod pages;
 mod publish;

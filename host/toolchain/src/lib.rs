@@ -1,6 +1,8 @@
 //! Which compiler builds components on this machine: the one on the path if it has the target, else Debian's,
 //! which builds the target's library from source and links with rustup's tools. It only finds compilers and
-//! prepares commands; it installs nothing and reads no environment.
+//! prepares commands; it installs nothing and reads no environment. `pinned` has the builders of other languages.
+
+pub mod pinned;
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! `host build`: builds the crate of a handler into a component, with the compiler that this machine
-//! has, and puts the manifest beside it.
+//! `host build`: builds the project of a handler into a component, with the compiler that this machine has or the builder of
+//! its language, and puts the manifest beside it.
 
 pub(crate) mod project;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use self::project::Project;
 
-/// Build a handler's crate into a component.
+/// Build a handler's project into a component.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,14 +22,17 @@ Examples:
   host build word-count --test
   host deploy $(host build word-count -q)
 
-Needs Rust with the target wasm32-wasip2 (`rustup target add wasm32-wasip2`), or Debian's packages
-rustc-web, cargo-web, rust-web-src and wasi-libc beside Rust. The component and its manifest are
-written to target/NAME.wasm and target/NAME.toml.")]
+The component and its manifest are written to target/NAME.wasm and target/NAME.toml.
+
+Rust needs the target wasm32-wasip2 (`rustup target add wasm32-wasip2`), or Debian's packages
+rustc-web, cargo-web, rust-web-src and wasi-libc beside it. JavaScript and TypeScript need Node.js 20
+or later with npm, Python needs version 3.10 or later with pip. The first build installs the builder
+of the language into the cache folder of the user; later builds use no network.")]
 pub(crate) struct Build {
-    /// The folder of the crate
+    /// The folder of the project
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Run the crate's tests first
+    /// Run the project's tests first
     #[arg(long)]
     test: bool,
     #[command(flatten)]

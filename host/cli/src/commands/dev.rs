@@ -1,4 +1,4 @@
-//! `host dev`: builds a handler's crate on each change, deploys it to a host of its own, runs a job
+//! `host dev`: builds a handler's project on each change, deploys it to a host of its own, runs a job
 //! there and shows what it returned, logged and cost.
 
 mod compare;
@@ -29,7 +29,7 @@ use crate::commands::job::trial;
 use crate::component_file::component;
 use crate::manifest::Manifest;
 
-/// Build, deploy and run a handler on each change of its crate.
+/// Build, deploy and run a handler on each change of its project.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,7 @@ those of --params, or of the file params.json in DIR, which may change meanwhile
 
 Exit codes with --once: 0 completed, 1 not built or refused, 3 discarded, 4 cancelled.")]
 pub(crate) struct Dev {
-    /// The folder of the crate
+    /// The folder of the project
     #[arg(default_value = ".")]
     dir: PathBuf,
     /// The handler to run [default: the first of the component]
@@ -61,7 +61,7 @@ pub(crate) struct Dev {
 /// The host's own folder below the target folder.
 const DATA_DIR: &str = "host-dev";
 
-/// The file with the params of the job, beside Cargo.toml.
+/// The file with the params of the job, in the folder of the project.
 const PARAMS_FILE: &str = "params.json";
 
 /// Which parts of the host's own log are shown, if `HOST_LOG` says nothing else.
@@ -143,7 +143,7 @@ impl Dev {
                 plain::line(&dir)
             ));
             watch.changed().map_err(|error| {
-                CliError::new(Exit::Failed, "wait for a change of the crate", error)
+                CliError::new(Exit::Failed, "wait for a change of the project", error)
             })?;
         }
     }

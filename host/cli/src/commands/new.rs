@@ -1,4 +1,4 @@
-//! `host new`: writes the crate of a new handler, with a test, a manifest, a README and the guest SDK.
+//! `host new`: writes the project of a new handler, with a test, a manifest, a README and the SDK of its language.
 
 mod sdk;
 
@@ -12,19 +12,21 @@ use host_console::output::put_line;
 use host_console::plain;
 use serde_json::json;
 
-/// Create the crate of a new handler.
+/// Create the project of a new handler.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   host new word-count
-  host new word-count --dir handlers/word-count
+  host new word-count --lang python
+  host new word-count --lang ts --dir handlers/word-count
 
-The crate has the guest SDK in its folder guest-sdk, so that it builds wherever it is copied to.
+The project has the SDK of its language in a folder of its own, so that it builds wherever it is
+copied to.
 
 Then `host build word-count --test` tests and builds it, and `host dev word-count` runs it on each
 change.")]
 pub(crate) struct New {
-    /// The name of the crate, its component and its handler
+    /// The name of the project, its component and its handler
     #[arg(value_parser = parse_name)]
     name: String,
     /// The language to write it in
@@ -41,17 +43,105 @@ pub(crate) struct New {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Lang {
     Rust,
+    Js,
+    Ts,
+    Python,
 }
 
-/// The files of a crate in Rust, as paths and texts.
-const RUST: &[(&str, &str)] = &[
+/// The files of a project, as paths and texts.
+type Template = &'static [(&'static str, &'static str)];
+
+const MANIFEST: (&str, &str) = ("{{name}}.toml", include_str!("new/manifest.toml.in"));
+const PARAMS: (&str, &str) = ("params.json", include_str!("new/params.json.in"));
+
+const RUST: Template = &[
     ("Cargo.toml", include_str!("new/rust/Cargo.toml.in")),
     ("src/lib.rs", include_str!("new/rust/lib.rs.in")),
-    ("{{name}}.toml", include_str!("new/rust/manifest.toml.in")),
-    ("params.json", include_str!("new/rust/params.json.in")),
+    MANIFEST,
+    PARAMS,
     ("README.md", include_str!("new/rust/README.md.in")),
     (".gitignore", include_str!("new/rust/gitignore.in")),
 ];
+
+const JAVASCRIPT: Template = &[
+    (
+        "package.json",
+        include_str!("new/javascript/package.json.in"),
+    ),
+    (
+        "package-lock.json",
+        include_str!("new/javascript/package-lock.json.in"),
+    ),
+    ("handlers.js", include_str!("new/javascript/handlers.js.in")),
+    (
+        "handlers.test.js",
+        include_str!("new/javascript/handlers.test.js.in"),
+    ),
+    MANIFEST,
+    PARAMS,
+    ("README.md", include_str!("new/javascript/README.md.in")),
+    (".gitignore", include_str!("new/javascript/gitignore.in")),
+];
+
+const TYPESCRIPT: Template = &[
+    (
+        "package.json",
+        include_str!("new/typescript/package.json.in"),
+    ),
+    (
+        "package-lock.json",
+        include_str!("new/typescript/package-lock.json.in"),
+    ),
+    (
+        "tsconfig.json",
+        include_str!("new/typescript/tsconfig.json.in"),
+    ),
+    ("handlers.ts", include_str!("new/javascript/handlers.js.in")),
+    (
+        "handlers.test.ts",
+        include_str!("new/typescript/handlers.test.ts.in"),
+    ),
+    MANIFEST,
+    PARAMS,
+    ("README.md", include_str!("new/typescript/README.md.in")),
+    (".gitignore", include_str!("new/javascript/gitignore.in")),
+];
+
+const PYTHON: Template = &[
+    (
+        "pyproject.toml",
+        include_str!("new/python/pyproject.toml.in"),
+    ),
+    ("handlers.py", include_str!("new/python/handlers.py.in")),
+    (
+        "test_handlers.py",
+        include_str!("new/python/test_handlers.py.in"),
+    ),
+    MANIFEST,
+    PARAMS,
+    ("README.md", include_str!("new/python/README.md.in")),
+    (".gitignore", include_str!("new/python/gitignore.in")),
+];
+
+impl Lang {
+    const fn template(self) -> Template {
+        match self {
+            Self::Rust => RUST,
+            Self::Js => JAVASCRIPT,
+            Self::Ts => TYPESCRIPT,
+            Self::Python => PYTHON,
+        }
+    }
+
+    /// Returns the folder of its SDK in a project, and the files in it.
+    fn sdk(self) -> (&'static str, Vec<(String, String)>) {
+        match self {
+            Self::Rust => ("guest-sdk", sdk::rust()),
+            Self::Js | Self::Ts => ("host-jobs", sdk::javascript()),
+            Self::Python => ("host_jobs", sdk::python()),
+        }
+    }
+}
 
 /// The longest name.
 const NAME_CHARS_MAX: usize = 64;
@@ -83,6 +173,7 @@ const NAMES_TAKEN: &[&str] = &[
     "gen",
     "guest_sdk",
     "host_guest_sdk",
+    "host_jobs",
     "if",
     "impl",
     "in",
@@ -132,7 +223,7 @@ fn parse_name(text: &str) -> Result<String, String> {
         ));
     }
     if NAMES_TAKEN.contains(&&*function(text)) {
-        return Err("Rust or the crate itself uses this name; choose another".to_owned());
+        return Err("Rust or an SDK uses this name; choose another".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -150,7 +241,6 @@ impl New {
         let dir = dir.unwrap_or_else(|| PathBuf::from(&self.name));
         let shown = dir.display().to_string();
         let doing = format!("write a new handler to {}", plain::line(&shown));
-        let Lang::Rust = self.lang;
         let written = self.write(&dir).map_err(|error| {
             CliError::new(Exit::Failed, &doing, error)
                 .next("pass --dir with a new or an empty folder")
@@ -174,15 +264,18 @@ impl New {
             text.replace("{{name}}", &self.name)
                 .replace("{{function}}", &function(&self.name))
         };
-        let own = RUST.iter().map(|(path, text)| (fill(path), fill(text)));
-        let own: Vec<_> = own.collect();
+        let own = self.lang.template().iter();
+        let own: Vec<_> = own.map(|(path, text)| (fill(path), fill(text))).collect();
+        let (folder, sdk) = self.lang.sdk();
         let mut new: Vec<String> = own.iter().map(|(path, _)| path.clone()).collect();
-        new.push(sdk::FOLDER.to_owned());
+        new.push(folder.to_owned());
         if let Some(path) = new.iter().find(|path| dir.join(path).exists()) {
             let message = format!("{path} exists already");
             return Err(std::io::Error::other(message));
         }
-        for (path, text) in own.into_iter().chain(sdk::files()) {
+        let sdk = sdk.into_iter();
+        let sdk = sdk.map(|(path, text)| (format!("{folder}/{path}"), text));
+        for (path, text) in own.into_iter().chain(sdk) {
             let path = dir.join(path);
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(path, text)?;

@@ -41,6 +41,18 @@ fn a_new_crate_overwrites_nothing() {
 }
 
 #[test]
+fn a_new_project_has_the_files_of_its_language() {
+    let mut seen = Transcript::new("new_languages");
+    for lang in ["js", "ts", "python"] {
+        let folder = TempDir::new().unwrap();
+        let dir = folder.path().join("word-count").display().to_string();
+        let arguments = ["new", "word-count", "--lang", lang, "--dir", &dir];
+        seen.add(&run(folder.path(), &arguments));
+    }
+    seen.check();
+}
+
+#[test]
 fn wrong_arguments() {
     let mut seen = Transcript::new("new_wrong_arguments");
     let folder = TempDir::new().unwrap();
@@ -53,6 +65,10 @@ fn wrong_arguments() {
         &["dev", &dir],
     ] {
         seen.add(&run(folder.path(), arguments));
+    }
+    for (file, text) in [("pyproject.toml", "[project]"), ("package.json", "[]")] {
+        std::fs::write(folder.path().join(file), text).unwrap();
+        seen.add(&run(folder.path(), &["build", &dir]));
     }
     seen.check();
 }

@@ -1,4 +1,9 @@
-//! The crate of a component: what cargo says of it, its tests, its build, and where the results go.
+//! The project of a component in any language: what it says of itself, its tests, its build, and where the results go.
+
+mod javascript;
+mod python;
+mod rust;
+mod tools;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,26 +11,39 @@ use std::process::{Command, Stdio};
 
 use host_console::error::{CliError, Exit};
 use host_console::plain;
-use host_server::config;
-use serde::Deserialize;
+use host_toolchain::Missing;
+use host_toolchain::pinned::Registry;
 
-/// The folder below the target folder where components are built, apart from the crate's tests.
-const BUILD_DIR: &str = "component";
+/// The folder that is built into, unless cargo chooses another.
+const TARGET_DIR: &str = "target";
 
-/// The kind of a crate that becomes a component.
-const COMPONENT_KIND: &str = "cdylib";
-
-/// The crate of a component.
+/// The project of a component.
 #[derive(Debug)]
 pub(crate) struct Project {
-    /// The crate's name.
+    /// The name of its component.
     pub(crate) name: String,
-    /// The crate's folder.
+    /// Its folder.
     pub(crate) dir: PathBuf,
-    /// The folder that cargo builds into.
+    /// The folder that is built into.
     pub(crate) target: PathBuf,
-    /// The name of the library's file, without its ending.
-    library: String,
+    source: Source,
+}
+
+/// What it is written in.
+#[derive(Debug)]
+enum Source {
+    Rust { library: String },
+    JavaScript { main: String, engine: Engine },
+    Python(python::Settings),
+}
+
+/// What runs JavaScript.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Engine {
+    #[default]
+    QuickJs,
+    StarlingMonkey,
 }
 
 /// A component that was built.
@@ -36,113 +54,66 @@ pub(crate) struct Built {
     pub(crate) bytes: u64,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    target_directory: PathBuf,
-}
+/// Reads the project in a folder.
+type Find = fn(&Path, &str) -> Result<Project, CliError>;
 
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    manifest_path: PathBuf,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    crate_types: Vec<String>,
-}
-
-impl Package {
-    /// Returns the name of its library, if that is a component.
-    fn library(&self) -> Option<&str> {
-        let is_component =
-            |target: &&Target| target.crate_types.iter().any(|it| it == COMPONENT_KIND);
-        let target = self.targets.iter().find(is_component)?;
-        Some(&target.name)
-    }
-}
+/// The file of a project in each language.
+const LANGUAGES: [(&str, Find); 3] = [
+    ("Cargo.toml", rust::find),
+    ("package.json", javascript::find),
+    ("pyproject.toml", python::find),
+];
 
 impl Project {
-    /// Finds the crate in `dir`, or the only component of the workspace there.
+    /// Finds the project in `dir`.
     pub(crate) fn find(dir: &Path) -> Result<Self, CliError> {
         let shown = dir.display().to_string();
-        let shown = plain::line(&shown);
-        let doing = format!("read the crate in {shown}");
-        let manifest = std::path::absolute(dir.join("Cargo.toml"))
-            .and_then(std::fs::canonicalize)
-            .map_err(|error| {
-                CliError::new(Exit::Usage, &doing, format!("Cargo.toml: {error}"))
-                    .next("pass the folder of a crate; `host new NAME` creates one")
-            })?;
-        let metadata = metadata(&manifest, &doing)?;
-        let components = || {
-            let packages = metadata.packages.iter();
-            packages.filter_map(|package| Some((package, package.library()?)))
+        let doing = format!("read the project in {}", plain::line(&shown));
+        let wrong = |cause: &str| {
+            CliError::new(Exit::Usage, &doing, cause)
+                .next("pass the folder of a handler; `host new NAME` creates one")
         };
-        let own = components().find(|(package, _)| package.manifest_path == manifest);
-        let mut all = components();
-        let only = all.next().filter(|_| all.next().is_none());
-        let (package, library) = own.or(only).ok_or_else(|| {
-            let names: Vec<_> = components().map(|(package, _)| &*package.name).collect();
-            let (cause, next) = if names.is_empty() {
-                (
-                    "it has no component".to_owned(),
-                    "write crate-type = [\"cdylib\", \"rlib\"] below [lib] in Cargo.toml",
-                )
-            } else {
-                (
-                    format!("it has several components: {}", names.join(", ")),
-                    "give the folder of one of them",
-                )
-            };
-            CliError::new(Exit::Usage, &doing, cause).next(next)
-        })?;
-        let dir = package.manifest_path.parent().unwrap_or(dir);
-        Ok(Self {
-            name: package.name.clone(),
-            dir: dir.to_owned(),
-            target: metadata.target_directory.clone(),
-            library: library.replace('-', "_"),
-        })
+        let dir = std::path::absolute(dir).and_then(std::fs::canonicalize);
+        let dir = dir.map_err(|error| wrong(&error.to_string()))?;
+        let mut languages = LANGUAGES.iter();
+        let (_, find) = languages
+            .find(|(file, _)| dir.join(file).exists())
+            .ok_or_else(|| wrong("it has no Cargo.toml, package.json or pyproject.toml"))?;
+        find(&dir, &doing)
     }
 
     /// Runs its tests. What they print goes to standard error.
     pub(crate) fn test(&self) -> Result<(), CliError> {
-        let mut command = Command::new("cargo");
-        command.args(["test", "--package", &self.name]);
+        let mut command = match &self.source {
+            Source::Rust { .. } => rust::test(self),
+            Source::JavaScript { engine, .. } => javascript::test(self, *engine)?,
+            Source::Python(settings) => python::test(self, settings)?,
+        };
         self.run(&mut command, "run its tests")
     }
 
     /// Builds the component and puts it and its manifest into the target folder.
     pub(crate) fn build(&self) -> Result<Built, CliError> {
-        let doing = self.doing("build it");
-        let toolchain = host_toolchain::find().map_err(|missing| {
-            CliError::new(Exit::Failed, &doing, &missing).next(missing.advice())
-        })?;
-        let environment = config::environment();
-        let path = environment.get("PATH").map_or("", String::as_str);
-        let build_dir = self.target.join(BUILD_DIR);
-        let mut command = toolchain.build(path.as_ref(), &build_dir);
-        command.args(["--release", "--package", &self.name]);
-        // Stack traces of traps need the names of functions; the rest of the debug information is large.
-        command.env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
-        self.run(&mut command, "build it")?;
-        let built = build_dir.join(host_toolchain::TARGET).join("release");
+        let built = match &self.source {
+            Source::Rust { library } => rust::build(self, library),
+            Source::JavaScript { main, engine } => javascript::build(self, main, *engine),
+            Source::Python(settings) => python::build(self, settings),
+        }?;
+        self.deliver(&built)
+            .map_err(|error| CliError::new(Exit::Failed, self.doing("build it"), error))
+    }
+
+    fn deliver(&self, built: &Path) -> io::Result<Built> {
         let component = self.target.join(format!("{}.wasm", self.name));
-        let unwritten = |error| CliError::new(Exit::Failed, &doing, error);
-        let bytes = std::fs::copy(built.join(format!("{}.wasm", self.library)), &component)
-            .map_err(unwritten)?;
+        let bytes = std::fs::copy(built, &component)?;
         let manifest = self.target.join(format!("{}.toml", self.name));
         let written = self.dir.join(format!("{}.toml", self.name));
         let has_manifest = written.exists();
         if has_manifest {
-            std::fs::copy(&written, &manifest).map_err(unwritten)?;
+            std::fs::copy(&written, &manifest)?;
         } else if manifest.exists() {
             // It belongs to an earlier build.
-            std::fs::remove_file(&manifest).map_err(unwritten)?;
+            std::fs::remove_file(&manifest)?;
         }
         Ok(Built {
             component,
@@ -153,52 +124,50 @@ impl Project {
 
     fn doing(&self, what: &str) -> String {
         let dir = self.dir.display().to_string();
-        format!("{what}: the crate {} in {}", self.name, plain::line(&dir))
+        format!("{what}: {} in {}", self.name, plain::line(&dir))
     }
 
+    /// Runs a command in its folder, unless the command has another.
     fn run(&self, command: &mut Command, what: &str) -> Result<(), CliError> {
-        let status = command
-            .current_dir(&self.dir)
-            .stdin(Stdio::null())
-            .stdout(io::stderr())
-            .status();
-        match status {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(CliError::new(
-                Exit::Failed,
-                self.doing(what),
-                format!("cargo failed ({status})"),
-            )
-            .next("see the output above")),
-            Err(error) => Err(no_cargo(&self.doing(what), &error)),
+        if command.get_current_dir().is_none() {
+            command.current_dir(&self.dir);
         }
+        run(command, &self.doing(what))
+    }
+
+    /// Makes a folder for intermediate files, below the target folder.
+    fn folder(&self, name: &str) -> Result<PathBuf, CliError> {
+        let folder = self.target.join(name);
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| CliError::new(Exit::Failed, self.doing("build it"), error))?;
+        Ok(folder)
     }
 }
 
-fn no_cargo(doing: &str, error: &io::Error) -> CliError {
-    CliError::new(Exit::Failed, doing, format!("cannot start cargo: {error}"))
-        .next(host_toolchain::Missing::Rust.advice())
+/// Runs a command. What it prints goes to standard error.
+fn run(command: &mut Command, doing: &str) -> Result<(), CliError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).stdout(io::stderr()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => {
+            let cause = format!("{program} failed ({status})");
+            Err(CliError::new(Exit::Failed, doing, cause).next("see the output above"))
+        }
+        Err(error) => Err(cannot_start(doing, &program, &error)),
+    }
 }
 
-fn metadata(manifest: &Path, doing: &str) -> Result<Metadata, CliError> {
-    let output = Command::new("cargo")
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version",
-            "1",
-            "--manifest-path",
-        ])
-        .arg(manifest)
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| no_cargo(doing, &error))?;
-    if !output.status.success() {
-        let cause = format!("cargo failed ({})", output.status);
-        return Err(CliError::new(Exit::Failed, doing, cause).next("see the output above"));
-    }
-    serde_json::from_slice(&output.stdout).map_err(|error| {
-        CliError::new(Exit::Failed, doing, format!("cargo's answer: {error}"))
-            .next("use cargo from Rust 1.95 or later")
-    })
+fn cannot_start(doing: &str, program: &str, error: &io::Error) -> CliError {
+    let advice = match program {
+        "node" | "npm" => Registry::Npm.advice().to_owned(),
+        "python3" => Registry::PyPi.advice().to_owned(),
+        _ => Missing::Rust.advice(),
+    };
+    CliError::new(
+        Exit::Failed,
+        doing,
+        format!("cannot start {program}: {error}"),
+    )
+    .next(advice)
 }

@@ -12,8 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-/// Files that building writes.
-const IGNORED: &[&str] = &["Cargo.lock"];
+/// Files and folders that building writes.
+const IGNORED: &[&str] = &["Cargo.lock", "__pycache__", "node_modules"];
 
 /// How many files and folders are looked at.
 const FILES_MAX: usize = 10_000;

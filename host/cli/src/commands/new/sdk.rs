@@ -1,22 +1,21 @@
-//! The guest SDK, which is part of this program: `host new` writes it into each new crate, so that the crate builds
-//! wherever it is copied to (decision 0027).
+//! The SDKs, which are part of this program: `host new` writes one into each new project, so that it builds wherever it is
+//! copied to (decisions 0027 and 0041).
 
 use toml::{Table, Value};
 
-/// The folder of the SDK in a new crate.
-pub(super) const FOLDER: &str = "guest-sdk";
-
 macro_rules! files {
-    ($($path:literal),+ $(,)?) => {
-        &[$(($path, include_str!(concat!("../../../../../guest-sdk/", $path)))),+]
+    ($folder:literal: $($path:literal),+ $(,)?) => {
+        &[$(($path, include_str!(concat!("../../../../../", $folder, "/", $path)))),+]
     };
 }
 
-/// Its manifests, as paths and texts. They refer to the workspace of the host.
-const MANIFESTS: &[(&str, &str)] = files!["Cargo.toml", "macros/Cargo.toml"];
+type Files = &'static [(&'static str, &'static str)];
+
+/// The manifests of the SDK in Rust, as paths and texts. They refer to the workspace of the host.
+const MANIFESTS: Files = files!["guest-sdk": "Cargo.toml", "macros/Cargo.toml"];
 
 /// Its other files.
-const FILES: &[(&str, &str)] = files![
+const RUST: Files = files!["guest-sdk":
     "README.md",
     "macros/src/lib.rs",
     "src/ctx.rs",
@@ -31,19 +30,68 @@ const FILES: &[(&str, &str)] = files![
     "wit/host-jobs-1.1.0/jobs.wit",
 ];
 
-const LICENSE: &str = include_str!("../../../../../LICENSE");
+const JAVASCRIPT: Files = files!["sdk/js":
+    "README.md",
+    "package.json",
+    "src/component.js",
+    "src/ctx.js",
+    "src/errors.js",
+    "src/handlers.js",
+    "src/http.js",
+    "src/index.d.ts",
+    "src/index.js",
+    "src/interface.d.ts",
+    "src/mock.js",
+    "src/quickjs.js",
+    "src/quickjs/console.js",
+    "src/quickjs/globals.js",
+    "src/quickjs/promise.js",
+    "src/quickjs/queue.js",
+    "src/quickjs/random.js",
+    "src/quickjs/text.js",
+    "src/schema.js",
+    "src/source_map.js",
+    "src/starlingmonkey.js",
+];
+
+const PYTHON: Files = files!["sdk/python/host_jobs":
+    "__init__.py",
+    "component.py",
+    "ctx.py",
+    "errors.py",
+    "handlers.py",
+    "http.py",
+    "interface.py",
+    "mock.py",
+    "py.typed",
+    "values.py",
+];
+
+const LICENSE: (&str, &str) = ("LICENSE", include_str!("../../../../../LICENSE"));
 
 /// The manifest of the workspace of the host.
 const WORKSPACE: &str = include_str!("../../../../../Cargo.toml");
 
-/// Returns all its files, as paths in a new crate and texts.
-pub(super) fn files() -> impl Iterator<Item = (String, String)> {
+/// Returns the files of the SDK in Rust, as paths and texts.
+pub(super) fn rust() -> Vec<(String, String)> {
     let manifests = MANIFESTS.iter();
-    let manifests = manifests.map(|(path, text)| (*path, standalone(text)));
-    let others = FILES.iter().chain([&("LICENSE", LICENSE)]);
-    let others = others.map(|(path, text)| (*path, (*text).to_owned()));
-    let all = manifests.chain(others);
-    all.map(|(path, text)| (format!("{FOLDER}/{path}"), text))
+    let manifests = manifests.map(|(path, text)| ((*path).to_owned(), standalone(text)));
+    manifests.chain(as_they_are(RUST)).collect()
+}
+
+/// Returns the files of the SDK in JavaScript, as paths and texts.
+pub(super) fn javascript() -> Vec<(String, String)> {
+    as_they_are(JAVASCRIPT).collect()
+}
+
+/// Returns the files of the SDK in Python, as paths and texts.
+pub(super) fn python() -> Vec<(String, String)> {
+    as_they_are(PYTHON).collect()
+}
+
+fn as_they_are(files: Files) -> impl Iterator<Item = (String, String)> {
+    let files = files.iter().chain([&LICENSE]);
+    files.map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
 }
 
 /// Writes into a manifest what it takes from the workspace, as `cargo package` does.
@@ -114,33 +162,40 @@ fn merged(mut shared: Table, own: Table) -> Table {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
 
     use super::*;
 
-    fn sdk() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-sdk")
-    }
-
-    fn below(folder: &Path, found: &mut BTreeSet<String>) {
+    /// Adds what is below a folder, as paths from `top`.
+    fn below(folder: &Path, top: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                below(&path, found);
+                below(&path, top, found);
             } else {
-                let path = path.strip_prefix(sdk()).unwrap();
+                let path = path.strip_prefix(top).unwrap();
                 found.insert(path.display().to_string());
             }
         }
     }
 
     #[test]
-    fn no_file_of_the_sdk_is_forgotten() {
-        let mut found = BTreeSet::new();
-        below(&sdk(), &mut found);
-        let listed = MANIFESTS.iter().chain(FILES);
-        let listed: BTreeSet<_> = listed.map(|(path, _)| (*path).to_owned()).collect();
-        assert_eq!(listed, found);
+    fn no_file_of_an_sdk_is_forgotten() {
+        for (folder, files) in [
+            ("guest-sdk", &[MANIFESTS, RUST].concat()[..]),
+            ("sdk/js", JAVASCRIPT),
+            ("sdk/python/host_jobs", PYTHON),
+        ] {
+            let top = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../..")
+                .join(folder);
+            let mut found = BTreeSet::new();
+            below(&top, &top, &mut found);
+            // Tests stay here, and what running them writes.
+            found.retain(|path| !path.starts_with("test/") && !path.contains("__pycache__"));
+            let listed: BTreeSet<_> = files.iter().map(|(path, _)| (*path).to_owned()).collect();
+            assert_eq!(listed, found, "{folder}");
+        }
     }
 
     #[test]
@@ -152,7 +207,7 @@ mod tests {
             assert!(!written.contains("workspace"), "{path}: {written}");
             assert!(written.contains("version = \"0.1.0\""), "{path}: {written}");
         }
-        let (_, text) = files().next().unwrap();
+        let (_, text) = rust().swap_remove(0);
         let sdk: Table = text.parse().unwrap();
         let json = sdk["dependencies"]["serde_json"].as_table().unwrap();
         let features = ["raw_value", "float_roundtrip"].map(|it| Value::String(it.to_owned()));

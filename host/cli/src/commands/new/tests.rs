@@ -1,6 +1,8 @@
 //! The rules of names and the files of a new handler.
 
-use super::{RUST, parse_name};
+use clap::ValueEnum as _;
+
+use super::{Lang, parse_name};
 
 #[test]
 fn names_are_those_of_crates_and_handlers() {
@@ -32,8 +34,10 @@ fn the_names_taken_are_sorted() {
 
 #[test]
 fn templates_have_no_other_holes() {
-    for (path, text) in RUST {
-        let filled = text.replace("{{name}}", "").replace("{{function}}", "");
-        assert!(!filled.contains("{{"), "{path}");
+    for lang in Lang::value_variants() {
+        for (path, text) in lang.template() {
+            let filled = text.replace("{{name}}", "").replace("{{function}}", "");
+            assert!(!filled.contains("{{"), "{lang:?}: {path}");
+        }
     }
 }

@@ -1,0 +1,223 @@
+//! The builders of components in other languages: which, in which version, with which hashes, and the commands that
+//! install them. They come from the registries of their languages.
+
+use std::path::Path;
+use std::process::Command;
+
+/// The interface that they build for.
+const WIT: (&str, &str) = (
+    "wit/jobs.wit",
+    include_str!("../../../wit/host-jobs-1.1.0/jobs.wit"),
+);
+
+/// The program that bundles JavaScript and calls a builder.
+const BUILD: (&str, &str) = ("build.mjs", include_str!("pinned/build.mjs"));
+
+/// A builder that is installed once for each user.
+#[derive(Clone, Copy, Debug)]
+pub struct Pinned {
+    /// Its name with its version, which its folder has too.
+    pub name: &'static str,
+    /// Where it comes from.
+    pub registry: Registry,
+    /// About how much room it takes, in MB.
+    pub megabytes: u32,
+    /// What is in its folder before it is installed: its lock file, and what it is used with.
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+/// A registry of packages, and the program that installs from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registry {
+    Npm,
+    PyPi,
+}
+
+/// The builder for Python.
+pub const COMPONENTIZE_PY: Pinned = Pinned {
+    name: "componentize-py-0.25.1",
+    registry: Registry::PyPi,
+    megabytes: 46,
+    files: &[
+        (
+            "requirements.txt",
+            include_str!("pinned/componentize-py/requirements.txt"),
+        ),
+        WIT,
+    ],
+};
+
+/// The builder for JavaScript in QuickJS, with a bundler.
+pub const QUICKJS: Pinned = Pinned {
+    name: "componentize-qjs-0.4.5",
+    registry: Registry::Npm,
+    megabytes: 49,
+    files: &[
+        ("package.json", include_str!("pinned/quickjs/package.json")),
+        (
+            "package-lock.json",
+            include_str!("pinned/quickjs/package-lock.json"),
+        ),
+        BUILD,
+        WIT,
+    ],
+};
+
+/// The builder for JavaScript in StarlingMonkey, with a bundler.
+pub const STARLINGMONKEY: Pinned = Pinned {
+    name: "componentize-js-0.23.0",
+    registry: Registry::Npm,
+    megabytes: 395,
+    files: &[
+        (
+            "package.json",
+            include_str!("pinned/starlingmonkey/package.json"),
+        ),
+        (
+            "package-lock.json",
+            include_str!("pinned/starlingmonkey/package-lock.json"),
+        ),
+        BUILD,
+        WIT,
+    ],
+};
+
+impl Registry {
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::PyPi => "PyPI",
+        }
+    }
+
+    /// Returns what a machine needs to install from it and to run what it has.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Npm => {
+                "install Node.js 20 or later with npm (https://nodejs.org); on Debian: apt-get install nodejs npm"
+            }
+            Self::PyPi => {
+                "install Python 3.10 or later with pip; on Debian: apt-get install python3 python3-pip"
+            }
+        }
+    }
+}
+
+impl Pinned {
+    /// Makes the command that installs it in `folder`, which has its files. No package may run a program meanwhile.
+    pub fn install(&self, folder: &Path) -> Command {
+        let mut command = match self.registry {
+            Registry::Npm => packages_of_npm(),
+            Registry::PyPi => {
+                let mut command = packages_of_pip(Path::new(PACKAGES));
+                command.args(["--only-binary", ":all:"]);
+                command
+            }
+        };
+        command.current_dir(folder);
+        command
+    }
+
+    /// Makes the command that runs it, installed in `folder`.
+    pub fn program(&self, folder: &Path) -> Command {
+        match self.registry {
+            Registry::Npm => {
+                let mut command = Command::new("node");
+                command.arg(folder.join("build.mjs"));
+                command
+            }
+            Registry::PyPi => {
+                let mut command = Command::new("python3");
+                command
+                    .args([
+                        "-c",
+                        "from componentize_py import script; script()",
+                        "--quiet",
+                    ])
+                    .arg("--wit-path")
+                    .arg(folder.join("wit"))
+                    .env("PYTHONPATH", folder.join(PACKAGES));
+                command
+            }
+        }
+    }
+}
+
+/// Where packages of Python are in a folder of a builder.
+const PACKAGES: &str = "packages";
+
+/// Makes the command that installs what `package-lock.json` locks, in the folder that it runs in.
+pub fn packages_of_npm() -> Command {
+    let mut command = Command::new("npm");
+    command.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+    command
+}
+
+/// Makes the command that installs what `requirements.txt` locks into `folder`.
+pub fn packages_of_pip(folder: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "pip", "install", "--disable-pip-version-check"])
+        .args(["--require-hashes", "--requirement", "requirements.txt"])
+        .arg("--target")
+        .arg(folder);
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{COMPONENTIZE_PY, QUICKJS, Registry, STARLINGMONKEY};
+
+    #[test]
+    fn each_package_of_a_builder_has_a_version_and_a_hash() {
+        for pinned in [COMPONENTIZE_PY, QUICKJS, STARLINGMONKEY] {
+            let text = |name: &str| {
+                let mut files = pinned.files.iter();
+                files.find(|(path, _)| *path == name).map(|(_, text)| *text)
+            };
+            let (package, version) = pinned.name.rsplit_once('-').unwrap();
+            let (packages, hashes, pin) = match pinned.registry {
+                Registry::Npm => {
+                    let lock = text("package-lock.json").unwrap();
+                    let packages = lock.matches("\"node_modules/").count();
+                    let pin = format!("{package}\": \"{version}\"");
+                    (
+                        packages,
+                        lock.matches("\"integrity\": \"sha512-").count(),
+                        pin,
+                    )
+                }
+                Registry::PyPi => {
+                    let lock = text("requirements.txt").unwrap();
+                    let hashes = usize::from(lock.contains("--hash=sha256:"));
+                    (
+                        lock.matches("==").count(),
+                        hashes,
+                        format!("{package}=={version}"),
+                    )
+                }
+            };
+            assert!(packages > 0, "{pinned:?}");
+            assert_eq!(packages, hashes, "{}", pinned.name);
+            let mut texts = pinned.files.iter().map(|(_, text)| text);
+            assert!(texts.any(|text| text.contains(&pin)), "{pin}");
+        }
+    }
+
+    #[test]
+    fn no_package_runs_a_program_when_it_is_installed() {
+        let shown = |registry| {
+            let pinned = [COMPONENTIZE_PY, QUICKJS].into_iter();
+            let mut pinned = pinned.filter(|it| it.registry == registry);
+            format!("{:?}", pinned.next().unwrap().install(Path::new("/tools")))
+        };
+        let npm = shown(Registry::Npm);
+        assert!(npm.contains("\"ci\" \"--ignore-scripts\""), "{npm}");
+        let pip = shown(Registry::PyPi);
+        assert!(pip.contains("\"--require-hashes\""), "{pip}");
+        assert!(pip.contains("\"--only-binary\" \":all:\""), "{pip}");
+    }
+}

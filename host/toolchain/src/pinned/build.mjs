@@ -1,0 +1,137 @@
+// Bundles the project in the working folder and makes a component of it, or runs its tests:
+//   node build.mjs quickjs|starlingmonkey FOLDER MAIN
+//   node build.mjs test FOLDER
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { build } from 'esbuild';
+
+const [task, folder, main] = process.argv.slice(2);
+const wit = join(dirname(fileURLToPath(import.meta.url)), 'wit');
+
+/** What each engine cannot run itself. */
+const LOWERED = {
+  quickjs: { 'async-await': false, 'async-generator': false, 'for-await': false },
+  starlingmonkey: {},
+};
+
+const MAKERS = {
+  async quickjs(jsPath) {
+    const { componentize } = await import('componentize-qjs');
+    const jsSource = readFileSync(jsPath, 'utf8');
+    return componentize({ witPath: wit, world: 'job', jsSource, jsPath, moduleRoot: folder, sync: true });
+  },
+  async starlingmonkey(sourcePath) {
+    const { componentize } = await import('@bytecodealliance/componentize-js');
+    return componentize({ sourcePath, witPath: wit, worldName: 'job' });
+  },
+};
+
+/** Bundles modules. Says what is wrong with them, and ends, if they cannot be. */
+async function bundle(options) {
+  try {
+    return await build({ bundle: true, format: 'esm', logLevel: 'warning', ...options });
+  } catch (error) {
+    if (!error.errors) throw error;
+    process.exit(1);
+  }
+}
+
+async function component() {
+  const from = JSON.stringify(resolve(main));
+  const bundled = join(folder, 'bundle.js');
+  const made = await bundle({
+    stdin: {
+      contents: `export { handler } from 'host-jobs/${task}';\nimport ${from};\n`,
+      resolveDir: process.cwd(),
+      sourcefile: 'host-jobs/src/entry.js',
+    },
+    platform: 'neutral',
+    mainFields: ['module', 'main'],
+    conditions: ['import', 'default'],
+    external: ['host:*'],
+    target: 'es2022',
+    supported: LOWERED[task],
+    sourcemap: 'external',
+    outfile: bundled,
+    write: false,
+  });
+  const [map, code] = ['.map', '.js'].map((ending) => made.outputFiles.find((file) => file.path.endsWith(ending)).text);
+  writeFileSync(bundled, `${code}globalThis.sourceMapOfHandlers = ${JSON.stringify(authorsLines(JSON.parse(map)))};\n`);
+  const { component: bytes } = await MAKERS[task](bundled);
+  writeFileSync(join(folder, 'component.wasm'), bytes);
+}
+
+const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+/** Returns for each line of a bundle where its parts begin (from 0), and from which source and line (from 1) they are.
+    What calls the handler is in the SDK and left out. */
+function authorsLines({ sources, mappings }) {
+  const sdk = realpathSync('node_modules/host-jobs');
+  const paths = sources.map((source) => resolve(folder, source));
+  const isAuthors = paths.map((path) => !path.startsWith(join(sdk, 'src')));
+  let [source, line] = [0, 0];
+  const lines = mappings.split(';').map((text) => {
+    let at = 0;
+    const parts = [];
+    for (const segment of text.split(',').filter(Boolean)) {
+      const numbers = decoded(segment);
+      at += numbers[0];
+      if (numbers.length < 4) continue;
+      source += numbers[1];
+      line += numbers[2];
+      const [, lastSource, lastLine] = parts.at(-1) ?? [];
+      if (isAuthors[source] && (lastSource !== source || lastLine !== line + 1)) parts.push([at, source, line + 1]);
+    }
+    return parts;
+  });
+  return { sources: paths.map((path) => relative('.', path)), lines };
+}
+
+/** Returns the numbers of a segment of a source map: digits of five bits, the lowest first; the lowest bit is the sign. */
+function decoded(segment) {
+  const numbers = [];
+  let [value, shift] = [0, 0];
+  for (const character of segment) {
+    const digit = DIGITS.indexOf(character);
+    value += (digit & 31) * 2 ** shift;
+    shift += 5;
+    if (digit & 32) continue;
+    numbers.push(value & 1 ? -(value >>> 1) : value >>> 1);
+    [value, shift] = [0, 0];
+  }
+  return numbers;
+}
+
+/** Returns the files with tests, without those of packages. */
+function testFiles() {
+  const files = readdirSync('.', { recursive: true });
+  const isApart = (file) => /(^|\/)(node_modules|target|host-jobs|\.[^/]*)\//.test(file);
+  return files.filter((file) => /\.test\.[mc]?[jt]s$/.test(file) && !isApart(file));
+}
+
+async function test() {
+  const tsc = 'node_modules/typescript/bin/tsc';
+  if (existsSync('tsconfig.json') && existsSync(tsc)) ended(process.execPath, [tsc, '--noEmit']);
+  const entryPoints = testFiles();
+  if (entryPoints.length === 0) {
+    console.error('no tests: their files end in .test.js or .test.ts');
+    return;
+  }
+  const outdir = join(folder, 'tests');
+  rmSync(outdir, { recursive: true, force: true });
+  await bundle({ entryPoints, outdir, outbase: '.', platform: 'node', packages: 'external', sourcemap: 'inline' });
+  const files = readdirSync(outdir, { recursive: true }).filter((file) => file.endsWith('.js'));
+  ended(process.execPath, ['--enable-source-maps', '--test', '--test-reporter=spec', ...files.map((file) => relative('.', join(outdir, file)))]);
+}
+
+/** Runs a program, and ends as it does if it fails. */
+function ended(program, options) {
+  const { status } = spawnSync(program, options, { stdio: 'inherit' });
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+await (task === 'test' ? test() : component());

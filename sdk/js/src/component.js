@@ -1,0 +1,49 @@
+// What a component imports and exports, in either engine. One has `null` for what is absent, the other `undefined`.
+
+import * as control from 'host:jobs/control@1.1.0';
+import * as http from 'host:jobs/http@1.1.0';
+import * as jobs from 'host:jobs/jobs@1.1.0';
+import * as log from 'host:jobs/log@1.1.0';
+import * as secrets from 'host:jobs/secrets@1.1.0';
+import * as state from 'host:jobs/state@1.1.0';
+
+import { failure, HttpError, StoreError } from './errors.js';
+import { call, describe as list } from './handlers.js';
+import { located } from './source_map.js';
+
+/** Makes functions whose results are never `null`, and whose refusals are errors of a class. */
+const offered = (functions, Refused) =>
+  Object.fromEntries(
+    Object.keys(functions).map((name) => [
+      name,
+      (...given) => {
+        try {
+          return functions[name](...given) ?? undefined;
+        } catch (thrown) {
+          // One engine throws what the host returns, the other an error that has it.
+          const refused = thrown?.payload ?? thrown;
+          throw Refused && refused?.kind ? new Refused(refused) : thrown;
+        }
+      },
+    ]),
+  );
+
+export const host = {
+  control: offered(control),
+  http: offered(http, HttpError),
+  jobs: offered(jobs, StoreError),
+  log: offered(log),
+  secrets: offered(secrets, StoreError),
+  state: offered(state, StoreError),
+};
+
+/** Returns a record without the fields that are absent. */
+const present = (record) => Object.fromEntries(Object.entries(record).filter(([, value]) => value != null));
+
+export const describe = list;
+
+/** Executes one attempt. */
+export const attempt = async (job, params) => call(present(job), params, host);
+
+/** Returns what to throw to the host for what was thrown. */
+export const failed = (thrown) => failure(thrown, located);

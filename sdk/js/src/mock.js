@@ -1,0 +1,180 @@
+// A mock host for tests of handlers in plain Node.
+
+import { Ctx } from './ctx.js';
+import { HttpError, StoreError } from './errors.js';
+import { call } from './handlers.js';
+
+const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
+const decode = (value) => JSON.parse(new TextDecoder().decode(value));
+const keyOf = (space, key) => JSON.stringify([space ?? null, key]);
+const same = (one, other) => String(one) === String(other);
+
+/** Takes the place of the host in a test, and records what the handler does. */
+export class MockHost {
+  progress = [];
+  logs = [];
+  requests = [];
+  enqueued = [];
+  enqueuedNow = [];
+  sleptMs = 0;
+  #options;
+  #reason;
+  #checksLeft = 0;
+  #values = new Map();
+  #own = new Map();
+  #keptJobs = 0;
+
+  constructor(options = {}) {
+    this.#options = options;
+    const { attempt = 1, attributes = {}, state = {} } = options;
+    this.job = {
+      jobId: 'test',
+      requestId: `test-${attempt}`,
+      function: '',
+      queue: '',
+      protocol: 'test',
+      attempt,
+      enqueuedAt: '',
+      trace: [],
+      attributes: Object.entries(attributes),
+    };
+    for (const [key, value] of Object.entries(state)) this.#values.set(keyOf(undefined, key), encode(value));
+  }
+
+  /** The context to call a handler with. */
+  get ctx() {
+    return new Ctx(this.job, this.#offered);
+  }
+
+  /** Calls a handler as one attempt: what it has enqueued and set is kept if it completes, and dropped if not. */
+  async run(run, params) {
+    return this.#attempt(() => run(this.ctx, params));
+  }
+
+  /** Calls a handler by its name as the host does, with JSON, as one attempt. */
+  async call(name, params) {
+    this.job.function = name;
+    return JSON.parse(await this.#attempt(() => call(this.job, JSON.stringify(params ?? null), this.#offered)));
+  }
+
+  /** Asks the handler to stop, at its next check for cancellation or after some. */
+  cancel(reason, { afterChecks = 0 } = {}) {
+    this.#reason = reason;
+    this.#checksLeft = afterChecks;
+  }
+
+  /** Returns what the handler keeps under a key. */
+  state(key) {
+    const value = this.#value(keyOf(undefined, key));
+    return value === undefined ? undefined : decode(value);
+  }
+
+  async #attempt(run) {
+    let completed = false;
+    try {
+      const result = await run();
+      completed = true;
+      return result;
+    } finally {
+      if (completed) {
+        this.#keptJobs = this.enqueued.length;
+        for (const [key, value] of this.#own) this.#storeNow(key, value);
+      } else {
+        this.enqueued.length = this.#keptJobs;
+      }
+      this.#own.clear();
+    }
+  }
+
+  /** What the host offers to handlers. */
+  get #offered() {
+    return {
+      control: {
+        cancelled: () => (this.#checksLeft-- > 0 ? undefined : this.#reason),
+        remainingMs: () => undefined,
+        progress: (percent, message) => void this.progress.push({ percent, message }),
+        sleepMs: (ms) => void (this.sleptMs += ms),
+      },
+      log: {
+        write: (level, message, fields) => void this.logs.push({ level, message, fields: Object.fromEntries(fields) }),
+      },
+      http: { send: (request) => this.#send(request) },
+      jobs: {
+        enqueue: (jobs) => this.#enqueue(jobs, this.enqueued),
+        enqueueNow: (jobs) => this.#enqueue(jobs, this.enqueuedNow),
+      },
+      secrets: { reveal: (name) => this.#reveal(name) },
+      state: this.#state(),
+    };
+  }
+
+  #state() {
+    const store = (now) => (key, value) => (now ? this.#storeNow(key, value) : void this.#own.set(key, value));
+    const write = (now) => (space, key, value) => {
+      this.#checkStore();
+      store(now)(keyOf(space, key), value);
+    };
+    const compare = (now) => (space, key, expected, value) => {
+      this.#checkStore();
+      const fits = same(this.#value(keyOf(space, key)), expected);
+      if (fits) store(now)(keyOf(space, key), value);
+      return fits;
+    };
+    return {
+      get: (space, key) => {
+        this.#checkStore();
+        return this.#value(keyOf(space, key));
+      },
+      list: (space, prefix, after) => {
+        this.#checkStore();
+        const known = new Map([...this.#values, ...this.#own]);
+        const there = [...known].filter(([, value]) => value !== undefined).map(([key]) => JSON.parse(key));
+        const keys = there.filter(([of]) => of === (space ?? null)).map(([, key]) => key);
+        return keys.filter((key) => key.startsWith(prefix) && (after === undefined || key > after)).sort();
+      },
+      set: write(false),
+      setNow: write(true),
+      delete: write(false),
+      deleteNow: write(true),
+      compareAndSet: compare(false),
+      compareAndSetNow: compare(true),
+    };
+  }
+
+  #send(request) {
+    this.requests.push(request);
+    const { answer } = this.#options;
+    if (!answer) throw new HttpError({ kind: 'not-granted', message: 'the mock answers no requests; give it `answer`' });
+    const { status, headers, content } = answer(request);
+    return { status, headers: [...headers], body: content };
+  }
+
+  #enqueue(jobs, kept) {
+    this.#checkStore();
+    const first = this.enqueued.length + this.enqueuedNow.length + 1;
+    const documents = JSON.parse(jobs);
+    kept.push(...documents);
+    return documents.map((_, at) => `job-${first + at}`);
+  }
+
+  #reveal(name) {
+    const secret = this.#options.secrets?.[name];
+    if (secret !== undefined) return secret;
+    throw new StoreError({ kind: 'not-granted', message: `the mock has no secret ${name}; give it \`secrets\`` });
+  }
+
+  #checkStore() {
+    if (this.#options.store === false) {
+      throw new StoreError({ kind: 'not-granted', message: 'the mock has no store; see `store`' });
+    }
+  }
+
+  #value(key) {
+    return this.#own.has(key) ? this.#own.get(key) : this.#values.get(key);
+  }
+
+  #storeNow(key, value) {
+    if (value === undefined) this.#values.delete(key);
+    else this.#values.set(key, value);
+  }
+}

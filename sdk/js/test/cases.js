@@ -1,0 +1,83 @@
+// The handlers of the cases in `sdk/cases.json`.
+
+import { Cancelled, handler, JobError, Retry } from 'host-jobs';
+
+const total = { type: 'object', properties: { total: { type: 'integer' } }, required: ['total'] };
+const numbers = {
+  type: 'object',
+  properties: { numbers: { type: 'array', items: { type: 'integer' }, description: 'What to add.' } },
+  required: ['numbers'],
+};
+
+handler('sum', { description: 'Adds numbers.', params: numbers, result: total }, (ctx, params) => ({
+  total: params.numbers.reduce((one, other) => one + other, 0),
+}));
+
+handler('about', {}, (ctx) => ({
+  attempt: ctx.job.attempt,
+  team: ctx.attribute('team'),
+  other: ctx.attribute('other') ?? null,
+}));
+
+handler('fail', {}, (ctx, { category, retryable }) => {
+  throw new JobError('no luck', {
+    kind: 'NoLuck',
+    category,
+    code: 'E1',
+    details: { a: 1 },
+    retryable: retryable ?? undefined,
+  });
+});
+
+handler('throw', {}, async () => deep());
+
+async function deep() {
+  await Promise.resolve();
+  throw new RangeError('nobody catches this');
+}
+
+handler('again', {}, () => {
+  throw new Retry('not yet', { afterMs: 5000 });
+});
+
+handler('stop', {}, (ctx) => {
+  while (ctx.cancelled() === undefined) ctx.sleep(10);
+  throw new Cancelled({ done: 1 });
+});
+
+handler('log', {}, (ctx) => {
+  ctx.info('counted', { words: 3 });
+  ctx.warn('äö€😀');
+});
+
+handler('keep', {}, (ctx, { fails }) => {
+  const count = (ctx.state.get('n') ?? 0) + 1;
+  ctx.state.set('n', count);
+  ctx.state.set('n2', { ä: [null, 0.5] });
+  if (fails) {
+    ctx.state.now.set('at once', true);
+    throw new Error('asked to fail');
+  }
+  return [count, ctx.state.list('n')];
+});
+
+handler('compare', {}, (ctx) =>
+  [
+    [undefined, 1],
+    [7, 3],
+    [1, 2],
+  ].map(([expected, value]) => ctx.state.compareAndSet('c', expected, value)),
+);
+
+handler('order', {}, (ctx, { fails }) => {
+  const ids = ctx.enqueueAll([7, 8].map((row) => ({ handler: 'log', params: { row }, queue: 'rows' })));
+  if (fails) throw new Error('asked to fail');
+  return new Set(ids).size;
+});
+
+handler('sign', {}, (ctx, { secret }) => ctx.secret(secret).length);
+
+handler('call', {}, async (ctx, { url }) => {
+  const response = await ctx.fetch(url, { method: 'POST', json: { a: 1 } });
+  return { status: response.throwForStatus().status, body: await response.json() };
+});

@@ -1,0 +1,238 @@
+"""A mock host for tests of handlers in plain Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Callable, Mapping
+
+from . import handlers
+from .ctx import Ctx, NewJob
+from .http import Response
+from .interface import (
+    Context,
+    HttpError,
+    HttpErrorKind,
+    HttpRequest,
+    HttpResponse,
+    JobsError,
+    JobsErrorKind,
+    LogLevel,
+)
+from .values import to_json
+
+_Key = tuple["str | None", str]
+
+
+@dataclass
+class Line:
+    """A line of the job's log."""
+
+    level: LogLevel
+    message: str
+    fields: dict[str, str]
+
+
+class MockHost:
+    """Takes the place of the host in a test, and records what the handler does.
+
+    Without `answer` no request is granted, without `secrets` no secret, and with `store=False` neither jobs nor state.
+    """
+
+    def __init__(
+        self,
+        *,
+        attempt: int = 1,
+        attributes: Mapping[str, str] | None = None,
+        answer: Callable[[HttpRequest], Response] | None = None,
+        state: Mapping[str, Any] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        store: bool = True,
+    ) -> None:
+        self.job = Context(
+            job_id="test",
+            request_id=f"test-{attempt}",
+            function="",
+            queue="",
+            protocol="test",
+            attempt=attempt,
+            max_attempts=None,
+            enqueued_at="",
+            deadline=None,
+            worker_id=None,
+            trace=[],
+            attributes=list((attributes or {}).items()),
+        )
+        self.reports: list[tuple[float | None, str]] = []
+        """All reported progress: percent and message."""
+        self.logs: list[Line] = []
+        """All lines of the log."""
+        self.requests: list[HttpRequest] = []
+        """All requests to HTTP servers."""
+        self.enqueued: list[NewJob] = []
+        """The jobs that exist exactly if their attempt completes, without those of attempts that did not."""
+        self.enqueued_now: list[NewJob] = []
+        """The jobs that were enqueued at once."""
+        self.slept = 0.0
+        """All sleeps together, in seconds. The mock does not really sleep."""
+        self._answer, self._secrets, self._has_store = answer, dict(secrets or {}), store
+        self._reason: str | None = None
+        self._checks_left: int | None = None
+        self._values: dict[_Key, bytes] = {(None, key): _bytes(value) for key, value in (state or {}).items()}
+        self._own: dict[_Key, bytes | None] = {}
+        self._kept_jobs = 0
+
+    @property
+    def ctx(self) -> Ctx:
+        """The context to call a handler with."""
+        return Ctx(self.job, self)
+
+    def run(self, function: Callable[[Ctx, Any], Any], params: Any = None) -> Any:
+        """Calls a handler as one attempt: what it has enqueued and set is kept if it completes, and dropped if not."""
+        return self._attempt(lambda: function(self.ctx, params))
+
+    def call(self, name: str, params: Any = None) -> Any:
+        """Calls a handler by its name as the host does, with JSON, as one attempt."""
+        self.job.function = name
+        return json.loads(self._attempt(lambda: handlers.call(self.job, to_json(params), self)))
+
+    def cancel(self, reason: str, *, after_checks: int = 0) -> None:
+        """Asks the handler to stop, at its next check for cancellation or after some."""
+        self._reason, self._checks_left = reason, after_checks
+
+    def state_of(self, key: str) -> Any:
+        """Returns what the handler keeps under a key."""
+        value = self._value((None, key))
+        return None if value is None else json.loads(value)
+
+    def _attempt(self, run: Callable[[], Any]) -> Any:
+        completed = False
+        try:
+            result = run()
+            completed = True
+            return result
+        finally:
+            own, self._own = self._own, {}
+            if completed:
+                self._kept_jobs = len(self.enqueued)
+                for key, value in own.items():
+                    self._store_now(key, value)
+            else:
+                del self.enqueued[self._kept_jobs :]
+
+    # What follows is what the host offers to handlers.
+
+    @property
+    def control(self) -> MockHost:
+        return self
+
+    http = jobs = log = secrets = control
+
+    @property
+    def state(self) -> _State:
+        return _State(self)
+
+    def cancelled(self) -> str | None:
+        if self._checks_left:
+            self._checks_left -= 1
+            return None
+        return self._reason
+
+    def remaining_ms(self) -> int | None:
+        return None
+
+    def progress(self, percent: float | None, message: str) -> None:
+        self.reports.append((percent, message))
+
+    def sleep_ms(self, ms: int) -> None:
+        self.slept += ms / 1000
+
+    def write(self, level: LogLevel, message: str, fields: list[tuple[str, str]]) -> None:
+        self.logs.append(Line(level, message, dict(fields)))
+
+    def send(self, request: HttpRequest) -> HttpResponse:
+        self.requests.append(request)
+        if self._answer is None:
+            raise HttpError(HttpErrorKind.NOT_GRANTED, "the mock answers no requests; give it `answer`")
+        answer = self._answer(request)
+        return HttpResponse(answer.status_code, list(answer.headers.items()), answer.content)
+
+    def enqueue(self, jobs: str) -> list[str]:
+        return self._enqueue(jobs, self.enqueued)
+
+    def enqueue_now(self, jobs: str) -> list[str]:
+        return self._enqueue(jobs, self.enqueued_now)
+
+    def reveal(self, name: str) -> str:
+        if name not in self._secrets:
+            raise JobsError(JobsErrorKind.NOT_GRANTED, f"the mock has no secret {name}; give it `secrets`")
+        return self._secrets[name]
+
+    def _enqueue(self, jobs: str, kept: list[NewJob]) -> list[str]:
+        self._check_store()
+        first = len(self.enqueued) + len(self.enqueued_now) + 1
+        documents = json.loads(jobs)
+        kept.extend(_job(document) for document in documents)
+        return [f"job-{first + at}" for at in range(len(documents))]
+
+    def _check_store(self) -> None:
+        if not self._has_store:
+            raise JobsError(JobsErrorKind.NOT_GRANTED, "the mock has no store; see `store`")
+
+    def _value(self, key: _Key) -> bytes | None:
+        return self._own[key] if key in self._own else self._values.get(key)
+
+    def _store_now(self, key: _Key, value: bytes | None) -> None:
+        if value is None:
+            self._values.pop(key, None)
+        else:
+            self._values[key] = value
+
+
+class _State:
+    """The state of handlers."""
+
+    def __init__(self, host: MockHost) -> None:
+        host._check_store()
+        self._host = host
+
+    def get(self, space: str | None, key: str) -> bytes | None:
+        return self._host._value((space, key))
+
+    def set(self, space: str | None, key: str, value: bytes) -> None:
+        self._host._own[space, key] = value
+
+    def delete(self, space: str | None, key: str) -> None:
+        self._host._own[space, key] = None
+
+    def compare_and_set(self, space: str | None, key: str, expected: bytes | None, value: bytes | None) -> bool:
+        fits = self.get(space, key) == expected
+        if fits:
+            self._host._own[space, key] = value
+        return fits
+
+    def list(self, space: str | None, prefix: str, after: str | None) -> list[str]:
+        known = {**self._host._values, **self._host._own}
+        keys = (key for (of, key), value in known.items() if of == space and value is not None)
+        return sorted(key for key in keys if key.startswith(prefix) and (after is None or key > after))
+
+    def set_now(self, space: str | None, key: str, value: bytes) -> None:
+        self._host._store_now((space, key), value)
+
+    def delete_now(self, space: str | None, key: str) -> None:
+        self._host._store_now((space, key), None)
+
+    def compare_and_set_now(self, space: str | None, key: str, expected: bytes | None, value: bytes | None) -> bool:
+        fits = self.get(space, key) == expected
+        if fits:
+            self._host._store_now((space, key), value)
+        return fits
+
+
+def _job(document: dict[str, Any]) -> NewJob:
+    known = {name: document.pop(name) for name in list(document) if name in NewJob.__dataclass_fields__}
+    return NewJob(**known, others=document)
+
+
+def _bytes(value: Any) -> bytes:
+    return to_json(value).encode()

@@ -1,0 +1,102 @@
+"""The handlers of the cases in `sdk/cases.json`."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from host_jobs import Cancelled, Category, Ctx, JobError, NewJob, Retry, handler
+
+
+@dataclass
+class Numbers:
+    numbers: Annotated[list[int], "What to add."]
+
+
+@dataclass
+class Total:
+    total: int
+
+
+@dataclass
+class Fails:
+    fails: bool
+
+
+@handler("sum")
+def add(ctx: Ctx, params: Numbers) -> Total:
+    """Adds numbers."""
+    return Total(sum(params.numbers))
+
+
+@handler("about")
+def about(ctx: Ctx, params: Any) -> Any:
+    return {"attempt": ctx.job.attempt, "team": ctx.attribute("team"), "other": ctx.attribute("other")}
+
+
+@handler("fail")
+def fail(ctx: Ctx, params: Any) -> None:
+    category = Category(params["category"])
+    raise JobError(
+        "no luck", kind="NoLuck", category=category, code="E1", details={"a": 1}, retryable=params["retryable"]
+    )
+
+
+@handler("throw")
+def throw(ctx: Ctx, params: Any) -> None:
+    deep()
+
+
+def deep() -> None:
+    raise ValueError("nobody catches this")
+
+
+@handler("again")
+def again(ctx: Ctx, params: Any) -> None:
+    raise Retry("not yet", after=5)
+
+
+@handler("stop")
+def stop(ctx: Ctx, params: Any) -> None:
+    while ctx.cancelled() is None:
+        ctx.sleep(0.01)
+    raise Cancelled({"done": 1})
+
+
+@handler("log")
+def log(ctx: Ctx, params: Any) -> None:
+    ctx.info("counted", words=3)
+    ctx.warn("äö€😀")
+
+
+@handler("keep")
+def keep(ctx: Ctx, params: Fails) -> Any:
+    count = ctx.state.get("n", 0) + 1
+    ctx.state.set("n", count)
+    ctx.state.set("n2", {"ä": [None, 0.5]})
+    if params.fails:
+        ctx.state.now().set("at once", True)
+        raise ValueError("asked to fail")
+    return [count, list(ctx.state.list("n"))]
+
+
+@handler("compare")
+def compare(ctx: Ctx, params: Any) -> list[bool]:
+    return [ctx.state.compare_and_set("c", expected, value) for expected, value in ((None, 1), (7, 3), (1, 2))]
+
+
+@handler("order")
+def order(ctx: Ctx, params: Fails) -> int:
+    ids = ctx.enqueue_all([NewJob("log", {"row": row}, queue="rows") for row in (7, 8)])
+    if params.fails:
+        raise ValueError("asked to fail")
+    return len(set(ids))
+
+
+@handler("sign")
+def sign(ctx: Ctx, params: dict[str, str]) -> int:
+    return len(ctx.secret(params["secret"]))
+
+
+@handler("call")
+def call(ctx: Ctx, params: dict[str, str]) -> Any:
+    response = ctx.http.post(params["url"], json={"a": 1}).raise_for_status()
+    return {"status": response.status_code, "body": response.json()}

@@ -1,0 +1,247 @@
+//! The handlers of the cases in `sdk/cases.json`.
+
+use std::time::Duration;
+
+use guest_sdk::schemars::{self, JsonSchema};
+use guest_sdk::{Category, Ctx, Error, NewJob, export_handlers, handler};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+export_handlers!(
+    sum, about, fail, throw, again, stop, log, keep, compare, order, sign, call_api
+);
+
+#[derive(Deserialize, JsonSchema)]
+struct Numbers {
+    numbers: Vec<i64>,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct Total {
+    total: i64,
+}
+
+#[derive(Deserialize)]
+struct Fails {
+    fails: bool,
+}
+
+/// Adds numbers.
+#[handler(schema)]
+fn sum(_ctx: &Ctx, params: Numbers) -> Result<Total, Error> {
+    let total = params.numbers.iter().sum();
+    Ok(Total { total })
+}
+
+#[handler]
+fn about(ctx: &Ctx, _params: Value) -> Result<Value, Error> {
+    let (attempt, attribute) = (ctx.job().attempt, |name| ctx.attribute(name));
+    Ok(json!({"attempt": attempt, "team": attribute("team"), "other": attribute("other")}))
+}
+
+#[handler]
+fn fail(_ctx: &Ctx, params: Value) -> Result<(), Error> {
+    let category = match params["category"].as_str() {
+        Some("data-quality") => Category::DataQuality,
+        _ => Category::UserCode,
+    };
+    let error = Error::new(category, "NoLuck", "no luck");
+    let error = error.code("E1").details(&json!({"a": 1}));
+    Err(match params["retryable"].as_bool() {
+        Some(retryable) => error.retryable(retryable),
+        None => error,
+    })
+}
+
+#[handler]
+fn throw(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    Err(std::io::Error::other("nobody catches this"))?
+}
+
+#[handler]
+fn again(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    Err(Error::retry_after_ms("not yet", 5_000))
+}
+
+#[handler]
+fn stop(ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    while ctx.cancelled().is_none() {
+        ctx.sleep(Duration::from_millis(10));
+    }
+    Err(Error::cancelled(&json!({"done": 1})))
+}
+
+#[handler]
+fn log(ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    ctx.log(guest_sdk::Level::Info, "counted", &[("words", "3")]);
+    ctx.warn("äö€😀");
+    Ok(())
+}
+
+#[handler]
+fn keep(ctx: &Ctx, params: Fails) -> Result<Value, Error> {
+    let count = ctx.state().get("n")?.unwrap_or(0) + 1;
+    ctx.state().set("n", &count)?;
+    ctx.state().set("n2", &json!({"ä": [null, 0.5]}))?;
+    if params.fails {
+        ctx.state().now().set("at once", &true)?;
+        return Err(std::io::Error::other("asked to fail").into());
+    }
+    Ok(json!([count, ctx.state().list("n")?]))
+}
+
+#[handler]
+fn compare(ctx: &Ctx, _params: Value) -> Result<Vec<bool>, Error> {
+    let changes = [(None, 1), (Some(7), 3), (Some(1), 2)].iter();
+    let changed = changes.map(|(old, new)| ctx.state().compare_and_set("c", old.as_ref(), new));
+    changed.collect()
+}
+
+#[handler]
+fn order(ctx: &Ctx, params: Fails) -> Result<usize, Error> {
+    let job = |row| {
+        NewJob::new("log")
+            .queue("rows")
+            .params(&json!({"row": row}))
+    };
+    let ids = ctx.enqueue_all(&[job(7)?, job(8)?])?;
+    if params.fails {
+        return Err(std::io::Error::other("asked to fail").into());
+    }
+    Ok(ids.len())
+}
+
+#[handler]
+fn sign(ctx: &Ctx, params: Value) -> Result<usize, Error> {
+    let name = params["secret"].as_str().unwrap_or_default();
+    Ok(ctx.secret(name)?.len())
+}
+
+#[handler("call")]
+fn call_api(ctx: &Ctx, params: Value) -> Result<Value, Error> {
+    let url = params["url"].as_str().unwrap_or_default();
+    let request = ctx.http().post(url).json(&json!({"a": 1}))?;
+    let response = request.send()?.ok()?;
+    Ok(json!({"status": response.status, "body": response.json::<Value>()?}))
+}
+
+#[cfg(test)]
+mod tests {
+    use guest_sdk::{HttpResponse, MockHost};
+
+    use super::*;
+
+    const CASES: &str = include_str!("../../../../sdk/cases.json");
+
+    type Call = fn(&Ctx, &str) -> Result<String, Error>;
+
+    const HANDLERS: &[(&str, Call)] = &[
+        ("sum", sum::call),
+        ("about", about::call),
+        ("fail", fail::call),
+        ("throw", throw::call),
+        ("again", again::call),
+        ("stop", stop::call),
+        ("log", log::call),
+        ("keep", keep::call),
+        ("compare", compare::call),
+        ("order", order::call),
+        ("sign", sign::call),
+        ("call", call_api::call),
+    ];
+
+    fn host(given: &Value) -> MockHost {
+        let mut host = MockHost::new();
+        let pairs = |key: &str| given[key].as_object().cloned().unwrap_or_default();
+        for (name, value) in pairs("attributes") {
+            host = host.attribute(&name, value.as_str().unwrap());
+        }
+        for (name, value) in pairs("secrets") {
+            host = host.with_secret(&name, value.as_str().unwrap());
+        }
+        if let Some(status) = given["answer"]["status"].as_u64() {
+            let answer =
+                HttpResponse::json_of(status.try_into().unwrap(), &given["answer"]["json"]);
+            host = host.answer(move |_| Ok(answer.clone()));
+        }
+        if let Some(reason) = given["cancelled"].as_str() {
+            host.cancel(reason);
+        }
+        host
+    }
+
+    /// Returns how an attempt ends, as the table says it.
+    fn ended(result: Result<String, Error>) -> Value {
+        match result {
+            Ok(result) => json!({"result": serde_json::from_str::<Value>(&result).unwrap()}),
+            Err(Error::Retry { reason, after_ms }) => {
+                json!({"retry": {"reason": reason, "after_ms": after_ms}})
+            }
+            Err(Error::Cancelled { partial }) => json!({"cancelled": partial}),
+            Err(Error::Failed(failed)) if failed.kind == "invalid_params" => {
+                assert_eq!(failed.category, Category::DataQuality);
+                json!({"refused": failed.message})
+            }
+            Err(Error::Failed(failed)) => {
+                let category = match failed.category {
+                    Category::UserCode => "user-code",
+                    Category::DataQuality => "data-quality",
+                    Category::Infrastructure => "infrastructure",
+                    Category::Configuration => "configuration",
+                    Category::Timeout => "timeout",
+                };
+                json!({"failure": {
+                    "category": category, "kind": failed.kind, "message": failed.message, "code": failed.code,
+                    "details": failed.details, "retryable": failed.retryable,
+                }})
+            }
+        }
+    }
+
+    #[test]
+    fn the_mock_host_agrees_with_the_cases() {
+        let cases = CASES.replace("{origin}", "http://api.example.com");
+        let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+        for case in cases {
+            let (then, host) = (&case["then"], host(&case["given"]));
+            let name = case["handler"].as_str().unwrap();
+            let (_, call) = HANDLERS.iter().find(|(it, _)| *it == name).unwrap();
+            let params = case["params"].to_string();
+            let ended = ended(host.run(|ctx| call(ctx, &params)));
+            for key in ["result", "retry", "cancelled"] {
+                assert_eq!(ended[key], then[key], "{case}: {ended}");
+            }
+            if !then["refused"].is_null() {
+                assert!(ended["refused"].is_string(), "{case}: {ended}");
+            }
+            for (key, expected) in then["failure"].as_object().into_iter().flatten() {
+                assert_eq!(&ended["failure"][key], expected, "{case}: {ended}");
+            }
+            assert_left(&host, &case);
+        }
+    }
+
+    fn assert_left(host: &MockHost, case: &Value) {
+        let then = &case["then"];
+        for (line, expected) in host
+            .logs()
+            .iter()
+            .zip(then["logs"].as_array().into_iter().flatten())
+        {
+            let level = format!("{:?}", line.0).to_lowercase();
+            assert_eq!(
+                json!([level, line.1]),
+                json!([expected[0], expected[1]]),
+                "{case}"
+            );
+        }
+        for (key, expected) in then["state"].as_object().into_iter().flatten() {
+            let kept: Option<Value> = host.state(key);
+            assert_eq!(&kept.unwrap_or_default(), expected, "{case}: {key}");
+        }
+        if !then["enqueued"].is_null() {
+            let enqueued = serde_json::to_value(host.enqueued()).unwrap();
+            assert_eq!(enqueued, then["enqueued"], "{case}");
+        }
+    }
+}

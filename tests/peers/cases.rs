@@ -1,0 +1,239 @@
+//! The cases of `sdk/cases.json`, on which the mock hosts of the SDKs agree, with the real host.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use host_tests::reflector::Reflector;
+use host_tests::{Client, Server, eventually, guests, projects};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const CASES: &str = include_str!("../../sdk/cases.json");
+
+const PYTHON: &[(&str, &str)] = &[(
+    "handlers.py",
+    include_str!("../../sdk/python/tests/cases.py"),
+)];
+const JAVASCRIPT: &[(&str, &str)] = &[("handlers.js", include_str!("../../sdk/js/test/cases.js"))];
+
+/// The tests of a new project, which are about another handler, are replaced by none.
+const NO_TESTS: [(&str, &str); 2] = [("test_handlers.py", ""), ("handlers.test.js", "")];
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A host with the handlers of the cases.
+struct Own {
+    server: Server,
+    origin: String,
+    _reflector: Reflector,
+    _folder: TempDir,
+}
+
+fn host(component: &Path) -> Own {
+    let reflector = Reflector::with(|head, stream| {
+        let (status, body) = match head.split(' ').nth(1) {
+            Some("/echo") => ("200 OK", "{\"ok\":true}"),
+            _ => ("503 Service Unavailable", "{}"),
+        };
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\n\r\n");
+        std::io::Write::write_all(stream, (head + body).as_bytes()).is_ok()
+    });
+    let folder = TempDir::new().unwrap();
+    let settings = "secrets = [\"signing\"]\n[secrets.signing]\nenv = \"SIGNING\"\n";
+    let mut options = reflector.options(&folder, "", settings);
+    let signing = ("SIGNING".to_owned(), "k-77aa-signing".to_owned());
+    options.env.push(signing);
+    let server = Server::start(&options);
+    let origin = reflector.origin();
+    let manifest = format!(
+        "[handlers.keep.state]\nquota_kib = 64\n[handlers.compare.state]\nquota_kib = 64\n\
+         [handlers.sign]\nsecrets = [\"signing\"]\n[[handlers.order.jobs]]\nhandlers = [\"log\"]\nqueues = [\"rows\"]\n\
+         [[handlers.call.http]]\nto = \"{origin}\"\n"
+    );
+    let component = fs::read(component).unwrap();
+    let answer = server
+        .client()
+        .deploy_accepted("cases", &component, Some(&manifest));
+    let answer = answer.unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    Own {
+        server,
+        origin,
+        _reflector: reflector,
+        _folder: folder,
+    }
+}
+
+fn check_all(component: &Path) {
+    let own = host(component);
+    let client = own.server.client();
+    let cases = CASES.replace("{origin}", &own.origin);
+    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    for case in cases {
+        check(&client, &case);
+    }
+}
+
+fn check(client: &Client, case: &Value) {
+    let (then, given) = (&case["then"], &case["given"]);
+    let attempts = if then["retry"].is_null() { 1 } else { 2 };
+    let mut job =
+        json!({"handler": case["handler"], "params": case["params"], "max_attempts": attempts});
+    if given["attributes"].is_object() {
+        job["attributes"] = given["attributes"].clone();
+    }
+    if let Some(path) = then["refused"].as_str() {
+        let refused = client.post("/api/v1/jobs", &job).unwrap().body;
+        assert_eq!(refused["code"], "invalid_params", "{case}: {refused}");
+        assert!(refused.to_string().contains(path), "{case}: {refused}");
+        return;
+    }
+    forget(client, case);
+    let before = in_rows(client);
+    let ended = ended(client, case, &client.enqueue(&job));
+    for expected in ["result", "cancelled"].map(|key| &then[key]) {
+        if !expected.is_null() {
+            assert_eq!(&ended["result"], expected, "{case}: {ended}");
+        }
+    }
+    assert_failed(case, &ended["failure"]);
+    assert_left(client, case, &ended, &before);
+}
+
+/// Returns the ids of the jobs in the queue that `order` enqueues into.
+fn in_rows(client: &Client) -> Vec<Value> {
+    let jobs = client.items("/api/v1/jobs").into_iter();
+    let jobs = jobs.filter(|job| job["queue"] == "rows");
+    jobs.map(|job| job["id"].clone()).collect()
+}
+
+/// Removes what earlier cases have kept and enqueued.
+fn forget(client: &Client, case: &Value) {
+    for key in case["then"]["state"].as_object().into_iter().flatten() {
+        let path = value_of(case, key.0);
+        client.call("DELETE", &path, None).unwrap();
+    }
+}
+
+fn value_of(case: &Value, key: &str) -> String {
+    let handler = case["handler"].as_str().unwrap();
+    format!(
+        "/api/v1/state/handler:{handler}/value?key={}",
+        key.replace(' ', "%20")
+    )
+}
+
+/// Waits until the job ends or waits for another attempt, and asks it to stop if the case says so.
+fn ended(client: &Client, case: &Value, id: &str) -> Value {
+    if let Some(reason) = case["given"]["cancelled"].as_str() {
+        eventually("the handler runs", PATIENCE, || {
+            (client.job(id)["state"] == "running").then_some(())
+        });
+        let cancel = json!({"reason": reason, "grace_seconds": 30});
+        client
+            .post(&format!("/api/v1/jobs/{id}/cancel"), &cancel)
+            .unwrap();
+    }
+    if case["then"]["retry"].is_null() {
+        return client.wait(id);
+    }
+    eventually("the handler asks for another attempt", PATIENCE, || {
+        let job = client.job(id);
+        (job["state"] == "retryable").then_some(job)
+    })
+}
+
+fn assert_failed(case: &Value, failure: &Value) {
+    let then = &case["then"];
+    if let Some(reason) = then["retry"]["reason"].as_str() {
+        assert!(failure.to_string().contains(reason), "{case}: {failure}");
+    }
+    for (key, expected) in then["failure"].as_object().into_iter().flatten() {
+        let key = if key == "kind" { "user_kind" } else { key };
+        assert_eq!(&failure[key], expected, "{case}: {failure}");
+    }
+}
+
+/// Checks the log, the state and the jobs that an attempt leaves.
+fn assert_left(client: &Client, case: &Value, ended: &Value, before: &[Value]) {
+    let then = &case["then"];
+    let id = ended["id"].as_str().unwrap();
+    for (at, line) in then["logs"].as_array().into_iter().flatten().enumerate() {
+        let logs = format!("/api/v1/jobs/{id}/logs");
+        let logged = eventually("the line in the log", PATIENCE, || {
+            let line = client.get(&logs).unwrap().body["items"][at].clone();
+            line.is_object().then_some(line)
+        });
+        let fields = match &logged["fields"] {
+            Value::Null => json!({}),
+            fields => fields.clone(),
+        };
+        assert_eq!(
+            &json!([logged["level"], logged["message"], fields]),
+            line,
+            "{case}"
+        );
+    }
+    for (key, expected) in then["state"].as_object().into_iter().flatten() {
+        let kept = client.get(&value_of(case, key)).unwrap().body["value"].clone();
+        let kept = kept
+            .as_str()
+            .map_or(Value::Null, |text| serde_json::from_str(text).unwrap());
+        assert_eq!(&kept, expected, "{case}: {key}");
+    }
+    if let Some(expected) = then["enqueued"].as_array() {
+        let children = in_rows(client).into_iter();
+        let children = children.filter(|id| !before.contains(id));
+        let mut children: Vec<Value> = children
+            .map(|id| client.job(id.as_str().unwrap()))
+            .map(|job| json!({"handler": job["handler"], "queue": job["queue"], "params": job["params"]}))
+            .collect();
+        children.sort_by_key(ToString::to_string);
+        assert_eq!(&children, expected, "{case}");
+    }
+}
+
+#[test]
+fn the_cases_in_rust() {
+    check_all(&guests::component("cases"));
+}
+
+#[test]
+fn the_cases_in_python() {
+    let files = [PYTHON, &NO_TESTS[..1]].concat();
+    check_all(&projects::component("cases-python", "python", &files));
+}
+
+#[test]
+fn the_cases_in_quickjs() {
+    let files = [JAVASCRIPT, &NO_TESTS[1..]].concat();
+    check_all(&projects::component("cases-quickjs", "js", &files));
+}
+
+#[test]
+fn the_cases_in_starlingmonkey() {
+    let package = projects::starlingmonkey("cases-starlingmonkey", "javascript");
+    let files = [JAVASCRIPT, &NO_TESTS[1..], &[("package.json", &*package)]].concat();
+    check_all(&projects::component("cases-starlingmonkey", "js", &files));
+}
+
+/// Those of the packages, in plain Python and Node.
+#[test]
+fn the_sdks_pass_their_own_tests() {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk");
+    let python = ["-B", "-m", "unittest", "discover", "-s", "tests"];
+    let mut python_tests = Command::new("python3");
+    python_tests.args(python).env("PYTHONPATH", ".");
+    let mut node_tests = Command::new("node");
+    node_tests.args(["--test", "test/"]);
+    for (tests, folder) in [(&mut python_tests, "python"), (&mut node_tests, "js")] {
+        let output = tests.current_dir(sdk.join(folder)).output().unwrap();
+        let shown = [&output.stdout, &output.stderr]
+            .map(|text| String::from_utf8_lossy(text))
+            .concat();
+        assert!(output.status.success(), "{folder}: {shown}");
+    }
+}

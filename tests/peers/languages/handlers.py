@@ -1,0 +1,28 @@
+"""Handlers that fail deep inside, that try to connect, and that send requests."""
+
+import socket
+from typing import Any
+
+from host_jobs import Ctx, handler
+
+
+@handler("throws")
+def throws(ctx: Ctx, params: Any) -> int:
+    return deep(3)
+
+
+def deep(n: int) -> int:
+    if n == 0:
+        raise ValueError("nobody catches this")
+    return deep(n - 1)
+
+
+@handler("connects")
+def connects(ctx: Ctx, params: Any) -> None:
+    socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+
+
+@handler("fetches")
+def fetches(ctx: Ctx, params: dict[str, str]) -> list[Any]:
+    response = ctx.http.post(params["url"], data="hello", headers={"x-from": "handler"})
+    return [response.status_code, response.text]

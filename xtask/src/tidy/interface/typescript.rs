@@ -1,0 +1,147 @@
+//! The interface in TypeScript: unions of texts, and interfaces.
+
+use wit_parser::{Docs, Interface, Resolve, Type, TypeDef, TypeDefKind};
+
+use super::{Language, answer, definition, documented, pascal, type_name};
+
+pub(super) struct TypeScript<'a> {
+    pub(super) wit: &'a Resolve,
+}
+
+impl Language for TypeScript<'_> {
+    const FILE: &'static str = "sdk/js/src/interface.d.ts";
+
+    const HEAD: &'static str =
+        "// What the host offers to handlers. Generated from the WIT package host:jobs@1.1.0.\n";
+
+    fn define(&self, name: &str, definition: &TypeDef) -> String {
+        let about = doc(&definition.docs, "");
+        match &definition.kind {
+            TypeDefKind::Enum(cases) => {
+                let cases = cases.cases.iter();
+                let cases =
+                    cases.map(|case| format!("{}  | '{}'\n", doc(&case.docs, "  "), case.name));
+                let cases: String = cases.collect();
+                format!("\n{about}export type {name} =\n{}", ended(&cases))
+            }
+            TypeDefKind::Record(record) => {
+                let fields = record.fields.iter().map(|field| {
+                    let field_name = camel(&field.name);
+                    let (mark, ty) = self.field(&field.ty);
+                    format!("{}  {field_name}{mark}: {ty};\n", doc(&field.docs, "  "))
+                });
+                let fields: String = fields.collect();
+                format!("\n{about}export interface {name} {{\n{fields}}}\n")
+            }
+            TypeDefKind::Variant(variant) => {
+                let cases = variant.cases.iter().map(|case| {
+                    let (mark, ty) = case
+                        .ty
+                        .as_ref()
+                        .map(|ty| self.field(ty))
+                        .unwrap_or_default();
+                    let about = doc(&case.docs, "  ");
+                    format!("{about}  | {{ tag: '{}'; val{mark}: {ty} }}\n", case.name)
+                });
+                let cases: String = cases.collect();
+                format!("\n{about}export type {name} =\n{}", ended(&cases))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn interface(&self, name: &str, interface: &Interface) -> String {
+        let mut text = format!(
+            "\n{}export interface {} {{\n",
+            doc(&interface.docs, ""),
+            pascal(name)
+        );
+        for function in interface.functions.values() {
+            let params = function.params.iter();
+            let params =
+                params.map(|param| format!("{}: {}", camel(&param.name), self.name(&param.ty)));
+            let params: Vec<_> = params.collect();
+            let (ok, err) = answer(self.wit, function);
+            let ok = ok.map_or_else(|| "void".to_owned(), |ty| self.name(ty));
+            let mut about = documented(&function.docs).to_owned();
+            if let Some(err) = err {
+                about += &format!("\n\nThrows {}.", self.name(err));
+            }
+            let about = commented(&about, "  ");
+            let (name, params) = (camel(&function.name), params.join(", "));
+            text += &format!("{about}  {name}({params}): {ok};\n");
+        }
+        text + "}\n"
+    }
+
+    fn host(&self, interfaces: &[&str]) -> String {
+        let fields = interfaces.iter();
+        let fields = fields.map(|name| format!("  {name}: {};\n", pascal(name)));
+        let fields: String = fields.collect();
+        format!("\n/** All that the host offers. */\nexport interface Host {{\n{fields}}}\n")
+    }
+}
+
+impl TypeScript<'_> {
+    /// Returns the mark of a field and its type.
+    fn field(&self, ty: &Type) -> (&'static str, String) {
+        match definition(self.wit, ty).map(|it| &it.kind) {
+            Some(TypeDefKind::Option(of)) => ("?", format!("{} | undefined", self.name(of))),
+            _ => ("", self.name(ty)),
+        }
+    }
+
+    fn name(&self, ty: &Type) -> String {
+        let name = match ty {
+            Type::Bool => "boolean",
+            Type::String | Type::Char => "string",
+            Type::U8 | Type::U16 | Type::U32 | Type::S8 | Type::S16 | Type::S32 => "number",
+            Type::F32 | Type::F64 => "number",
+            _ => return self.defined(ty),
+        };
+        name.to_owned()
+    }
+
+    fn defined(&self, ty: &Type) -> String {
+        let definition = definition(self.wit, ty).unwrap();
+        match &definition.kind {
+            TypeDefKind::Option(of) => format!("{} | undefined", self.name(of)),
+            TypeDefKind::List(Type::U8) => "Uint8Array".to_owned(),
+            TypeDefKind::List(of) => format!("Array<{}>", self.name(of)),
+            TypeDefKind::Tuple(of) => {
+                let of: Vec<_> = of.types.iter().map(|ty| self.name(ty)).collect();
+                format!("[{}]", of.join(", "))
+            }
+            TypeDefKind::Type(of) => self.name(of),
+            _ => type_name(self.wit, definition),
+        }
+    }
+}
+
+fn camel(name: &str) -> String {
+    let name = pascal(name);
+    let (first, rest) = name.split_at(1);
+    first.to_lowercase() + rest
+}
+
+fn ended(cases: &str) -> String {
+    format!("{};\n", cases.trim_end())
+}
+
+fn doc(docs: &Docs, margin: &str) -> String {
+    commented(documented(docs), margin)
+}
+
+fn commented(text: &str, margin: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    if !text.contains('\n') {
+        return format!("{margin}/** {text} */\n");
+    }
+    let lines = text.lines().map(|line| format!("{margin} * {line}\n"));
+    let lines: String = lines
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect();
+    format!("{margin}/**\n{lines}{margin} */\n")
+}
