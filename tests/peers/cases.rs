@@ -152,8 +152,15 @@ fn assert_failed(case: &Value, failure: &Value) {
         assert!(failure.to_string().contains(reason), "{case}: {failure}");
     }
     for (key, expected) in then["failure"].as_object().into_iter().flatten() {
-        let key = if key == "kind" { "user_kind" } else { key };
-        assert_eq!(&failure[key], expected, "{case}: {failure}");
+        let (key, expected) = match (&**key, expected) {
+            ("kind", kind) => ("user_kind", kind.clone()),
+            ("category", category) => {
+                let category = category.as_str().unwrap();
+                ("category", category.replace('-', "_").to_uppercase().into())
+            }
+            (key, expected) => (key, expected.clone()),
+        };
+        assert_eq!(failure[key], expected, "{case}: {failure}");
     }
 }
 

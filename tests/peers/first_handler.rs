@@ -8,8 +8,15 @@ use std::process::{Command, Output};
 use host_tests::{Options, Server, projects};
 use tempfile::TempDir;
 
-/// The programs of a machine that has only the languages. npm needs `env` and `sh`.
-const PROGRAMS: &[&str] = &["env", "node", "npm", "python3", "sh"];
+/// The programs of a machine that has only the languages, and what finds each. npm needs `env` and `sh`. What is called
+/// `python3` may be a script that chooses one.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("env", "command -v env"),
+    ("node", "command -v node"),
+    ("npm", "command -v npm"),
+    ("python3", "python3 -c 'import sys; print(sys.executable)'"),
+    ("sh", "command -v sh"),
+];
 
 /// Variables that lead to a registry, if it is not the usual one.
 const REGISTRY: &[&str] = &["PIP_", "npm_config_", "SSL_CERT_", "NODE_EXTRA_CA_CERTS"];
@@ -25,10 +32,8 @@ impl Machine {
         let bin = root.path().join("bin");
         fs::create_dir(&bin).unwrap();
         fs::copy(host_tests::server::host(), bin.join("host")).unwrap();
-        for program in PROGRAMS {
-            let found = Command::new("sh")
-                .args(["-c", &format!("command -v {program}")])
-                .output();
+        for (program, finds) in PROGRAMS {
+            let found = Command::new("sh").args(["-c", finds]).output();
             let found = String::from_utf8(found.unwrap().stdout).unwrap();
             symlink(found.trim(), bin.join(program)).unwrap();
         }

@@ -102,7 +102,7 @@ fn python() {
     let server = deploy(&reflector, &folder, &component);
     let client = server.client();
     let stack: &[&str] = &[
-        "handlers.py\", line 17, in deep",
+        "File \"handlers.py\", line 16, in deep",
         "ValueError: nobody catches this",
     ];
     assert_fails(

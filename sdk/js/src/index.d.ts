@@ -7,7 +7,9 @@ export type { Category, Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogL
 /** A JSON Schema. */
 export type Schema = { readonly [keyword: string]: unknown };
 
-type Simple<T> = T extends 'string'
+type Simple<T> = string extends T
+  ? unknown
+  : T extends 'string'
   ? string
   : T extends 'number' | 'integer'
     ? number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from componentize_py_types import Err
@@ -72,5 +73,8 @@ def _failure(ended: interface.Failure) -> types.Failure:
         return types.Failure_Retry(types.RetryRequest(**vars(ended.value)))
     if isinstance(ended, interface.FailureCancelled):
         return types.Failure_Cancelled(ended.value)
-    fields = vars(ended.value)
-    return types.Failure_Error(types.JobError(**{**fields, "category": types.Category[fields["category"].name]}))
+    error = ended.value
+    category = types.Category[error.category.name]
+    # Each folder of modules has a number in a component.
+    stack = error.stack and re.sub(r'File "/\d+/', 'File "', error.stack)
+    return types.Failure_Error(types.JobError(**{**vars(error), "category": category, "stack": stack}))

@@ -20,19 +20,17 @@ async function deep(n: number): Promise<number> {
 
 export const reads = handler('reads', {}, (ctx, params) => (params as Node).below.below);
 
-const url = { type: 'object', properties: { url: { type: 'string' } }, required: ['url'] };
-
-type Url = { url: string };
+const url = { type: 'object', properties: { url: { type: 'string' } }, required: ['url'] } as const;
 
 const options = { method: 'POST', body: 'hello', headers: { 'x-from': 'handler' } };
 
 export const fetches = handler('fetches', { params: url }, async (ctx, params) => {
-  const response = await ctx.fetch((params as Url).url, options);
+  const response = await ctx.fetch(params.url, options);
   return [response.status, await response.text()];
 });
 
 export const fetchesItself = handler('fetches-itself', { params: url }, async (ctx, params) => {
-  const response = await fetch((params as Url).url, options);
+  const response = await fetch(params.url, options);
   return [response.status, await response.text()];
 });
 
