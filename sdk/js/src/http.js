@@ -11,10 +11,12 @@ export class Response {
 
   /** Makes a response, for tests: `body` is a text, bytes, or a value that becomes JSON. */
   constructor(body = '', { status = 200, headers = {} } = {}) {
-    const isJson = typeof body !== 'string' && !(body instanceof Uint8Array);
+    // Bytes from the host may be of another realm, so that they are no instances of our class.
+    const isBytes = ArrayBuffer.isView(body);
+    const isJson = typeof body !== 'string' && !isBytes;
     this.status = status;
     this.headers = new Headers(isJson ? { 'content-type': 'application/json', ...headers } : headers);
-    this.content = body instanceof Uint8Array ? body : new TextEncoder().encode(isJson ? JSON.stringify(body) : body);
+    this.content = isBytes ? body : new TextEncoder().encode(isJson ? JSON.stringify(body) : body);
   }
 
   /** Whether the status is 2xx. */
