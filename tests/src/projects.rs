@@ -51,7 +51,7 @@ pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
     component
 }
 
-/// Returns the text of a `package.json` for StarlingMonkey, in a language.
+/// Returns the text of a `package.json` for `StarlingMonkey`, in a language.
 ///
 /// # Panics
 ///

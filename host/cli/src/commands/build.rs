@@ -25,9 +25,9 @@ Examples:
 The component and its manifest are written to target/NAME.wasm and target/NAME.toml.
 
 Rust needs the target wasm32-wasip2 (`rustup target add wasm32-wasip2`), or Debian's packages
-rustc-web, cargo-web, rust-web-src and wasi-libc beside it. JavaScript and TypeScript need Node.js 20
-or later with npm, Python needs version 3.10 or later with pip. The first build installs the builder
-of the language into the cache folder of the user; later builds use no network.")]
+rustc-web, cargo-web, rust-web-src and wasi-libc beside it. JavaScript and TypeScript need Node.js
+20 or later with npm, Python needs version 3.10 or later with pip. The first build installs the
+builder of the language into the cache folder of the user; later builds use no network.")]
 pub(crate) struct Build {
     /// The folder of the project
     #[arg(default_value = ".")]

@@ -66,7 +66,7 @@ fn wrong_arguments() {
     ] {
         seen.add(&run(folder.path(), arguments));
     }
-    for (file, text) in [("pyproject.toml", "[project]"), ("package.json", "[]")] {
+    for (file, text) in [("pyproject.toml", "[project]"), ("package.json", "{}")] {
         std::fs::write(folder.path().join(file), text).unwrap();
         seen.add(&run(folder.path(), &["build", &dir]));
     }
