@@ -47,7 +47,7 @@ pub const COMPONENTIZE_PY: Pinned = Pinned {
     ],
 };
 
-/// The builder for JavaScript in QuickJS, with a bundler.
+/// The builder for JavaScript in `QuickJS`, with a bundler.
 pub const QUICKJS: Pinned = Pinned {
     name: "componentize-qjs-0.4.5",
     registry: Registry::Npm,
@@ -63,7 +63,7 @@ pub const QUICKJS: Pinned = Pinned {
     ],
 };
 
-/// The builder for JavaScript in StarlingMonkey, with a bundler.
+/// The builder for JavaScript in `StarlingMonkey`, with a bundler.
 pub const STARLINGMONKEY: Pinned = Pinned {
     name: "componentize-js-0.23.0",
     registry: Registry::Npm,
