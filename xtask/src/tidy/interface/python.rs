@@ -86,10 +86,10 @@ from typing import Protocol, Union
             let name = function.name.replace('-', "_");
             let mut about = documented(&function.docs).to_owned();
             if let Some(err) = err {
-                about += &format!("\n\nRaises {}.", self.name(err));
+                about = format!("{about}\n\nRaises {}.", self.name(err));
             }
             let about = quoted(&about, 8);
-            text += &format!("\n    def {name}(self{params}) -> {ok}:\n{about}        ...\n");
+            text = format!("{text}\n    def {name}(self{params}) -> {ok}:\n{about}        ...\n");
         }
         text
     }

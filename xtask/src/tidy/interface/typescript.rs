@@ -65,11 +65,11 @@ impl Language for TypeScript<'_> {
             let ok = ok.map_or_else(|| "void".to_owned(), |ty| self.name(ty));
             let mut about = documented(&function.docs).to_owned();
             if let Some(err) = err {
-                about += &format!("\n\nThrows {}.", self.name(err));
+                about = format!("{about}\n\nThrows {}.", self.name(err));
             }
             let about = commented(&about, "  ");
             let (name, params) = (camel(&function.name), params.join(", "));
-            text += &format!("{about}  {name}({params}): {ok};\n");
+            text = format!("{text}{about}  {name}({params}): {ok};\n");
         }
         text + "}\n"
     }
@@ -95,8 +95,14 @@ impl TypeScript<'_> {
         let name = match ty {
             Type::Bool => "boolean",
             Type::String | Type::Char => "string",
-            Type::U8 | Type::U16 | Type::U32 | Type::S8 | Type::S16 | Type::S32 => "number",
-            Type::F32 | Type::F64 => "number",
+            Type::U8
+            | Type::U16
+            | Type::U32
+            | Type::S8
+            | Type::S16
+            | Type::S32
+            | Type::F32
+            | Type::F64 => "number",
             _ => return self.defined(ty),
         };
         name.to_owned()
