@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn durations_have_their_two_largest_units() {
         for (ms, expected) in [
-            (0, "0 ms"),
+            (0_u64, "0 ms"),
             (999, "999 ms"),
             (1_250, "1.2 s"),
             (243_000, "4 min 3 s"),
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(number(number_), expected);
         }
         assert_eq!(
-            [bytes(1_023), bytes(1_536), bytes(64 << 20)],
+            [bytes(1_023_u32), bytes(1_536_u32), bytes(64_u32 << 20)],
             ["1023 B", "1.5 KiB", "64.0 MiB"]
         );
     }
