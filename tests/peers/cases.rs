@@ -49,9 +49,9 @@ fn host(component: &Path) -> Own {
     let server = Server::start(&options);
     let origin = reflector.origin();
     let manifest = format!(
-        "[handlers.keep.state]\nquota_kib = 64\n[handlers.compare.state]\nquota_kib = 64\n\
-         [handlers.sign]\nsecrets = [\"signing\"]\n[[handlers.order.jobs]]\nhandlers = [\"log\"]\nqueues = [\"rows\"]\n\
-         [[handlers.call.http]]\nto = \"{origin}\"\n"
+        "[handlers.\"case.keep\".state]\nquota_kib = 64\n[handlers.\"case.compare\".state]\nquota_kib = 64\n\
+         [handlers.\"case.sign\"]\nsecrets = [\"signing\"]\n[[handlers.\"case.order\".jobs]]\nhandlers = [\"case.log\"]\nqueues = [\"rows\"]\n\
+         [[handlers.\"case.call\".http]]\nto = \"{origin}\"\n"
     );
     let component = fs::read(component).unwrap();
     let answer = server

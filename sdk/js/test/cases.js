@@ -9,17 +9,17 @@ const numbers = {
   required: ['numbers'],
 };
 
-handler('sum', { description: 'Adds numbers.', params: numbers, result: total }, (ctx, params) => ({
+handler('case.sum', { description: 'Adds numbers.', params: numbers, result: total }, (ctx, params) => ({
   total: params.numbers.reduce((one, other) => one + other, 0),
 }));
 
-handler('about', {}, (ctx) => ({
+handler('case.about', {}, (ctx) => ({
   attempt: ctx.job.attempt,
   team: ctx.attribute('team'),
   other: ctx.attribute('other') ?? null,
 }));
 
-handler('fail', {}, (ctx, { category, retryable }) => {
+handler('case.fail', {}, (ctx, { category, retryable }) => {
   throw new JobError('no luck', {
     kind: 'NoLuck',
     category,
@@ -29,28 +29,28 @@ handler('fail', {}, (ctx, { category, retryable }) => {
   });
 });
 
-handler('throw', {}, async () => deep());
+handler('case.throw', {}, async () => deep());
 
 async function deep() {
   await Promise.resolve();
   throw new RangeError('nobody catches this');
 }
 
-handler('again', {}, () => {
+handler('case.again', {}, () => {
   throw new Retry('not yet', { afterMs: 5000 });
 });
 
-handler('stop', {}, (ctx) => {
+handler('case.stop', {}, (ctx) => {
   while (ctx.cancelled() === undefined) ctx.sleep(10);
   throw new Cancelled({ done: 1 });
 });
 
-handler('log', {}, (ctx) => {
+handler('case.log', {}, (ctx) => {
   ctx.info('counted', { words: 3 });
   ctx.warn('äö€😀');
 });
 
-handler('keep', {}, (ctx, { fails }) => {
+handler('case.keep', {}, (ctx, { fails }) => {
   const count = (ctx.state.get('n') ?? 0) + 1;
   ctx.state.set('n', count);
   ctx.state.set('n2', { ä: [null, 0.5] });
@@ -61,7 +61,7 @@ handler('keep', {}, (ctx, { fails }) => {
   return [count, ctx.state.list('n')];
 });
 
-handler('compare', {}, (ctx) =>
+handler('case.compare', {}, (ctx) =>
   [
     [undefined, 1],
     [7, 3],
@@ -69,15 +69,15 @@ handler('compare', {}, (ctx) =>
   ].map(([expected, value]) => ctx.state.compareAndSet('c', expected, value)),
 );
 
-handler('order', {}, (ctx, { fails }) => {
-  const ids = ctx.enqueueAll([7, 8].map((row) => ({ handler: 'log', params: { row }, queue: 'rows' })));
+handler('case.order', {}, (ctx, { fails }) => {
+  const ids = ctx.enqueueAll([7, 8].map((row) => ({ handler: 'case.log', params: { row }, queue: 'rows' })));
   if (fails) throw new Error('asked to fail');
   return new Set(ids).size;
 });
 
-handler('sign', {}, (ctx, { secret }) => ctx.secret(secret).length);
+handler('case.sign', {}, (ctx, { secret }) => ctx.secret(secret).length);
 
-handler('call', {}, async (ctx, { url }) => {
+handler('case.call', {}, async (ctx, { url }) => {
   const response = await ctx.fetch(url, { method: 'POST', json: { a: 1 } });
   return { status: response.throwForStatus().status, body: await response.json() };
 });

@@ -21,18 +21,18 @@ class Fails:
     fails: bool
 
 
-@handler("sum")
+@handler("case.sum")
 def add(ctx: Ctx, params: Numbers) -> Total:
     """Adds numbers."""
     return Total(sum(params.numbers))
 
 
-@handler("about")
+@handler("case.about")
 def about(ctx: Ctx, params: Any) -> Any:
     return {"attempt": ctx.job.attempt, "team": ctx.attribute("team"), "other": ctx.attribute("other")}
 
 
-@handler("fail")
+@handler("case.fail")
 def fail(ctx: Ctx, params: Any) -> None:
     category = Category(params["category"])
     raise JobError(
@@ -40,7 +40,7 @@ def fail(ctx: Ctx, params: Any) -> None:
     )
 
 
-@handler("throw")
+@handler("case.throw")
 def throw(ctx: Ctx, params: Any) -> None:
     deep()
 
@@ -49,25 +49,25 @@ def deep() -> None:
     raise ValueError("nobody catches this")
 
 
-@handler("again")
+@handler("case.again")
 def again(ctx: Ctx, params: Any) -> None:
     raise Retry("not yet", after=5)
 
 
-@handler("stop")
+@handler("case.stop")
 def stop(ctx: Ctx, params: Any) -> None:
     while ctx.cancelled() is None:
         ctx.sleep(0.01)
     raise Cancelled({"done": 1})
 
 
-@handler("log")
+@handler("case.log")
 def log(ctx: Ctx, params: Any) -> None:
     ctx.info("counted", words=3)
     ctx.warn("äö€😀")
 
 
-@handler("keep")
+@handler("case.keep")
 def keep(ctx: Ctx, params: Fails) -> Any:
     count = ctx.state.get("n", 0) + 1
     ctx.state.set("n", count)
@@ -78,25 +78,25 @@ def keep(ctx: Ctx, params: Fails) -> Any:
     return [count, list(ctx.state.list("n"))]
 
 
-@handler("compare")
+@handler("case.compare")
 def compare(ctx: Ctx, params: Any) -> list[bool]:
     return [ctx.state.compare_and_set("c", expected, value) for expected, value in ((None, 1), (7, 3), (1, 2))]
 
 
-@handler("order")
+@handler("case.order")
 def order(ctx: Ctx, params: Fails) -> int:
-    ids = ctx.enqueue_all([NewJob("log", {"row": row}, queue="rows") for row in (7, 8)])
+    ids = ctx.enqueue_all([NewJob("case.log", {"row": row}, queue="rows") for row in (7, 8)])
     if params.fails:
         raise ValueError("asked to fail")
     return len(set(ids))
 
 
-@handler("sign")
+@handler("case.sign")
 def sign(ctx: Ctx, params: dict[str, str]) -> int:
     return len(ctx.secret(params["secret"]))
 
 
-@handler("call")
+@handler("case.call")
 def call(ctx: Ctx, params: dict[str, str]) -> Any:
     response = ctx.http.post(params["url"], json={"a": 1}).raise_for_status()
     return {"status": response.status_code, "body": response.json()}

@@ -27,19 +27,19 @@ struct Fails {
 }
 
 /// Adds numbers.
-#[handler(schema)]
+#[handler("case.sum", schema)]
 fn sum(_ctx: &Ctx, params: Numbers) -> Result<Total, Error> {
     let total = params.numbers.iter().sum();
     Ok(Total { total })
 }
 
-#[handler]
+#[handler("case.about")]
 fn about(ctx: &Ctx, _params: Value) -> Result<Value, Error> {
     let (attempt, attribute) = (ctx.job().attempt, |name| ctx.attribute(name));
     Ok(json!({"attempt": attempt, "team": attribute("team"), "other": attribute("other")}))
 }
 
-#[handler]
+#[handler("case.fail")]
 fn fail(_ctx: &Ctx, params: Value) -> Result<(), Error> {
     let category = match params["category"].as_str() {
         Some("data-quality") => Category::DataQuality,
@@ -53,17 +53,17 @@ fn fail(_ctx: &Ctx, params: Value) -> Result<(), Error> {
     })
 }
 
-#[handler]
+#[handler("case.throw")]
 fn throw(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     Err(std::io::Error::other("nobody catches this"))?
 }
 
-#[handler]
+#[handler("case.again")]
 fn again(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     Err(Error::retry_after_ms("not yet", 5_000))
 }
 
-#[handler]
+#[handler("case.stop")]
 fn stop(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     while ctx.cancelled().is_none() {
         ctx.sleep(Duration::from_millis(10));
@@ -71,14 +71,14 @@ fn stop(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     Err(Error::cancelled(&json!({"done": 1})))
 }
 
-#[handler]
+#[handler("case.log")]
 fn log(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     ctx.log(guest_sdk::Level::Info, "counted", &[("words", "3")]);
     ctx.warn("äö€😀");
     Ok(())
 }
 
-#[handler]
+#[handler("case.keep")]
 fn keep(ctx: &Ctx, params: Fails) -> Result<Value, Error> {
     let count = ctx.state().get("n")?.unwrap_or(0) + 1;
     ctx.state().set("n", &count)?;
@@ -90,17 +90,17 @@ fn keep(ctx: &Ctx, params: Fails) -> Result<Value, Error> {
     Ok(json!([count, ctx.state().list("n")?]))
 }
 
-#[handler]
+#[handler("case.compare")]
 fn compare(ctx: &Ctx, _params: Value) -> Result<Vec<bool>, Error> {
     let changes = [(None, 1), (Some(7), 3), (Some(1), 2)].iter();
     let changed = changes.map(|(old, new)| ctx.state().compare_and_set("c", old.as_ref(), new));
     changed.collect()
 }
 
-#[handler]
+#[handler("case.order")]
 fn order(ctx: &Ctx, params: Fails) -> Result<usize, Error> {
     let job = |row| {
-        NewJob::new("log")
+        NewJob::new("case.log")
             .queue("rows")
             .params(&json!({"row": row}))
     };
@@ -111,13 +111,13 @@ fn order(ctx: &Ctx, params: Fails) -> Result<usize, Error> {
     Ok(ids.len())
 }
 
-#[handler]
+#[handler("case.sign")]
 fn sign(ctx: &Ctx, params: Value) -> Result<usize, Error> {
     let name = params["secret"].as_str().unwrap_or_default();
     Ok(ctx.secret(name)?.len())
 }
 
-#[handler("call")]
+#[handler("case.call")]
 fn call_api(ctx: &Ctx, params: Value) -> Result<Value, Error> {
     let url = params["url"].as_str().unwrap_or_default();
     let request = ctx.http().post(url).json(&json!({"a": 1}))?;
@@ -136,18 +136,18 @@ mod tests {
     type Call = fn(&Ctx, &str) -> Result<String, Error>;
 
     const HANDLERS: &[(&str, Call)] = &[
-        ("sum", sum::call),
-        ("about", about::call),
-        ("fail", fail::call),
-        ("throw", throw::call),
-        ("again", again::call),
-        ("stop", stop::call),
-        ("log", log::call),
-        ("keep", keep::call),
-        ("compare", compare::call),
-        ("order", order::call),
-        ("sign", sign::call),
-        ("call", call_api::call),
+        ("case.sum", sum::call),
+        ("case.about", about::call),
+        ("case.fail", fail::call),
+        ("case.throw", throw::call),
+        ("case.again", again::call),
+        ("case.stop", stop::call),
+        ("case.log", log::call),
+        ("case.keep", keep::call),
+        ("case.compare", compare::call),
+        ("case.order", order::call),
+        ("case.sign", sign::call),
+        ("case.call", call_api::call),
     ];
 
     fn host(given: &Value) -> MockHost {
