@@ -127,7 +127,7 @@ fn typescript_in_quickjs() {
     let component = projects::component("failing-quickjs", "ts", TYPESCRIPT);
     let server = deploy(&reflector, &folder, &component);
     let client = server.client();
-    let stack: &[&str] = &["RangeError: nobody catches this", "deep (handlers.ts:16)"];
+    let stack: &[&str] = &["RangeError: nobody catches this", "(handlers.ts:16)"];
     assert_fails(
         &client,
         ("throws", Some("RangeError"), "nobody catches this", stack),
@@ -154,7 +154,7 @@ fn typescript_in_starlingmonkey() {
     let component = projects::component("failing-starlingmonkey", "ts", &files);
     let server = deploy(&reflector, &folder, &component);
     let client = server.client();
-    let stack: &[&str] = &["RangeError: nobody catches this", "deep (handlers.ts:16)"];
+    let stack: &[&str] = &["RangeError: nobody catches this", "(handlers.ts:16)"];
     assert_fails(
         &client,
         ("throws", Some("RangeError"), "nobody catches this", stack),
