@@ -17,6 +17,9 @@ use crate::{Client, Options, Server, secrets};
 /// How long to wait for runners and jobs.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// How long runners may take to load their handlers: on a loaded machine, they compile all of them first.
+const LOADED_WITHIN: Duration = Duration::from_mins(5);
+
 /// A host with a pool of runners named `own`. Both end when this is dropped. If the test fails, it prints
 /// the host's log.
 pub struct Pool {
@@ -103,11 +106,15 @@ impl Pool {
     /// that.) Returns their pids.
     pub fn loaded(&self) -> Vec<u32> {
         let pids = self.up();
-        let jobs = vec![json!({"handler": "own#noop", "timeout_seconds": 60}); 4 * pids.len()];
+        let jobs = vec![json!({"handler": "own#noop", "timeout_seconds": 300}); 4 * pids.len()];
         let answer = self.client().post("/api/v1/jobs", &json!(jobs));
         let accepted = answer.expect("the host answers").body;
         for entry in accepted.as_array().expect("the jobs are accepted") {
-            let job = self.client().wait(entry["id"].as_str().expect("an id"));
+            let id = entry["id"].as_str().expect("an id");
+            let job = eventually("a runner to load its handlers", LOADED_WITHIN, || {
+                let job = self.client().job(id);
+                job["finished_at"].is_string().then_some(job)
+            });
             assert_eq!(job["state"], "completed", "{job}");
         }
         pids
