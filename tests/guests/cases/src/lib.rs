@@ -93,8 +93,8 @@ fn keep(ctx: &Ctx, params: Fails) -> Result<Value, Error> {
 #[handler("case.compare")]
 fn compare(ctx: &Ctx, _params: Value) -> Result<Vec<bool>, Error> {
     let changes = [(None, 1), (Some(7), 3), (Some(1), 2)].iter();
-    let changed = changes.map(|(old, new)| ctx.state().compare_and_set("c", old.as_ref(), new));
-    changed.collect()
+    let swapped = changes.map(|(old, new)| ctx.state().compare_and_set("c", old.as_ref(), new));
+    swapped.collect()
 }
 
 #[handler("case.order")]
