@@ -4,9 +4,11 @@ use host_core::access::{Glob, Scope};
 use host_core::limit::{KeptLimit, KeyPart, KeyUse, Limit, Rate, WhenFull};
 use host_core::name::Name;
 use host_core::schedule::Source;
+use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::pretty;
 use crate::words::LimitWhenFull;
 
 /// Which jobs a limit concerns. All of them if both are absent.
@@ -166,6 +168,48 @@ impl LimitBody {
         };
         limit.check().map_err(|error| error.to_string())?;
         Ok(limit)
+    }
+
+    /// Says which jobs it concerns: `queue mail*, handler send`.
+    pub fn jobs_in_words(&self) -> String {
+        let MatchBody { queue, handler } = self.matches.clone().unwrap_or_default();
+        let queue = queue.map(|glob| format!("queue {glob}"));
+        let handler = handler.map(|glob| format!("handler {glob}"));
+        let parts: Vec<String> = queue.into_iter().chain(handler).collect();
+        if parts.is_empty() {
+            return "all jobs".to_owned();
+        }
+        parts.join(", ")
+    }
+
+    /// Says what jobs of a key have in common: `/customer, attributes:region`. Empty if all jobs have the same key.
+    pub fn key_in_words(&self) -> String {
+        match &self.key {
+            None => String::new(),
+            Some(KeyBody::One(part)) => part.clone(),
+            Some(KeyBody::Several(parts)) => parts.join(", "),
+        }
+    }
+
+    /// Says how many jobs of a key may run or start: `3 at once, 100 in 1m, 10 together`.
+    pub fn allowed_in_words(&self) -> String {
+        let count = |jobs: u32| pretty::count(jobs.into());
+        let at_once = self
+            .concurrency
+            .map(|jobs| format!("{} at once", count(jobs)));
+        let in_time = self.rate.map(|rate| {
+            let ms = u64::from(rate.per_seconds) * 1_000;
+            let time = Seconds { ms }.to_text();
+            let burst = rate.burst.filter(|burst| *burst != rate.count);
+            let burst = burst.map(|burst| format!(", {} together", count(burst)));
+            format!(
+                "{} in {time}{}",
+                count(rate.count),
+                burst.unwrap_or_default()
+            )
+        });
+        let parts: Vec<String> = at_once.into_iter().chain(in_time).collect();
+        parts.join(", ")
     }
 }
 

@@ -1,5 +1,5 @@
-//! Lays out JSON for reading. Numbers and the order of keys stay unchanged. No text in it can control a terminal, or
-//! change the direction of what stands beside it.
+//! Lays out JSON and counts for reading. Numbers in JSON and the order of its keys stay unchanged. No text in it can control
+//! a terminal, or change the direction of what stands beside it.
 
 use std::fmt::Write as _;
 
@@ -26,6 +26,19 @@ pub fn harmless(json: &str) -> String {
         } else {
             out.push(c);
         }
+    }
+    out
+}
+
+/// Writes a count in groups of three digits: `25,277`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
     }
     out
 }

@@ -325,6 +325,22 @@ impl ScheduleView {
 }
 
 impl ScheduleBody {
+    /// Says when it fires: `30 2 * * * Europe/Berlin`, `every 1h + 5m`.
+    pub fn when_in_words(&self) -> String {
+        let WhenBody { cron, every, phase } = &self.when;
+        let patterns = match cron {
+            Some(PatternsBody::One(pattern)) => pattern.clone(),
+            Some(PatternsBody::Several(patterns)) => patterns.join(", "),
+            None => {
+                let every = every.map(|every| format!("every {}", every.0.to_text()));
+                let phase = phase.map(|phase| format!(" + {}", phase.0.to_text()));
+                return every.unwrap_or_default() + &phase.unwrap_or_default();
+            }
+        };
+        let zone = self.time_zone.as_deref().filter(|zone| *zone != "UTC");
+        zone.map_or(patterns.clone(), |zone| format!("{patterns} {zone}"))
+    }
+
     /// Makes the schedule. An error begins with the field.
     pub fn into_schedule(
         self,

@@ -6,9 +6,17 @@ use host_core::failure::{CATEGORIES, Category, FAILURE_KINDS, FailureKind};
 use host_core::job::{STATES, State};
 use host_core::node::{STANDINGS, Standing};
 use host_core::requests::FAILED_ENDS;
+use serde::Serialize;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
+
+/// Returns the word that the API has for a choice.
+pub fn word_of(choice: impl Serialize) -> String {
+    let word = serde_json::to_value(choice).ok();
+    let word = word.as_ref().and_then(serde_json::Value::as_str);
+    word.unwrap_or_default().to_owned()
+}
 
 macro_rules! words {
     ($(#[doc = $about:literal] $name:ident: $words:expr;)+) => {$(

@@ -1,6 +1,7 @@
 //! Reads and writes durations, sizes, counts and ages in the form that people use. It reads no
 //! clock: the caller gives both times of an age.
 
+pub use host_api::pretty::count;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
 
@@ -102,19 +103,6 @@ pub fn bytes(n: u64) -> String {
     let tenths = u128::from(n) * 10 / unit;
     let name = NAMES.get(power).copied().unwrap_or_default();
     format!("{}.{} {name}", tenths / 10, tenths % 10)
-}
-
-/// Formats a count with separators: `25,277`.
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

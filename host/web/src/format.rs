@@ -1,5 +1,6 @@
 //! How numbers and times are written on pages.
 
+use host_api::pretty;
 use host_core::time::Time;
 
 /// A whole number, or a reference to one as templates pass it.
@@ -56,15 +57,7 @@ pub(crate) fn instant(at: impl AsRef<str>) -> String {
 
 /// Writes a number in groups of three digits.
 pub(crate) fn number(number: impl Whole) -> String {
-    let digits = number.whole().to_string();
-    let mut out = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    pretty::count(number.whole())
 }
 
 /// The units of bytes.

@@ -138,48 +138,10 @@ fn set(set: Set) -> Result<(), CliError> {
     let answer = client.set_limit(&set.name, &body);
     let answer = answer.map_err(cannot(&format!("set the limit {name}")))?;
     output.one(&answer.json, &name, || {
-        put_line(&format!("{name}: {}", allowed(&answer.view.limit)))
+        put_line(&format!("{name}: {}", answer.view.limit.allowed_in_words()))
     })?;
     output.hint(&format!("`host limit show {name}` shows its fullest keys"));
     Ok(())
-}
-
-/// Says what a limit allows.
-fn allowed(body: &LimitBody) -> String {
-    let at_once = body
-        .concurrency
-        .map(|jobs| format!("{} at once", human::count(jobs.into())));
-    let in_time = body.rate.map(|rate| {
-        let ms = u64::from(rate.per_seconds) * 1_000;
-        let time = Seconds { ms }.to_text();
-        let burst = rate.burst.filter(|burst| *burst != rate.count);
-        let burst = burst.map(|burst| format!(", {} together", human::count(burst.into())));
-        let count = human::count(rate.count.into());
-        format!("{count} in {time}{}", burst.unwrap_or_default())
-    });
-    let parts: Vec<String> = at_once.into_iter().chain(in_time).collect();
-    parts.join(", ")
-}
-
-fn key(body: &LimitBody) -> String {
-    match &body.key {
-        None => String::new(),
-        Some(KeyBody::One(part)) => part.clone(),
-        Some(KeyBody::Several(parts)) => parts.join(", "),
-    }
-}
-
-/// Says which jobs a limit concerns.
-fn matched(body: &LimitBody) -> String {
-    let MatchBody { queue, handler } = body.matches.clone().unwrap_or_default();
-    let queue = queue.map(|glob| format!("queue {glob}"));
-    let handler = handler.map(|glob| format!("handler {glob}"));
-    let parts: Vec<String> = queue.into_iter().chain(handler).collect();
-    if parts.is_empty() {
-        "all jobs".to_owned()
-    } else {
-        parts.join(", ")
-    }
 }
 
 fn when_full(body: &LimitBody) -> &'static str {
@@ -212,9 +174,9 @@ fn table(limits: &[Item<LimitView>]) -> Rows {
     for Item { view, .. } in limits {
         rows.row(vec![
             Cell::new(plain::line(&view.name)),
-            Cell::new(plain::line(&matched(&view.limit))),
-            Cell::new(plain::line(&key(&view.limit))),
-            Cell::new(plain::line(&allowed(&view.limit))),
+            Cell::new(plain::line(&view.limit.jobs_in_words())),
+            Cell::new(plain::line(&view.limit.key_in_words())),
+            Cell::new(plain::line(&view.limit.allowed_in_words())),
             Cell::new(human::count(view.waiting)),
         ]);
     }
@@ -231,9 +193,9 @@ fn show(show: &Show) -> Result<(), CliError> {
     output.one(&answer.json, &name, || {
         let mut rows = Rows::pairs();
         let lines = [
-            ("jobs", matched(&view.limit)),
-            ("key", key(&view.limit)),
-            ("allowed", allowed(&view.limit)),
+            ("jobs", view.limit.jobs_in_words()),
+            ("key", view.limit.key_in_words()),
+            ("allowed", view.limit.allowed_in_words()),
             ("when full", when_full(&view.limit).to_owned()),
             ("from", view.source.clone()),
             ("waiting", human::count(view.waiting)),

@@ -7,6 +7,7 @@ use host_api::schedule::{
     BackfillBody, ComingView, Duration, FiringView, PatternsBody, ScheduleBody, ScheduleView,
     WhenBody,
 };
+use host_api::words::word_of;
 use host_console::error::{CliError, Exit, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
@@ -161,13 +162,6 @@ pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Stri
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
-/// Returns the name that the API has for a choice.
-fn name_of(choice: impl serde::Serialize) -> String {
-    let name = serde_json::to_value(choice).ok();
-    let name = name.as_ref().and_then(serde_json::Value::as_str);
-    name.unwrap_or_default().to_owned()
-}
-
 impl Schedule {
     /// Runs the verb.
     pub(crate) fn run(self) -> Result<(), CliError> {
@@ -257,7 +251,7 @@ fn table(schedules: &[Item<ScheduleView>]) -> Rows {
     for Item { view, .. } in schedules {
         rows.row(vec![
             Cell::new(plain::line(&view.name)),
-            Cell::new(plain::line(&when(&view.schedule))),
+            Cell::new(plain::line(&view.schedule.when_in_words())),
             Cell::new(plain::line(&fires_at(view))),
             Cell::new(human::count(view.counts.fired)),
             Cell::new(human::count(view.counts.skipped)),
@@ -266,21 +260,6 @@ fn table(schedules: &[Item<ScheduleView>]) -> Rows {
         ]);
     }
     rows
-}
-
-fn when(body: &ScheduleBody) -> String {
-    let WhenBody { cron, every, phase } = &body.when;
-    let patterns = match cron {
-        Some(PatternsBody::One(pattern)) => pattern.clone(),
-        Some(PatternsBody::Several(patterns)) => patterns.join(", "),
-        None => {
-            let every = every.map(|every| format!("every {}", every.0.to_text()));
-            let phase = phase.map(|phase| format!(" + {}", phase.0.to_text()));
-            return every.unwrap_or_default() + &phase.unwrap_or_default();
-        }
-    };
-    let zone = body.time_zone.as_deref().filter(|zone| *zone != "UTC");
-    zone.map_or(patterns.clone(), |zone| format!("{patterns} {zone}"))
 }
 
 fn fires_at(view: &ScheduleView) -> String {
@@ -300,14 +279,14 @@ fn show(named: &Named) -> Result<(), CliError> {
     let view = &answer.view;
     output.one(&answer.json, &name, || {
         let counts = view.counts;
-        let overlap = view.schedule.overlap.map(name_of);
-        let catch_up = view.schedule.catch_up.map(name_of);
+        let overlap = view.schedule.overlap.map(word_of);
+        let catch_up = view.schedule.catch_up.map(word_of);
         let window = view.schedule.window.map(|window| window.0.to_text());
         let catch_up = catch_up.zip(window);
         let catch_up = catch_up.map(|(which, window)| format!("{which} within {window}"));
         let mut rows = Rows::pairs();
         let lines = [
-            ("when", when(&view.schedule)),
+            ("when", view.schedule.when_in_words()),
             ("fires at", fires_at(view)),
             ("job", view.schedule.job.get().to_owned()),
             ("overlap", overlap.unwrap_or_default()),

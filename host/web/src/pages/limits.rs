@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::response::Response;
-use host_api::limit::{KeyBody, LimitView, RemovedLimitView};
+use host_api::limit::{LimitView, RemovedLimitView};
 use host_api::page::PageView;
 use host_api::path;
 
@@ -44,44 +44,6 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
         path::of(path::LIMIT, &limit.name),
     );
     Ok(show_page(&Detail { frame, limit }))
-}
-
-/// Says which jobs a limit concerns.
-pub(crate) fn concerns(limit: &LimitView) -> String {
-    let matches = limit.limit.matches.clone().unwrap_or_default();
-    let queue = matches.queue.map(|queue| format!("queue {queue}"));
-    let handler = matches.handler.map(|handler| format!("handler {handler}"));
-    let words: Vec<String> = queue.into_iter().chain(handler).collect();
-    if words.is_empty() {
-        return "all jobs".to_owned();
-    }
-    words.join(", ")
-}
-
-/// Says what jobs with the same key have in common.
-pub(crate) fn key(limit: &LimitView) -> String {
-    match &limit.limit.key {
-        None => String::new(),
-        Some(KeyBody::One(part)) => part.clone(),
-        Some(KeyBody::Several(parts)) => parts.join(", "),
-    }
-}
-
-/// Says how many jobs of a key may run and start.
-pub(crate) fn allows(limit: &LimitView) -> String {
-    let running = limit
-        .limit
-        .concurrency
-        .map(|jobs| format!("{jobs} at once"));
-    let starting = limit.limit.rate.map(|rate| {
-        let burst = rate.burst.unwrap_or(rate.count);
-        format!(
-            "{} in {} s, bursts of {burst}",
-            rate.count, rate.per_seconds
-        )
-    });
-    let words: Vec<String> = running.into_iter().chain(starting).collect();
-    words.join("; ")
 }
 
 /// Removes a limit, after a question.

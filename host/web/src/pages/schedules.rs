@@ -7,11 +7,11 @@ use axum::response::Response;
 use host_api::new_job::NewJobBody;
 use host_api::page::PageView;
 use host_api::schedule::{
-    ComingQuery, ComingView, FiringView, PatternsBody, RemovedScheduleView, ScheduleView,
-    SchedulesQuery, TriggeredView, WhenBody,
+    ComingQuery, ComingView, FiringView, RemovedScheduleView, ScheduleView, SchedulesQuery,
+    TriggeredView,
 };
 use host_api::{path, pretty};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::job::unknown_action;
@@ -97,35 +97,6 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
 pub(crate) fn handler(schedule: &ScheduleView) -> String {
     let job = serde_json::from_str::<NewJobBody>(schedule.schedule.job.get());
     job.map(|job| job.handler).unwrap_or_default()
-}
-
-/// Returns the word that the API uses for a choice.
-pub(crate) fn word(choice: &impl Serialize) -> String {
-    let word = serde_json::to_value(choice);
-    word.ok()
-        .and_then(|word| word.as_str().map(str::to_owned))
-        .unwrap_or_default()
-}
-
-/// Says when a schedule fires.
-pub(crate) fn when(schedule: &ScheduleView) -> String {
-    let WhenBody { cron, every, phase } = &schedule.schedule.when;
-    let patterns = cron.as_ref().map(|cron| match cron {
-        PatternsBody::One(pattern) => pattern.clone(),
-        PatternsBody::Several(patterns) => patterns.join(" and "),
-    });
-    let interval = every.map(|every| format!("every {}", every.0.to_text()));
-    let mut words: Vec<String> = patterns.into_iter().chain(interval).collect();
-    words.extend(phase.map(|phase| format!("and {} later", phase.0.to_text())));
-    if let Some(zone) = schedule
-        .schedule
-        .time_zone
-        .as_ref()
-        .filter(|_| cron.is_some())
-    {
-        words.push(format!("in {zone}"));
-    }
-    words.join(" ")
 }
 
 pub(crate) async fn act(
