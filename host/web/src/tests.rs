@@ -518,6 +518,18 @@ async fn schedules_and_selected_jobs_are_changed() {
     }
 }
 
+/// A page marks no more jobs than it shows.
+#[tokio::test]
+async fn as_many_jobs_are_selected_as_a_page_shows() {
+    let pages = pages("plain");
+    let form = "action=cancel&selection=true&q=queue:x".to_owned();
+    let full = form + &"&id=01990f3c".repeat(50);
+    shows(&pages, "/jobs/change", &full, "Cancel 50 jobs").await;
+    for more in ["&id=01990f3c", "&id=01990f3c&sure=true"] {
+        is_refused(&pages, "/jobs/change", &(full.clone() + more)).await;
+    }
+}
+
 /// A change of all jobs means those that were on the page, not those that come later.
 #[tokio::test]
 async fn a_change_of_many_ends_at_the_time_of_its_question() {

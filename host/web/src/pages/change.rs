@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::ALL;
-use super::jobs::{actions, how_many};
+use super::jobs::{JOBS_SHOWN, actions, how_many};
 use crate::ask::{Ask, Problem};
 use crate::filter::{Shown, jobs};
 use crate::form::Form;
@@ -178,6 +178,12 @@ pub(crate) async fn change(
 async fn selected(ask: &Ask, change: Change, action: &Action) -> Result<Response, Problem> {
     if change.ids.is_empty() {
         return Err(wrong("no job is selected".to_owned()));
+    }
+    if change.ids.len() > JOBS_SHOWN as usize {
+        let selected = change.ids.len();
+        return Err(wrong(format!(
+            "at most {JOBS_SHOWN} jobs can be selected, got {selected}"
+        )));
     }
     if !change.sure {
         let those = how_many(change.ids.len() as u64, true);

@@ -20,7 +20,7 @@ use crate::format::number;
 use crate::page::{Frame, Verb, show, with_status};
 
 /// How many jobs a page has.
-const JOBS_SHOWN: u32 = 50;
+pub(super) const JOBS_SHOWN: u32 = 50;
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
