@@ -41,10 +41,15 @@ pub fn cursor(given: Option<&str>) -> Result<Option<u64>, Problem> {
 
 /// Checks the `limit` of a list, the number of items that a page may have.
 pub fn page_limit(asked: Option<u32>) -> Result<u32, Problem> {
-    let limit = asked.unwrap_or(PAGE_ITEMS);
-    if limit == 0 || limit > PAGE_ITEMS_MAX {
-        let detail = format!("limit: must be 1–{PAGE_ITEMS_MAX}, got {limit}");
+    items("limit", asked, PAGE_ITEMS)
+}
+
+/// Checks the parameter with this name, in which a request says how many items it wants.
+pub fn items(name: &str, asked: Option<u32>, default: u32) -> Result<u32, Problem> {
+    let items = asked.unwrap_or(default);
+    if items == 0 || items > PAGE_ITEMS_MAX {
+        let detail = format!("{name}: must be 1–{PAGE_ITEMS_MAX}, got {items}");
         return Err(Problem::new(&kinds::INVALID_QUERY, detail));
     }
-    Ok(limit)
+    Ok(items)
 }

@@ -2,11 +2,10 @@
 //! default. The only reader of the environment, the configuration file and the machine's size. Each
 //! wire reads its own section.
 
+mod by_name;
 mod file;
 mod grants;
 mod http;
-mod limits;
-mod schedules;
 mod store;
 
 use std::collections::BTreeMap;
@@ -356,8 +355,8 @@ impl Config {
                 )?
                 .into_iter()
                 .collect(),
-            limits: limits::limits(&values)?,
-            schedules: schedules::schedules(&values)?,
+            limits: by_name::limits(&values)?,
+            schedules: by_name::schedules(&values)?,
             keys: settings()
                 .filter(|setting| values.find(setting).is_some())
                 .map(|setting| setting.key)

@@ -1,18 +1,131 @@
-//! Brings the store to what the configuration sets in it, when the host starts.
+//! Brings the limits and schedules of the store to those of the configuration, when the host starts: sets those that are
+//! new or changed, and removes those that are no longer configured.
 
+use std::collections::BTreeMap;
+
+use host_core::audit::Note;
+use host_core::command::Command;
+use host_core::limit::Limit;
+use host_core::name::Name;
+use host_core::schedule::{Schedule, Source};
+use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_runtime::clock::Clock;
 use host_store::StoreError;
 
 use crate::config::Config;
-use crate::{limits, schedules};
 
-/// Sets the limits and schedules of the configuration, and removes those that it no longer has.
+/// How many schedules are read at once.
+const PAGE: u32 = 256;
+
+/// Changes the store. A limit or schedule that cannot be set or removed is logged; the host starts without the change.
 pub(crate) async fn apply(
     dispatch: &Dispatch,
     config: &Config,
     clock: Clock,
 ) -> Result<(), StoreError> {
-    limits::apply(dispatch, &config.limits).await?;
-    schedules::apply(dispatch, &config.schedules, clock).await
+    let mut changes = limits(stored_limits(dispatch).await?, &config.limits);
+    let stored = stored_schedules(dispatch).await?;
+    changes.extend(schedules(stored, &config.schedules, clock.civil()));
+    for change in changes {
+        let Change {
+            kind, name, done, ..
+        } = change;
+        let note = Note::new("configure", format!("{kind} {name}")).detail(done);
+        if let Err(error) = dispatch.submit(change.command.noted(note)).await {
+            tracing::warn!(%name, %error, "a {kind} of the configuration cannot be {done}");
+        }
+    }
+    Ok(())
+}
+
+/// A change that the configuration makes.
+struct Change {
+    kind: &'static str,
+    name: Name,
+    done: &'static str,
+    command: Command,
+}
+
+/// Returns the limits of the store that come from a configuration.
+async fn stored_limits(dispatch: &Dispatch) -> Result<BTreeMap<Name, Limit>, StoreError> {
+    let limits = dispatch.read(|reader| reader.limits()).await?;
+    let kept = limits.0.into_values().filter(|kept| !kept.is_removed);
+    let configured = kept.map(|kept| kept.limit);
+    let configured = configured.filter(|it| it.source == Source::Configuration);
+    Ok(configured.map(|it| (it.name.clone(), it)).collect())
+}
+
+fn limits(mut stored: BTreeMap<Name, Limit>, configured: &[Limit]) -> Vec<Change> {
+    let kind = "limit";
+    let mut changes = Vec::new();
+    for limit in configured {
+        if stored.remove(&limit.name).as_ref() != Some(limit) {
+            changes.push(Change {
+                kind,
+                name: limit.name.clone(),
+                done: "set",
+                command: Command::SetLimit {
+                    limit: Box::new(limit.clone()),
+                },
+            });
+        }
+    }
+    changes.extend(stored.into_keys().map(|name| Change {
+        kind,
+        name: name.clone(),
+        done: "removed",
+        command: Command::RemoveLimit { limit: name },
+    }));
+    changes
+}
+
+/// Returns the schedules of the store that come from a configuration.
+async fn stored_schedules(dispatch: &Dispatch) -> Result<BTreeMap<Name, Schedule>, StoreError> {
+    let read = dispatch.read(|reader| {
+        let (mut all, mut after) = (BTreeMap::new(), String::new());
+        loop {
+            let page = reader.schedules(&after, PAGE)?;
+            let Some(last) = page.last() else {
+                return Ok(all);
+            };
+            after = last.schedule.name.to_string();
+            let configured = page.into_iter().map(|kept| kept.schedule);
+            let configured = configured.filter(|it| it.source == Source::Configuration);
+            all.extend(configured.map(|it| (it.name.clone(), it)));
+        }
+    });
+    read.await
+}
+
+/// Schedules that are there stay paused or not.
+fn schedules(
+    mut stored: BTreeMap<Name, Schedule>,
+    configured: &[Schedule],
+    wall: Time,
+) -> Vec<Change> {
+    let kind = "schedule";
+    let mut changes = Vec::new();
+    for schedule in configured {
+        let before = stored.remove(&schedule.name);
+        let schedule = schedule.as_paused_as(before.as_ref());
+        if before.as_ref() != Some(&schedule) {
+            changes.push(Change {
+                kind,
+                name: schedule.name.clone(),
+                done: "set",
+                command: Command::SetSchedule {
+                    schedule: Box::new(schedule),
+                    wall,
+                },
+            });
+        }
+    }
+    changes.extend(stored.into_keys().map(|name| Change {
+        kind,
+        name: name.clone(),
+        done: "removed",
+        command: Command::RemoveSchedule { schedule: name },
+    }));
+    changes
 }

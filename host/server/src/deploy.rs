@@ -46,9 +46,9 @@ pub struct Consent {
     pub unfit_jobs: bool,
 }
 
-/// Who deploys.
+/// Who deploys a component.
 #[derive(Clone, Debug)]
-pub struct By {
+pub struct DeployedBy {
     /// For the audit.
     pub note: Note,
     /// With whose rights the jobs of schedules run.
@@ -177,7 +177,7 @@ impl Deployments {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        by: By,
+        by: DeployedBy,
     ) -> Result<Deployed, DeployError> {
         let shared = Arc::clone(&self.shared);
         let deploying = async move {
@@ -265,7 +265,7 @@ impl Shared {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        by: &By,
+        by: &DeployedBy,
     ) -> Result<Deployed, DeployError> {
         let Candidate {
             name,

@@ -16,7 +16,7 @@ use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Component, Exa
 use host_cells::deploy::manifest::{self, ManifestError};
 use host_cells::run::handlers::Handlers;
 
-use crate::deploy::{By, Consent, DeployError, Deployments};
+use crate::deploy::{Consent, DeployError, DeployedBy, Deployments};
 use host_dispatch::SubmitError;
 
 /// Why a folder is not deployed.
@@ -62,7 +62,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             principal: "host".to_owned(),
             ..Note::new(Verb::Deploy.as_str(), format!("component {name}"))
         };
-        let by = By {
+        let by = DeployedBy {
             note: note.detail("from the folder of components"),
             origin: None,
         };

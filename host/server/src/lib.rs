@@ -11,7 +11,6 @@ mod configured;
 pub mod deploy;
 pub mod executors;
 pub mod folder;
-mod limits;
 pub mod logs;
 #[cfg(test)]
 mod manifest_doc;
@@ -22,7 +21,6 @@ pub mod probe;
 #[cfg(test)]
 mod published;
 pub mod retention;
-mod schedules;
 pub mod serve;
 pub mod telemetry;
 mod trends;

@@ -217,15 +217,14 @@ impl Metrics {
     }
 
     /// Sets how many jobs wait for each limit.
-    pub(crate) fn set_limits(&self, limits: &Limits, waiting: &[(u64, u64)]) {
+    pub(crate) fn set_limits(&self, limits: &Limits, waiting: &BTreeMap<u64, u64>) {
         // Limits that are gone must not stay.
         self.waiting.clear();
         let kept = limits.0.iter().filter(|(_, kept)| !kept.is_removed);
         let named = kept.map(|(number, kept)| (kept.limit.name.to_string(), number));
         let named: BTreeMap<String, &u64> = named.collect();
         for (limit, number) in named.into_iter().take(LIMITS_SHOWN) {
-            let jobs = waiting.iter().find(|(of, _)| of == number);
-            let jobs = jobs.map_or(0, |(_, jobs)| *jobs);
+            let jobs = waiting.get(number).copied().unwrap_or_default();
             let gauge = self.waiting.get_or_create(&OfLimit { limit });
             gauge.set(i64::try_from(jobs).unwrap_or(i64::MAX));
         }

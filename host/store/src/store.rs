@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -185,8 +186,8 @@ pub trait Reader: Send {
     /// others, at most `limit`.
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError>;
 
-    /// Returns the numbers of the limits that jobs wait for, each with how many.
-    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError>;
+    /// Returns how many jobs wait for each limit that any wait for, by its number.
+    fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError>;
 
     /// Returns all tokens, by id.
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError>;

@@ -10,11 +10,9 @@ impl JsonText {
         walk(&self.0, Some(path), value, &mut found);
         found
     }
-}
 
-impl JsonText {
-    /// Returns the value at a JSON pointer: a text, or a number or word as it is written. `None` if there is none, or if
-    /// it is `null`, an array or an object.
+    /// Returns the text at a JSON pointer, or the number or word there as it is written. Returns `None` if the pointer
+    /// leads nowhere, or to `null`, an array or an object.
     pub fn scalar_at(&self, pointer: &str) -> Option<String> {
         let mut at = self.0.trim_start();
         for step in pointer.split('/').skip(1) {

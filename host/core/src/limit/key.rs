@@ -56,8 +56,8 @@ impl KeyPart {
         &self.0
     }
 
-    /// Returns its value for a job: a text, or a number or word as it is written. Empty if there is none, or an array or
-    /// object.
+    /// Returns what a job has there: a text, or a number or word as it is written. Returns an empty text if the job has
+    /// nothing there, or an array or object.
     fn value(&self, payload: &Payload) -> String {
         let found = match self.0.strip_prefix(ATTRIBUTE) {
             Some(name) => {

@@ -32,7 +32,7 @@ use super::Shared;
 use super::actor::Actor;
 use super::enqueue::origin_of;
 use super::error::ApiError;
-use super::ports::{By, Consent, Deployed};
+use super::ports::{Consent, Deployed, DeployedBy};
 use super::problem::kinds;
 use super::scoped::needs;
 
@@ -215,7 +215,7 @@ pub(super) async fn deploy(
         unfit_jobs: query.force,
     };
     let digest = Digest(Sha256::digest(&component.bytes).into());
-    let by = By {
+    let by = DeployedBy {
         note: actor.note(
             format!("component {name}"),
             Some(format!("digest {digest}")),

@@ -8,7 +8,7 @@ use host_core::handler::Manifest;
 use host_core::name::Name;
 use host_http::problem::Kind;
 
-use super::ports::{By, Consent, DeployError, Deployed, Deployer};
+use super::ports::{Consent, DeployError, Deployed, DeployedBy, Deployer};
 use super::problem::kinds;
 use crate::deploy::{DeployError as Reason, Deployments};
 use host_cells::compile::CompileError;
@@ -21,7 +21,7 @@ impl Deployer for Deployments {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        by: By,
+        by: DeployedBy,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         self.deploy(name, manifest, component, consent, by)
             .map(|result| result.map_err(DeployError::from))

@@ -12,6 +12,7 @@ use host_core::rejection::Rejection;
 use host_core::schedule::Source;
 use host_http::extract::{InPath, InQuery, small_body};
 use host_http::gate::Caller;
+use host_http::query::items;
 
 use super::Shared;
 use super::actor::Actor;
@@ -61,8 +62,8 @@ pub(super) async fn list(
     let mut kept: Vec<KeptLimit> = kept.collect();
     kept.sort_by(|one, other| one.limit.name.cmp(&other.limit.name));
     let items = kept.into_iter().map(|kept| {
-        let waiting = of(&waiting, kept.number);
-        LimitView::new(kept, waiting, None)
+        let waiting = waiting.get(&kept.number).copied();
+        LimitView::new(kept, waiting.unwrap_or_default(), None)
     });
     Ok(Json(PageView::all(items.collect())))
 }
@@ -79,11 +80,7 @@ pub(super) async fn show(
     InPath(name): InPath<Name>,
     InQuery(query): InQuery<LimitQuery>,
 ) -> Result<Json<LimitView>, ApiError> {
-    let keys = query.keys.unwrap_or(KEYS_SHOWN);
-    if !(1..=1_000).contains(&keys) {
-        let detail = format!("keys: must be 1–1000, got {keys}");
-        return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
-    }
+    let keys = items("keys", query.keys, KEYS_SHOWN)?;
     view(&shared, &caller, name, keys).await
 }
 
@@ -127,22 +124,13 @@ async fn view(
         let Some(kept) = limits.named(&wanted) else {
             return Ok(None);
         };
-        let (fullest, waiting) = (
-            reader.fullest_keys(kept.number, keys)?,
-            reader.waiting_for_limits()?,
-        );
-        Ok(Some((kept.clone(), of(&waiting, kept.number), fullest)))
+        let fullest = reader.fullest_keys(kept.number, keys)?;
+        let waiting = reader.waiting_for_limits()?.remove(&kept.number);
+        Ok(Some((kept.clone(), waiting.unwrap_or_default(), fullest)))
     });
     let found = read.await?;
     let (kept, waiting, keys) = found.ok_or(Rejection::UnknownLimit(name))?;
     // Keys are parts of params.
     let keys = Some(keys).filter(|_| sees_payloads(caller));
     Ok(Json(LimitView::new(kept, waiting, keys)))
-}
-
-/// Returns how many jobs wait for the limit with this number.
-fn of(waiting: &[(u64, u64)], number: u64) -> u64 {
-    let mut waiting = waiting.iter();
-    let found = waiting.find(|(of, _)| *of == number);
-    found.map_or(0, |(_, jobs)| *jobs)
 }

@@ -14,7 +14,7 @@ use host_store::logs::LogPage;
 
 use super::error::ApiError;
 
-pub use crate::deploy::{By, Consent, Deployed};
+pub use crate::deploy::{Consent, Deployed, DeployedBy};
 
 /// Why a component is not deployed, rolled back or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub trait Deployer: Send + Sync {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        by: By,
+        by: DeployedBy,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
     /// Makes an earlier revision current. What would come of it for waiting jobs must be accepted.

@@ -21,7 +21,7 @@ use host_core::schedule::{Fate, Firing, KeptSchedule, NOMINALS_MAX, Schedule, So
 use host_core::time::Time;
 use host_http::extract::{EmptyBody, InPath, InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
-use host_http::query::page_limit;
+use host_http::query::{items, page_limit};
 use serde_json::value::RawValue;
 
 use self::firing::fire;
@@ -31,6 +31,9 @@ use super::enqueue::{self, origin_of};
 use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::{scope, sees_payloads};
+
+/// How many coming times are shown if a request does not say.
+const COMING_SHOWN: u32 = 20;
 
 /// Sets a schedule, new or in place of the one with its name.
 #[utoipa::path(
@@ -124,11 +127,7 @@ pub(super) async fn next(
     InPath(name): InPath<Name>,
     InQuery(query): InQuery<ComingQuery>,
 ) -> Result<Json<PageView<ComingView>>, ApiError> {
-    let count = query.count.unwrap_or(20);
-    if !(1..=1_000).contains(&count) {
-        let detail = format!("count: must be 1–1000, got {count}");
-        return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
-    }
+    let count = items("count", query.count, COMING_SHOWN)?;
     let KeptSchedule { schedule, progress } = find(&shared, &caller, name).await?;
     let after = progress.next.map(|next| Time(next.0 - 1));
     let after = after.filter(|_| !schedule.is_paused);

@@ -1,5 +1,6 @@
 //! Generates `docs/metrics.md` from the metrics of a host and compares them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -68,7 +69,7 @@ fn shown() -> String {
         &[(queue.name.clone(), Time(0))],
     );
     metrics.set_jobs(&[queue]);
-    metrics.set_limits(&one_limit(), &[(1, 3)]);
+    metrics.set_limits(&one_limit(), &BTreeMap::from([(1, 3)]));
     metrics.set_nodes(&[NodeRecord {
         id: NodeId::NIL,
         version: "1".to_owned(),

@@ -2,6 +2,8 @@
 //! batch needs is known only while it runs, so no order of their own locks would keep hosts from waiting for each other in
 //! circles.
 
+use std::collections::BTreeMap;
+
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
@@ -103,7 +105,7 @@ pub(super) fn kept(row: &Row) -> Result<KeptLimit, StoreError> {
     })
 }
 
-/// The limits, and how often any has changed. One row without a limit if there are none.
+/// The limits, with the number of changes to them in each row. Without limits, one row has that number alone.
 const LIMITS: &str = "SELECT number, body, removed, cursor, limits_changed \
                       FROM host_log LEFT JOIN host_limits ON TRUE WHERE id = 1";
 
@@ -158,7 +160,7 @@ pub(super) async fn all_keys(client: &Client) -> Result<Vec<(LimitKey, KeyUse)>,
 }
 
 /// Returns how many jobs wait for each limit that any wait for.
-pub(super) async fn waiting(client: &Client) -> Result<Vec<(u64, u64)>, StoreError> {
+pub(super) async fn waiting(client: &Client) -> Result<BTreeMap<u64, u64>, StoreError> {
     let sql = "SELECT number, sum(waiting)::bigint FROM host_limit_keys WHERE waiting > 0 \
                GROUP BY number";
     let found = rows(client, "count the jobs that wait for limits", sql, &[]).await?;

@@ -419,7 +419,7 @@ impl Reader for PostgresReader {
         self.ask(&async |client| limits::fullest(client, number, limit).await)
     }
 
-    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError> {
+    fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         self.ask(&async |client| limits::waiting(client).await)
     }
 

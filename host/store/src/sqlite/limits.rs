@@ -1,5 +1,7 @@
 //! Limits and how much of their keys is used, as they are stored.
 
+use std::collections::BTreeMap;
+
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
@@ -154,7 +156,7 @@ pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)
 }
 
 /// Returns how many jobs wait for each limit that any wait for.
-pub(super) fn waiting(connection: &Connection) -> Result<Vec<(u64, u64)>, StoreError> {
+pub(super) fn waiting(connection: &Connection) -> Result<BTreeMap<u64, u64>, StoreError> {
     let read = || {
         let mut statement = connection.prepare_cached(
             "SELECT number, SUM(waiting) FROM limit_keys INDEXED BY limit_keys_waiting \

@@ -410,7 +410,7 @@ impl Reader for SqliteReader {
         limits::fullest(&self.connection, number, limit)
     }
 
-    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError> {
+    fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         limits::waiting(&self.connection)
     }
 

@@ -173,10 +173,7 @@ fn as_many_jobs_of_a_key_as_it_may_have_are_available() {
         };
         assert_eq!(fullest(store)[0], ("7".to_owned(), seven));
         let waiting = store.reader().unwrap().waiting_for_limits().unwrap();
-        assert_eq!(
-            waiting.iter().map(|(_, jobs)| *jobs).collect::<Vec<_>>(),
-            [2]
-        );
+        assert_eq!(waiting.into_values().collect::<Vec<_>>(), [2]);
         let committed = commit(store, NOW, vec![complete(2, 2, returned())]);
         assert_eq!(committed.available, 1, "at once");
         assert_eq!(state(store, 3), State::Available);

@@ -321,7 +321,7 @@ impl Reader for MemoryReader {
         Ok(self.state.lock().fullest(number, limit))
     }
 
-    fn waiting_for_limits(&self) -> Result<Vec<(u64, u64)>, StoreError> {
+    fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         let mut waiting = BTreeMap::new();
         for (key, (used, _)) in &self.state.lock().limit_keys {
             *waiting.entry(key.limit).or_default() += used.waiting;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::fixture::{Answer, HANDLERS, Host};
-use crate::api::ports::{By, Consent, DeployError, Deployed, Deployer};
+use crate::api::ports::{Consent, DeployError, Deployed, DeployedBy, Deployer};
 
 const OTHER: &str = r#"[{"name":"other"}]"#;
 
@@ -360,7 +360,7 @@ impl Deployer for Counted {
         manifest: Manifest,
         component: Component,
         consent: Consent,
-        by: By,
+        by: DeployedBy,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.below.deploy(name, manifest, component, consent, by)

@@ -38,7 +38,7 @@ use tokio::sync::mpsc;
 
 use super::nodes::Two;
 use super::sample_executors::Sample;
-use crate::api::ports::{By, Consent, DeployError, Deployed, Deployer, Logs};
+use crate::api::ports::{Consent, DeployError, Deployed, DeployedBy, Deployer, Logs};
 use crate::api::problem::kinds;
 use crate::api::{Api, Doorway, ServedApi};
 use crate::auth::{Auth, AuthMode};
@@ -145,7 +145,7 @@ impl Deployer for Listed {
         manifest: Manifest,
         component: Component,
         _consent: Consent,
-        by: By,
+        by: DeployedBy,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
         Box::pin(async move {
             let bytes = component.bytes;
@@ -351,7 +351,7 @@ impl Host {
             bytes: HANDLERS.as_bytes().to_vec(),
             signature: None,
         };
-        let by = By {
+        let by = DeployedBy {
             note: Note::default(),
             origin: None,
         };

@@ -73,8 +73,8 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         (json!({"concurrency": 1, "units": "/n"}), "unknown field"),
     ] {
         let answer = put(&host, &body).await;
-        let told = answer.refused(422, "invalid_request");
-        assert!(told.contains(detail), "{body}: {told}");
+        let actual = answer.refused(422, "invalid_request");
+        assert!(actual.contains(detail), "{body}: {actual}");
     }
     let query = host.get(&format!("{PATH}?keys=0")).await;
     query.refused(400, "invalid_query");
@@ -89,6 +89,6 @@ async fn a_refused_job_has_the_limit_and_its_key() {
     let first = host.post("/api/v1/jobs", job.clone()).await;
     assert_eq!(first.status, 201, "{first:?}");
     let second = host.post("/api/v1/jobs", job).await;
-    let told = second.refused(422, "limit_full");
-    assert_eq!(told, "the limit by-customer is full for 7");
+    let actual = second.refused(422, "limit_full");
+    assert_eq!(actual, "the limit by-customer is full for 7");
 }

@@ -134,8 +134,8 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         body.as_object_mut().unwrap().extend(fields);
         let answer = put(&host, &body).await;
         assert_eq!(answer.body["code"], code, "{change}: {answer:?}");
-        let told = answer.body["detail"].as_str().unwrap();
-        assert!(told.contains(detail), "{change}: {told}");
+        let actual = answer.body["detail"].as_str().unwrap();
+        assert!(actual.contains(detail), "{change}: {actual}");
     }
     host.get(PATH).await.refused(404, "schedule_not_found");
 }
