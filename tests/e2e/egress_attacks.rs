@@ -28,8 +28,12 @@ const COUNTED: usize = 10_000;
 /// What a bomb becomes when it is decompressed, in MiB.
 const BOMB_MIB: usize = 64;
 
-/// The grants of a handler: the origin, and the port of the names.
+/// The time and the grants of a handler: the origin, and the port of the names. A loaded machine needs a while for
+/// thousands of requests.
 const MANIFEST: &str = r#"
+[handlers.HANDLER]
+timeout_seconds = 300
+
 [[handlers.HANDLER.http]]
 to = "ORIGIN"
 paths = ["/counted/**"]

@@ -283,10 +283,11 @@ fn a_trace_goes_on_to_the_servers_of_requests_and_requests_are_counted() {
     let id = enqueue(server.address(), &format!("00-{trace}-{parent}-01"), &job);
     assert_eq!(client.wait(&id)["state"], "completed");
 
-    let spans = eventually("the spans of all requests", SOON, || {
+    let spans = eventually("the spans of the attempt and its requests", SOON, || {
         let spans = collector.spans();
-        let requests = spans.iter().filter(|span| span["name"] == "host.request");
-        (requests.count() == 4).then_some(spans)
+        let named = |name| spans.iter().filter(move |span| span["name"] == name);
+        let has_all = named("host.request").count() == 4 && named("host.attempt").count() == 1;
+        has_all.then_some(spans)
     });
     let attempt = spans.iter().find(|span| span["name"] == "host.attempt");
     let requests = spans.iter().filter(|span| span["name"] == "host.request");
