@@ -182,10 +182,19 @@ pub struct FiringView {
     /// How many nominal times were missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u64>,
-    /// Why the job was refused.
+    /// Why no job was enqueued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
+
+/// Why a firing is held.
+const HELD: &str = "waits for an earlier job to end";
+
+/// Why a firing was skipped.
+const SKIPPED: &str = "an earlier job had not ended";
+
+/// Why firings were missed.
+const MISSED: &str = "no host was running, or the window for catching up was over";
 
 /// A time at which a schedule will fire.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -418,10 +427,12 @@ impl From<Firing> for FiringView {
         let fate = firing.fate.as_str().to_owned();
         let (job, times, reason) = match firing.fate {
             Fate::Fired(job) => (Some(job.to_string()), None, None),
-            Fate::Missed(times) => (None, Some(times), None),
-            Fate::Failed(reason) => (None, None, Some(reason)),
-            Fate::Held | Fate::Skipped => (None, None, None),
+            Fate::Missed(times) => (None, Some(times), Some(MISSED)),
+            Fate::Failed(ref reason) => (None, None, Some(&**reason)),
+            Fate::Held => (None, None, Some(HELD)),
+            Fate::Skipped => (None, None, Some(SKIPPED)),
         };
+        let reason = reason.map(str::to_owned);
         Self {
             nominal: firing.nominal.to_rfc3339(),
             at: firing.at.to_rfc3339(),

@@ -37,7 +37,7 @@ pub const HELD_MAX: usize = 1_000;
 const OPEN_MAX: usize = 100;
 
 /// A job that is enqueued this long after its nominal time is late, in milliseconds.
-pub const LATE_MS: u64 = 10_000;
+const LATE_MS: u64 = 10_000;
 
 /// The default of [`Schedule::window_ms`].
 pub const WINDOW_MS_DEFAULT: u64 = 3_600_000;
@@ -296,6 +296,16 @@ impl Schedule {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             });
         hash.checked_rem(self.spread_ms).unwrap_or_default()
+    }
+
+    /// Returns how long after its time it fired for a nominal time, in milliseconds.
+    pub fn late_ms(&self, nominal: Time, fired_at: Time) -> u64 {
+        fired_at.since_ms(nominal.plus_ms(self.offset_ms()))
+    }
+
+    /// Returns whether firing at this time counts as late.
+    pub fn is_late(&self, nominal: Time, fired_at: Time) -> bool {
+        self.late_ms(nominal, fired_at) > LATE_MS
     }
 
     /// Returns whether it has the same nominal times as another.

@@ -128,7 +128,8 @@ impl Default for Metrics {
         let firings = Family::default();
         registry.register(
             "schedule_firings",
-            "Nominal times of schedules that this node decided about, by what became of them",
+            "Nominal times of schedules that this node decided about, by what became of them: \
+             fired, late (fired over 10 s after its time), held, skipped, missed or failed",
             firings.clone(),
         );
         let waiting = Family::default();
@@ -231,11 +232,11 @@ impl Metrics {
     }
 
     /// Counts what became of nominal times of a schedule.
-    pub(crate) fn count_firing(&self, firing: &Firing) {
-        let fate = firing.fate.as_str();
-        let times = match firing.fate {
-            Fate::Missed(times) => times,
-            _ => 1,
+    pub(crate) fn count_firing(&self, firing: &Firing, is_late: bool) {
+        let (fate, times) = match firing.fate {
+            Fate::Missed(times) => ("missed", times),
+            Fate::Fired(_) if is_late => ("late", 1),
+            _ => (firing.fate.as_str(), 1),
         };
         self.firings.get_or_create(&Met { fate }).inc_by(times);
     }

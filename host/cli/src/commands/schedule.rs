@@ -330,12 +330,13 @@ fn firing_table(firings: &[Item<FiringView>]) -> Rows {
     ]);
     for Item { view, .. } in firings {
         let times = view.times.map(|times| format!("{times} times"));
-        let more = view.job.clone().or(times).or_else(|| view.reason.clone());
+        let more = [view.job.clone(), times, view.reason.clone()];
+        let more: Vec<String> = more.into_iter().flatten().collect();
         rows.row(vec![
             Cell::new(plain::line(&view.nominal)),
             Cell::new(plain::line(&view.at)),
             Cell::new(plain::line(&view.fate)),
-            Cell::new(plain::line(&more.unwrap_or_default())),
+            Cell::new(plain::line(&more.join(": "))),
         ]);
     }
     rows

@@ -1,8 +1,8 @@
 //! What a schedule does with the nominal times that have come.
 
 use super::{
-    CatchUp, Fate, Firing, HELD_MAX, KeptSchedule, LATE_MS, NOMINALS_MAX, OPEN_MAX, Overlap,
-    Progress, Schedule,
+    CatchUp, Fate, Firing, HELD_MAX, KeptSchedule, NOMINALS_MAX, OPEN_MAX, Overlap, Progress,
+    Schedule,
 };
 use crate::id::JobId;
 use crate::time::Time;
@@ -141,8 +141,8 @@ impl Planning<'_> {
             CatchUp::All => due.iter().position(|nominal| !is_missed(*nominal)),
             CatchUp::Last => due.len().checked_sub(1),
             CatchUp::None => {
-                let last = due.last().map(|last| last.plus_ms(offset_ms));
-                let is_late = last.is_some_and(|last| now.since_ms(last) > LATE_MS);
+                let is_late = |last: &Time| self.schedule.is_late(*last, now);
+                let is_late = due.last().is_some_and(is_late);
                 due.len().checked_sub(1).filter(|_| !is_late)
             }
         };
@@ -197,8 +197,7 @@ impl Planning<'_> {
                     progress.open.remove(0);
                 }
                 progress.counts.fired += 1;
-                let expected = nominal.plus_ms(self.schedule.offset_ms() + LATE_MS);
-                progress.counts.late += u64::from(self.now > expected);
+                progress.counts.late += u64::from(self.schedule.is_late(nominal, self.now));
                 Fate::Fired(*id)
             }
             (refused, _) => {

@@ -69,6 +69,13 @@ fn shown() -> String {
         &[(queue.name.clone(), Time(0))],
     );
     metrics.set_jobs(&[queue]);
+    let nominal = Time(0);
+    let firing = |fate| Firing {
+        nominal,
+        at: nominal,
+        fate,
+    };
+    metrics.count_firing(&firing(Fate::Skipped), false);
     metrics.set_limits(&one_limit(), &BTreeMap::from([(1, 3)]));
     metrics.set_nodes(&[NodeRecord {
         id: NodeId::NIL,

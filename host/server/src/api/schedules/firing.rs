@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt as _};
 use host_core::command::{Command, Fire, NewJob, Reply};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
-use host_core::schedule::{CatchUp, Fate, Firing, KeptSchedule, LATE_MS};
+use host_core::schedule::{CatchUp, Fate, Firing, KeptSchedule, Overlap, Schedule};
 use host_core::time::Time;
 use host_dispatch::SubmitError;
 use host_runtime::ids;
@@ -68,12 +68,18 @@ async fn turn(shared: &Shared, warnings: &mut Warnings) -> Result<u64, ApiError>
         .map(|kept| one(Shared::clone(shared), kept))
         .buffer_unordered(AT_ONCE);
     let mut has_failed = false;
-    while let Some((name, fired)) = firing.next().await {
+    while let Some((schedule, fired)) = firing.next().await {
         match fired {
-            Ok(firings) => warnings.note(shared, &name, &firings, now),
+            Ok(firings) => {
+                for firing in &firings {
+                    let is_late = schedule.is_late(firing.nominal, firing.at);
+                    shared.api.metrics.count_firing(firing, is_late);
+                    warnings.note(&schedule, firing, now);
+                }
+            }
             Err(error) => {
                 has_failed = true;
-                warnings.failed(&name, &error, now);
+                warnings.failed(&schedule.name, &error, now);
             }
         }
     }
@@ -112,11 +118,10 @@ async fn holding(shared: &Shared) -> Result<Vec<KeptSchedule>, ApiError> {
 }
 
 /// Lets one schedule fire. Returns what became of its nominal times: nothing if another node was faster.
-async fn one(shared: Shared, kept: KeptSchedule) -> (Name, Result<Vec<Firing>, ApiError>) {
-    let name = kept.schedule.name.clone();
+async fn one(shared: Shared, kept: KeptSchedule) -> (Schedule, Result<Vec<Firing>, ApiError>) {
     let job = super::job_of(&shared, &kept.schedule).await;
     let job = match job {
-        Err(error) if error.kind().status >= 429 => return (name, Err(error)),
+        Err(error) if error.kind().status >= 429 => return (kept.schedule, Err(error)),
         job => job.map_err(|error| error.detail().to_owned()),
     };
     let fire = |job| Command::Fire(Box::new(fire(&shared, &kept, job, None)));
@@ -139,7 +144,7 @@ async fn one(shared: Shared, kept: KeptSchedule) -> (Name, Result<Vec<Firing>, A
         )) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     };
-    (name, firings)
+    (kept.schedule, firings)
 }
 
 /// Returns whether a job may be accepted later, as it is.
@@ -195,30 +200,13 @@ impl Warnings {
         is_first
     }
 
-    fn note(&mut self, shared: &Shared, schedule: &Name, firings: &[Firing], now: Time) {
-        for firing in firings {
-            shared.api.metrics.count_firing(firing);
-            let nominal = firing.nominal.to_rfc3339();
-            let behind_ms = firing.at.since_ms(firing.nominal);
-            match &firing.fate {
-                Fate::Fired(_) if behind_ms <= LATE_MS => {}
-                Fate::Held => {}
-                _ if !self.may(schedule, now) => {}
-                Fate::Fired(job) => {
-                    tracing::warn!(%schedule, nominal, behind_ms, %job, "a schedule fired late");
-                }
-                Fate::Skipped => tracing::warn!(
-                    %schedule, nominal,
-                    "a schedule skipped a firing: its jobs take longer than the time between two firings"
-                ),
-                Fate::Missed(times) => {
-                    tracing::warn!(%schedule, nominal, times, "a schedule missed firings");
-                }
-                Fate::Failed(reason) => tracing::warn!(
-                    %schedule, nominal, reason,
-                    "a schedule could not enqueue its job; `host schedule show` says more"
-                ),
-            }
+    fn note(&mut self, schedule: &Schedule, firing: &Firing, now: Time) {
+        let Some(warning) = warning(schedule, firing) else {
+            return;
+        };
+        if self.may(&schedule.name, now) {
+            let (schedule, nominal) = (&schedule.name, firing.nominal.to_rfc3339());
+            tracing::warn!(%schedule, nominal, "{warning}; `host schedule show` says more");
         }
     }
 
@@ -228,3 +216,23 @@ impl Warnings {
         }
     }
 }
+
+/// Returns what to warn about if a schedule does not keep the pace of its nominal times.
+fn warning(schedule: &Schedule, firing: &Firing) -> Option<String> {
+    match &firing.fate {
+        Fate::Fired(_) => schedule.is_late(firing.nominal, firing.at).then(|| {
+            let late_ms = schedule.late_ms(firing.nominal, firing.at);
+            format!("a schedule fired {late_ms} ms late")
+        }),
+        Fate::Held => matches!(schedule.overlap, Overlap::QueueOne | Overlap::QueueAll)
+            .then(|| "a schedule waits for an earlier job to end".to_owned()),
+        Fate::Skipped => {
+            Some("a schedule skipped a firing: an earlier job had not ended".to_owned())
+        }
+        Fate::Missed(times) => Some(format!("a schedule missed {times} firings")),
+        Fate::Failed(reason) => Some(format!("a schedule could not enqueue its job: {reason}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
