@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::way::{self, Stream};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The events to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -15,7 +15,7 @@ use crate::table::{Row, row};
 const WORKER: &str = "demo";
 
 /// The limit for every wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 const PATIENCE_SECONDS: f64 = 60.0;
 
 /// The `error` of a stopped job.

@@ -16,7 +16,7 @@ use crate::table::{Row, row};
 const COMPONENTS: [&str; 3] = ["basics", "markdown", "csv-summary"];
 
 /// The limit for every wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A job of the first host, and its counterpart at the second.
 struct Shared {

@@ -11,7 +11,7 @@ use crate::Stage;
 use crate::table::{Row, row};
 
 /// How long the history of answered requests may take to appear.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The requests: their ids, handlers and what they show.
 const REQUESTS: [(&str, &str, &str); 3] = [

@@ -11,7 +11,7 @@ use crate::Stage;
 use crate::table::{Row, row};
 
 /// How long a scene waits for its jobs.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The jobs of the last scene, and how many of them have ended when the host is killed.
 const CUT_JOBS: usize = 400;

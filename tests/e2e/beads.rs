@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The limit for every wait.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// A host with a socket for workers.
 pub(crate) struct Orchestrator {

@@ -17,7 +17,7 @@ const TASKS: usize = 500;
 const PACE: Duration = Duration::from_millis(100);
 
 /// The limit for every wait.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// Does tasks until the orchestrator sends SHUTDOWN. Returns the issues in the order of their tasks.
 fn work(mut worker: BeadsWorker) -> Vec<String> {

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::beads_tasks::{Running, bd, worker};
 
 /// The limit for every wait.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// The test's own entry after it has killed all workers.
 const KILLED: &str = "killed";

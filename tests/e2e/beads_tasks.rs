@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::{NamedTempFile, TempDir};
 
 /// The limit for every wait.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// Makes the command line of a worker with all built components.
 pub(crate) fn worker(socket: &Path, handler: &str, args: &[&str]) -> Command {

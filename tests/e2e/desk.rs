@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::fixture::{Own, own};
 
 /// How long something may take that happens soon.
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(3);
 
 /// What `ask` may enqueue.
 const MANIFEST: &str = "[[handlers.ask.jobs]]\nhandlers = [\"noop\", \"ec*\", \"sleep\"]\n\

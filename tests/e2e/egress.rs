@@ -48,7 +48,7 @@ fn a_request_carries_the_secret_and_nobody_else_sees_it() {
     assert_eq!(answer.body["code"], "grants_not_accepted", "{answer:?}");
     let detail = answer.body["detail"].as_str().unwrap();
     let grant = format!(
-        "request: http {} GET,POST any path with the secret api",
+        "request: http {} GET POST any path, with the header authorization: Bearer {{secret:api}}",
         reflector.origin()
     );
     assert!(detail.contains(&grant), "{detail}");

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use crate::nodes::Node;
 
 /// The limit for every wait.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 const SECRET: &str = secrets::ARCO_SECRET;
 

@@ -11,7 +11,7 @@ use crate::fixture::{Own, own_with};
 use crate::nodes::endless;
 
 /// How long a cell may take to end, and another to start.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 const JOBS: usize = 64;
 

@@ -14,7 +14,7 @@ use host_tests::{Options, Server, Worker, eventually, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// A request to the collector: the path, the header `x-key`, and the body.
 type Taken = Arc<Mutex<Vec<(String, String, Value)>>>;

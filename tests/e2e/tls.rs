@@ -12,7 +12,7 @@ use host_tests::{Options, Server, eventually, raw};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 struct Fixture {
     data: TempDir,

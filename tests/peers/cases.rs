@@ -21,7 +21,7 @@ const JAVASCRIPT: &[(&str, &str)] = &[("handlers.js", include_str!("../../sdk/js
 /// The tests of a new project, which are about another handler, are replaced by none.
 const NO_TESTS: [(&str, &str); 2] = [("test_handlers.py", ""), ("handlers.test.js", "")];
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A host with the handlers of the cases.
 struct Own {

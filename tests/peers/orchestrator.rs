@@ -30,7 +30,7 @@ pub(crate) const TIMED_OUT: &str = "Job execution timed out.";
 pub(crate) const TIMEOUT_SECONDS: u64 = 25;
 
 /// How long to wait for anything, even on a busy machine.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// How much of the orchestrator's log a failing test shows, in bytes.
 const LOG_BYTES_MAX: usize = 8_000;

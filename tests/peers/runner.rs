@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::orchestrator::{CURRENT, DOCUMENTED};
 
 /// How long to wait for anything, even on a busy machine.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// The handlers of the runner.
 const HANDLERS: &str = r#"

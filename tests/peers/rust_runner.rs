@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// How long to wait for an idle runner, even on a busy machine.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// Starts a host with a pool of runners that run this program.
 fn pool(program: &Path, keys: &str) -> Pool {

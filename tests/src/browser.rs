@@ -17,7 +17,7 @@ use crate::eventually;
 const FINDER: &str = include_str!("browser/finder.js");
 
 /// How long a page may take on a loaded machine.
-const BOUND: Duration = Duration::from_mins(1);
+const BOUND: Duration = Duration::from_mins(3);
 
 /// How often the key Tab is pressed before an element counts as out of reach.
 const TABS_MAX: usize = 400;

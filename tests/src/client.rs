@@ -159,9 +159,9 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// If the job has not ended after a minute.
+    /// If the job has not ended after three minutes.
     pub fn wait(&self, id: &str) -> Value {
-        for _ in 0..3 {
+        for _ in 0..9 {
             let answer = self
                 .get(&format!("/api/v1/jobs/{id}/wait?timeout_seconds=20"))
                 .expect("the host answers");

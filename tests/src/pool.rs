@@ -15,7 +15,7 @@ use crate::worker;
 use crate::{Client, Options, Server, secrets};
 
 /// How long to wait for runners and jobs.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// How long runners may take to load their handlers: on a loaded machine, they compile all of them first.
 const LOADED_WITHIN: Duration = Duration::from_mins(5);

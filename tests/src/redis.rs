@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::{eventually, ports};
 
 /// How long to wait for the server.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// A running server.
 pub struct Redis {

@@ -15,7 +15,7 @@ use crate::{Client, Options, Server};
 pub const SECRET: &str = "pl4nted-s3cret-of-an-api-6b1d";
 
 /// How long something may take that happens soon.
-pub const SOON: Duration = Duration::from_mins(1);
+pub const SOON: Duration = Duration::from_mins(3);
 
 /// Answers a request by its head. Returns whether it has.
 type Script = dyn Fn(&str, &mut TcpStream) -> bool + Send + Sync;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::Options;
 
 /// Longer than a host needs between notifications.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+const WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// A socket that is read all the time, so that hosts never block on it.
 pub struct Supervisor {
