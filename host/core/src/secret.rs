@@ -45,7 +45,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The secrets that an attempt has seen, with all texts that are hidden, the longest first: one may contain another.
+/// Secrets, with all texts that are hidden, the longest first: one may contain another.
 #[derive(Clone, Debug, Default)]
 pub struct Revealed {
     secrets: Vec<Secret>,
@@ -75,6 +75,11 @@ impl Revealed {
         self.hidden
             .sort_by_key(|hidden| std::cmp::Reverse(hidden.value.len()));
         self.secrets.push(secret);
+    }
+
+    /// Returns the texts that are hidden, the longest first, each as a secret of its own.
+    pub fn hidden(&self) -> &[Secret] {
+        &self.hidden
     }
 
     /// Hides the secrets in a text. Returns whether there was one.

@@ -12,7 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use host_core::egress::{CONTROL_BYTES_MAX, HttpError, HttpRequest, Pass, ToBroker};
+use host_core::egress::{
+    BODY_BYTES_MAX, CONTROL_BYTES_MAX, HttpError, HttpRequest, Pass, ToBroker,
+};
+use host_core::http_grant::RESPONSE_KIB_MAX;
 use host_core::requests::Asked;
 use host_core::trace::Parent;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
@@ -28,11 +31,51 @@ use crate::trust;
 /// The most requests of one handler at once, over all its runs.
 const HANDLER_AT_ONCE_MAX: usize = 128;
 
-/// How many handlers are counted before those without requests are forgotten.
-const HANDLERS_KEPT: usize = 1_024;
-
 /// How much bodies may take in memory, all together, in KiB.
 const BODIES_KIB_MAX: usize = 256 << 10;
+
+/// How much of that the bodies of one component may take, in KiB, so that it leaves room for others.
+const COMPONENT_KIB_MAX: usize = BODIES_KIB_MAX / 8;
+
+// One request must fit.
+const _: () = assert!(COMPONENT_KIB_MAX >= (BODY_BYTES_MAX >> 10) + RESPONSE_KIB_MAX as usize);
+
+/// How many users of [`Shares`] are kept before those that use nothing are forgotten.
+const SHARES_KEPT: usize = 1_024;
+
+/// What each of several users may use at once.
+struct Shares {
+    each: usize,
+    by_user: RefCell<HashMap<(String, String), Weak<Semaphore>>>,
+}
+
+impl Shares {
+    fn new(each: usize) -> Self {
+        Self {
+            each,
+            by_user: RefCell::default(),
+        }
+    }
+
+    /// Waits until a user may use so much more. Cancel safe.
+    async fn take(&self, user: (&str, &str), count: u32) -> Option<OwnedSemaphorePermit> {
+        let semaphore = {
+            let mut by_user = self.by_user.borrow_mut();
+            if by_user.len() >= SHARES_KEPT {
+                by_user.retain(|_, semaphore| semaphore.strong_count() > 0);
+            }
+            let known = by_user.entry((user.0.to_owned(), user.1.to_owned()));
+            let known = known.or_default();
+            known.upgrade().unwrap_or_else(|| {
+                let new = Arc::new(Semaphore::new(self.each));
+                *known = Arc::downgrade(&new);
+                new
+            })
+        };
+        // It is never closed.
+        semaphore.acquire_many_owned(count).await.ok()
+    }
+}
 
 /// What all runs share.
 pub(crate) struct Broker {
@@ -41,8 +84,10 @@ pub(crate) struct Broker {
     system: RootCertStore,
     clients: RefCell<Clients>,
     /// The requests at once of each handler, by component and name.
-    handlers: RefCell<HashMap<(String, String), Weak<Semaphore>>>,
+    handlers: Shares,
     bodies: Semaphore,
+    /// The bodies of each component, in KiB.
+    components: Shares,
     reports: Reports,
 }
 
@@ -57,8 +102,9 @@ impl Broker {
             secrets: RefCell::default(),
             system,
             clients: RefCell::new(clients),
-            handlers: RefCell::default(),
+            handlers: Shares::new(HANDLER_AT_ONCE_MAX),
             bodies: Semaphore::new(BODIES_KIB_MAX),
+            components: Shares::new(COMPONENT_KIB_MAX),
             reports: Reports::new(control)?,
         })
     }
@@ -77,30 +123,27 @@ impl Broker {
         self.clients.borrow_mut().of(revision)
     }
 
-    /// Waits until the handler has fewer requests at once than it may. Cancel safe.
-    pub(crate) async fn enter(&self, pass: &Pass) -> Option<OwnedSemaphorePermit> {
-        let semaphore = {
-            let mut handlers = self.handlers.borrow_mut();
-            if handlers.len() >= HANDLERS_KEPT {
-                handlers.retain(|_, semaphore| semaphore.strong_count() > 0);
-            }
-            let key = (pass.component.clone(), pass.handler.clone());
-            let known = handlers.entry(key).or_default();
-            known.upgrade().unwrap_or_else(|| {
-                let new = Arc::new(Semaphore::new(HANDLER_AT_ONCE_MAX));
-                *known = Arc::downgrade(&new);
-                new
-            })
-        };
-        // It is never closed.
-        semaphore.acquire_owned().await.ok()
-    }
-
-    /// Waits until bodies of `bytes` fit into memory. Cancel safe.
-    pub(crate) async fn reserve(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
+    /// Waits until the handler has fewer requests at once than it may, and until bodies of `bytes` fit into memory.
+    /// Cancel safe.
+    pub(crate) async fn enter(&self, pass: &Pass, bytes: usize) -> Entered<'_> {
         let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
-        self.bodies.acquire_many(kib).await.ok()
+        Entered {
+            _handler: self
+                .handlers
+                .take((&pass.component, &pass.handler), 1)
+                .await,
+            _component: self.components.take((&pass.component, ""), kib).await,
+            // It is never closed.
+            _memory: self.bodies.acquire_many(kib).await.ok(),
+        }
     }
+}
+
+/// What a request takes of what all share, until it is dropped.
+pub(crate) struct Entered<'a> {
+    _handler: Option<OwnedSemaphorePermit>,
+    _component: Option<OwnedSemaphorePermit>,
+    _memory: Option<SemaphorePermit<'a>>,
 }
 
 /// Serves the host until it closes the socket.
@@ -118,7 +161,7 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
         let message = postcard::from_bytes(&buffer[..bytes]);
         match message.map_err(io::Error::other)? {
             ToBroker::Secret { name, value } => {
-                broker.secrets.borrow_mut().insert(name, value);
+                broker.secrets.borrow_mut().set(name, value);
             }
             ToBroker::Authorities => match trust::tls(&broker.system, fds.pop()) {
                 Ok(tls) => broker.clients.borrow_mut().trust(tls),

@@ -122,10 +122,10 @@ pub(crate) async fn send(client: &HttpClient, order: Order) -> Result<HttpRespon
     let exchange = async {
         let response = client.request(request).await;
         let response = response.map_err(|error| unreachable(&host, &error))?;
-        let is_encoded = response
-            .headers()
-            .get(CONTENT_ENCODING)
-            .is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
+        let encodings = response.headers().get_all(CONTENT_ENCODING);
+        let is_encoded = encodings
+            .iter()
+            .any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
         if is_encoded && !secrets.is_empty() {
             let message =
                 format!("{host} answered with a compressed body, which could hide a secret");

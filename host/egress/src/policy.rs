@@ -1,7 +1,7 @@
 //! Decides whether a request may be sent, and makes of it what is sent. Decides on the parsed URL, which is
 //! also what is sent; nothing else reads the guest's text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use host_core::http_grant::{
     HttpGrant, REQUESTS_DEFAULT, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, may_be_added,
 };
 use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
-use host_core::secret::Secret;
+use host_core::secret::{Revealed, Secret};
 use host_core::trace::{Parent, TRACEPARENT};
 use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
@@ -26,7 +26,41 @@ const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
 const METHOD_BYTES_MAX: usize = 32;
 
 /// The secrets by name.
-pub(crate) type Secrets = BTreeMap<String, String>;
+#[derive(Debug, Default)]
+pub(crate) struct Secrets {
+    current: BTreeMap<String, String>,
+    /// The values before those: servers may know them still.
+    replaced: BTreeMap<String, String>,
+}
+
+impl Secrets {
+    /// Sets the value of a secret.
+    pub(crate) fn set(&mut self, name: String, value: String) {
+        if let Some(before) = self.current.insert(name.clone(), value) {
+            self.replaced.insert(name, before);
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.current.get(name).map(String::as_str)
+    }
+
+    /// Returns the values that no server may give away to a run with this pass: those that any of its requests sends.
+    fn of(&self, pass: &Pass) -> Revealed {
+        let templates = pass.grants.iter().flat_map(|grant| grant.headers.values());
+        let names: BTreeSet<&str> = templates.flat_map(|it| it.secrets()).collect();
+        let mut all = Revealed::default();
+        for name in names {
+            for values in [&self.current, &self.replaced] {
+                if let Some(value) = values.get(name).cloned() {
+                    let name = name.to_owned();
+                    all.add(Secret { name, value });
+                }
+            }
+        }
+        all
+    }
+}
 
 /// A request that may be sent.
 pub(crate) struct Order {
@@ -38,8 +72,8 @@ pub(crate) struct Order {
     pub(crate) body: Bytes,
     pub(crate) timeout: Duration,
     pub(crate) response_bytes_max: usize,
-    /// The secrets in its headers.
-    pub(crate) secrets: Vec<Secret>,
+    /// The secrets that its response must not have.
+    pub(crate) secrets: Revealed,
 }
 
 /// Returns how many requests one attempt may make by this grant.
@@ -71,9 +105,9 @@ pub(crate) fn decide(
         return Err(HttpError::new(HttpErrorKind::RequestTooLarge, message));
     }
     let mut headers = headers(&request.headers, grant)?;
-    let (added, used) = added(grant, secrets)?;
-    headers.extend(added);
-    if !used.is_empty() {
+    headers.extend(added(grant, secrets)?);
+    let hidden = secrets.of(pass);
+    if !hidden.is_empty() {
         // A compressed body could not be searched for them.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
@@ -92,7 +126,7 @@ pub(crate) fn decide(
         body: request.body.into(),
         timeout: Duration::from_millis(timeout_ms.min(asked_ms)),
         response_bytes_max: (response_kib as usize) << 10,
-        secrets: used,
+        secrets: hidden,
     })
 }
 
@@ -203,12 +237,12 @@ fn headers(given: &[(String, String)], grant: &HttpGrant) -> Result<HeaderMap, H
     Ok(headers)
 }
 
-/// Returns the headers that the grant adds, and the secrets in them.
-fn added(grant: &HttpGrant, secrets: &Secrets) -> Result<(HeaderMap, Vec<Secret>), HttpError> {
-    let (mut headers, mut used) = (HeaderMap::new(), Vec::new());
+/// Returns the headers that the grant adds.
+fn added(grant: &HttpGrant, secrets: &Secrets) -> Result<HeaderMap, HttpError> {
+    let mut headers = HeaderMap::new();
     for (name, template) in &grant.headers {
         let unset = |message: String| HttpError::new(HttpErrorKind::NotGranted, message);
-        let value = template.fill(|secret| secrets.get(secret).map(String::as_str));
+        let value = template.fill(|secret| secrets.get(secret));
         let value = value.map_err(|secret| unset(format!("this host has no secret {secret}")))?;
         let mut value = HeaderValue::from_str(&value)
             .map_err(|_| unset(format!("the secret in the header {name} has a line break")))?;
@@ -216,13 +250,8 @@ fn added(grant: &HttpGrant, secrets: &Secrets) -> Result<(HeaderMap, Vec<Secret>
         let name = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| unset(format!("invalid name of a header: {name:?}")))?;
         headers.insert(name, value);
-        used.extend(template.secrets().filter_map(|name| {
-            let value = secrets.get(name)?.clone();
-            let name = name.to_owned();
-            Some(Secret { name, value })
-        }));
     }
-    Ok((headers, used))
+    Ok(headers)
 }
 
 fn invalid(message: impl Into<String>) -> HttpError {

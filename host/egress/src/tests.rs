@@ -2,9 +2,16 @@
 
 mod fixture;
 
+use std::time::Duration;
+
 use host_core::egress::HttpErrorKind;
+use host_core::http_grant::RESPONSE_KIB_MAX;
+use tokio::time::timeout;
 
 use self::fixture::{World, grant, reply, run_with};
+
+/// How long an answer may take on a loaded machine.
+const ANSWER_WAIT_MAX: Duration = Duration::from_mins(1);
 
 #[test]
 fn a_request_reaches_the_server_with_the_headers_of_the_manifest_and_the_secret_stays_hidden() {
@@ -38,6 +45,46 @@ fn a_request_reaches_the_server_with_the_headers_of_the_manifest_and_the_secret_
             "{body}"
         );
         assert!(!body.contains("s3cr3t"), "{body}");
+    });
+}
+
+#[test]
+fn a_secret_of_another_path_or_time_stays_hidden() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let kept = std::cell::RefCell::new(String::new());
+        let server = world.server(move |request| {
+            let mut kept = kept.borrow_mut();
+            if let Some((_, key)) = request.split_once("x-key: ") {
+                kept.push_str(key.split_once('\r').unwrap().0);
+                kept.push(' ');
+            }
+            if request.contains("/packed") {
+                return b"HTTP/1.1 200 OK\r\ncontent-encoding: identity\r\ncontent-encoding: gzip\r\n\
+                         content-length: 1\r\n\r\nx"
+                    .to_vec();
+            }
+            reply(200, &kept)
+        });
+        let server = server.await;
+        let (mut with_key, mut plain) = (grant(&server.origin()), grant(&server.origin()));
+        with_key.paths = vec!["/key".to_owned()];
+        let template = "{secret:key}".parse().unwrap();
+        with_key.headers.insert("x-key".to_owned(), template);
+        plain.paths = vec!["/plain".to_owned(), "/packed".to_owned()];
+        let first = world.run(1, vec![with_key.clone(), plain.clone()]);
+        first.get(&server.url("/key")).await.unwrap();
+        world.secret("key", "n3w-value");
+        // A run that begins now has the new value.
+        let run = world.run(1, vec![with_key, plain]);
+        let shown = async || {
+            let response = run.get(&server.url("/plain")).await.unwrap();
+            String::from_utf8(response.body).unwrap()
+        };
+        assert_eq!(shown().await, "{secret:key} ");
+        run.get(&server.url("/key")).await.unwrap();
+        assert_eq!(shown().await, "{secret:key} {secret:key} ");
+        let packed = run.get(&server.url("/packed")).await.unwrap_err();
+        assert_eq!(packed.kind, HttpErrorKind::ResponseEncoded);
     });
 }
 
@@ -179,6 +226,28 @@ fn a_server_that_does_not_answer_is_given_up_and_a_run_that_ends_is_cut() {
         server.accepted().await;
         drop(run);
         server.closed().await;
+    });
+}
+
+#[test]
+fn a_component_that_floods_the_broker_is_slowed_alone() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let mut silent = world.silent_server().await;
+        let mut large = grant(&silent.origin());
+        large.max_response_kib = Some(RESPONSE_KIB_MAX);
+        let floods = [(); 2].map(|()| world.run_of("flood", 1, vec![large.clone()]));
+        for flood in &floods {
+            for _ in 0..16 {
+                flood.begin(&silent.url("/")).await;
+            }
+        }
+        silent.accepted().await;
+        silent.accepted().await;
+        let server = world.server(|_| reply(200, "")).await;
+        let url = server.url("/");
+        let other = world.run_of("other", 1, vec![grant(&server.origin())]);
+        let answered = timeout(ANSWER_WAIT_MAX, other.get(&url)).await;
+        assert!(answered.expect("the other component waits").is_ok());
     });
 }
 

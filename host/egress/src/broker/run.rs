@@ -16,7 +16,7 @@ use host_core::requests::Asked;
 use host_core::trace::Parent;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
@@ -144,9 +144,8 @@ async fn exchange(
     pass: &Pass,
     order: policy::Order,
 ) -> Result<HttpResponse, HttpError> {
-    let _handler = broker.enter(pass).await;
     let bytes = order.body.len() + order.response_bytes_max;
-    let _memory: Option<SemaphorePermit<'_>> = broker.reserve(bytes).await;
+    let _entered = broker.enter(pass, bytes).await;
     let revision = (pass.component.clone(), pass.revision);
     let client = broker.client(&revision);
     client::send(&client, order).await
