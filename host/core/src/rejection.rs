@@ -138,7 +138,7 @@ pub enum Rejection {
     #[error("component {component} has {jobs} jobs that have not ended")]
     ComponentInUse {
         component: Name,
-        /// How many jobs have not ended.
+        /// How many jobs have not ended; of each handler at most 10,000 are counted.
         jobs: u64,
     },
 }

@@ -25,6 +25,9 @@ use crate::{Dispatch, Shared};
 /// How many messages may wait for the loop.
 const WAITING_MAX: usize = 16_384;
 
+/// How many of them one turn of the loop takes.
+const TURN_MAIL_MAX: usize = 1_024;
+
 pub(crate) enum LeaseMail {
     /// A wire asks for attempts.
     Ask(LeaseRequest, Box<dyn Respond<Vec<Granted>>>),
@@ -91,9 +94,9 @@ impl LeaseService {
         &self.table
     }
 
-    /// Takes all messages, oldest first.
+    /// Takes the messages of one turn, oldest first.
     pub(crate) fn take(&self) -> Vec<LeaseMail> {
-        self.mail.take()
+        self.mail.take_at_most(TURN_MAIL_MAX)
     }
 
     /// Waits until a message has arrived. Cancel safe.

@@ -62,6 +62,19 @@ impl<T> Mailbox<T> {
         std::mem::take(&mut self.messages.lock().waiting)
     }
 
+    /// Takes the oldest messages, at most `count`. If more wait, [`Self::arrived`] returns at once.
+    pub fn take_at_most(&self, count: usize) -> Vec<T> {
+        let mut messages = self.messages.lock();
+        if messages.waiting.len() <= count {
+            return std::mem::take(&mut messages.waiting);
+        }
+        let later = messages.waiting.split_off(count);
+        let taken = std::mem::replace(&mut messages.waiting, later);
+        drop(messages);
+        self.arrived.notify_one();
+        taken
+    }
+
     /// Closes the mailbox and returns the messages that wait.
     pub fn close(&self) -> Vec<T> {
         let mut messages = self.messages.lock();
@@ -95,5 +108,24 @@ impl<T: Send> Respond<T> for Sender<T> {
 
     fn respond(self: Box<Self>, answer: T) -> Result<(), T> {
         self.0.send(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_left_is_announced_again() {
+        let mailbox = Mailbox::default();
+        for n in 0..5 {
+            mailbox.put(n).unwrap();
+        }
+        let mut taken = Vec::new();
+        while taken.iter().map(Vec::len).sum::<usize>() < 5 {
+            mailbox.arrived().await;
+            taken.push(mailbox.take_at_most(2));
+        }
+        assert_eq!(taken, [vec![0, 1], vec![2, 3], vec![4]]);
     }
 }

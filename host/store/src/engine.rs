@@ -203,9 +203,12 @@ pub trait Rows: AccessRows + LimitRows + ScheduleRows + StateRows {
     fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError>;
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError>;
-    /// Counts the jobs for a handler in this host's cells that have not ended.
+    /// Counts the jobs for a handler in this host's cells that have not ended, at most [`LIVE_JOBS_COUNTED`].
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError>;
 }
+
+/// How many jobs of a handler are counted at most. Beyond that it is enough to know that there are many.
+pub const LIVE_JOBS_COUNTED: u32 = 10_000;
 
 /// A batch that is being applied in a transaction.
 pub(crate) struct Batch<'a, R> {

@@ -27,7 +27,7 @@ use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, StateValue, Usage};
 use host_core::time::Time;
 use host_store::engine::{
-    self, AccessRows, Bounds, Cascade, Counts, Ended, Rows, StateRows, Terms,
+    self, AccessRows, Bounds, Cascade, Counts, Ended, LIVE_JOBS_COUNTED, Rows, StateRows, Terms,
 };
 use host_store::{Reader, Store, StoreError};
 use parking_lot::Mutex;
@@ -402,7 +402,7 @@ impl Rows for Model {
             let job = &entry.lifecycle;
             job.handler == *handler && job.runner.is_none() && !job.state.is_terminal()
         });
-        Ok(live.count() as u64)
+        Ok(live.take(LIVE_JOBS_COUNTED as usize).count() as u64)
     }
 }
 

@@ -24,6 +24,9 @@ use crate::workers::requests::RequestId;
 use crate::workers::table::Renewal;
 use crate::{Request, SubmitError};
 
+/// The size that an end is counted with beside what it writes, in bytes.
+const END_BYTES: usize = 2_048;
+
 /// An attempt that has ended but is not stored yet.
 #[derive(Clone, Debug)]
 pub(super) struct Finished {
@@ -51,9 +54,9 @@ impl Finished {
             End::Wrote(_, wrote) => {
                 let (writes, _) = &**wrote;
                 let state: usize = writes.state.iter().map(weight_of_state).sum();
-                weight_of(&writes.jobs) + state
+                END_BYTES + weight_of(&writes.jobs) + state
             }
-            End::Reported(_) | End::Lost { .. } => 0,
+            End::Reported(_) | End::Lost { .. } => END_BYTES,
         }
     }
 

@@ -32,6 +32,9 @@ const COMMAND_BYTES: usize = 256;
 const JOB_BYTES: usize = 2_048;
 const DEPENDENCY_BYTES: usize = 1_024;
 
+/// The size that a retry is counted with, in bytes: it reads the prerequisites of the job, at most a thousand.
+const RETRY_BYTES: usize = 256 << 10;
+
 /// The size that a key of state is counted with, beside itself, in bytes.
 const KEY_BYTES: usize = 1_024;
 
@@ -137,6 +140,7 @@ fn weight(command: &Command) -> usize {
             weight_of(std::slice::from_ref(job)) * fire.ids.len()
         }),
         Command::SetState(writes) => weight_of_state(writes),
+        Command::Retry { .. } => RETRY_BYTES,
         Command::Deploy { bytes, .. } => bytes.len(),
         _ => 0,
     };
@@ -185,5 +189,12 @@ mod tests {
             taken.push(intake.requests.len());
         }
         assert_eq!(taken, [3, 1]);
+    }
+
+    #[test]
+    fn retries_weigh_what_they_may_read() {
+        let job = job("noop").id;
+        let retry = Command::Retry { job, force: false };
+        assert!(BATCH_BYTES_MAX / weight(&retry) < 32);
     }
 }

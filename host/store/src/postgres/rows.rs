@@ -28,7 +28,7 @@ use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
 use super::wait::Driver;
 use super::{access, claim, fetch, flush, nodes, registry};
-use crate::engine::{AccessRows, Cascade, Ended, Rows, Terms};
+use crate::engine::{AccessRows, Cascade, Ended, LIVE_JOBS_COUNTED, Rows, Terms};
 use crate::error::StoreError;
 use crate::ready::{Place, runner_of};
 use crate::record::{Extra, encode};
@@ -543,8 +543,9 @@ impl Rows for Transaction<'_> {
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
-        let sql = "SELECT count(*) FROM host_live WHERE handler = $1 AND runner IS NULL";
-        let values = values![handler.to_string()];
+        let sql = "SELECT count(*) FROM (SELECT FROM host_live \
+                   WHERE handler = $1 AND runner IS NULL LIMIT $2) AS counted";
+        let values = values![handler.to_string(), i64::from(LIVE_JOBS_COUNTED)];
         let rows = self.flush_and_ask("count a handler's jobs", sql, values)?;
         let jobs = rows.first().map_or(0, |row| row.get::<_, i64>(0));
         Ok(u64::try_from(jobs).unwrap_or(0))

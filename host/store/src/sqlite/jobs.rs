@@ -510,12 +510,7 @@ impl Rows for Transaction<'_> {
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
         self.flush()?;
-        self.connection
-            .prepare_cached(
-                "SELECT COUNT(*) FROM jobs WHERE handler = ?1 AND state < 5 AND runner IS NULL",
-            )
-            .and_then(|mut statement| statement.query_row([handler.as_str()], |row| row.get(0)))
-            .map_err(doing("count a handler's jobs"))
+        registry::live_jobs(self.connection, handler)
     }
 }
 

@@ -111,6 +111,8 @@ CREATE INDEX host_live_suspect ON host_live (priority, rank)
   WHERE state = 2 AND suspect AND runner IS NULL;
 CREATE INDEX host_live_runner ON host_live (runner, queue, priority, rank)
   WHERE state = 2 AND runner IS NOT NULL;
+-- Whether a handler of our cells is still needed.
+CREATE INDEX host_live_handler ON host_live (handler) WHERE runner IS NULL;
 CREATE INDEX host_live_waiting ON host_live (waits_for, priority, seq) WHERE waits_for IS NOT NULL;
 CREATE INDEX host_live_running ON host_live (seq) WHERE state = 3;
 -- For lists. States that most jobs pass through quickly have no index of their own.

@@ -42,6 +42,8 @@ CREATE INDEX jobs_waiting ON jobs (waits_for, priority, seq) WHERE waits_for IS 
 CREATE INDEX jobs_queue ON jobs (queue, seq);
 CREATE INDEX jobs_handler ON jobs (handler, seq);
 CREATE INDEX jobs_state ON jobs (state, seq);
+-- Whether a handler of our cells is still needed.
+CREATE INDEX jobs_live ON jobs (handler) WHERE state < 5 AND runner IS NULL;
 
 -- The immutable part of a job.
 CREATE TABLE payloads (
