@@ -140,7 +140,8 @@ pub struct DeployedView {
 pub struct RemovedHandlerView {
     /// Its name.
     pub handler: String,
-    /// How many jobs for it have not ended. They fail when they start, unless it is deployed again.
+    /// How many jobs for it have not ended; at most 10,000 are counted. They fail when they start, unless it is deployed
+    /// again.
     pub jobs: u64,
 }
 
@@ -194,6 +195,9 @@ pub struct RollbackBody {
     /// Roll back although params of waiting jobs do not match the schema of that revision.
     #[serde(default)]
     pub force: bool,
+    /// Accept grants that the current revision does not have.
+    #[serde(default)]
+    pub accept_grants: bool,
 }
 
 /// The parts of a deploy; the body may also be the component alone, as `application/wasm`.

@@ -12,9 +12,11 @@ use crate::words::{JobState, ListOrder};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct FilterQuery {
+    /// A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it.
+    pub q: Option<String>,
     /// Only jobs in this queue.
     pub queue: Option<String>,
-    /// Only jobs for this handler; `python#send_email` is one of a foreign runner.
+    /// Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters.
     pub handler: Option<String>,
     /// Only jobs that were enqueued at this instant or later (RFC 3339).
     pub since: Option<String>,

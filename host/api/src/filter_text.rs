@@ -40,6 +40,40 @@ pub fn parse(text: &str, now: Time) -> Result<FilterQuery, String> {
     Ok(filter)
 }
 
+impl FilterQuery {
+    /// Reads its `q` into the other parameters. The error says what is wrong, or which parameter is there twice.
+    pub fn read(self, now: Time) -> Result<Self, String> {
+        fn one<T>(name: &str, given: Option<T>, read: Option<T>) -> Result<Option<T>, String> {
+            match (given, read) {
+                (Some(_), Some(_)) => Err(format!("{name}: also in q")),
+                (given, read) => Ok(given.or(read)),
+            }
+        }
+        let Some(text) = &self.q else {
+            return Ok(self);
+        };
+        let read = parse(text, now).map_err(|wrong| format!("q: {wrong}"))?;
+        Ok(Self {
+            q: None,
+            queue: one("queue", self.queue, read.queue)?,
+            handler: one("handler", self.handler, read.handler)?,
+            since: one("since", self.since, read.since)?,
+            until: one("until", self.until, read.until)?,
+            id: one("id", self.id, read.id)?,
+            failure: one("failure", self.failure, read.failure)?,
+            wire: one("wire", self.wire, read.wire)?,
+            unique_key: one("unique_key", self.unique_key, read.unique_key)?,
+            attribute: one("attribute", self.attribute, read.attribute)?,
+            param: one("param", self.param, read.param)?,
+            fingerprint: one("fingerprint", self.fingerprint, read.fingerprint)?,
+            state: one("state", self.state, read.state)?,
+            sort: one("sort", self.sort, read.sort)?,
+            limit: self.limit,
+            cursor: self.cursor,
+        })
+    }
+}
+
 /// Writes a filter as [`parse`] reads it.
 pub fn write(filter: &FilterQuery) -> String {
     let pair = |before: &str, pair: &Option<String>| {
@@ -80,7 +114,11 @@ fn is_start_of_id(word: &str) -> bool {
 fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<(), String> {
     let place = match key {
         "state" => {
-            let state = State::from_name(&value);
+            let state = match value.as_str() {
+                // What people call it.
+                "failed" => Some(State::Discarded),
+                name => State::from_name(name),
+            };
             filter.state = Some(state.ok_or("not a state of a job")?);
             return Ok(());
         }
@@ -189,7 +227,9 @@ mod tests {
     fn a_filter_is_read_and_written() {
         for (text, written) in [
             ("", ""),
-            ("state:failed", "!"),
+            ("state:failed", "state:discarded"),
+            ("state:sleeping", "!"),
+            ("handler:report*", "handler:report*"),
             ("state:discarded queue:mail", "state:discarded queue:mail"),
             (
                 "  handler:python#send   failure:timed_out ",
@@ -222,6 +262,23 @@ mod tests {
             let found = read.map_or_else(|_| "!".to_owned(), |filter| write(&filter));
             assert_eq!(found, written, "{text}");
         }
+    }
+
+    #[test]
+    fn a_filter_in_a_query_is_joined_with_its_other_parameters() {
+        let query = |q: &str, queue: Option<&str>| FilterQuery {
+            q: Some(q.to_owned()),
+            queue: queue.map(str::to_owned),
+            limit: Some(5),
+            ..FilterQuery::default()
+        };
+        let read = query("state:failed", Some("mail")).read(NOW).unwrap();
+        assert_eq!(write(&read), "state:discarded queue:mail");
+        assert_eq!((read.q, read.limit), (None, Some(5)));
+        let twice = query("queue:a", Some("mail")).read(NOW).unwrap_err();
+        assert_eq!(twice, "queue: also in q");
+        let wrong = query("since:soon", None).read(NOW).unwrap_err();
+        assert!(wrong.starts_with("q: `since:soon`: "), "{wrong}");
     }
 
     #[test]

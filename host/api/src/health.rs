@@ -14,7 +14,8 @@ pub struct Health {
     pub uptime_seconds: u64,
     /// Which jobs share a cell: `shared`, all of them, or `component`, those of the same component.
     pub isolation: String,
-    /// What this system lacks to sandbox cells fully, where `cells.allow_weak` permits that.
+    /// What this system lacks to sandbox cells fully, where `cells.allow_weak` permits that. Not shown by a host with
+    /// tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weak: Vec<String>,
 }

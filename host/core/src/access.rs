@@ -47,7 +47,7 @@ verbs! {
     ReadPayload "read_payload", "See what jobs carry: params, results, logs, and the details of failures.";
     Cancel "cancel", "Cancel jobs.";
     Retry "retry", "Run ended jobs again.";
-    Schedule "schedule", "Move the start of jobs.";
+    Schedule "schedule", "Move the start of jobs; pause, resume, trigger and remove schedules. Setting one needs `enqueue` too.";
     Operate "operate", "Pause queues, change priorities, purge jobs, drain nodes, restart runners.";
     Deploy "deploy", "Deploy, roll back and remove components.";
     Grant "grant", "Accept new grants of a component.";

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::Scope;
+use crate::access::{Glob, Scope};
 use crate::command::Change;
 use crate::failure::fingerprint::{fingerprint, pattern};
 use crate::failure::{Failure, FailureKind};
@@ -33,6 +33,8 @@ pub struct JobFilter {
     pub queue: Option<Name>,
     /// The handler, together with its pool of foreign runners (`None` for cells).
     pub handler: Option<(Option<Name>, Name)>,
+    /// Matches the addresses of handlers.
+    pub handlers: Option<Glob>,
     /// Enqueued at this instant or later.
     pub since: Option<Time>,
     /// Enqueued before this instant.
@@ -66,6 +68,9 @@ impl JobFilter {
         self.state.is_none_or(|state| state == job.state)
             && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             && self.handler.as_ref().is_none_or(of_handler)
+            && self.handlers.as_ref().is_none_or(|glob| {
+                glob.has_handler(job.runner.as_ref().map(Name::as_str), job.handler.as_str())
+            })
             && (self.scope.is_all() || self.scope.has(job.into()))
             && self.since.is_none_or(|since| job.enqueued_at >= since)
             && self.until.is_none_or(|until| job.enqueued_at < until)

@@ -4,7 +4,7 @@
 mod bucket;
 mod denials;
 mod failures;
-mod first;
+pub(crate) mod first;
 pub(crate) mod session;
 
 use std::collections::HashMap;
@@ -18,7 +18,9 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use futures_util::future::BoxFuture;
-use host_core::access::token::{KeptToken, Proof, Rights, Token, TokenHash, TokenId, TokenText};
+use host_core::access::token::{
+    KeptToken, Proof, Rights, Token, TokenHash, TokenId, TokenText, hide_tokens,
+};
 use host_core::access::{Principal, Verb, Verbs};
 use host_core::audit::Note;
 use host_core::command::Command;
@@ -497,7 +499,10 @@ impl Gate for Auth {
             principal,
             address,
             request: Some(request_id(denied.request_id)),
-            ..Note::new(verb, format!("{} {}", denied.method, denied.path))
+            ..Note::new(
+                verb,
+                format!("{} {}", denied.method, hide_tokens(denied.path)),
+            )
         };
         let now = self.0.clock.now();
         self.0.denials.lock().record(kind, note, now);

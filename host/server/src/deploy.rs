@@ -187,8 +187,8 @@ impl Deployments {
         self.run(deploying).await
     }
 
-    /// Makes an earlier revision current, if what would come of it for waiting jobs is accepted. Its grants were
-    /// accepted when it was deployed. If this future is dropped, the change is still completed.
+    /// Makes an earlier revision current, if what would come of it is accepted: for waiting jobs, and grants that were
+    /// taken away since. If this future is dropped, the change is still completed.
     pub async fn rollback(
         &self,
         name: Name,
@@ -382,15 +382,18 @@ impl Shared {
             .await
             .map_err(unread)?;
         let mut changes = RevisionChanges::default();
+        let mut note = note.clone();
         if let Some(target) = revisions.iter().find(|known| known.revision == number) {
             let digest = target.digest;
             let bytes = self.bytes(digest).await?;
             self.examiner.trusts(target, &bytes)?;
             let compiled = self.compiled(digest, &bytes).await?;
-            self.check_waiting(&name, &target.handlers, consent).await?;
             let before = revisions.iter().find(|known| known.revision == current);
+            let grants = grants::changes(before, &target.manifest, &target.handlers);
+            note = self.accept(note, &grants.added, consent).await?;
+            self.check_waiting(&name, &target.handlers, consent).await?;
             changes = RevisionChanges {
-                grants: grants::changes(before, &target.manifest, &target.handlers),
+                grants,
                 limits_changed: limits::changed(before, &target.manifest, &target.handlers),
                 stubbed: compiled.stubbed.clone(),
             };
@@ -401,7 +404,7 @@ impl Shared {
             revision: number,
             wall: self.clock.civil(),
         };
-        self.change(command.noted(note.clone()), changes).await
+        self.change(command.noted(note), changes).await
     }
 
     async fn remove(&self, name: Name, note: Note) -> Result<(), DeployError> {

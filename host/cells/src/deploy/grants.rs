@@ -86,11 +86,12 @@ impl Available<'_> {
     }
 }
 
-/// Describes a grant of requests in one line.
+/// Describes a grant of requests in one line. Grants that differ in what they allow have different lines.
 fn http_line(grant: &HttpGrant) -> String {
     let list = |words: &[String], all: &str| match words {
         [] => all.to_owned(),
-        _ => words.join(","),
+        // Neither methods nor paths have spaces.
+        _ => words.join(" "),
     };
     let mut line = format!(
         "http {} {} {}",
@@ -98,9 +99,14 @@ fn http_line(grant: &HttpGrant) -> String {
         list(&grant.methods, "any method"),
         list(&grant.paths, "any path")
     );
-    let secrets: Vec<&str> = grant.secrets().collect();
-    if !secrets.is_empty() {
-        line = format!("{line} with the secret {}", secrets.join(", "));
+    for (name, template) in &grant.headers {
+        line = format!("{line}, with the header {name}: {template}");
+    }
+    if let Some(requests) = grant.max_requests {
+        line = format!("{line}, {requests} requests");
+    }
+    if let Some(kib) = grant.max_response_kib {
+        line = format!("{line}, responses of {kib} KiB");
     }
     line
 }

@@ -58,7 +58,7 @@ impl Glob {
     }
 
     /// Returns whether the address of a handler matches.
-    fn has_handler(&self, runner: Option<&str>, handler: &str) -> bool {
+    pub fn has_handler(&self, runner: Option<&str>, handler: &str) -> bool {
         let handler = handler.as_bytes();
         match runner {
             None => matches(self.0.as_bytes(), &[handler]),

@@ -150,3 +150,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn tokens_in_a_text_keep_only_their_ids() {
+    use super::token::{TokenText, hide_tokens, token_id};
+    let text = TokenText::new(&token_id(&[1; 32]), &[2; 32]);
+    let (whole, id) = (text.expose(), token_id(&[1; 32]));
+    for (text, hidden) in [
+        (
+            format!("/tokens/{whole}"),
+            format!("/tokens/hst_{}_***", id.as_str()),
+        ),
+        (
+            format!("{whole}.{whole}"),
+            format!("hst_{0}_***.hst_{0}_***", id.as_str()),
+        ),
+        (
+            "/tokens/hst_short".to_owned(),
+            "/tokens/hst_short".to_owned(),
+        ),
+        ("/jobs".to_owned(), "/jobs".to_owned()),
+    ] {
+        assert_eq!(hide_tokens(&text), hidden);
+    }
+}

@@ -40,6 +40,28 @@ pub const SESSION_MS: u64 = 12 * 3_600_000;
 /// The most sessions of a token. One more ends the oldest.
 pub const SESSIONS_MAX: usize = 32;
 
+/// Hides what may be tokens in a text: all after their id.
+pub fn hide_tokens(text: &str) -> String {
+    let mut hidden = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(PREFIX) {
+        let (before, token) = rest.split_at(at + PREFIX.len());
+        hidden.push_str(before);
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = token.find(|c| !is_part(c)).unwrap_or(token.len());
+        let (token, after) = token.split_at(end);
+        match token.get(..ID_CHARS) {
+            Some(id) if token.len() > ID_CHARS => {
+                hidden.push_str(id);
+                hidden.push_str("_***");
+            }
+            _ => hidden.push_str(token),
+        }
+        rest = after;
+    }
+    hidden + rest
+}
+
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// The id of a token, which is no secret: 12 letters and digits.
@@ -234,8 +256,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Returns the first right that goes beyond those of another, in words. When they end does not count: the first
-    /// token of a host lasts a day, and makes those that last.
+    /// Returns the first right that goes beyond those of another, in words. When they end does not count.
     pub fn beyond(&self, other: &Self) -> Option<String> {
         let verbs = self.verbs.without(other.verbs);
         if verbs != Verbs::NONE {

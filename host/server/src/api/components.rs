@@ -208,17 +208,14 @@ pub(super) async fn deploy(
         return Err(ApiError::new(&kinds::MANIFEST_INVALID, detail));
     }
     drop(read);
-    let day_ago = || Time(shared.api.clock.now().0.saturating_sub(DAY_MS));
-    let consent = Consent {
-        new_grants: query.accept_grants,
-        tried_since: shared.api.two_people_for_grants.then(day_ago),
-        unfit_jobs: query.force,
-    };
+    let consent = consent(&shared, query.accept_grants, query.force);
     let digest = Digest(Sha256::digest(&component.bytes).into());
+    let manifest_text = serde_json::to_vec(&manifest).unwrap_or_default();
+    let manifest_digest = Digest(Sha256::digest(&manifest_text).into());
     let by = DeployedBy {
         note: actor.note(
             format!("component {name}"),
-            Some(format!("digest {digest}")),
+            Some(format!("digest {digest}, manifest {manifest_digest}")),
         ),
         origin: origin_of(&caller.principal),
     };
@@ -237,6 +234,16 @@ pub(super) async fn deploy(
     Ok((status, Json(view)).into_response())
 }
 
+/// Makes what a principal accepts that may accept this.
+fn consent(shared: &Shared, new_grants: bool, unfit_jobs: bool) -> Consent {
+    let day_ago = || Time(shared.api.clock.now().0.saturating_sub(DAY_MS));
+    Consent {
+        new_grants,
+        tried_since: shared.api.two_people_for_grants.then(day_ago),
+        unfit_jobs,
+    }
+}
+
 /// Goes back to an earlier revision.
 #[utoipa::path(
     post, path = path::COMPONENT_ROLLBACK, tag = "components",
@@ -246,17 +253,18 @@ pub(super) async fn deploy(
 )]
 pub(super) async fn rollback(
     State(shared): State<Shared>,
+    caller: Caller,
     actor: Actor,
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<DeployedView>, ApiError> {
-    let RollbackBody { revision, force } = small_body(&shared.api.bodies, request).await?;
-    let consent = Consent {
-        // Somebody accepted them when the revision was deployed.
-        new_grants: true,
-        tried_since: None,
-        unfit_jobs: force,
-    };
+    let body: RollbackBody = small_body(&shared.api.bodies, request).await?;
+    let revision = body.revision;
+    // Somebody accepted them when the revision was deployed, and perhaps took them away since.
+    if body.accept_grants {
+        needs(&caller, Verb::Grant)?;
+    }
+    let consent = consent(&shared, body.accept_grants, body.force);
     let detail = Some(format!("to revision {revision}"));
     let note = actor.note(format!("component {name}"), detail);
     let port = &shared.api.deployer;

@@ -2,7 +2,7 @@
 
 use host_api::filter::FilterQuery;
 use host_api::time;
-use host_core::access::Verb;
+use host_core::access::{Glob, Verb};
 use host_core::failure::FailureKind;
 use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
 use host_core::query::{Cursor, JobFilter};
@@ -10,6 +10,7 @@ use host_core::time::Time;
 use host_http::gate::Caller;
 use host_http::query::cursor;
 
+use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::{needs, scope};
@@ -22,6 +23,11 @@ pub(super) fn after(query: &FilterQuery) -> Result<Option<Cursor>, ApiError> {
     Ok(cursor(query.cursor.as_deref())?.map(Cursor))
 }
 
+/// Reads the filter in `q` into the other parameters.
+pub(super) fn read_text(shared: &Shared, query: FilterQuery) -> Result<FilterQuery, ApiError> {
+    query.read(shared.api.clock.now()).map_err(wrong)
+}
+
 /// Checks the parameters.
 pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, ApiError> {
     let reason = query.failure.as_deref();
@@ -32,10 +38,17 @@ pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, 
         needs(caller, Verb::ReadPayload)?;
     }
     let pair = |key, text: &Option<String>| text.as_deref().map(|text| pair(key, text));
+    let (globs, names) = match query.handler.as_deref() {
+        Some(text) if text.contains('*') => (Some(text), None),
+        name => (None, name),
+    };
+    let glob = globs.map(|text| Glob::try_from(text.to_owned()));
+    let glob = glob.transpose();
     Ok(JobFilter {
         state: query.state,
         queue: query.queue.as_deref().map(queue).transpose()?,
-        handler: query.handler.as_deref().map(handler).transpose()?,
+        handler: names.map(handler).transpose()?,
+        handlers: glob.map_err(|error| wrong(format!("handler: {error}")))?,
         since: instant("since", query.since.as_deref())?,
         until: instant("until", query.until.as_deref())?,
         id: query.id.as_deref().map(start_of_id).transpose()?,

@@ -68,24 +68,31 @@ pub(super) async fn metrics(
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }
 
-/// Leaves out the numbers of queues and handlers that a scope has not.
+/// Labels of what is closed to tokens with a scope.
+const OF_ALL: [&str; 4] = ["limit", "node", "runner", "worker"];
+
+/// Leaves out the numbers of queues and handlers that a scope has not, and of what is closed to it.
 fn seen(scope: &Scope, text: &str) -> String {
     let label = |line: &str, name: &str| {
         let (_, rest) = line.split_once(&format!("{name}=\""))?;
         Some(rest.split('"').next().unwrap_or_default().to_owned())
     };
     let is_seen = |line: &&str| {
-        // Numbers of queues count jobs of any handler.
-        let queue = label(line, "queue");
-        let queue =
-            queue.is_none_or(|name| scope.handlers.is_empty() && scope.has(Object::Queue(&name)));
-        let handler = label(line, "handler").is_none_or(|address| {
-            match address.split_once(RUNNER_SEPARATOR) {
-                Some((runner, name)) => scope.has(Object::Handler(Some(runner), name)),
-                None => scope.has(Object::Handler(None, &address)),
-            }
+        let (queue, handler) = (label(line, "queue"), label(line, "handler"));
+        // Numbers with one of the two count jobs with any of the other.
+        let is_whole = queue.is_some() && handler.is_some();
+        let queue = queue.is_none_or(|name| {
+            (is_whole || scope.handlers.is_empty()) && scope.has(Object::Queue(&name))
         });
-        line.starts_with('#') || (queue && handler)
+        let handler = handler.is_none_or(|address| {
+            let object = match address.split_once(RUNNER_SEPARATOR) {
+                Some((runner, name)) => Object::Handler(Some(runner), name),
+                None => Object::Handler(None, &address),
+            };
+            (is_whole || scope.queues.is_empty()) && scope.has(object)
+        });
+        let is_of_others = OF_ALL.iter().any(|name| label(line, name).is_some());
+        line.starts_with('#') || (queue && handler && !is_of_others)
     };
     let lines: Vec<&str> = text.lines().filter(is_seen).collect();
     lines.join("\n") + "\n"
@@ -97,6 +104,10 @@ fn health(shared: &Shared) -> Health {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: shared.api.clock.uptime().as_secs(),
         isolation: shared.api.isolation.as_str().to_owned(),
-        weak: shared.api.protection.missing.clone(),
+        // On a host with tokens that is for those who may read its log.
+        weak: match shared.api.auth.asks() {
+            true => Vec::new(),
+            false => shared.api.protection.missing.clone(),
+        },
     }
 }

@@ -19,7 +19,7 @@ use super::Shared;
 use super::actor::Actor;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
-use super::filter::{after, filter};
+use super::filter::{after, filter, read_text};
 use super::jobs;
 use super::problem::kinds;
 
@@ -48,6 +48,7 @@ pub(super) async fn count(
         let detail = "limit: not supported with a count";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
+    let query = read_text(&shared, query)?;
     let (filter, after) = (filter(&query, &caller)?, after(&query)?);
     let dispatch = &shared.api.dispatch;
     let count = dispatch
@@ -76,7 +77,7 @@ pub(super) async fn retry(
     request: Request,
 ) -> Result<Json<ManyView>, ApiError> {
     let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
-    change(&shared, (&caller, &actor), &query, |job| Command::Retry {
+    change(&shared, (&caller, &actor), query, |job| Command::Retry {
         job,
         force,
     })
@@ -98,7 +99,7 @@ pub(super) async fn cancel(
 ) -> Result<Json<ManyView>, ApiError> {
     let body: CancelBody = small_body_or_default(&shared.api.bodies, request).await?;
     jobs::check(&body)?;
-    change(&shared, (&caller, &actor), &query, |job| {
+    change(&shared, (&caller, &actor), query, |job| {
         jobs::cancel_command(job, &body)
     })
     .await
@@ -115,7 +116,7 @@ pub(super) async fn purge(
     actor: Actor,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<ManyView>, ApiError> {
-    change(&shared, (&caller, &actor), &query, |job| Command::Purge {
+    change(&shared, (&caller, &actor), query, |job| Command::Purge {
         job,
     })
     .await
@@ -137,7 +138,7 @@ pub(super) async fn set_priority(
 ) -> Result<Json<ManyView>, ApiError> {
     let PriorityBody { priority } = small_body(&shared.api.bodies, request).await?;
     let priority = checked_priority(priority)?;
-    change(&shared, (&caller, &actor), &query, |job| {
+    change(&shared, (&caller, &actor), query, |job| {
         Command::SetPriority { job, priority }
     })
     .await
@@ -147,17 +148,18 @@ pub(super) async fn set_priority(
 async fn change(
     shared: &Shared,
     (caller, actor): (&Caller, &Actor),
-    query: &FilterQuery,
+    query: FilterQuery,
     command: impl Fn(JobId) -> Command,
 ) -> Result<Json<ManyView>, ApiError> {
+    let query = read_text(shared, query)?;
     if query.state.is_none() {
         let detail = "state: missing; specify which jobs to change";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
     let (filter, limit, after) = (
-        filter(query, caller)?,
+        filter(&query, caller)?,
         page_limit(query.limit)?,
-        after(query)?,
+        after(&query)?,
     );
     let dispatch = &shared.api.dispatch;
     let page = dispatch
@@ -166,7 +168,7 @@ async fn change(
     // One entry of the audit stands for the page. It is committed with the first change.
     let mut note = Some(actor.note(
         format!("{} jobs", page.items.len()),
-        Some(format!("all that match {}", shown(query))),
+        Some(format!("all that match {}", shown(&query))),
     ));
     let mut answers = Vec::with_capacity(page.items.len());
     for ids in page.items.chunks(AT_ONCE) {
@@ -202,9 +204,14 @@ async fn change(
     }))
 }
 
-/// Shows which jobs were meant, without what jobs carry.
+/// Shows which jobs were meant, without what jobs carry: of an attribute and a param the name, and of a key that it was
+/// named.
 fn shown(query: &FilterQuery) -> String {
     let state = query.state.map(|state| state.as_str().to_owned());
+    let name = |pair: &Option<String>| {
+        let (name, _) = pair.as_ref()?.split_once('=')?;
+        Some(name.to_owned())
+    };
     let parts = [
         ("state", state),
         ("queue", query.queue.clone()),
@@ -213,6 +220,14 @@ fn shown(query: &FilterQuery) -> String {
         ("until", query.until.clone()),
         ("failure", query.failure.clone()),
         ("wire", query.wire.clone()),
+        ("fingerprint", query.fingerprint.clone()),
+        ("id", query.id.clone()),
+        ("attribute", name(&query.attribute)),
+        ("param", name(&query.param)),
+        (
+            "unique_key",
+            query.unique_key.as_ref().map(|_| "…".to_owned()),
+        ),
     ];
     let parts = parts.into_iter();
     let parts = parts.filter_map(|(name, value)| Some(format!("{name}={}", value?)));

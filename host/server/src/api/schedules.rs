@@ -13,7 +13,7 @@ use host_api::schedule::{
     ScheduleView, SchedulesQuery, TriggeredView, may_be_scheduled,
 };
 use host_api::time::instant;
-use host_core::access::Object;
+use host_core::access::{Object, Verb};
 use host_core::command::{Command, NewJob, Reply};
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::rejection::Rejection;
@@ -30,7 +30,7 @@ use super::actor::Actor;
 use super::enqueue::{self, origin_of};
 use super::error::ApiError;
 use super::problem::kinds;
-use super::scoped::{scope, sees_payloads};
+use super::scoped::{needs, scope, sees_payloads};
 
 /// How many coming times are shown if a request does not say.
 const COMING_SHOWN: u32 = 20;
@@ -49,6 +49,8 @@ pub(super) async fn set(
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<ScheduleView>, ApiError> {
+    // It says which jobs will be enqueued.
+    needs(&caller, Verb::Enqueue)?;
     let body: ScheduleBody = small_body(&shared.api.bodies, request).await?;
     let (origin, wall) = (origin_of(&caller.principal), shared.api.clock.civil());
     let schedule = body.into_schedule(name.clone(), Source::Api, origin);
@@ -87,14 +89,26 @@ pub(super) async fn list(
     InQuery(query): InQuery<SchedulesQuery>,
 ) -> Result<Json<PageView<ScheduleView>>, ApiError> {
     let limit = page_limit(query.limit)?;
-    let after = query.cursor.unwrap_or_default();
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.schedules(&after, limit));
-    let found = found.await?;
-    let next_cursor = next_cursor(&found, limit, |last| &last.schedule.name);
-    let seen = found.into_iter();
-    let seen = seen.filter(|kept| sees(&caller, &kept.schedule));
-    let items: Result<_, _> = seen.map(|kept| shown(&caller, kept)).collect();
+    let mut after = query.cursor.unwrap_or_default();
+    let mut seen = Vec::new();
+    // A cursor names a schedule, so it must be one that the caller sees.
+    loop {
+        let dispatch = &shared.api.dispatch;
+        let found = dispatch.read(move |reader| reader.schedules(&after, limit));
+        let found = found.await?;
+        let last = found.last().filter(|_| found.len() == limit as usize);
+        let last = last.map(|last| last.schedule.name.to_string());
+        let wanted = limit as usize - seen.len();
+        let of_caller = found.into_iter();
+        let of_caller = of_caller.filter(|kept| sees(&caller, &kept.schedule));
+        seen.extend(of_caller.take(wanted));
+        match last {
+            Some(last) if seen.len() < limit as usize => after = last,
+            _ => break,
+        }
+    }
+    let next_cursor = next_cursor(&seen, limit, |last| &last.schedule.name);
+    let items: Result<_, _> = seen.into_iter().map(|kept| shown(&caller, kept)).collect();
     Ok(Json(PageView {
         items: items?,
         next_cursor,

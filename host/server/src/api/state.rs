@@ -58,12 +58,14 @@ pub(super) async fn spaces(
     Ok(Json(PageView { items, next_cursor }))
 }
 
-/// Returns whether a caller may see a space: that of a handler in its scope, or a shared one if it may use all
-/// handlers. Others look empty.
+/// Returns whether a caller may see a space: that of a handler that its scope names, or a shared one if it has no scope.
+/// A scope of queues alone has no state, because jobs of all queues keep it together. Others look empty.
 fn sees(caller: &Caller, space: &Space) -> bool {
+    let scope = scope(caller);
     match space {
-        Space::Handler(name) => sees_handler(caller, name),
-        Space::Shared(_) => scope(caller).handlers.is_empty(),
+        _ if scope.is_all() => true,
+        Space::Handler(name) => !scope.handlers.is_empty() && sees_handler(caller, name),
+        Space::Shared(_) => false,
     }
 }
 

@@ -10,7 +10,7 @@ use host_api::token::{
     MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, ShareView, TokenView,
 };
 use host_core::access::token::{
-    KeptToken, NAME_BYTES_MAX, NETWORKS_MAX, Rights, Token, TokenId, TokenText, token_id,
+    KeptToken, NAME_BYTES_MAX, NETWORKS_MAX, PREFIX, Rights, Token, TokenId, TokenText, token_id,
 };
 use host_core::access::{GLOBS_MAX, Glob, GlobError, Role, Scope, Verb, Verbs};
 use host_core::command::Command;
@@ -23,6 +23,7 @@ use super::Shared;
 use super::actor::Actor;
 use super::error::ApiError;
 use super::problem::kinds;
+use crate::auth::first;
 
 /// How long a token lasts if nobody says so, in milliseconds: 90 days.
 const LASTS_MS: u64 = 90 * 24 * 3_600_000;
@@ -44,7 +45,16 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<MintedView>), ApiError> {
     let body: NewTokenBody = small_body(&shared.api.bodies, request).await?;
     let now = shared.api.clock.now();
-    let expires_ms = body.expires_seconds.map_or(LASTS_MS, |kept| kept.ms);
+    let auth = &shared.api.auth;
+    let own = caller.principal.token().and_then(|id| auth.kept(&id));
+    // The first token lasts a day, and makes those that last.
+    let own = own.filter(|kept| !first::is_it(&kept.token));
+    let ends_at = own.and_then(|kept| kept.token.rights.expires_at);
+    let usual = now.plus_ms(LASTS_MS);
+    let expires_at = match body.expires_seconds {
+        Some(kept) => now.plus_ms(kept.ms),
+        None => ends_at.map_or(usual, |ends_at| ends_at.min(usual)),
+    };
     let rights = Rights {
         verbs: verbs(&body)?,
         scope: Scope {
@@ -54,13 +64,15 @@ pub(super) async fn create(
         from: networks(&body.from)?,
         rate: within("rate", body.rate, RATE_MAX)?,
         max_waiting: within("max_waiting", body.max_waiting, u64::MAX)?,
-        expires_at: Some(now.plus_ms(expires_ms)),
+        expires_at: Some(expires_at),
     };
     if body.name.is_empty() || body.name.len() > NAME_BYTES_MAX {
         return Err(invalid(format!("name: must have 1–{NAME_BYTES_MAX} bytes")));
     }
-    let auth = &shared.api.auth;
-    if let Some(more) = rights.beyond(&auth.rights_of(&caller.principal)) {
+    let is_longer = ends_at.is_some_and(|ends_at| expires_at > ends_at);
+    let longer = is_longer.then(|| "a later end than its own".to_owned());
+    let more = rights.beyond(&auth.rights_of(&caller.principal));
+    if let Some(more) = more.or(longer) {
         let detail = format!("a token cannot make one that allows more: {more}");
         return Err(ApiError::new(&kinds::TOKEN_TOO_BROAD, detail));
     }
@@ -227,6 +239,11 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, A
     let kept = parsed.and_then(|id| auth.kept(&id));
     let kept = kept.filter(|kept| kept.token.rights.beyond(&own).is_none());
     kept.ok_or_else(|| {
+        if id.starts_with(PREFIX) {
+            let detail = "expected the id of a token, its 12 characters after hst_; got a token, \
+                          which may now be in logs: rotate or revoke it";
+            return invalid(detail.to_owned());
+        }
         let shown: String = id.chars().take(64).collect();
         ApiError::new(
             &kinds::TOKEN_NOT_FOUND,

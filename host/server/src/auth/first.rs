@@ -22,6 +22,14 @@ pub const ADMIN_TOKEN: &str = "admin.token";
 /// How long the first token lasts, in milliseconds: a day.
 const LASTS_MS: u64 = 24 * 3_600_000;
 
+/// Who makes it.
+const MAKER: &str = "host";
+
+/// Returns whether a token is the first one of a host.
+pub(crate) fn is_it(token: &Token) -> bool {
+    token.created_by == MAKER
+}
+
 /// Why there is no first token.
 #[derive(Debug, Error)]
 pub enum FirstTokenError {
@@ -60,7 +68,7 @@ impl Auth {
             id: id.clone(),
             hash: text.hash(),
             name: "admin".to_owned(),
-            created_by: "host".to_owned(),
+            created_by: MAKER.to_owned(),
             created_at: now,
             rights: Rights {
                 verbs: Role::Admin.verbs(),
@@ -75,7 +83,7 @@ impl Auth {
             is_new: true,
         };
         let note = Note {
-            principal: "host".to_owned(),
+            principal: MAKER.to_owned(),
             ..Note::new(Verb::Tokens.as_str(), format!("token {id}"))
         };
         let put = put.noted(note.detail("the first token of the host"));

@@ -58,34 +58,55 @@ pub(crate) async fn act(
     Path(name): Path<String>,
     Form(asked): Form<Clicked>,
 ) -> Result<Response, Problem> {
-    let (Ok(revision), "rollback") = (asked.value.parse(), asked.action.as_str()) else {
+    let Ok(revision) = asked.value.parse() else {
         return Err(unknown_action());
     };
+    let accept_grants = match asked.action.as_str() {
+        ROLLBACK => false,
+        ROLLBACK_WITH_GRANTS => true,
+        _ => return Err(unknown_action()),
+    };
     let here = format!("/components/{}", path::segment(&name));
-    if !asked.sure {
-        let question = format!(
-            "Execute new attempts of {name} with revision {revision}? Running attempts keep the revision they started with."
-        );
-        return Ok(show_page(&Confirm {
+    let confirm = |question: String, action: &str| {
+        show_page(&Confirm {
             frame: ask.frame(format!("Roll {name} back?"), "/components"),
             question,
             samples: Vec::new(),
             to: here.clone(),
-            fields: vec![("action", asked.action), ("value", asked.value)],
+            fields: vec![
+                ("action", action.to_owned()),
+                ("value", asked.value.clone()),
+            ],
             typed: None,
             button: format!("Go to revision {revision}"),
-            back: here,
-        }));
+            back: here.clone(),
+        })
+    };
+    if !asked.sure {
+        let question = format!(
+            "Execute new attempts of {name} with revision {revision}? Running attempts keep the revision they started with."
+        );
+        return Ok(confirm(question, ROLLBACK));
     }
     let body = RollbackBody {
         revision,
         force: false,
+        accept_grants,
     };
-    let _done: DeployedView = ask
-        .post(&path::of(path::COMPONENT_ROLLBACK, &name), &ALL, &body)
-        .await?;
-    Ok(crate::see(&here))
+    let route = path::of(path::COMPONENT_ROLLBACK, &name);
+    let done: Result<DeployedView, Problem> = ask.post(&route, &ALL, &body).await;
+    match done {
+        Ok(_) => Ok(crate::see(&here)),
+        Err(problem) if problem.code == GRANTS_NOT_ACCEPTED => {
+            Ok(confirm(problem.detail, ROLLBACK_WITH_GRANTS))
+        }
+        Err(problem) => Err(problem),
+    }
 }
+
+/// What forms of a component send: go to a revision, also if it has more grants.
+const ROLLBACK: &str = "rollback";
+const ROLLBACK_WITH_GRANTS: &str = "rollback-with-grants";
 
 /// The largest upload, in bytes: the largest component and manifest, and what separates them.
 const UPLOAD_BYTES_MAX: usize = 34 << 20;

@@ -24,6 +24,7 @@ type Before<'a> = (&'a str, &'a [&'a str]);
 fn what_changes_for_a_handler_is_shown() {
     let env = "[defaults]\nenv = [\"A\"]";
     let http = "[[handlers.x.http]]\nto = \"https://a.com\"\nmethods = [\"GET\"]\nheaders = { x = \"{secret:key}\" }";
+    let other = &http.replace("{ x =", "{ y =");
     let dir = "[handlers.x]\nread_dirs = [{ host = \"/h\", guest = \"/g\" }]";
     #[rustfmt::skip]
     let table: &[(Option<Before<'_>>, &str, &[&str], &[&str], &[&str])] = &[
@@ -35,7 +36,9 @@ fn what_changes_for_a_handler_is_shown() {
         (Some((env, &["x"])),            "",       &["x"],       &[],                       &["x: env A"]),
         (Some((env, &["x"])),            dir,      &["x", "y"],  &["x: read /h as /g"],     &["x: env A"]),
         (Some((dir, &["x"])),            dir,      &["x"],       &[],                       &[]),
-        (Some((env, &["y"])),            http,     &["x"],       &["x: http https://a.com GET any path with the secret key"], &[]),
+        (Some((env, &["y"])),            http,     &["x"],       &["x: http https://a.com GET any path, with the header x: {secret:key}"], &[]),
+        (Some((http, &["x"])),           other,    &["x"],       &["x: http https://a.com GET any path, with the header y: {secret:key}"],
+                                                                                            &["x: http https://a.com GET any path, with the header x: {secret:key}"]),
         (Some((env, &["gone", "x"])),    env,      &["x"],       &[],                       &[]),
     ];
     for (before, after, names, added, removed) in table {

@@ -17,7 +17,8 @@ use super::{fetch, hint_removed, put_changed_limits, put_grants, put_removed};
 Examples:
   host component rollback basics
   host component rollback basics 3
-  host component rollback basics 3 --force")]
+  host component rollback basics 3 --force
+  host component rollback basics 3 --accept-grants")]
 pub(super) struct Rollback {
     /// The component's name
     name: String,
@@ -27,6 +28,9 @@ pub(super) struct Rollback {
     /// Roll back even if waiting jobs do not match the schema of that revision; they fail when they start
     #[arg(long)]
     force: bool,
+    /// Accept grants of that revision that the current one does not have
+    #[arg(long)]
+    accept_grants: bool,
     #[command(flatten)]
     remote: Remote,
 }
@@ -43,6 +47,7 @@ impl Rollback {
         let body = RollbackBody {
             revision,
             force: self.force,
+            accept_grants: self.accept_grants,
         };
         let waiting = Progress::new(output, &format!("rolling back {name}"));
         let answer = client.roll_back(&self.name, &body);

@@ -14,10 +14,13 @@ use super::parse_id;
 /// Which jobs. A job must match every option that is given.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Filter {
+    /// Only jobs that match a filter as the dashboard has it, such as 'handler:report* since:2h'
+    #[arg(long = "filter", value_name = "FILTER")]
+    text: Option<String>,
     /// Only jobs in this queue
     #[arg(long)]
     queue: Option<String>,
-    /// Only jobs for this handler
+    /// Only jobs for this handler; * stands for any characters
     #[arg(long)]
     handler: Option<String>,
     /// Only jobs that were enqueued since this time, or so long ago at most
@@ -71,6 +74,7 @@ impl Filter {
     /// Returns whether any option is given.
     pub(super) fn is_given(&self) -> bool {
         let texts = [
+            &self.text,
             &self.queue,
             &self.handler,
             &self.id,
@@ -103,6 +107,7 @@ impl Filter {
             Some(Moment::Ago(ago)) => now.map(|now| before(now, *ago).to_rfc3339()),
         });
         Ok(FilterQuery {
+            q: self.text.clone(),
             queue: self.queue.clone(),
             handler: self.handler.clone(),
             since,

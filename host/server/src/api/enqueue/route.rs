@@ -40,7 +40,7 @@ pub(super) fn find(
     if let Some((prefix, rest)) = handler.split_once(RUNNER_SEPARATOR) {
         let rest = name(rest)?;
         check(scope, &queue, Some(prefix), &rest)?;
-        let runner = named(api, prefix)?;
+        let runner = named(api, scope, prefix)?;
         return Ok((to_runner(api, queue, runner, rest), None));
     }
     let handler = name(handler)?;
@@ -63,7 +63,11 @@ pub(super) fn find(
     }
     match api.executors.default_executor() {
         Some(runner) => Ok((to_runner(api, queue, runner.clone(), handler), None)),
-        None => Err(handlers::unknown(&api.handlers.all(), &handler)),
+        None => {
+            let mut seen = (*api.handlers.all()).clone();
+            seen.retain(|name, _| scope.has(Object::Handler(None, name.as_str())));
+            Err(handlers::unknown(&seen, &handler))
+        }
     }
 }
 
@@ -89,12 +93,17 @@ fn name(text: &str) -> Result<Name, ApiError> {
 }
 
 /// Finds the runner of a prefix.
-fn named(api: &Api, prefix: &str) -> Result<Name, ApiError> {
+fn named(api: &Api, scope: &Scope, prefix: &str) -> Result<Name, ApiError> {
     let detail = match api.executors.find(prefix) {
         Found::Executor(name) => return Ok(name),
         Found::Full(most) => {
             let shown: String = prefix.chars().take(64).collect();
             format!("no lane is left for {shown:?}: {most} were named since the host started")
+        }
+        // The names of others are not for everybody.
+        Found::Nobody if !scope.is_all() => {
+            let shown: String = prefix.chars().take(64).collect();
+            format!("no runner is named {shown:?}")
         }
         Found::Nobody => api.executors.nobody(prefix),
     };

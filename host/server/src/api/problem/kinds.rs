@@ -177,8 +177,8 @@ host_http::kinds! {
         "The manifest grants something that this host does not grant or does not have.",
         "Allow it with grants.read_roots or grants.env, or take the grant out of the manifest.";
     GRANTS_NOT_ACCEPTED 409 "grants_not_accepted", "New grants",
-        "With this revision handlers would get directories or variables that they did not have before.",
-        "Look at what the detail lists; then deploy with --accept-grants, over HTTP with ?accept_grants=true.";
+        "With this revision handlers would get grants that they do not have now.",
+        "Look at what the detail lists; then repeat it with --accept-grants; over HTTP a deploy with ?accept_grants=true, a rollback with \"accept_grants\": true.";
     WAITING_JOBS_UNFIT 409 "waiting_jobs_unfit", "Waiting jobs do not match the schema",
         "The revision has a schema that the params of waiting jobs do not match. They would be discarded with invalid_params when they start. The detail says how many of the oldest 1,000 of each handler.",
         "Accept the old params in the schema, or wait until the jobs have ended; --force deploys or rolls back anyway, over HTTP ?force=true or, in a rollback, \"force\": true.";

@@ -68,10 +68,10 @@ impl Guarded {
         if !token.is_empty() {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        if method == "PUT" {
-            request = request.header("content-type", "application/wasm");
-        } else if body.is_some() {
+        if body.is_some() {
             request = request.header("content-type", "application/json");
+        } else if method == "PUT" {
+            request = request.header("content-type", "application/wasm");
         }
         let body = body.map_or_else(Body::empty, |body| Body::from(body.to_string()));
         call(&self.host.router, request.body(body).unwrap()).await
@@ -244,10 +244,20 @@ async fn a_token_makes_only_narrower_tokens() {
         json!({"rate": null}),
         json!({"max_waiting": 101}),
         json!({"max_waiting": null}),
+        json!({"expires_seconds": 7_200}),
     ] {
         let answer = make(more.clone()).await;
         assert_eq!(answer.body["code"], "token_too_broad", "{more} {answer:?}");
     }
+    let usual = make(json!({"expires_seconds": null})).await;
+    let usual = usual.is(StatusCode::CREATED).body;
+    let own = guarded.send_from(peer.clone(), &team, ("GET", "/api/v1/tokens/self"), None);
+    let own = own.await.body;
+    assert_eq!(usual["expires_at"], own["token"]["expires_at"]);
+    let id = usual["id"].as_str().unwrap();
+    let revoked = ("DELETE", &*format!("/api/v1/tokens/{id}"));
+    let revoked = guarded.send_from(peer.clone(), &team, revoked, None).await;
+    revoked.is(StatusCode::OK);
     let narrower = make(json!({})).await.is(StatusCode::CREATED).body;
     // It sees and changes only tokens that are not above it.
     let listed = guarded
@@ -480,6 +490,13 @@ async fn state_keeps_to_the_handlers_of_the_scope() {
         }
         put(&token, space).await.refused(403, "out_of_scope");
     }
+    let body = json!({"name": "q", "role": "operator", "queues": ["mail-*"]});
+    let of_queues = guarded.make(&body).await;
+    let listed = guarded.send(&of_queues, ("GET", "/api/v1/state"), None);
+    assert_eq!(listed.await.is(StatusCode::OK).body["items"], json!([]));
+    put(&of_queues, "handler:noop")
+        .await
+        .refused(403, "out_of_scope");
     let kept = "/api/v1/state/handler:typed/value?key=k";
     let kept = guarded.send(&guarded.admin, ("GET", kept), None).await;
     assert_eq!(kept.is(StatusCode::OK).body["value"], "v");

@@ -60,7 +60,13 @@ impl Model {
     }
 
     /// Returns how a route must answer: with the code of a refusal, or `None`.
-    fn expects(&self, access: Access, path: &str, queue: &str, handler: &str) -> Option<&str> {
+    fn expects(
+        &self,
+        access: Access,
+        (method, path): (&str, &str),
+        queue: &str,
+        handler: &str,
+    ) -> Option<&str> {
         let (verb, keeps_to_scopes) = match access {
             Access::Open | Access::Known | Access::Proof => return None,
             Access::Needs(verb) => (verb, false),
@@ -70,6 +76,18 @@ impl Model {
             return Some("forbidden");
         }
         let is_below = |start: &str| path.starts_with(start);
+        if is_below("/api/v1/schedules/{name}") {
+            let is_set = method == "PUT";
+            if is_set && !self.verbs.contains(&Verb::Enqueue) {
+                return Some("forbidden");
+            }
+            let hidden = if is_set {
+                "out_of_scope"
+            } else {
+                "schedule_not_found"
+            };
+            return (!self.sees(queue, handler)).then_some(hidden);
+        }
         if is_below("/api/v1/jobs/{id}") && !self.sees(queue, handler) {
             return Some("job_not_found");
         }
@@ -94,6 +112,13 @@ fn body_of(path: &str, queue: &str, handler: &str) -> Option<Value> {
         "/api/v1/jobs" => Some(json!({"queue": queue, "handler": handler})),
         "/api/v1/jobs/{id}/priority" => Some(json!({"priority": 3})),
         "/api/v1/jobs/{id}/reschedule" => Some(json!({"delay_seconds": 9})),
+        "/api/v1/schedules/{name}" => {
+            let job = json!({"queue": queue, "handler": handler});
+            Some(json!({"when": {"every": "24h"}, "job": job}))
+        }
+        "/api/v1/schedules/{name}/backfill" => {
+            Some(json!({"from": "2026-01-01T00:00:00Z", "until": "2026-01-01T12:00:00Z"}))
+        }
         "/api/v1/components/{name}/rollback" => Some(json!({"revision": 1})),
         // It makes nothing, because it has no name.
         "/api/v1/tokens" => Some(json!({"name": ""})),
@@ -106,12 +131,21 @@ fn is_apart(path: &str) -> bool {
     ["/api/v1/events", "/api/v1/components/{name}"].contains(&path) || path.ends_with("/drain")
 }
 
+/// What the paths of schedules begin with.
+const SCHEDULE: &str = "/api/v1/schedules/{name}";
+
+/// Returns the name of the schedule of jobs with this queue and handler.
+fn schedule(queue: &str, handler: &str) -> String {
+    format!("{queue}.{}", handler.replace('/', "."))
+}
+
 /// Puts an object into the place of a path.
 fn fill(path: &str, job: &str, queue: &str, handler: &str) -> String {
     let name = match path {
         _ if path.starts_with("/api/v1/jobs/") => job,
         _ if path.starts_with("/api/v1/queues/") => queue,
         _ if path.starts_with("/api/v1/handlers/") => handler,
+        _ if path.starts_with(SCHEDULE) => &schedule(queue, handler),
         _ => "nobody",
     };
     let filled = host_api::path::of(path, name);
@@ -145,18 +179,33 @@ async fn each_route_answers_as_the_model_of_verbs_and_scopes() {
                     String::new()
                 };
                 let filled = fill(path, &job, queue, handler);
+                if path.starts_with(SCHEDULE) {
+                    let set = fill(SCHEDULE, "", queue, handler);
+                    let body = body_of(SCHEDULE, queue, handler);
+                    let set = guarded.send(&guarded.admin, ("PUT", &set), body.as_ref());
+                    set.await.is(StatusCode::OK);
+                }
                 let body = body_of(path, queue, handler);
                 let body = body.filter(|_| route.method != "GET");
                 let asked = (route.method, filled.as_str());
                 let answer = guarded.send(&model.token, asked, body.as_ref()).await;
                 let code = answer.body["code"].as_str();
                 let context = format!("{asked:?} {:?} {queue} {handler}: {answer:?}", model.verbs);
-                match model.expects(access, path, queue, handler) {
+                match model.expects(access, (route.method, path), queue, handler) {
                     Some("forbidden") => {
                         let detail = answer.refused(403, "forbidden");
                         let verb = access.verb().unwrap();
                         let lacks = !model.verbs.contains(&verb);
                         assert_eq!(detail.contains(verb.as_str()), lacks, "{context}");
+                    }
+                    Some("schedule_not_found") => {
+                        assert_eq!(code, Some("schedule_not_found"), "{context}");
+                        // No oracle: it reads as a name that no schedule has.
+                        let name = schedule(queue, handler);
+                        let other = filled.replace(&name, "nobody");
+                        let asked = (route.method, other.as_str());
+                        let missing = guarded.send(&model.token, asked, body.as_ref()).await;
+                        assert_eq!(missing.text.replace("nobody", &name), answer.text);
                     }
                     Some(expected) => assert_eq!(code, Some(expected), "{context}"),
                     None => {
@@ -187,7 +236,7 @@ async fn pages(guarded: &Guarded, model: &Model) {
         let filled = fill(path, "nobody", "nobody", "nobody");
         let answer = guarded.send(&model.token, (method, &filled), None).await;
         let context = format!("{method} {filled} {:?}: {}", model.verbs, answer.status);
-        match model.expects(access, path, "", "") {
+        match model.expects(access, (method, path), "", "") {
             Some(_) => assert_eq!(answer.status, 403, "{context}"),
             // Forms need what a form sends.
             None if method == "POST" => assert_eq!(answer.status, 415, "{context}"),
@@ -227,6 +276,15 @@ async fn lists(guarded: &Guarded, model: &Model) {
     let counted = guarded.send(&model.token, counted, None).await.body;
     assert_eq!(counted["jobs"], expected.len());
     let names = |items: &[Value]| items.iter().map(|it| text(it, "name")).collect::<Vec<_>>();
+    let of_schedules = |scoped: &str| format!("/api/v1/schedules?{scoped}");
+    let mut expected = list(&guarded.admin, &of_schedules("limit=1000")).await;
+    expected.retain(|it| {
+        let job = &it["schedule"]["job"];
+        model.sees(&text(job, "queue"), &text(job, "handler"))
+    });
+    // Page by page: a cursor names a schedule, and none that is hidden.
+    let seen = list(&model.token, &of_schedules("limit=1")).await;
+    assert_eq!(names(&seen), names(&expected));
     for (path, globs) in [
         ("/api/v1/queues?", &model.queues),
         ("/api/v1/handlers?", &model.handlers),
