@@ -481,6 +481,8 @@ fn a_hostile_server_teaches_nothing_and_holds_nothing_up() {
         ("/slow/body", "TimedOut", "HttpResponseTimeout"),
         ("/slow/head", "TimedOut", "HttpResponseTimeout"),
         ("/bomb", "Unreachable", "HttpResponseContentCoding"),
+        // The server may have learned a secret by another path.
+        ("/plain/bomb", "Unreachable", "HttpResponseContentCoding"),
         ("/many-headers", "Unreachable", "DestinationUnavailable"),
         ("/long-header", "Unreachable", "DestinationUnavailable"),
         ("/bad-echo", "Unreachable", "DestinationUnavailable"),
@@ -500,7 +502,6 @@ fn a_hostile_server_teaches_nothing_and_holds_nothing_up() {
     let answered = [
         "/interim",
         "/two-answers",
-        "/plain/bomb",
         "/echo",
         "/location",
         "/reflected",
@@ -508,19 +509,11 @@ fn a_hostile_server_teaches_nothing_and_holds_nothing_up() {
     let requests = answered.map(|path| json!({"url": world.reflector.url(path)}));
     for handler in BOTH {
         let learned = world.learned(handler, &requests);
-        let [interim, two, bomb, echo, location, reflected] = &learned[..] else {
+        let [interim, two, echo, location, reflected] = &learned[..] else {
             panic!("{learned:?}")
         };
         assert_eq!(interim["body"], "ok", "{handler}: {interim}");
         assert_eq!(two["body"], "ok", "{handler}: {two}");
-        // It comes as it is.
-        let bytes = bomb["body"].as_u64().unwrap();
-        assert!(bytes < 1 << 20, "{handler}: {bytes} bytes");
-        let gzip = json!(["content-encoding", "gzip"]);
-        assert!(
-            bomb["headers"].as_array().unwrap().contains(&gzip),
-            "{bomb}"
-        );
         assert_eq!(echo["body"], "a {secret:api} b{secret:api}", "{handler}");
         assert!(
             echo["headers"]
