@@ -68,16 +68,12 @@ impl Listener {
         let receiver = dispatch.shared().events.listen();
         let kept = dispatch.read(|reader| reader.changes(u64::MAX, 0)).await?;
         let newest = kept.next.saturating_sub(1);
-        // Tells the listener that it receives everything from here on.
-        let mut ready = VecDeque::from([": listening\n\n".to_owned()]);
-        let last = match after {
-            None => newest,
-            Some(after) if after > newest => {
-                ready.push_back(gap(newest, None));
-                newest
-            }
-            Some(after) => after,
-        };
+        let last = after.map_or(newest, |after| after.min(newest));
+        // Tells the listener that it receives everything after this, also if it comes back before the first event.
+        let mut ready = VecDeque::from([format!(": listening\nid: {last}\n\n")]);
+        if after.is_some_and(|after| after > newest) {
+            ready.push_back(gap(newest, None));
+        }
         let mut listener = Self {
             dispatch,
             receiver,

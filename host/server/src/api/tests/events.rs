@@ -43,7 +43,8 @@ impl Stream {
         let body = answer.into_body();
         let read = String::new();
         let mut stream = Self { body, read };
-        assert_eq!(stream.block().await.unwrap(), ": listening");
+        let first = stream.block().await.unwrap();
+        assert!(first.starts_with(": listening\nid: "), "{first}");
         stream
     }
 
