@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod cases;
+mod clients;
 mod dashboard;
 mod dashboard_host;
 mod dashboard_jobs;
@@ -29,7 +30,6 @@ mod hero_worker;
 mod languages;
 mod life;
 mod neighbors;
-mod openapi;
 mod orchestrator;
 mod outcomes;
 mod producer;

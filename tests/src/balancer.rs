@@ -18,6 +18,7 @@ pub struct Balancer {
 struct Backends {
     addresses: Vec<String>,
     next: usize,
+    swallows: bool,
 }
 
 impl Balancer {
@@ -54,6 +55,18 @@ impl Balancer {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         backends.addresses = addresses;
     }
+
+    /// Swallows the answer to the next POST, which the backend has carried out then.
+    pub fn swallow_next(&self) {
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        backends.swallows = true;
+    }
+}
+
+/// Returns whether the answer to a request is to be swallowed.
+fn is_swallowed(head: &str, backends: &Mutex<Backends>) -> bool {
+    let mut backends = backends.lock().unwrap_or_else(PoisonError::into_inner);
+    head.starts_with("POST ") && std::mem::take(&mut backends.swallows)
 }
 
 /// Connects to the next backend that accepts connections.
@@ -93,7 +106,11 @@ fn pass_on(mut client: TcpStream, backends: &Mutex<Backends>) -> std::io::Result
     let (mut from, mut to) = (client.try_clone()?, backend.try_clone()?);
     // Ends when either side does.
     std::thread::spawn(move || std::io::copy(&mut from, &mut to).ok());
-    let answered = std::io::copy(&mut backend, &mut client);
+    let answered = if is_swallowed(&text, backends) {
+        std::io::copy(&mut backend, &mut std::io::sink())
+    } else {
+        std::io::copy(&mut backend, &mut client)
+    };
     // One side may have ended already.
     let _ended = (
         client.shutdown(Shutdown::Both).ok(),

@@ -22,22 +22,22 @@ pub fn python_redis() -> PathBuf {
     installed("redis-7.1.1", "test peers").join("bin/python")
 }
 
-/// Returns the programs that read the `OpenAPI` document, in a folder with a Python interpreter.
+/// Returns the folder of the programs mypy, which checks types in Python, and `openapi-spec-validator`.
 ///
 /// # Panics
 ///
 /// If they have not been installed. The message names the command that installs them.
-pub fn openapi() -> PathBuf {
-    installed("openapi-python-client-0.29.1", "test peers").join("bin")
+pub fn mypy() -> PathBuf {
+    installed("mypy-2.4.1", "test peers").join("bin")
 }
 
-/// Returns the folder of the packages that make a client in TypeScript from the `OpenAPI` document.
+/// Returns the folder of the compiler of TypeScript.
 ///
 /// # Panics
 ///
-/// If they have not been installed. The message names the command that installs them.
-pub fn openapi_typescript() -> PathBuf {
-    installed("openapi-typescript-7.13.0", "test peers")
+/// If it has not been installed. The message names the command that installs it.
+pub fn typescript() -> PathBuf {
+    installed("typescript-5.9.3", "test peers")
 }
 
 /// Returns the folder of the package axe-core, which checks pages in a browser.

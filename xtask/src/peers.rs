@@ -10,13 +10,8 @@ use crate::cargo::{cargo, root, run, target_dir};
 use crate::setup;
 
 /// Environments from `PyPI`: RRQ's last release with the documented dialect, and its newest; an independent
-/// Hero client; and a client generator and a validator for the `OpenAPI` document. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
-const PYTHON: &[&str] = &[
-    "rrq-0.9.14",
-    "rrq-0.11.1",
-    "redis-7.1.1",
-    "openapi-python-client-0.29.1",
-];
+/// Hero client; and what checks the types of our client and the `OpenAPI` document. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
+const PYTHON: &[&str] = &["rrq-0.9.14", "rrq-0.11.1", "redis-7.1.1", "mypy-2.4.1"];
 
 /// The folder of these files, which `uv pip compile --universal --generate-hashes` writes.
 const REQUIREMENTS: &str = "tests/peers/requirements";
@@ -39,9 +34,9 @@ const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 const GRAPHILE_WORKER: &str = "graphile-worker-0.18.0";
 const GRAPHILE_WORKER_FILES: &str = "tests/bench/graphile-worker";
 
-/// The generator of clients in TypeScript, according to its lock file.
-const OPENAPI_TYPESCRIPT: &str = "openapi-typescript-7.13.0";
-const OPENAPI_TYPESCRIPT_FILES: &str = "tests/peers/openapi";
+/// The compiler of TypeScript, according to the lock file of our client.
+const TYPESCRIPT: &str = "typescript-5.9.3";
+const TYPESCRIPT_FILES: &str = "clients/typescript";
 
 /// What finds barriers on pages, according to its lock file, and Debian's browser that shows them.
 const AXE: &str = "axe-core-4.14.1";
@@ -59,7 +54,7 @@ pub(crate) fn set_up() -> Result<()> {
     for name in PYTHON {
         python(&folder, name)?;
     }
-    node(OPENAPI_TYPESCRIPT, OPENAPI_TYPESCRIPT_FILES, &[])?;
+    node(TYPESCRIPT, TYPESCRIPT_FILES, &[])?;
     chromium()?;
     node(AXE, AXE_FILES, &[])?;
     languages()?;
