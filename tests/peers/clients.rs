@@ -6,8 +6,16 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use host_api::client::Choice;
+use host_api::component::{DeployForm, DeployQuery};
+use host_api::filter::FilterQuery;
+use host_core::job::State;
+use host_core::seconds::Seconds;
+use host_jobs_client::{Client, Error, Event, EventsQuery, NewJob, WaitError, job};
 use host_tests::{Balancer, Options, Server, guests, peers};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// What the generator writes.
@@ -170,4 +178,130 @@ fn the_client_in_typescript() {
     let compiler = peers::typescript().join("node_modules/.bin/tsc");
     run(Command::new(compiler).current_dir(&folder));
     own.serve(Command::new("node").arg(folder.join("client.js")));
+}
+
+/// Makes a job for a queue that returns its params.
+fn echo(queue: &str) -> NewJob {
+    NewJob {
+        queue: Some(queue.to_owned()),
+        ..job("echo", &json!({"a": 1})).unwrap()
+    }
+}
+
+fn in_queue(queue: &str) -> FilterQuery {
+    FilterQuery {
+        queue: Some(queue.parse().unwrap()),
+        ..FilterQuery::default()
+    }
+}
+
+#[test]
+fn the_client_in_rust() {
+    let mut own = Own::start();
+    let choice = Choice {
+        server: Some(format!("http://{}", own.balancer.address())),
+        token_file: Some(own.options.data.join("admin.token")),
+        ..Choice::default()
+    };
+    let client = Client::from(choice.open().unwrap());
+    let component = fs::read(guests::component("basics")).unwrap();
+    let form = DeployForm {
+        component: &component,
+        manifest: None,
+        signature: None,
+    };
+    client
+        .deploy("basics", &form, &DeployQuery::default())
+        .unwrap();
+    let result: Value = client.enqueue_and_wait(echo("one"), None).unwrap();
+    assert_eq!(result, json!({"a": 1}));
+    let mut pages = Vec::new();
+    let many = (0..2_500).map(|_| echo("many"));
+    let total = client.enqueue_many(many, |page| pages.push(page.len()));
+    assert_eq!((total.unwrap(), pages), (2_500, vec![1_000, 1_000, 500]));
+    let listed: Result<Vec<_>, _> = client.all_jobs(in_queue("many")).collect();
+    assert_eq!(listed.unwrap().len(), 2_500);
+
+    own.balancer.swallow_next();
+    let lost = client.enqueue(echo("lost")).unwrap();
+    assert!(lost.existing, "the request was sent twice");
+    own.balancer.swallow_next();
+    let several = client.enqueue_array((0..3).map(|_| echo("lost"))).unwrap();
+    assert_eq!(several.len(), 3);
+    let count = client.count_jobs(&in_queue("lost")).unwrap();
+    assert_eq!(count.view.jobs, 4);
+
+    let spin = job("spin", &Value::Null).unwrap();
+    let soon = Some(Duration::from_millis(100));
+    let late = client.enqueue_and_wait::<Value>(spin, soon).unwrap_err();
+    let WaitError::TimedOut(late) = late else {
+        panic!("{late}")
+    };
+    client.cancel(&late.id, "enough").unwrap();
+    let cancelled = client.result::<Value>(&late.id, None).unwrap_err();
+    assert!(matches!(cancelled, WaitError::Ended(_)), "{cancelled}");
+    let refused = client.enqueue(job("nobody", &()).unwrap()).unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    goes_on_after_a_kill(&mut own, &client);
+}
+
+/// Kills the host in the middle of streams and of a wait.
+fn goes_on_after_a_kill(own: &mut Own, client: &Client) {
+    let of_queue = |name: &str| EventsQuery {
+        queue: Some(name.parse().unwrap()),
+        ..EventsQuery::default()
+    };
+    let mut quiet = client.events(of_queue("quiet"), None).unwrap();
+    let mut events = client.events(of_queue("stream"), None).unwrap();
+    let hundred = || {
+        client
+            .enqueue_array((0..100).map(|_| echo("stream")))
+            .unwrap()
+    };
+    let mut accepted = hundred();
+    let mut seen: Vec<_> = events.by_ref().take(10).collect();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let later = NewJob {
+                delay_seconds: Some(Seconds { ms: 2_000 }),
+                ..echo("one")
+            };
+            client.enqueue_and_wait::<Value>(later, None).unwrap()
+        });
+        own.restart();
+        accepted.extend(hundred());
+        client.enqueue(echo("quiet")).unwrap();
+        assert_eq!(waiting.join().unwrap(), json!({"a": 1}));
+    });
+    let mut ended = Vec::new();
+    while ended.len() < accepted.len() {
+        let event = if seen.is_empty() {
+            events.next().unwrap()
+        } else {
+            seen.remove(0)
+        };
+        let Event::Changed { change, .. } = event.unwrap() else {
+            panic!("changes are missing")
+        };
+        if change.to == Some(State::Completed) {
+            ended.push(change.job.to_string());
+        }
+    }
+    let mut ids: Vec<String> = accepted.into_iter().map(|job| job.id).collect();
+    let of_one = EventsQuery {
+        job: Some(ids[0].parse().unwrap()),
+        ..EventsQuery::default()
+    };
+    ids.sort();
+    ended.sort();
+    assert_eq!(ended, ids, "each job ends once in the stream");
+    let first = quiet.next().unwrap().unwrap();
+    assert!(matches!(first, Event::Changed { change, .. } if change.from.is_none()));
+    let last = client
+        .events(of_one, Some(0))
+        .unwrap()
+        .last()
+        .unwrap()
+        .unwrap();
+    assert!(matches!(last, Event::Changed { change, .. } if change.to == Some(State::Completed)));
 }

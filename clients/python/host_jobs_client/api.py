@@ -390,7 +390,7 @@ class Firing(TypedDict):
     nominal: str
     """The nominal time (RFC 3339); the last of several that were missed."""
     reason: NotRequired[str | None]
-    """Why the job was refused."""
+    """Why no job was enqueued."""
     times: NotRequired[int | None]
     """How many nominal times were missed."""
 
@@ -483,7 +483,9 @@ class Health(TypedDict):
     version: str
     """The host's version."""
     weak: NotRequired[List[str]]
-    """What this system lacks to sandbox cells fully, where `cells.allow_weak` permits that."""
+    """What this system lacks to sandbox cells fully, where `cells.allow_weak` permits that. Not shown by a host
+    with tokens.
+    """
 
 
 class HttpGrant(TypedDict):
@@ -1149,7 +1151,9 @@ class RemovedHandler(TypedDict):
     handler: str
     """Its name."""
     jobs: int
-    """How many jobs for it have not ended. They fail when they start, unless it is deployed again."""
+    """How many jobs for it have not ended; at most 10,000 are counted. They fail when they start, unless it is
+    deployed again.
+    """
 
 
 class RemovedLimit(TypedDict):
@@ -1278,6 +1282,8 @@ class Revoked(TypedDict):
 class RollbackBody(TypedDict):
     """Which revision to go back to."""
 
+    accept_grants: NotRequired[bool]
+    """Accept grants that the current revision does not have."""
     force: NotRequired[bool]
     """Roll back although params of waiting jobs do not match the schema of that revision."""
     revision: int
@@ -1548,10 +1554,12 @@ class JobsListCausesQuery(TypedDict):
 
 
 class JobsListQuery(TypedDict):
+    q: NotRequired[str]
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1583,10 +1591,12 @@ class JobsListQuery(TypedDict):
 
 
 class JobsCancelAllQuery(TypedDict):
+    q: NotRequired[str]
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1618,10 +1628,12 @@ class JobsCancelAllQuery(TypedDict):
 
 
 class JobsCountQuery(TypedDict):
+    q: NotRequired[str]
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1653,10 +1665,12 @@ class JobsCountQuery(TypedDict):
 
 
 class JobsSetPriorityOfAllQuery(TypedDict):
+    q: NotRequired[str]
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1688,10 +1702,12 @@ class JobsSetPriorityOfAllQuery(TypedDict):
 
 
 class JobsPurgeAllQuery(TypedDict):
+    q: NotRequired[str]
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1723,10 +1739,12 @@ class JobsPurgeAllQuery(TypedDict):
 
 
 class JobsRetryAllQuery(TypedDict):
+    q: NotRequired[str]
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]

@@ -298,7 +298,7 @@ export interface Firing {
   job?: string | null;
   /** The nominal time (RFC 3339); the last of several that were missed. */
   nominal: string;
-  /** Why the job was refused. */
+  /** Why no job was enqueued. */
   reason?: string | null;
   /** How many nominal times were missed. */
   times?: number | null;
@@ -386,7 +386,10 @@ export interface Health {
   uptime_seconds: number;
   /** The host's version. */
   version: string;
-  /** What this system lacks to sandbox cells fully, where `cells.allow_weak` permits that. */
+  /**
+   * What this system lacks to sandbox cells fully, where `cells.allow_weak` permits that. Not shown by a host
+   * with tokens.
+   */
   weak?: Array<string>;
 }
 
@@ -1034,7 +1037,10 @@ export interface Refusal {
 export interface RemovedHandler {
   /** Its name. */
   handler: string;
-  /** How many jobs for it have not ended. They fail when they start, unless it is deployed again. */
+  /**
+   * How many jobs for it have not ended; at most 10,000 are counted. They fail when they start, unless it is
+   * deployed again.
+   */
   jobs: number;
 }
 
@@ -1169,6 +1175,8 @@ export interface Revoked {
 
 /** Which revision to go back to. */
 export interface RollbackBody {
+  /** Accept grants that the current revision does not have. */
+  accept_grants?: boolean;
   /** Roll back although params of waiting jobs do not match the schema of that revision. */
   force?: boolean;
   /** Its number. */
@@ -1439,9 +1447,11 @@ export interface JobsListCausesQuery {
 }
 
 export interface JobsListQuery {
+  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1475,9 +1485,11 @@ export interface JobsListQuery {
 }
 
 export interface JobsCancelAllQuery {
+  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1511,9 +1523,11 @@ export interface JobsCancelAllQuery {
 }
 
 export interface JobsCountQuery {
+  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1547,9 +1561,11 @@ export interface JobsCountQuery {
 }
 
 export interface JobsSetPriorityOfAllQuery {
+  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1583,9 +1599,11 @@ export interface JobsSetPriorityOfAllQuery {
 }
 
 export interface JobsPurgeAllQuery {
+  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1619,9 +1637,11 @@ export interface JobsPurgeAllQuery {
 }
 
 export interface JobsRetryAllQuery {
+  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;

@@ -2,12 +2,16 @@
 //! and the document.
 
 mod error;
+mod events;
 mod local;
 mod operations;
+mod settings;
 mod tls;
 mod token;
 
 pub use error::{Error, Problem, WrongServer};
+pub use events::{Event, Listening, Said};
+pub use settings::{Choice, Context, Contexts, Unusable, contexts_path};
 pub use tls::TlsFiles;
 
 use std::path::PathBuf;
@@ -21,10 +25,10 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use ureq::config::Config;
-use ureq::http::{Method, Request};
+use ureq::http::{Method, Request, Response};
 use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::DefaultResolver;
-use ureq::{Agent, AsSendBody};
+use ureq::{Agent, AsSendBody, Body};
 
 use self::token::ClientToken;
 use crate::page::PageView;
@@ -311,39 +315,15 @@ impl Client {
         request: Result<Request<impl AsSendBody>, ureq::http::Error>,
         patience: Duration,
     ) -> Result<Answer<T>, Error> {
-        let mut request = request.map_err(Error::invalid)?;
-        if let Some(token) = &self.token {
-            token.add_to(request.headers_mut());
-        }
-        if lacks_segment(request.uri().path()) {
-            return Err(Error::EmptyName);
-        }
-        let only_reads = request.method() == Method::GET;
-        let request = self
-            .agent
-            .configure_request(request)
-            .timeout_global(Some(ANSWER_TIMEOUT + patience))
-            .build();
-        let mut response = self
-            .agent
-            .run(request)
-            .map_err(|error| self.no_answer(&error, only_reads))?;
-        self.answering.store(true, Ordering::Relaxed);
+        let only_reads = matches!(&request, Ok(request) if request.method() == Method::GET);
+        let mut response = self.respond(request, ANSWER_TIMEOUT + patience, only_reads)?;
         let status = response.status().as_u16();
         let now = response
             .headers()
             .get("date")
             .and_then(|value| DateTime::parse_from_rfc2822(value.to_str().ok()?).ok())
             .map(|at| Time(at.timestamp_millis()));
-        let json = response
-            .body_mut()
-            .with_config()
-            .limit(ANSWER_BYTES_MAX)
-            .read_to_string()
-            .map_err(|error| self.no_answer(&error, only_reads))?;
-        if !(200..300).contains(&status) {
-            return Err(self.refusal(status, &json));
-        }
+        let json = self.text(&mut response, only_reads)?;
         let view = serde_json::from_str(&json).map_err(Error::Unreadable)?;
         Ok(Answer {
             status,
@@ -351,6 +331,47 @@ impl Client {
             json,
             view,
         })
+    }
+
+    /// Reads the whole body of an answer.
+    fn text(&self, response: &mut Response<Body>, only_reads: bool) -> Result<String, Error> {
+        let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let read = body.read_to_string();
+        read.map_err(|error| self.no_answer(&error, only_reads))
+    }
+
+    /// Sends a request, and returns the answer, of which only the head has been read, if it is no refusal.
+    fn respond(
+        &self,
+        request: Result<Request<impl AsSendBody>, ureq::http::Error>,
+        timeout: Duration,
+        only_reads: bool,
+    ) -> Result<Response<Body>, Error> {
+        let mut request = request.map_err(Error::invalid)?;
+        if let Some(token) = &self.token {
+            token.add_to(request.headers_mut());
+        }
+        if lacks_segment(request.uri().path()) {
+            return Err(Error::EmptyName);
+        }
+        let request = self
+            .agent
+            .configure_request(request)
+            .timeout_global(Some(timeout))
+            .build();
+        let mut response = self
+            .agent
+            .run(request)
+            .map_err(|error| self.no_answer(&error, only_reads))?;
+        self.answering.store(true, Ordering::Relaxed);
+        let status = response.status().as_u16();
+        if (200..300).contains(&status) {
+            return Ok(response);
+        }
+        let after = response.headers().get("retry-after");
+        let after = after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let problem = self.text(&mut response, only_reads)?;
+        Err(self.refusal(status, after, &problem))
     }
 }
 

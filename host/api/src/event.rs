@@ -11,14 +11,16 @@ use utoipa::{IntoParams, ToSchema};
 use crate::words::JobState;
 
 /// Which events to send. An event must match every parameter that is given.
-#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
     /// Only about this job.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub job: Option<JobId>,
     /// Only changes of jobs of this queue; leaves out progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[param(value_type = Option<String>)]
     pub queue: Option<Name>,
     /// Instead of events, send `changed` without data: at most one in two seconds after something has happened, and

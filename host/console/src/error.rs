@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use host_api::client::{Error, Problem};
+use host_api::client::{Error, Problem, Unusable, WrongServer};
 use host_core::json::words;
 use serde_json::error::Category;
 
@@ -94,6 +94,34 @@ impl CliError {
     }
 }
 
+impl From<WrongServer> for CliError {
+    fn from(wrong: WrongServer) -> Self {
+        let doing = format!("use {} as a server", line(&wrong.server));
+        Self::new(Exit::Usage, doing, wrong.cause).next(wrong.next)
+    }
+}
+
+impl From<Unusable> for CliError {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::Server(wrong) => wrong.into(),
+            Unusable::NoContext(name) => {
+                let doing = format!("use the context {}", line(&name));
+                Self::new(Exit::NotFound, doing, "no context has this name")
+                    .next("`host context ls` lists the contexts")
+            }
+            Unusable::File { path, cause } => {
+                let doing = format!("read {}", line(&path.to_string_lossy()));
+                Self::new(Exit::Usage, doing, cause)
+            }
+            Unusable::Contexts { path, cause } => {
+                let doing = format!("read the contexts in {}", line(&path.to_string_lossy()));
+                Self::new(Exit::Usage, doing, cause)
+            }
+        }
+    }
+}
+
 /// Returns what makes an error of a failed request, for `map_err`. `doing` completes "cannot …".
 pub fn cannot(doing: &str) -> impl Fn(Error) -> CliError + '_ {
     move |error| {
@@ -139,7 +167,9 @@ fn explain(error: Error) -> (Exit, String, Option<String>) {
             };
             (Exit::Unreachable, cause, next(advice))
         }
-        Error::Refused { status, problem } => refused(status, problem),
+        Error::Refused {
+            status, problem, ..
+        } => refused(status, problem),
         Error::NotAHost { status, address } => {
             let cause = format!("{address} answered {status} without a reason");
             let advice =

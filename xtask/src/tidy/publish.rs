@@ -4,6 +4,9 @@ use crate::cargo::{cargo, output};
 
 /// The crates, in the order of publishing, each with files that it must contain.
 const PUBLISHED: &[(&str, &[&str])] = &[
+    ("host-core", &["src/lib.rs"]),
+    ("host-api", &["src/lib.rs"]),
+    ("host-jobs-client", &["README.md", "src/lib.rs"]),
     ("host-guest-sdk-macros", &["src/lib.rs"]),
     (
         "host-guest-sdk",
@@ -12,7 +15,7 @@ const PUBLISHED: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn the_sdk_can_be_published() {
+fn the_sdk_and_the_client_can_be_published() {
     let mut publish = cargo(&["publish", "--dry-run", "--no-verify", "--allow-dirty"]);
     for (package, files) in PUBLISHED {
         publish.args(["--package", package]);

@@ -40,7 +40,12 @@ pub enum Error {
         only_reads: bool,
     },
     /// The host refused the request.
-    Refused { status: u16, problem: Problem },
+    Refused {
+        status: u16,
+        problem: Problem,
+        /// After how many seconds it may be sent again, if the host says so.
+        retry_after: Option<u64>,
+    },
     /// What answered is perhaps no host: it refused without a problem document.
     NotAHost { status: u16, address: String },
     /// The document of the answer is not the one that was expected.
@@ -57,6 +62,51 @@ pub struct Problem {
     pub code: Option<String>,
     pub next: Option<String>,
 }
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EmptyName => f.write_str("an id or a name is empty"),
+            Self::Invalid(cause) | Self::NotConnected(cause) | Self::NoAnswer { cause, .. } => {
+                f.write_str(cause)
+            }
+            Self::Tls { cause, next } => write!(f, "{cause}; {next}"),
+            Self::Refused {
+                status, problem, ..
+            } => {
+                let said = [&problem.title, &problem.detail].into_iter().flatten();
+                let said: Vec<&str> = said.map(String::as_str).collect();
+                let code = problem.code.as_deref().unwrap_or("no code");
+                write!(
+                    f,
+                    "refused with status {status}: {} ({code})",
+                    said.join(": ")
+                )
+            }
+            Self::NotAHost { status, address } => {
+                write!(
+                    f,
+                    "{address} answered {status} without a reason: perhaps it is no host"
+                )
+            }
+            Self::Unreadable(error) => write!(f, "the answer is not as expected: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for WrongServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cannot use {} as a server: {}; {}",
+            self.server, self.cause, self.next
+        )
+    }
+}
+
+impl std::error::Error for WrongServer {}
 
 impl Error {
     pub(super) fn invalid(error: impl fmt::Display) -> Self {
@@ -103,9 +153,13 @@ impl Client {
     }
 
     /// Makes the error of an answer whose status is not a success.
-    pub(super) fn refusal(&self, status: u16, body: &str) -> Error {
+    pub(super) fn refusal(&self, status: u16, retry_after: Option<u64>, body: &str) -> Error {
         match serde_json::from_str(body) {
-            Ok(problem) => Error::Refused { status, problem },
+            Ok(problem) => Error::Refused {
+                status,
+                problem,
+                retry_after,
+            },
             Err(_) => Error::NotAHost {
                 status,
                 address: self.shown.clone(),

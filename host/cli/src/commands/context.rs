@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use host_console::contexts::{self, Contexts};
+use host_api::client::{self, Contexts};
+use host_console::contexts;
 use host_console::error::{CliError, Exit};
 use host_console::output::{put_line, say};
 use host_console::plain;
@@ -81,7 +82,7 @@ fn add(add: Add) -> Result<(), CliError> {
         let made = file.map(std::path::absolute).transpose();
         made.map_err(|error| CliError::new(Exit::Usage, "add a context", error))
     };
-    let context = contexts::Context {
+    let context = client::Context {
         server: add.server,
         token_file: absolute(add.token_file)?,
         ca_file: absolute(add.ca_file)?,
@@ -92,7 +93,7 @@ fn add(add: Add) -> Result<(), CliError> {
     let mut all = Contexts::load()?;
     all.contexts.insert(add.name.clone(), context);
     let is_current = *all.current.get_or_insert_with(|| add.name.clone()) == add.name;
-    all.save()?;
+    contexts::save(&all)?;
     let name = plain::line(&add.name);
     say(&if is_current {
         format!("{name} is the current context")
@@ -107,7 +108,7 @@ fn make_current(name: String) -> Result<(), CliError> {
     all.get(&name)?;
     let shown = plain::line(&name).into_owned();
     all.current = Some(name);
-    all.save()?;
+    contexts::save(&all)?;
     put_line(&format!("{shown} is the current context"))
 }
 
@@ -144,6 +145,6 @@ fn rm(name: &str) -> Result<(), CliError> {
     if all.current.as_deref() == Some(name) {
         all.current = None;
     }
-    all.save()?;
+    contexts::save(&all)?;
     put_line(&format!("{} is removed", plain::line(name)))
 }

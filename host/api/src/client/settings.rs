@@ -1,0 +1,224 @@
+//! Which host a program uses, and what it shows to it: what is chosen, else the context. Contexts are hosts by
+//! name, each with how to reach it and the file of its token. They are kept in
+//! `$XDG_CONFIG_HOME/host/contexts.toml`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Client, SERVER_DEFAULT, TlsFiles, WrongServer};
+
+/// How much of the file of a token is read, in bytes.
+const TOKEN_BYTES_MAX: u64 = 4 << 10;
+
+/// The variable with a token.
+const TOKEN_ENV: &str = "HOST_TOKEN";
+
+/// One host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Context {
+    pub server: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cert: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_key: Option<PathBuf>,
+}
+
+/// All contexts, and which is used if none is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Contexts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    pub contexts: BTreeMap<String, Context>,
+}
+
+/// What is chosen. What is not comes from the context.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    pub server: Option<String>,
+    /// The context to use in place of the current one.
+    pub context: Option<String>,
+    pub token_file: Option<PathBuf>,
+    pub tls: TlsFiles,
+}
+
+/// Why no client could be made of a choice.
+#[derive(Debug)]
+pub enum Unusable {
+    /// The address or what belongs to it.
+    Server(WrongServer),
+    /// No context has this name.
+    NoContext(String),
+    /// A file cannot be read.
+    File { path: PathBuf, cause: String },
+    /// The file with the contexts cannot be read.
+    Contexts { path: PathBuf, cause: String },
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(wrong) => wrong.fmt(f),
+            Self::NoContext(name) => write!(f, "no context has the name {name}"),
+            Self::File { path, cause } => write!(f, "cannot read {}: {cause}", path.display()),
+            Self::Contexts { path, cause } => {
+                let path = path.display();
+                write!(f, "cannot read the contexts in {path}: {cause}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unusable {}
+
+impl From<WrongServer> for Unusable {
+    fn from(wrong: WrongServer) -> Self {
+        Self::Server(wrong)
+    }
+}
+
+impl Choice {
+    /// Chooses what variables say: `HOST_SERVER`, `HOST_TOKEN_FILE`, `HOST_CA_FILE`, `HOST_CLIENT_CERT` and
+    /// `HOST_CLIENT_KEY`.
+    pub fn from_env() -> Self {
+        let path = |name| variable(name).map(PathBuf::from);
+        Self {
+            server: variable("HOST_SERVER").and_then(|server| server.into_string().ok()),
+            context: None,
+            token_file: path("HOST_TOKEN_FILE"),
+            tls: TlsFiles {
+                authorities: path("HOST_CA_FILE"),
+                certificate: path("HOST_CLIENT_CERT"),
+                key: path("HOST_CLIENT_KEY"),
+            },
+        }
+    }
+
+    /// Makes the client.
+    pub fn open(&self) -> Result<Client, Unusable> {
+        let server = self.server.as_deref().filter(|server| !server.is_empty());
+        let (server, context) = match (&self.context, server) {
+            // What belongs to a context is shown to no other server.
+            (Some(name), _) => (None, Some(Contexts::load()?.get(name)?.clone())),
+            (None, Some(server)) => (Some(server), None),
+            (None, None) => (None, current()?),
+        };
+        let context = context.unwrap_or_default();
+        let server = server.unwrap_or(match context.server.as_str() {
+            "" => SERVER_DEFAULT,
+            server => server,
+        });
+        let (given, kept) = (self.tls.clone(), context.tls());
+        let tls = TlsFiles {
+            authorities: given.authorities.or(kept.authorities),
+            certificate: given.certificate.or(kept.certificate),
+            key: given.key.or(kept.key),
+        };
+        let client = Client::with_tls(server, &tls)?;
+        match self.token(&context)? {
+            Some(token) => Ok(client.with_token(&token)?),
+            None => Ok(client),
+        }
+    }
+
+    /// Finds the token: that of the chosen file, of a variable, or of the context.
+    fn token(&self, context: &Context) -> Result<Option<String>, Unusable> {
+        let file = self.token_file.as_deref();
+        if let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) {
+            return read(file).map(Some);
+        }
+        let given = variable(TOKEN_ENV);
+        if let Some(token) = given.and_then(|token| token.into_string().ok()) {
+            return Ok(Some(token.trim().to_owned()));
+        }
+        context.token_file.as_deref().map(read).transpose()
+    }
+}
+
+impl Contexts {
+    /// Reads the contexts of the user. There are none without a file.
+    pub fn load() -> Result<Self, Unusable> {
+        let Some(path) = contexts_path() else {
+            return Ok(Self::default());
+        };
+        let read = match fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text).map_err(|error| error.message().to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error.to_string()),
+        };
+        read.map_err(|cause| Unusable::Contexts { path, cause })
+    }
+
+    /// Returns a context by its name.
+    pub fn get(&self, name: &str) -> Result<&Context, Unusable> {
+        let found = self.contexts.get(name);
+        found.ok_or_else(|| Unusable::NoContext(name.to_owned()))
+    }
+}
+
+impl Context {
+    /// Refuses an address or files that no program could use.
+    pub fn check(&self) -> Result<(), Unusable> {
+        let client = Client::with_tls(&self.server, &self.tls())?;
+        if let Some(token) = self.token_file.as_deref().map(read).transpose()? {
+            client.with_token(&token)?;
+        }
+        Ok(())
+    }
+
+    fn tls(&self) -> TlsFiles {
+        TlsFiles {
+            authorities: self.ca_file.clone(),
+            certificate: self.client_cert.clone(),
+            key: self.client_key.clone(),
+        }
+    }
+}
+
+fn current() -> Result<Option<Context>, Unusable> {
+    let contexts = Contexts::load()?;
+    let current = contexts.current.as_deref();
+    current.map(|name| contexts.get(name).cloned()).transpose()
+}
+
+/// Reads the file of a token. Its contents are in no error.
+fn read(path: &Path) -> Result<String, Unusable> {
+    let mut text = String::new();
+    let read =
+        File::open(path).and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text));
+    read.map_err(|error| Unusable::File {
+        path: path.to_owned(),
+        cause: error.to_string(),
+    })?;
+    Ok(text.trim().to_owned())
+}
+
+/// Reads a variable of the user's environment. An empty one counts as none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is read is not the configuration of a host"
+)]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|text| !text.is_empty())
+}
+
+/// Returns where the contexts are kept.
+pub fn contexts_path() -> Option<PathBuf> {
+    let base = match (variable("XDG_CONFIG_HOME"), variable("HOME")) {
+        (Some(config), _) => PathBuf::from(config),
+        (None, Some(home)) => PathBuf::from(home).join(".config"),
+        (None, None) => return None,
+    };
+    Some(base.join("host/contexts.toml"))
+}
