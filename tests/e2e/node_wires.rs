@@ -142,11 +142,10 @@ fn attempts(client: &Client, id: &str) -> usize {
 fn in_flight(server: &Server, executor: &str) -> u64 {
     let text = server.client().get("/metrics").unwrap().body;
     let lines = text.as_str().unwrap().lines();
-    let of = format!("pool=\"{executor}\"");
-    let counts = lines
-        .filter(|line| line.starts_with("host_runner_in_flight{") && line.contains(&of))
-        .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
-    counts.sum()
+    let of = format!("host_runner_in_flight{{runner=\"{executor}\"}} ");
+    let mut counts = lines.filter_map(|line| line.strip_prefix(&of));
+    let count = counts.next().expect("the metric of the executor");
+    count.parse().unwrap()
 }
 
 fn is_idle(server: &Server, executor: &str) {
@@ -338,6 +337,9 @@ fn a_runner_of_delta_may_speak_with_any_node() {
         );
         report("cancel-ack", &lease, json!({"final_status": "CANCELED"}));
         assert_eq!(client.wait(&id)["state"], "cancelled");
+    }
+    for server in pair.servers.iter().flatten() {
+        is_idle(server, "ci");
     }
 }
 

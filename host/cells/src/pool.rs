@@ -478,7 +478,7 @@ impl<P: CellPort> Pool<P> {
             };
             // If the cell is already being killed, its other runs are not to blame for its death.
             if !cell.doomed || cell.killed_at == Some(now) {
-                tracing::warn!(cell = cell.name, job = %run.job, ?overrun, "a run did not end; killing its cell");
+                tracing::warn!(cell = cell.name, job = %run.job, why = overrun.as_str(), "a run did not end; killing its cell");
                 cell.doomed = true;
                 cell.killed_at = Some(now);
                 cell.culprits.push((*id, overrun));

@@ -16,6 +16,14 @@ const TURN_MAX: Duration = Duration::from_millis(500);
 /// How long the database may take to answer a question then.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
+/// How long the loop may take to say that it has given a batch up.
+pub(crate) const GIVEN_UP: Duration = Duration::from_millis(250);
+
+// What was not sent to a database that does not answer is refused within two seconds.
+const _: () = assert!(
+    LOOK.as_millis() + TURN_MAX.as_millis() + ANSWER_MAX.as_millis() + GIVEN_UP.as_millis() < 2_000
+);
+
 /// What is known of the loop's turn and of the database.
 #[derive(Debug, Default)]
 pub(crate) struct Away {

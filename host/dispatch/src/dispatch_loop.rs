@@ -195,7 +195,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         let works = std::mem::take(&mut dispatch_loop.works);
         dispatch_loop.signals.numbers.turned(took, works.main());
         if took >= LONG_TURN {
-            tracing::warn!(?took, %works, "a turn took long, and nobody was answered meanwhile");
+            tracing::warn!(took_ms = took.as_millis(), %works, "a turn took long, and nobody was answered meanwhile");
         }
         if dispatch_loop.is_done() {
             break;
@@ -528,7 +528,7 @@ impl<P> DispatchLoop<P> {
                 Err(error @ StoreError::Failing { .. }) => {
                     numbers.failed();
                     let commands = commands.len();
-                    tracing::warn!(%error, commands, tries, ?took, "a batch was not committed");
+                    tracing::warn!(%error, commands, tries, took_ms = took.as_millis(), "a batch was not committed");
                     if tries == tries_max {
                         return Err(error);
                     }

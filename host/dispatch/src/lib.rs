@@ -21,7 +21,6 @@ mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use host_core::command::{Command, Reply};
 use host_core::id::JobId;
@@ -32,7 +31,7 @@ use host_store::{Reader, StoreError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
-use self::away::Away;
+use self::away::{Away, GIVEN_UP};
 use self::events::Events;
 use self::live::Live;
 use self::nodes::{DeploySync, Presence};
@@ -43,9 +42,6 @@ pub use self::workers::table::RENEWAL_MS_MAX;
 
 /// The most requests that may wait for the loop. Later ones get [`SubmitError::Busy`].
 pub const REQUESTS_MAX: usize = 16_384;
-
-/// How long the loop may take to say that it has given a batch up.
-const GIVEN_UP: Duration = Duration::from_millis(250);
 
 /// One command and where its answer goes.
 #[derive(Debug)]

@@ -195,7 +195,8 @@ pub(crate) async fn accept(
             }
         };
         if tls.is_none() && !proxies.may_be_plain(&peer) {
-            tracing::debug!(?peer, "refused a connection without TLS");
+            let address = peer.address.map(tracing::field::display);
+            tracing::debug!(address, "refused a connection without TLS");
             tasks.spawn(refuse(stream, PLAIN));
             continue;
         }
@@ -255,7 +256,8 @@ async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
 /// Counts a handshake that has failed.
 fn failed<T>(served: &Served, address: Option<IpAddr>, why: &dyn fmt::Display) -> Option<T> {
     served.metrics.handshake_failed();
-    tracing::debug!(address = ?address, "a TLS handshake failed: {why}");
+    let address = address.map(tracing::field::display);
+    tracing::debug!(address, "a TLS handshake failed: {why}");
     None
 }
 

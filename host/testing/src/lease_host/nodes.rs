@@ -226,6 +226,10 @@ impl Leases for LeaseNode {
         let _gone = respond.respond(Ok(self.host.kept(job))).is_err();
     }
 
+    fn node(&self) -> Option<NodeId> {
+        (self.id != NodeId::NIL).then_some(self.id)
+    }
+
     fn shared_secret(&self) -> Option<Secret> {
         Some([7; 32])
     }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use host_core::cell::LogLine;
-use host_core::id::{JobId, LeaseId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::lease::{Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::Tag;
@@ -31,7 +31,7 @@ use self::leases::{Lease, Leases};
 use self::request::worker;
 use super::NAME;
 use super::messages::read::Ask;
-use super::refusals::{Refused, Stale};
+use super::refusals::{Code, Refused, Stale};
 use super::settings::DeltaConfig;
 use super::tags::{self, Lanes};
 use crate::kit::leases::LeaseEvent;
@@ -147,8 +147,8 @@ pub(super) struct Orchestrator {
     /// The leases with an end under way, and later ends of the same leases.
     ending: HashMap<LeaseId, Vec<LaterEnd>>,
     is_stopping: bool,
-    /// Whether the next message about a lease may reach another node.
-    is_among_nodes: bool,
+    /// This node, if the next message about a lease may reach another one.
+    node: Option<NodeId>,
 }
 
 type Todo = ActionsOf<Orchestrator>;
@@ -164,7 +164,7 @@ impl Orchestrator {
             tags_made: 0,
             ending: HashMap::new(),
             is_stopping: false,
-            is_among_nodes: false,
+            node: None,
         }
     }
 
@@ -344,7 +344,12 @@ impl Session for Orchestrator {
     fn on_message(&mut self, at: Moment, link: Link, request: Request, todo: &mut Todo) {
         match request {
             Request::Ask(pool, ask) => self.ask(at.now, link, pool, ask, todo),
-            Request::Message(named, message) => self.message(at.now, link, named, message, todo),
+            Request::Message(named, message) => {
+                if message.is_skewed(at.wall) {
+                    todo.count(Code::ClockSkew.as_str());
+                }
+                self.message(at.now, link, named, message, todo);
+            }
             Request::GiveBack(named, why) => self.give_back(link, named, why, todo),
             Request::AwaitEnd(named) => self.leases.await_end(link, &named, todo),
         }
@@ -387,6 +392,7 @@ impl Session for Orchestrator {
     }
 
     fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+        self.leases.forget_silent(now, self.ttl_ms());
         for beat in self.leases.take_waiting(|until| until <= now) {
             self.beat_again(now, beat, todo);
         }

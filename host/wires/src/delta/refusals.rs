@@ -9,6 +9,9 @@ crate::wire::codes! {
          protocol.delta.runners.NAME.token_file.";
     BodyTooLarge = "E_BODY_TOO_LARGE", 413, "The body is too large for this path; send less.";
     Busy = "E_BUSY", 503, "The host is busy or stopping; send the same message again.";
+    ClockSkew = "E_CLOCK_SKEW", 200,
+        "The `ts` of a heartbeat is more than a minute from this host's clock. The heartbeat counts all the same: \
+         times of runners decide nothing. Set the clock of one of the two machines.";
     FieldMismatch = "E_FIELD_MISMATCH", 422,
         "Two values contradict each other; the answer names them.";
     FieldRange = "E_FIELD_RANGE", 422,

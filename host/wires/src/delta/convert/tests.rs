@@ -80,6 +80,7 @@ fn a_heartbeat_without_progress_says_nothing() {
         step_index: None,
         message: None,
         bytes_sent: None,
+        ts: None,
         wait_seconds: 0,
         warnings: Vec::new(),
     };

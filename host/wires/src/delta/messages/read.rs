@@ -6,6 +6,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use host_core::time::Time;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -60,6 +61,8 @@ pub(in crate::delta) struct HeartbeatIn {
     pub(in crate::delta) step_index: Option<u64>,
     pub(in crate::delta) message: Option<String>,
     pub(in crate::delta) bytes_sent: Option<u64>,
+    /// When its runner says that it was sent.
+    pub(in crate::delta) ts: Option<Time>,
     /// How long the answer may wait for a cancel.
     pub(in crate::delta) wait_seconds: u64,
     /// What was clamped or ignored.
@@ -153,12 +156,19 @@ pub(in crate::delta) fn heartbeat(body: &[u8]) -> Result<HeartbeatIn, Refused> {
         step_index: None,
         message: None,
         bytes_sent: None,
+        ts: fields.raw("ts").and_then(sent_at),
         wait_seconds: wait.unwrap_or(0).min(WAIT_SECONDS_MAX),
         warnings: Vec::new(),
     };
     heartbeat.read_progress(fields.raw("progress"));
     heartbeat.read_cursor(fields.raw("log_cursor"));
     Ok(heartbeat)
+}
+
+/// Reads when a message was sent. What is no instant is ignored.
+fn sent_at(raw: &RawValue) -> Option<Time> {
+    let text: String = serde_json::from_str(raw.get()).ok()?;
+    Time::parse_rfc3339(&text)
 }
 
 impl HeartbeatIn {

@@ -111,7 +111,7 @@ pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
 
 /// Takes over the leases that were granted before the host was restarted, for the heartbeats that wait. Gives
 /// back those of the runners that it had started, which have ended with it, or with another node that is dead.
-pub(super) async fn take_over(pools: &Pools, leases: &Arc<dyn Leases>) {
+pub(in crate::delta) async fn take_over(pools: &Pools, leases: &Arc<dyn Leases>) {
     for pool in &pools.config.pools {
         // The answer to the first request shows that the host has read its store: only then all lanes
         // are known.

@@ -26,6 +26,10 @@ const HEARTBEATS_AT_ONCE: u64 = 30;
 /// How many leases are granted between two searches for those that ended at another node.
 const SWEEP_EVERY: u64 = 1_024;
 
+/// For how many TTLs a lease that this node has looked up is remembered after its last message here: longer than
+/// it can live without one, so that its runner hears that it has expired.
+const REMEMBERED_TTLS: u64 = 2;
+
 /// The hash of a message: the same message has the same one.
 pub(in crate::delta) type Digest = [u8; 32];
 
@@ -55,6 +59,10 @@ pub(super) struct Lease {
     pub(super) began_at: Time,
     /// Whether it was written to a file for a runner that this host starts.
     is_in_file: bool,
+    /// Whether this node has granted it. If not, that one counts it.
+    pub(super) is_own: bool,
+    /// When to forget it if no message comes, if it was looked up: another node may have its end.
+    forget_at: Option<Time>,
     /// When its attempt has lasted longer than any runner may take.
     ends_by: Time,
     /// When the next heartbeat would come at the highest rate.
@@ -82,6 +90,8 @@ pub(super) struct Leases {
     live: HashMap<LeaseId, Lease>,
     /// When heartbeats have waited long enough.
     timers: BTreeSet<(Time, LeaseId)>,
+    /// When to look whether leases that were looked up are to be forgotten.
+    forgets: BTreeSet<(Time, LeaseId)>,
     granted: u64,
     ended: HashMap<LeaseId, Ended>,
     /// The same, oldest first.
@@ -98,6 +108,34 @@ impl Leases {
         }
         self.granted += 1;
         self.live.insert(id, lease);
+    }
+
+    /// Adds a lease that was looked up: another node may have granted it, or this one before it was restarted. Its end
+    /// may reach another node, and nobody tells this one.
+    pub(super) fn adopt(&mut self, now: Time, ttl_ms: u64, id: LeaseId, mut lease: Lease) {
+        let forget_at = now.plus_ms(REMEMBERED_TTLS * ttl_ms);
+        lease.forget_at = Some(forget_at);
+        self.forgets.insert((forget_at, id));
+        self.add(now, ttl_ms, id, lease);
+    }
+
+    /// Forgets the leases that were looked up and of which no message has come since.
+    pub(super) fn forget_silent(&mut self, now: Time, ttl_ms: u64) {
+        while let Some((at, id)) = self.forgets.first().copied().filter(|(at, _)| *at <= now) {
+            self.forgets.pop_first();
+            let Some(lease) = self.live.get_mut(&id) else {
+                continue;
+            };
+            if lease.forget_at == Some(at) && !lease.is_awaited() {
+                self.live.remove(&id);
+                continue;
+            }
+            if lease.forget_at == Some(at) {
+                lease.forget_at = Some(now.plus_ms(REMEMBERED_TTLS * ttl_ms));
+            }
+            self.forgets
+                .extend(lease.forget_at.map(|later| (later, id)));
+        }
     }
 
     pub(super) fn is_known(&self, id: LeaseId) -> bool {
@@ -139,9 +177,16 @@ impl Leases {
         lease.filter(|lease| lease.worker == named.worker)
     }
 
-    /// Returns the worker of each live lease.
+    /// Returns the worker of each live lease that this node has granted.
     pub(super) fn holders(&self) -> impl Iterator<Item = &String> {
-        self.live.values().map(|lease| &lease.worker)
+        let own = self.live.values().filter(|lease| lease.is_own);
+        own.map(|lease| &lease.worker)
+    }
+
+    /// Counts the leases whose end is not known.
+    #[cfg(test)]
+    pub(super) fn live_count(&self) -> usize {
+        self.live.len()
     }
 
     /// Returns why a lease is stale, as far as this worker may know. One whose end was not reported has
@@ -234,7 +279,8 @@ impl Leases {
     }
 
     pub(super) fn wakeup(&self) -> Option<Time> {
-        self.timers.first().map(|(until, _)| *until)
+        let first = [self.timers.first(), self.forgets.first()];
+        first.into_iter().flatten().map(|(at, _)| *at).min()
     }
 
     /// Takes the heartbeats that wait until such a time.
@@ -273,6 +319,8 @@ impl Lease {
             attempt,
             began_at,
             is_in_file: false,
+            is_own: true,
+            forget_at: None,
             ends_by,
             heartbeat_due: began_at,
             bytes_sent: 0,
@@ -281,6 +329,18 @@ impl Lease {
             waiting: Vec::new(),
             watchers: Vec::new(),
         }
+    }
+
+    /// Records that its worker has sent a message.
+    pub(super) fn hear(&mut self, now: Time, ttl_ms: u64) {
+        if let Some(at) = &mut self.forget_at {
+            *at = now.plus_ms(REMEMBERED_TTLS * ttl_ms);
+        }
+    }
+
+    /// Returns whether requests wait for its end or a cancel.
+    fn is_awaited(&self) -> bool {
+        !(self.arriving.is_empty() && self.waiting.is_empty() && self.watchers.is_empty())
     }
 
     /// Counts a heartbeat. Returns false if it is one too many.

@@ -46,7 +46,9 @@ impl Orchestrator {
         is_looked_up: bool,
         todo: &mut Todo,
     ) {
+        let ttl_ms = self.ttl_ms();
         let mut lease = if let Some(lease) = self.leases.live(&named) {
+            lease.hear(now, ttl_ms);
             let is_heartbeat = matches!(extension, Extension::Heartbeat(_));
             if is_heartbeat && !lease.may_beat(now) {
                 return todo.send(link, Err(Refused::rate()));
@@ -227,7 +229,7 @@ impl Orchestrator {
         if let Some(lease) = self.leases.live(named) {
             let at_ms = now.since_ms(lease.began_at);
             let mut lines = lease.log.push(bytes, at_ms);
-            if self.is_among_nodes {
+            if self.node.is_some() {
                 lines.extend(lease.log.flush(at_ms));
             }
             if !lines.is_empty() {
@@ -278,8 +280,8 @@ impl Orchestrator {
         }
     }
 
-    /// Learns of a lease that was granted before the host started. One that is not current stays
-    /// unknown, and the rules refuse its messages.
+    /// Learns of a lease that was granted before the host started, or by another node. One that is not current
+    /// stays unknown, and the rules refuse its messages.
     fn adopt(&mut self, now: Time, named: &Named, kept: Option<Box<Kept>>) {
         let Some(job) = kept.map(|kept| kept.job.lifecycle) else {
             return;
@@ -293,8 +295,9 @@ impl Orchestrator {
         }
         let ends_by = self.ends_by(lease.granted_at, job.policy.timeout_ms);
         let worker = named.worker.clone();
-        let adopted = Lease::new(lease.granted_at, ends_by, worker, job.attempt);
-        self.leases.add(now, self.ttl_ms(), named.lease, adopted);
+        let mut adopted = Lease::new(lease.granted_at, ends_by, worker, job.attempt);
+        adopted.is_own = self.node.is_none_or(|node| node == lease.node);
+        self.leases.adopt(now, self.ttl_ms(), named.lease, adopted);
     }
 
     /// Turns the host's refusal into one of the wire.

@@ -25,12 +25,12 @@ use crate::wire::executors::Found;
 /// How many digits of a node's id stand in names.
 const NODE_DIGITS: usize = 8;
 
-type OrchestratorHub = Hub<Orchestrator, Host>;
+pub(super) type OrchestratorHub = Hub<Orchestrator, Host>;
 
 /// All pools.
 pub(in crate::delta) struct Pools {
     pub(in crate::delta) config: Arc<DeltaConfig>,
-    hub: OnceLock<Arc<OrchestratorHub>>,
+    pub(super) hub: OnceLock<Arc<OrchestratorHub>>,
     /// The runners that this host starts.
     pub(super) slots: Slots,
     /// The node that stands in the names of those runners, if several share the store.
@@ -40,7 +40,7 @@ pub(in crate::delta) struct Pools {
 }
 
 /// What the orchestrator needs of the host.
-struct Host {
+pub(super) struct Host {
     /// Set once the host can grant leases.
     leases: OnceLock<Arc<dyn Leases>>,
     events: OnceLock<Arc<dyn LeaseEvents>>,
@@ -90,8 +90,8 @@ impl Pools {
     pub(in crate::delta) fn connect(&self, leases: &Arc<dyn Leases>) {
         if let Some(hub) = self.hub.get() {
             let _connected_before = hub.handler().leases.set(Arc::clone(leases)).is_err();
-            let is_among_nodes = leases.node().is_some();
-            hub.note(|session| session.is_among_nodes = is_among_nodes);
+            let node = leases.node();
+            hub.note(|session| session.node = node);
         }
     }
 

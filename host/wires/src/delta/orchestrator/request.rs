@@ -4,6 +4,7 @@ use bytes::Bytes;
 use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
 use host_core::port::lease::{Granted, LeaseMessage};
+use host_core::time::Time;
 use sha2::{Digest as _, Sha256};
 
 use super::ends::End;
@@ -94,7 +95,19 @@ impl Named {
     }
 }
 
+/// How far the clock of a runner may be from this host's, in milliseconds.
+const SKEW_MS_MAX: u64 = 60_000;
+
 impl Message {
+    /// Returns whether its sender's clock is far from this host's.
+    pub(super) fn is_skewed(&self, wall: Time) -> bool {
+        let Self::Extension(Extension::Heartbeat(beat)) = self else {
+            return false;
+        };
+        let off_ms = |ts: Time| ts.since_ms(wall).max(wall.since_ms(ts));
+        beat.ts.is_some_and(|ts| off_ms(ts) > SKEW_MS_MAX)
+    }
+
     pub(in crate::delta) fn ack(body: &[u8]) -> Result<(About, Self), Refused> {
         Ok((read::ack(body)?, Self::Ack))
     }

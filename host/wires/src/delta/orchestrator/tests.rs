@@ -19,16 +19,7 @@ use crate::kit::session::Action;
 use host_testing::{LeaseHost, Refusals, TestClock};
 
 impl Pools {
-    /// Starts the orchestrator over a host in memory.
-    pub(in crate::delta) fn over(
-        model: &Arc<LeaseHost>,
-        refusals: &Arc<Refusals>,
-        config: DeltaConfig,
-    ) -> Arc<Self> {
-        Self::at(model, &(model.first() as _), refusals, config)
-    }
-
-    /// Starts one at a node of the host.
+    /// Starts the orchestrator at a node of a host in memory.
     pub(in crate::delta) fn at(
         model: &Arc<LeaseHost>,
         node: &Arc<dyn PortLeases>,
@@ -43,6 +34,22 @@ impl Pools {
         );
         pools.connect(node);
         pools
+    }
+
+    /// Lets the orchestrator do what is due.
+    pub(in crate::delta) fn pass_time(&self) {
+        self.hub.get().unwrap().pass_time();
+    }
+
+    /// Asks the orchestrator to stop.
+    pub(in crate::delta) fn stop(&self) {
+        self.report(Event::Stop);
+    }
+
+    /// Counts the leases whose end this node does not know.
+    pub(in crate::delta) fn remembered(&self) -> usize {
+        let hub = self.hub.get().unwrap();
+        hub.inspect(|session| session.leases.live_count())
     }
 }
 

@@ -5,6 +5,7 @@ mod bodies;
 mod captured;
 mod fixture;
 mod leases;
+mod nodes;
 mod stale;
 mod transcripts;
 mod without_token;

@@ -122,7 +122,8 @@ impl Place {
                 continue;
             };
             let runner = worker(&config.name, &ask.runner_id);
-            tracing::warn!(runner, "{why}; starting the next one in {backoff:?}");
+            let seconds = backoff.as_secs();
+            tracing::warn!(runner, "{why}; starting the next one in {seconds} s");
             self.change(|slot| slot.has_failed(&why));
             tokio::select! {
                 () = sleep(backoff) => {}

@@ -6,18 +6,19 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use host_core::failure::FailureKind;
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::outcome::Attempt;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::*;
 use crate::delta::messages::read;
 use crate::delta::orchestrator::Message;
 use crate::delta::settings::{DeltaConfig, Times, Tokens};
-use crate::wire::executors::WorkerState;
+use crate::wire::executors::{Executors as _, WorkerState};
 use host_testing::{LeaseHost, Refusals, TestClock};
 
 const BOUND: Duration = Duration::from_mins(1);
@@ -34,6 +35,7 @@ const TIMES: Times = Times {
 struct Bench {
     model: Arc<LeaseHost>,
     pools: Arc<Pools>,
+    leases: Arc<dyn Leases>,
     folder: TempDir,
     stopping: CancellationToken,
 }
@@ -48,6 +50,17 @@ impl Bench {
     }
 
     fn on(model: Arc<LeaseHost>, folder: TempDir, command: &[&str]) -> Self {
+        let leases = model.first();
+        Self::at(model, leases, folder, command)
+    }
+
+    /// At a node of the host.
+    fn at(
+        model: Arc<LeaseHost>,
+        leases: Arc<dyn Leases>,
+        folder: TempDir,
+        command: &[&str],
+    ) -> Self {
         let pool = PoolConfig {
             name: "ci".parse().unwrap(),
             origin: String::new(),
@@ -63,11 +76,12 @@ impl Bench {
             pools: vec![pool],
             tokens: Tokens::default(),
         };
-        let pools = Pools::over(&model, &Refusals::of(crate::delta::NAME), config);
+        let pools = Pools::at(&model, &leases, &Refusals::of(crate::delta::NAME), config);
         pools.reached_at("http://127.0.0.1:7700".to_owned());
         Self {
             model,
             pools,
+            leases,
             folder,
             stopping: CancellationToken::new(),
         }
@@ -82,7 +96,7 @@ impl Bench {
     /// Starts runners until `test` has ended, and then stops.
     async fn run<T>(&self, test: impl Future<Output = T>) -> T {
         let deps = LauncherDeps {
-            leases: self.model.first(),
+            leases: Arc::clone(&self.leases),
             clock: Arc::<TestClock>::clone(&self.model.clock),
             stopping: self.stopping.clone(),
             folder: self.folder.path().join("delta"),
@@ -130,6 +144,27 @@ impl Bench {
         let message = Request::Message(Named::read(pool, &about).unwrap(), message);
         self.pools.request(message).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn the_name_of_a_runner_has_its_node_if_there_are_several() {
+    let model = LeaseHost::new();
+    let node = model.node(NodeId(Uuid::from_u128(0x1_2345_6789)));
+    let command = ["/bin/sh", "-c", "echo \"as $4\"", "runner"];
+    let bench = Bench::at(model, node, TempDir::new().unwrap(), &command);
+    let job = bench.enqueue();
+    bench
+        .run(async {
+            bench.until_logged("as 1@23456789").await;
+            bench
+                .model
+                .until(job, |kept| !kept.attempts.is_empty())
+                .await;
+        })
+        .await;
+    let health = bench.pools.health();
+    assert_eq!(health[0].workers[0].name, "ci/1@23456789");
+    assert_eq!(bench.model.attempts(job), "1 ci/1@23456789 lost");
 }
 
 fn mode(path: &Path) -> u32 {

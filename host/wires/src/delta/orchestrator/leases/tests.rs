@@ -63,6 +63,26 @@ fn leases_whose_end_is_not_reported_are_forgotten() {
 }
 
 #[test]
+fn a_lease_that_was_looked_up_is_forgotten_when_it_is_silent() {
+    let mut leases = Leases::default();
+    let id = named(1, "").lease;
+    let lease = Lease::new(NOW, NOW.plus_ms(90_000), "ci/w".to_owned(), 1);
+    leases.adopt(NOW, 10_000, id, lease);
+    assert_eq!(leases.wakeup(), Some(NOW.plus_ms(20_000)));
+    // A message comes, and then a heartbeat that waits.
+    let lease = leases.live.get_mut(&id).unwrap();
+    lease.hear(NOW.plus_ms(5_000), 10_000);
+    leases.forget_silent(NOW.plus_ms(20_000), 10_000);
+    assert_eq!(leases.wakeup(), Some(NOW.plus_ms(25_000)));
+    leases.live.get_mut(&id).unwrap().announce(Link(1));
+    leases.forget_silent(NOW.plus_ms(25_000), 10_000);
+    assert_eq!(leases.wakeup(), Some(NOW.plus_ms(45_000)));
+    assert!(leases.live.get_mut(&id).unwrap().forget_beat(Link(1)));
+    leases.forget_silent(NOW.plus_ms(45_000), 10_000);
+    assert_eq!((leases.live.len(), leases.wakeup()), (0, None));
+}
+
+#[test]
 fn only_the_holder_learns_how_a_lease_ended() {
     let mut leases = Leases::with(1);
     assert_eq!(leases.other_holder(&named(1, "ci/x")), Some("ci/w"));

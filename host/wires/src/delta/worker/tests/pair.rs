@@ -4,6 +4,7 @@
 //! any may get a message.
 
 mod checks;
+mod nodes;
 mod random;
 mod runs;
 
@@ -14,14 +15,12 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::failure::{Failure, FailureKind};
-use host_core::id::{JobId, LeaseId, NodeId};
+use host_core::id::JobId;
 use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
-use host_core::port::lease::Leases;
 use host_core::port::{Answer, Clock as _, Tag};
 use host_core::time::Time;
-use uuid::Uuid;
 
 use self::random::Random;
 use crate::delta::convert;
@@ -30,14 +29,14 @@ use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::messages::read;
 use crate::delta::orchestrator::{Answer as Answered, Extension, Message, Named, Pools, Request};
 use crate::delta::refusals::Refused;
-use crate::delta::settings::{DeltaConfig, PoolConfig, Times, Tokens};
+use crate::delta::settings::{PoolConfig, Times};
 use crate::delta::worker::exchange::{Kind, Response};
 use crate::delta::worker::lease;
 use crate::delta::worker::results::Results;
 use crate::delta::worker::session::{self, Done, Effect, LeaseSession, Mode};
 use crate::delta::worker::words::Dialect;
 use crate::kit::session::{Action, ActionsOf, Moment, Session as _};
-use host_testing::{LeaseHost, Refusals};
+use host_testing::LeaseHost;
 
 /// When faults stop, and when all must be over, in milliseconds.
 const FAULTS_MS: u64 = 60_000;
@@ -74,8 +73,10 @@ enum Event {
     Wakes(usize, u32),
     /// A user cancels the job.
     Cancel,
-    /// A node of the orchestrator is killed.
-    Kill,
+    /// A node of the orchestrator is asked to stop, or is killed at once.
+    Stop,
+    /// A node is gone.
+    Kill(usize),
     /// A node starts with the same store.
     Start(usize),
     /// Time passes.
@@ -125,6 +126,8 @@ struct Sim {
     /// The ends that were accepted.
     ended: std::cell::RefCell<std::collections::BTreeSet<String>>,
     faults: Faults,
+    /// How often a node was asked to stop.
+    stopped: u32,
     /// How often a message waited on for its answer.
     delayed: u32,
     seed: u64,
@@ -180,6 +183,7 @@ impl Sim {
             newest: 0,
             ended: std::cell::RefCell::default(),
             faults: Faults::default(),
+            stopped: 0,
             delayed: 0,
             seed,
         };
@@ -196,35 +200,11 @@ impl Sim {
         if sim.random.is_one_in(3) {
             for _ in 0..nodes {
                 let at = sim.random.below(FAULTS_MS);
-                sim.after(at, Event::Kill);
+                sim.after(at, Event::Stop);
             }
         }
         sim.after(TICK_MS, Event::Tick);
         sim
-    }
-
-    fn start_node(&mut self, n: usize) {
-        let config = DeltaConfig {
-            times: TIMES,
-            pools: vec![self.pool.clone()],
-            tokens: Tokens::default(),
-        };
-        let node: Arc<dyn Leases> = self.model.node(id_of(n));
-        let refusals = Refusals::of(crate::delta::NAME);
-        self.nodes[n] = Some(Pools::at(&self.model, &node, &refusals, config));
-    }
-
-    /// Returns a node that a message may reach. One always lives.
-    fn node(&mut self) -> (usize, Arc<Pools>) {
-        let living = self.nodes.iter().enumerate();
-        let living: Vec<_> = living
-            .filter_map(|(n, pools)| Some((n, Arc::clone(pools.as_ref()?))))
-            .collect();
-        if living.len() == 1 {
-            return living[0].clone();
-        }
-        let chosen = usize::try_from(self.random.below(living.len() as u64));
-        living[chosen.unwrap()].clone()
     }
 
     fn after(&mut self, ms: u64, event: Event) {
@@ -283,18 +263,8 @@ impl Sim {
                 // The job may have ended.
                 let _ended = self.model.cancel(self.job, None);
             }
-            Event::Kill => {
-                let (n, _) = self.node();
-                self.model.kill(id_of(n));
-                self.waiting.retain(|open| open.node != n);
-                self.nodes[n] = None;
-                if self.nodes.iter().any(Option::is_some) {
-                    let after = self.random.below(30_000);
-                    self.after(after, Event::Start(n));
-                } else {
-                    self.start_node(n);
-                }
-            }
+            Event::Stop => self.stop_node(),
+            Event::Kill(n) => self.kill_node(n),
             Event::Start(n) => self.start_node(n),
             Event::Poll(runner) => self.poll(runner),
             Event::Granted(runner, body) => self.begin(now, runner, &body),
@@ -335,18 +305,6 @@ impl Sim {
             }
         }
         self.settle(before, live.as_ref());
-    }
-
-    /// Lets the orchestrator do what is due.
-    fn wake(&self) {
-        let nothing = read::About {
-            lease_id: LeaseText::of(self.job, LeaseId(Uuid::nil())),
-            runner_id: "nobody".to_owned(),
-        };
-        let nothing = || Request::AwaitEnd(Named::read(&self.pool, &nothing).unwrap());
-        for pools in self.nodes.iter().flatten() {
-            drop(pools.request(nothing()).now_or_never());
-        }
     }
 
     /// Takes the answers of the orchestrator and sends them on their way. `before` and `live` are the job and its
@@ -587,8 +545,4 @@ impl Sim {
         };
         Ok(Request::Message(Named::read(&self.pool, &about)?, message))
     }
-}
-
-fn id_of(node: usize) -> NodeId {
-    NodeId(Uuid::from_u128(node as u128 + 1))
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
-use host_core::id::JobId;
+use host_core::id::{JobId, NodeId};
+use host_core::port::lease::Leases;
 use host_http::budget::ByteBudget;
 use host_http::door::DOORS;
 use host_http::gate::NoGate;
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::delta::orchestrator::Pools;
 use crate::delta::orchestrator::api::routes;
@@ -41,6 +43,9 @@ pub(super) const TIMES: Times = Times {
     cancel_deadline: 30,
     max_runtime: 30,
 };
+
+/// The first node of a pair.
+const FIRST: NodeId = NodeId(Uuid::from_u128(1));
 
 /// A host with the pools `ci` (os:linux) and `gpu`.
 pub(super) struct Host {
@@ -90,8 +95,28 @@ impl Host {
     }
 
     pub(super) fn on(model: Arc<LeaseHost>, config: DeltaConfig) -> Self {
+        let node = model.first();
+        Self::at(model, &(node as _), config)
+    }
+
+    /// Two nodes with one store.
+    pub(super) fn pair() -> [Self; 2] {
+        let model = LeaseHost::new();
+        [FIRST, NodeId(Uuid::from_u128(2))].map(|id| {
+            let node = model.node(id);
+            Self::at(Arc::clone(&model), &(node as _), config())
+        })
+    }
+
+    /// The first node of a pair again, after it was killed.
+    pub(super) fn again(self) -> Self {
+        let node = self.model.node(FIRST);
+        Self::at(self.model, &(node as _), config())
+    }
+
+    fn at(model: Arc<LeaseHost>, node: &Arc<dyn Leases>, config: DeltaConfig) -> Self {
         let refusals = Refusals::of(crate::delta::NAME);
-        let pools = Pools::over(&model, &refusals, config);
+        let pools = Pools::at(&model, node, &refusals, config);
         let stopping = CancellationToken::new();
         let listen = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ports = RoutePorts {

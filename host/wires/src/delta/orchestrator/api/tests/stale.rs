@@ -2,6 +2,8 @@
 //! answer.
 
 use host_core::job::State;
+use host_core::port::Clock as _;
+use host_core::time::Time;
 use serde_json::json;
 
 use super::fixture::{Answer, Host, TIMES};
@@ -74,6 +76,13 @@ async fn heartbeats_extend_a_lease_and_the_clock_of_the_runner_does_not_count() 
         host.model.advance(119_999);
         let beat = json!({"lease_id": lease, "runner_id": "w1", "ts": ts});
         host.post("heartbeat", beat.to_string()).await.is(200);
+    }
+    assert_eq!(host.refused(), ["E_CLOCK_SKEW"; 2], "and is noticed");
+    for (ahead_ms, count) in [(60_000, 2), (60_001, 3), (-60_001, 4)] {
+        let ts = Time(host.model.clock.wall().0 + ahead_ms).to_rfc3339();
+        let beat = json!({"lease_id": lease, "runner_id": "w1", "ts": ts});
+        host.post("heartbeat", beat.to_string()).await.is(200);
+        assert_eq!(host.refused().len(), count, "{ahead_ms}");
     }
     host.model.advance(120_000);
     host.heartbeat(&lease, "w1")

@@ -19,12 +19,14 @@ fn run_histories(nodes: usize, histories: u32) {
     let mut states = BTreeMap::new();
     let mut lost = 0;
     let mut faults = Faults::default();
-    let (mut whole_logs, mut delayed) = (0, 0);
+    let (mut whole_logs, mut delayed, mut stopped) = (0, 0, 0);
     for seed in 0..histories {
         let mut sim = Sim::new(u64::from(seed), nodes);
         sim.run();
         sim.check();
         sim.check_log();
+        sim.check_occupied();
+        stopped += sim.stopped;
         faults.lost += sim.faults.lost;
         faults.late += sim.faults.late;
         faults.copied += sim.faults.copied;
@@ -41,6 +43,7 @@ fn run_histories(nodes: usize, histories: u32) {
     assert!(lost > many, "{lost}");
     assert!(whole_logs > many, "{whole_logs}");
     assert!(delayed > many, "{delayed}");
+    assert!(stopped > many, "{stopped}");
     let every = [faults.lost, faults.late, faults.copied, faults.overtaken];
     assert!(every.iter().all(|count| *count > many), "{faults:?}");
 }

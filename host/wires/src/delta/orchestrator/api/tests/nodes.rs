@@ -1,0 +1,83 @@
+//! Two nodes with one store: the messages of one runner may reach either.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use futures_util::FutureExt as _;
+use host_core::failure::FailureKind;
+use host_core::job::State;
+use serde_json::json;
+
+use super::fixture::{Host, TIMES};
+
+/// The workers that hold leases, as a node counts them for itself.
+fn busy(host: &Host) -> BTreeMap<String, usize> {
+    host.pools.workers(&"ci".parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_node_forgets_the_leases_of_others() {
+    let [granting, other] = Host::pair();
+    let mut policy = TIMES.policy();
+    policy.timeout_ms = Some(3_600_000);
+    let job = ("ci", "unit-tests");
+    granting.model.enqueue(job, "{}", policy, &[]);
+    let lease = granting.lease("w1").await;
+    granting.ack(&lease, "w1").await.is(200);
+    // The other node remembers a lease as long as messages about it come.
+    for _ in 0..4 {
+        other.heartbeat(&lease, "w1").await.is(200);
+        assert_eq!([&granting, &other].map(|it| it.pools.remembered()), [1, 1]);
+        granting.model.advance(TIMES.lease_ttl * 999);
+    }
+    let expected = BTreeMap::from([("ci/w1".to_owned(), 1)]);
+    assert_eq!(busy(&granting), expected);
+    assert_eq!(busy(&other), BTreeMap::new(), "it is counted once");
+    granting.complete(&lease, "w1", "SUCCEEDED").await.is(200);
+    assert_eq!(granting.pools.remembered(), 0);
+    granting.model.advance(TIMES.lease_ttl * 2_000);
+    other.pools.pass_time();
+    assert_eq!(other.pools.remembered(), 0);
+    other
+        .heartbeat(&lease, "w1")
+        .await
+        .stale(&lease, "UNKNOWN_LEASE");
+    assert_eq!(other.pools.remembered(), 0);
+}
+
+/// Whichever message is the first that a host learns of a lease, the time limit of its job holds.
+#[tokio::test]
+async fn a_time_limit_holds_after_a_restart_and_at_other_nodes() {
+    for is_restarted in [true, false] {
+        for first in ["ack-lease", "heartbeat", "logs"] {
+            let [granting, other] = Host::pair();
+            let job = granting.enqueue();
+            let lease = granting.lease("w1").await;
+            granting.ack(&lease, "w1").await.is(200);
+            // 30 s are the limit, 30 s the runner had to acknowledge, and 30 s to stop.
+            granting.model.advance(89_000);
+            let host = if is_restarted {
+                granting.again()
+            } else {
+                other
+            };
+            if first == "ack-lease" {
+                host.ack(&lease, "w1").await.is(200);
+            }
+            if first == "logs" {
+                host.log(&lease, "w1", 0, "a\n").await.is(200);
+            }
+            let beat = json!({"lease_id": lease, "runner_id": "w1", "wait_seconds": 60});
+            let mut waits = pin!(host.post("heartbeat", beat.to_string()));
+            assert!(waits.as_mut().now_or_never().is_none(), "{first}");
+            host.model.advance(1_000);
+            host.pools.pass_time();
+            waits.await.stale(&lease, "LEASE_REVOKED");
+            assert_eq!(host.model.state(job), State::Retryable, "{first}");
+            let kind = host
+                .model
+                .look(job, |job| job.failure.as_ref().map(|it| it.kind));
+            assert_eq!(kind, Some(FailureKind::TimedOut), "{first}");
+        }
+    }
+}
