@@ -12,6 +12,7 @@ mod audit;
 mod clock;
 mod executor;
 mod lease_host;
+mod log;
 pub mod pushed;
 mod random;
 mod refusals;
@@ -29,6 +30,7 @@ pub use audit::{ExecuteAudit, LeaseAudit};
 pub use clock::{TestClock, TokioClock};
 pub use executor::{FakeExecutor, Run};
 pub use lease_host::{LeaseHost, LeaseNode};
+pub use log::Log;
 pub use random::Random;
 pub use refusals::Refusals;
 

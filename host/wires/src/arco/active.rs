@@ -56,10 +56,8 @@ pub(super) async fn open(
     };
     let worker = match &config.worker {
         Some(worker) => {
-            let (Mode::Serve { hosts, .. } | Mode::Worker { hosts, .. }) = mode;
-            let hosts = hosts.iter().cloned().chain(config.orchestrator.host());
             let worker = WorkerConfig {
-                hosts: hosts.collect(),
+                hosts: hosts(config, mode),
                 ..worker.clone()
             };
             Some(bind(&worker, folder, mode).await?)
@@ -78,6 +76,13 @@ pub(super) async fn open(
         logs: None,
     };
     Ok(OpenWire::new(active, ready))
+}
+
+/// Returns the names by which control planes may address the worker: those of this host, at whichever listener.
+fn hosts(config: &ArcoConfig, mode: &Mode) -> Vec<String> {
+    let (Mode::Serve { hosts, .. } | Mode::Worker { hosts, .. }) = mode;
+    let own = config.orchestrator.host();
+    hosts.iter().cloned().chain(own).collect()
 }
 
 async fn bind(
@@ -140,5 +145,28 @@ impl Active for Opened {
             tokio::join!(dispatching, working, ports.stopping.cancelled());
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::tests::read;
+    use super::*;
+
+    #[test]
+    fn dispatches_may_name_the_host_of_the_public_url() {
+        let config = read(&[("public_url", "https://jobs.example:8443")], &[]).unwrap();
+        let modes = |hosts: Vec<String>| {
+            [
+                Mode::Serve {
+                    data: "/d".into(),
+                    hosts: hosts.clone(),
+                },
+                Mode::Worker { state: None, hosts },
+            ]
+        };
+        for mode in modes(vec!["proxy.example".to_owned()]) {
+            assert_eq!(hosts(&config, &mode), ["proxy.example", "jobs.example"]);
+        }
     }
 }

@@ -369,14 +369,14 @@ fn run_two_nodes(seed: u64) {
 
 #[test]
 fn two_nodes_execute_no_task_twice_at_once() {
-    for seed in 1..=histories(100, 2_000) {
+    for seed in 1..=histories(100, 10_000) {
         run_two_nodes(u64::from(seed) * 0x2545_f491);
     }
 }
 
 #[test]
 fn tasks_run_once_over_bad_links() {
-    for seed in 1..=histories(100, 2_000) {
+    for seed in 1..=histories(100, 10_000) {
         run(u64::from(seed) * 0x9e37_79b9, 0);
     }
 }

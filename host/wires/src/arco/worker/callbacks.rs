@@ -45,6 +45,19 @@ pub(super) enum CallbackAnswer {
     },
 }
 
+impl CallbackAnswer {
+    /// Returns why the callback was not accepted, for people.
+    pub(super) fn not_accepted(&self) -> Option<String> {
+        match self {
+            Self::Accepted { .. } => None,
+            Self::Over(status) => Some(format!("status {status}")),
+            Self::Refused { status, why } => Some(format!("status {status}: {why}")),
+            Self::TooLarge => Some("it is too large (status 413)".to_owned()),
+            Self::Again { why, .. } => Some(why.clone()),
+        }
+    }
+}
+
 /// One callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Callback {

@@ -124,6 +124,11 @@ impl EffectHandler<Worker> for Host {
                 self.write(hub, tag, failed, move |outbox| outbox.done(&key));
             }
             Effect::Warn(task, words) => tracing::warn!(task, "{words}"),
+            Effect::WarnOfLog(task, why) => tracing::warn!(
+                task,
+                why,
+                "the log of a task was not taken; it is not sent again"
+            ),
         }
     }
 }

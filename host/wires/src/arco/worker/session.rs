@@ -71,6 +71,8 @@ pub(super) enum Effect {
     /// Remove an end from disk and remember its dispatch.
     Forget(Tag, String),
     Warn(String, &'static str),
+    /// Warn that the log of a task was not taken, and why.
+    WarnOfLog(String, String),
 }
 
 type Actions = ActionsOf<Worker>;

@@ -8,7 +8,7 @@ use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Counters;
-use host_testing::{FakeExecutor, Run, TokioClock};
+use host_testing::{FakeExecutor, Log, Run, TokioClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -218,19 +218,13 @@ async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
     served.stop().await;
 }
 
-/// The program takes longer than a guest may take to stop.
-#[tokio::test]
-async fn an_issue_is_set_back_although_the_host_stops() {
-    let served = Served::start(10_000, 8);
-    served.add([1]);
-    let folder = TempDir::new().unwrap();
-    let (bd, log) = (folder.path().join("bd"), folder.path().join("log"));
-    let script = "#!/bin/sh\ncase $3 in *open) sleep 3 ;; esac\necho $3 >>\"$LOG\"\n";
+/// Makes a program that takes some seconds to set an issue back, and writes what it is asked to `log` then.
+fn slow_program(folder: &Path, seconds: u32) -> (ProgramCommand, PathBuf) {
+    let (bd, log) = (folder.join("bd"), folder.join("log"));
+    let script =
+        format!("#!/bin/sh\ncase $3 in *open) sleep {seconds} ;; esac\necho $3 >>\"$LOG\"\n");
     std::fs::write(&bd, script).unwrap();
     std::fs::set_permissions(&bd, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let cells = FakeExecutor::new(|_, _| Run::Hangs);
-    let ports = ports(&cells);
-    let stopping = ports.stopping.clone();
     let env = [
         ("LOG", log.display().to_string()),
         ("PATH", "/usr/bin:/bin".to_owned()),
@@ -239,6 +233,50 @@ async fn an_issue_is_set_back_although_the_host_stops() {
         path: bd.display().to_string(),
         env: env.map(|(name, value)| (name.to_owned(), value)).into(),
     };
+    (program, log)
+}
+
+#[tokio::test]
+async fn a_worker_whose_issue_was_not_set_back_in_time_ends_with_an_error() {
+    let served = Served::start(10_000, 8);
+    let issue = served.add([1])[0].to_string();
+    let folder = TempDir::new().unwrap();
+    let (program, log) = slow_program(folder.path(), 600);
+    let cells = FakeExecutor::new(|_, _| Run::Hangs);
+    let ports = ports(&cells);
+    let stopping = ports.stopping.clone();
+    let config = WorkerConfig {
+        program: Some(program),
+        ..config(&served.path, 1, Dialect::Lines)
+    };
+    let working = work(config, ports, true);
+    let playing = async {
+        cells.until_running(1).await;
+        // The program hangs, and nothing else takes time.
+        tokio::time::pause();
+        stopping.cancel();
+    };
+    let (worked, ()) = tokio::join!(working, playing);
+    let said = worked.unwrap_err().message;
+    let expected =
+        format!("--bd did not end in time: the issue {issue:?} may still be in progress");
+    assert!(said.starts_with(&expected), "{said}");
+    let states = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(states, "--status=in_progress\n");
+    tokio::time::resume();
+    served.stop().await;
+}
+
+/// The program takes longer than a guest may take to stop.
+#[tokio::test]
+async fn an_issue_is_set_back_although_the_host_stops() {
+    let served = Served::start(10_000, 8);
+    served.add([1]);
+    let folder = TempDir::new().unwrap();
+    let (program, log) = slow_program(folder.path(), 3);
+    let cells = FakeExecutor::new(|_, _| Run::Hangs);
+    let ports = ports(&cells);
+    let stopping = ports.stopping.clone();
     let config = WorkerConfig {
         program: Some(program),
         ..config(&served.path, 1, Dialect::Lines)
@@ -368,6 +406,7 @@ async fn thirty_tasks_of_the_public_orchestrator(workers: usize) {
     let listener = UnixListener::bind(&path).unwrap();
     let ports = ports(&cells());
     let stopping = ports.stopping.clone();
+    let (log, _guard) = Log::of_this_thread();
     let working = work(config(&path, workers, Dialect::Lines), ports, true);
     let playing = async {
         let ends = public_orchestrator(listener).await;
@@ -381,6 +420,8 @@ async fn thirty_tasks_of_the_public_orchestrator(workers: usize) {
     let mut expected: Vec<_> = (0..30).map(|task| format!("DONE b-{task}")).collect();
     expected.sort();
     assert_eq!(ends, expected, "{workers} workers");
+    let said = log.lines_with("--framed");
+    assert_eq!(said.len(), 1, "{workers} workers say it once: {said:?}");
 }
 
 #[tokio::test]

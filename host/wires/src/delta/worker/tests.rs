@@ -165,6 +165,50 @@ async fn a_lease_that_cannot_be_executed_is_acknowledged_and_failed() {
     tokio::join!(peer.work(&ports), playing);
 }
 
+/// An orchestrator that knows fewer fields refuses one message, and none of later leases.
+#[tokio::test]
+async fn the_dialect_of_an_orchestrator_is_remembered() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stopping = CancellationToken::new();
+    let executor = FakeExecutor::new(|job, _| Run::echo(job));
+    let (peer, ports) = (peer(&listener), ports(&executor, &stopping));
+    let answered = |status: u16, body: &str| {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    let lease = r#"{"job_id":"j","lease_id":"l","job_spec":{"steps":["wasm:a"]}}"#;
+    let (granted, accepted) = (answered(200, lease), answered(200, "{}"));
+    let refused = answered(400, r#"{"error":"json: unknown field \"timings\""}"#);
+    let playing = async {
+        let mut ends = Vec::new();
+        for (path, answered) in [
+            ("lease", &granted),
+            ("ack-lease", &accepted),
+            ("heartbeat", &accepted),
+            ("complete", &refused),
+            ("complete", &accepted),
+            ("lease", &granted),
+            ("ack-lease", &accepted),
+            ("heartbeat", &accepted),
+            ("complete", &accepted),
+        ] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let request = answer(&mut stream, answered.as_bytes()).await;
+            let line = format!("POST /api/v1/internal/{path} HTTP/1.1\r\n");
+            assert!(request.starts_with(&line), "{path}: {request}");
+            if path == "complete" {
+                ends.push(request.contains("\"timings\""));
+            }
+        }
+        stopping.cancel();
+        ends
+    };
+    let ((), with_timings) = tokio::join!(peer.work(&ports), playing);
+    assert_eq!(with_timings, [true, false, false]);
+}
+
 #[tokio::test]
 async fn a_guest_is_stopped_when_the_host_stops() {
     let lease = r#"{"job_id":"j","lease_id":"l","job_spec":{"steps":["wasm:hang"]}}"#;

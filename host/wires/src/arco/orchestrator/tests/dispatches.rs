@@ -138,6 +138,11 @@ async fn a_job_that_no_worker_has_received_waits_and_costs_no_attempt() {
                 "an attempt that was never delivered is recorded"
             );
         }
+        let spark = "spark".parse().unwrap();
+        let why = Remote(Arc::clone(&plane.role)).waits_because(&spark);
+        let why = why.expect("the job says why it waits");
+        let said = "the worker spark/1 takes no jobs: cannot connect: ";
+        assert!(why.starts_with(said), "{why}");
         let worker = health(&plane);
         assert_eq!(worker.in_flight, 0);
         assert!(worker.reason.unwrap().starts_with("cannot connect: "));
@@ -167,6 +172,9 @@ async fn a_worker_that_refuses_all_dispatches_is_probed_with_one_job() {
     world.taken().await;
     world.taken().await;
     assert_eq!(health(&world.plane).failures, 0);
+    let spark = "spark".parse().unwrap();
+    let why = Remote(Arc::clone(&world.plane.role)).waits_because(&spark);
+    assert_eq!(why, None);
     world.stop().await;
 }
 

@@ -12,7 +12,7 @@ use super::super::read::Report;
 use super::fixture::{Plane, Setup, World};
 use crate::arco::tests::peer::Peer;
 use crate::arco::token::key::Keys;
-use host_testing::LeaseHost;
+use host_testing::{LeaseHost, Log};
 
 fn succeeded() -> Value {
     json!({
@@ -245,10 +245,13 @@ async fn a_worker_that_ignores_a_cancel_is_given_up() {
     assert_eq!(failure_kind(plane, id), Some(FailureKind::CancelTimeout));
     let answer = plane.heartbeat(&task).await;
     assert_eq!(answer.refused(410, "task_expired")["state"], "FAILED");
+    let (log, _guard) = Log::of_this_thread();
     plane
         .completed(&task, succeeded())
         .await
         .refused(409, "task_already_terminal");
+    let late = log.lines_with("a late result does not count");
+    assert!(late.len() == 1 && late[0].contains(&task.id), "{late:?}");
     world.stop().await;
 }
 

@@ -165,7 +165,7 @@ impl Side {
             }),
             Effect::Keep(tag, _) | Effect::Forget(tag, _) => self.event(at, Event::Stored(tag)),
             // What was sent may arrive all the same.
-            Effect::Abort(_) | Effect::Warn(..) => {}
+            Effect::Abort(_) | Effect::Warn(..) | Effect::WarnOfLog(..) => {}
         }
     }
 }

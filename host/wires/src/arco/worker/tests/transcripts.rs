@@ -7,6 +7,7 @@ use host_core::port::{Answer, Tag};
 use host_core::time::Time;
 use serde_json::json;
 
+use crate::arco::messages::Secret;
 use crate::arco::worker::callbacks::CallbackAnswer;
 use crate::arco::worker::memory::Memory;
 use crate::arco::worker::order::Order;
@@ -28,7 +29,7 @@ fn transcripts_are_replayed() {
         let setup = Setup {
             name: "host-1".to_owned(),
             origins: vec![base.origin().clone()],
-            logs_token: None,
+            logs_token: Some(Secret("api".to_owned())),
         };
         Table {
             session: Worker::new(setup, Memory::new(2, Vec::new())),
@@ -43,8 +44,8 @@ impl Stage for Table {
         let words: Vec<&str> = line.split(' ').collect();
         let tag = |text| Tag(number(text));
         let event = match words[..] {
-            ["peer>", from, "dispatch", task, handler] => {
-                let (from, order) = (Link(number(from)), self.order(task, handler));
+            ["peer>", from, "dispatch", task, handler, ref run @ ..] => {
+                let (from, order) = (Link(number(from)), self.order(task, handler, run));
                 let mut actions = Actions::default();
                 self.session
                     .on_message(self.at(), from, order, &mut actions);
@@ -73,8 +74,9 @@ impl Table {
         }
     }
 
-    fn order(&self, task: &str, handler: &str) -> Order {
-        let envelope = json!({
+    /// A dispatch, which may name its workspace and run.
+    fn order(&self, task: &str, handler: &str, run: &[&str]) -> Order {
+        let mut envelope = json!({
             "taskId": task,
             "taskKey": handler,
             "attempt": 1,
@@ -85,6 +87,10 @@ impl Table {
             "heartbeatTimeoutMs": 30_000,
             "cancelGracePeriodMs": 7_000,
         });
+        if let [workspace, run] = *run {
+            envelope["workspaceId"] = workspace.into();
+            envelope["runId"] = run.into();
+        }
         let origins = [self.base.origin().clone()];
         Order::read(envelope.to_string().as_bytes(), &origins).unwrap()
     }
@@ -166,6 +172,7 @@ fn shown(mut actions: ActionsOf<Worker>) -> Vec<String> {
         Action::Effect(Effect::Keep(tag, _)) => format!("host< keep {}", tag.0),
         Action::Effect(Effect::Forget(tag, _)) => format!("host< forget {}", tag.0),
         Action::Effect(Effect::Warn(task, words)) => format!("host< warn {task}: {words}"),
+        Action::Effect(Effect::WarnOfLog(task, why)) => format!("host< no log of {task}: {why}"),
     };
     actions.drain().map(shown).collect()
 }

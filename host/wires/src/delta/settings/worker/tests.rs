@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use host_testing::Log;
+
 use super::*;
 use crate::wire::section::{Sources, Tables};
 
@@ -14,6 +16,7 @@ fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSettings, String> {
     let flags = flags.map(|(key, text)| {
         let key = match *key {
             "allow_plaintext" => ALLOW_PLAINTEXT.key.to_owned(),
+            key if IGNORED.iter().any(|it| it.key == key) => key.to_owned(),
             key => format!("protocol.delta.worker.{key}"),
         };
         (key, (*text).to_owned())
@@ -70,6 +73,18 @@ fn every_option_and_key_counts() {
     assert_eq!(section.peers[0].concurrency, 1);
     assert_eq!(section.peers[0].url.to_string(), "https://h:1/x");
     assert_eq!(section.peer, None);
+}
+
+/// Its orchestrator may pass them, and must not take them for done.
+#[test]
+fn what_the_runner_does_not_do_is_logged() {
+    let (log, _guard) = Log::of_this_thread();
+    let flags = IGNORED.map(|it| (it.key, "x"));
+    assert_eq!(read(&flags, ""), Ok(WorkerSettings::default()));
+    for key in ["s3-bucket", "s3-prefix", "s3-region", "cache-dir"] {
+        let said = log.lines_with(&format!("{key} is ignored"));
+        assert_eq!(said.len(), 1, "{key}: {said:?}");
+    }
 }
 
 #[test]

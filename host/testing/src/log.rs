@@ -1,0 +1,52 @@
+//! What the code under test logs, as an operator reads it at the default level.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// The log of this thread since it was made.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Keeps what this thread logs, until the guard is dropped.
+    pub fn of_this_thread() -> (Self, impl Drop) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::INFO)
+            .with_ansi(false)
+            .without_time()
+            .with_writer(log.clone())
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// Returns the lines that have these words.
+    pub fn lines_with(&self, words: &str) -> Vec<String> {
+        let text = String::from_utf8_lossy(&self.0.lock()).into_owned();
+        let lines = text.lines().filter(|line| line.contains(words));
+        lines.map(str::to_owned).collect()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
