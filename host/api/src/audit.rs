@@ -21,6 +21,7 @@ pub struct AuditQuery {
     pub verb: Option<String>,
     /// How many entries a page has at most, 1–1000; 100 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1_000)]
     pub limit: Option<u32>,
     /// Where the page before ended.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -105,6 +105,7 @@ pub struct NodeQuery {
 pub struct RestartBody {
     /// The number of one runner, from 1; all of the pool if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
     pub runner: Option<usize>,
 }
 

@@ -1,5 +1,7 @@
 //! What every source file must have: a header that states its duty, a bounded size, and proper words.
 
+use std::path::Path;
+
 use super::files;
 use crate::cargo::root;
 
@@ -58,6 +60,51 @@ fn nothing_is_left_unfinished() {
             }
         }
     }
+}
+
+/// What is logged as Rust would debug it: words of its own for people.
+const LOGGED_ANYWAY: &[&str] = &["?named.text"];
+
+/// Operators read the log, so that it says `12 ms` and `ignored a stop`, not what Rust prints of a value.
+#[test]
+fn the_log_has_no_debug_text() {
+    let is_source = |path: &Path| {
+        let shown = path.to_string_lossy();
+        shown.starts_with("host/") && shown.contains("/src/") && !shown.contains("/tests")
+    };
+    let mut logs = 0;
+    for (path, text) in files(".rs") {
+        if !is_source(&path) {
+            continue;
+        }
+        for event in logged(&text) {
+            logs += 1;
+            let words = event.split([' ', '\n', '(', '=', ',']);
+            let debugged = words.filter(|word| word.starts_with('?') && word.len() > 1);
+            let debugged: Vec<&str> = debugged.filter(|it| !LOGGED_ANYWAY.contains(it)).collect();
+            assert!(
+                debugged.is_empty() && !event.contains(":?}"),
+                "{} logs debug text: {event}",
+                path.display()
+            );
+        }
+    }
+    assert!(logs > 100, "the events are found: {logs}");
+}
+
+/// Returns the arguments of each event that a file logs.
+fn logged(text: &str) -> impl Iterator<Item = &str> {
+    let after = text.split("tracing::").skip(1);
+    after.filter_map(|rest| {
+        let (level, arguments) = rest.split_once("!(")?;
+        let is_level = ["error", "warn", "info", "debug", "trace"].contains(&level);
+        let mut open = 1;
+        let end = arguments.find(|c| {
+            open += i32::from(c == '(') - i32::from(c == ')');
+            open == 0
+        })?;
+        is_level.then_some(&arguments[..end])
+    })
 }
 
 #[test]

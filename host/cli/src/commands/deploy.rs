@@ -28,7 +28,7 @@ Examples:
   host deploy report.wasm --env TZ --read-dir /srv/reports:/reports --accept-grants
   host deploy report.wasm --wait-nodes=2m
 
-A manifest grants only what `grants.read_roots` and `grants.env` of the host allow. New grants are
+A manifest grants only what the section `grants` of the host's configuration allows. New grants are
 shown, and need --accept-grants.
 
 A host with `deploy.trusted_keys` wants a signature by one of these keys: `minisign -Sm report.wasm`

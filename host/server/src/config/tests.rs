@@ -136,6 +136,14 @@ fn every_reach() -> Reach {
 }
 
 #[test]
+fn the_host_of_a_public_url_is_allowed_at_every_listener() {
+    let file = "http.allowed_hosts = [\"proxy.example\"]\n\
+                [protocol.arco]\npublic_url = \"https://jobs.example:8443\"";
+    let config = resolve(&[], &[], file).unwrap();
+    assert_eq!(config.hosts(), ["proxy.example", "jobs.example"]);
+}
+
+#[test]
 fn every_key_can_be_set_in_the_file() {
     let file = "
 data = \"/d\"

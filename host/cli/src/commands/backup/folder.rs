@@ -12,15 +12,13 @@ use host_store::backup::{self, Copied};
 
 use crate::commands::{LOGS, STORE};
 
-/// What is not copied: locks, compiled components and their key, the space that a store sets aside, and that
-/// the host is asked to drain.
+/// What is not copied: locks, compiled components and their key, and the space that a store sets aside.
 const LEFT_OUT: &[&str] = &[
     "host.lock",
     "cells.lock",
     "cache",
     "cache.key",
     "host.db-reserve",
-    "draining",
 ];
 
 /// What is not copied, by the end of the name: what SQLite keeps beside its files.
@@ -131,7 +129,7 @@ mod tests {
     use super::{copy, make_empty};
 
     #[test]
-    fn what_belongs_to_wires_is_copied_and_what_can_be_made_again_is_not() {
+    fn what_belongs_to_wires_and_operators_is_copied_and_what_can_be_made_again_is_not() {
         let dir = tempfile::TempDir::new().unwrap();
         let (from, to) = (dir.path().join("data"), dir.path().join("copy"));
         fs::create_dir_all(from.join("cache")).unwrap();
@@ -158,7 +156,7 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         names.sort();
-        assert_eq!(names, ["host.db", "key", "reports"]);
+        assert_eq!(names, ["draining", "host.db", "key", "reports"]);
         assert_eq!(fs::read(to.join("reports/one")).unwrap(), b"reports/one");
         assert!(make_empty(&to).is_err(), "it is not empty");
     }

@@ -46,8 +46,8 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
             "When the attempt was to start, no deployed component had the handler.",
             "Deploy the component and `host job retry ID`.";
         GrantMissing "grant_missing", "Not available to the handler",
-            "The handler called something that handlers do not have, such as the network, or its manifest grants a directory or variable that this host does not have any more. The message names it.",
-            "Take the call out of the handler and deploy it. Create the directory or variable, or take the grant out of the manifest. Then `host job retry ID`.";
+            "The handler called a function of sockets, which handlers do not have, or its manifest grants a directory or variable that this host does not have any more. The message names it.",
+            "Send requests with host:jobs/http or wasi:http, to servers that the manifest names under `http`, and deploy the handler. Create the directory or variable, or take the grant out of the manifest. Then `host job retry ID`.";
         Cancelled "cancelled", "Cancelled",
             "The job was cancelled on request.",
             "`host job retry ID` runs it again.";

@@ -57,6 +57,18 @@ fn without(mut value: Value, changing: &[&str]) -> Value {
     value
 }
 
+/// An alert on the first failed job of a handler needs the zero before it.
+#[tokio::test]
+async fn the_series_of_a_handler_begin_at_zero_with_its_deploy() {
+    let host = Host::start().await;
+    let line = r#"host_job_changes_total{queue="default",handler="other",state="discarded"} 0"#;
+    let has_line = async || host.get("/metrics").await.text.lines().any(|it| it == line);
+    assert!(!has_line().await);
+    let deployed = deploy(&host, "mine", &[("component", OTHER)]).await;
+    deployed.is(StatusCode::CREATED);
+    assert!(has_line().await);
+}
+
 #[tokio::test]
 async fn a_component_is_deployed_taken_back_and_removed() {
     let host = Host::start().await;

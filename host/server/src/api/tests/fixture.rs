@@ -292,6 +292,8 @@ pub(super) fn doorway(doors: &[Door]) -> Doorway {
 /// Makes an API over any loop.
 pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: Clock) -> Api {
     let (handlers, metrics) = (Handlers::default(), Metrics::default());
+    let numbers = Numbers::default();
+    metrics.register(|registry| numbers.register(registry));
     let bodies = ByteBudget::default();
     Api {
         dispatch: dispatch.clone(),
@@ -308,7 +310,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         nodes: Arc::new(Two::default()),
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
-        numbers: Numbers::default(),
+        numbers,
         auth: Auth::new(AuthMode::None, dispatch.clone(), clock),
         two_people_for_grants: false,
         protection: Arc::default(),

@@ -137,6 +137,89 @@ async fn the_openapi_document_refers_to_nothing_that_it_does_not_have() {
     }
 }
 
+/// Numbers of requests without an upper bound, or whose bound is a key of the configuration.
+const UNBOUNDED: &[&str] = &[
+    "NewJob.max_attempts",
+    "NewTokenBody.max_waiting",
+    "RestartBody.runner",
+    "RollbackBody.revision",
+    "UniqueScope.seconds",
+];
+
+/// Places in what is read, and the beginning of the names of another project's schemas.
+const PLACES: &[&str] = &["cursor", "offset", "Last-Event-ID"];
+const FOREIGN: &str = "Arco";
+
+/// The numbers of a schema and of those that it refers to, and which of them have no bounds.
+#[derive(Default)]
+struct Numbers {
+    all: BTreeSet<String>,
+    unbounded: BTreeSet<String>,
+}
+
+impl Numbers {
+    fn look(&mut self, name: &str, schema: &Value, document: &Value) {
+        if let Some(reference) = schema["$ref"].as_str() {
+            if self.all.insert(reference.to_owned()) {
+                let name = reference.rsplit('/').next().unwrap();
+                let schema = document.pointer(&reference[1..]).unwrap();
+                self.look(name, schema, document);
+            }
+            return;
+        }
+        let kind = schema["type"].to_string();
+        if kind.contains("integer") || kind.contains("number") {
+            let has = |key: &str| schema.get(key).is_some();
+            if !(has("minimum") || has("exclusiveMinimum")) || !has("maximum") {
+                self.unbounded.insert(name.to_owned());
+            }
+            self.all.insert(name.to_owned());
+        }
+        for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
+            self.look(&format!("{name}.{field}"), schema, document);
+        }
+        for of in ["oneOf", "allOf", "anyOf"].map(|of| &schema[of]) {
+            for schema in of.as_array().into_iter().flatten() {
+                self.look(name, schema, document);
+            }
+        }
+        if let Some(items) = schema.get("items") {
+            self.look(name, items, document);
+        }
+    }
+}
+
+/// Clients that are made of the document refuse what the host would.
+#[tokio::test]
+async fn numbers_of_requests_have_bounds() {
+    let host = Host::start().await;
+    let document = host.get("/api/v1/openapi.json").await.body;
+    let mut numbers = Numbers::default();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for operation in methods.as_object().unwrap().values() {
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let name = format!("{path} {}", parameter["name"].as_str().unwrap());
+                numbers.look(&name, &parameter["schema"], &document);
+            }
+            let bodies = operation["requestBody"]["content"].as_object();
+            for body in bodies.into_iter().flat_map(|it| it.values()) {
+                numbers.look(path, &body["schema"], &document);
+            }
+        }
+    }
+    let is_place = |name: &str| PLACES.iter().any(|place| name.ends_with(place));
+    let unbounded = numbers.unbounded.iter().map(String::as_str);
+    let unbounded = unbounded.filter(|it| !is_place(it) && !it.starts_with(FOREIGN));
+    assert_eq!(unbounded.collect::<Vec<_>>(), UNBOUNDED);
+    for name in [
+        "NewJob.priority",
+        "NewLimit.concurrency",
+        "/api/v1/audit limit",
+    ] {
+        assert!(numbers.all.contains(name), "{name} in {:?}", numbers.all);
+    }
+}
+
 #[tokio::test]
 async fn health_and_numbers() {
     let host = Host::start().await;

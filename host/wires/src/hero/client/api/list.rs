@@ -28,6 +28,7 @@ pub(in crate::hero) struct HeroListQuery {
     pub(in crate::hero) status: Option<String>,
     /// About this many, 1 to 1,000; 100 if absent. A page may have fewer although more follow, and
     /// a few more.
+    #[param(minimum = 1, maximum = 1_000)]
     pub(in crate::hero) limit: Option<u32>,
     /// The `next_cursor` of the page before.
     #[param(value_type = Option<u64>)]

@@ -24,6 +24,7 @@ const TAIL_BYTES_MAX: u64 = 16 << 20;
 #[serde(deny_unknown_fields)]
 pub(in crate::hero) struct TailQuery {
     /// At most this many bytes from the end, 1 to 16 MiB; 1 MiB if absent.
+    #[param(minimum = 1, maximum = 16_777_216)]
     pub(in crate::hero) tail_bytes: Option<u64>,
 }
 

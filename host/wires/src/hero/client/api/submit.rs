@@ -56,10 +56,11 @@ pub(in crate::hero) struct NewHeroJob {
     /// The time limit of an attempt, up to a week; workers get whole seconds, rounded up. 30 if
     /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[schema(value_type = Option<f64>, exclusive_minimum = 0, maximum = 604_800)]
     pub(in crate::hero) timeout_seconds: Option<Seconds>,
     /// Further attempts after a failure; 0 if absent.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schema(maximum = 1_000)]
     pub(in crate::hero) retries: u32,
     /// Ids of jobs that must finish before it is queued.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
