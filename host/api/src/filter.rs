@@ -37,6 +37,8 @@ pub struct FilterQuery {
     pub param: Option<String>,
     /// Only jobs that failed for this cause: a `fingerprint` of the list of failures.
     pub fingerprint: Option<String>,
+    /// Only jobs that this batch counts.
+    pub batch: Option<String>,
     /// Only jobs in this state.
     #[param(value_type = Option<JobState>)]
     pub state: Option<State>,

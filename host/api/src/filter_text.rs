@@ -15,7 +15,7 @@ const ATTRIBUTE: &str = "attr.";
 const PARAM: &str = "params.";
 
 /// The keys, for those who used another one.
-pub const KEYS: &str = "state, queue, handler, failure, fingerprint, wire, unique, id, since, until, attr.NAME, params.KEY and sort";
+pub const KEYS: &str = "state, queue, handler, failure, fingerprint, wire, unique, batch, id, since, until, attr.NAME, params.KEY and sort";
 
 /// Reads a filter. A word without a key is the start of an id, or a handler. `now` is what `since:2h` and `until:1d`
 /// count back from. The error says which word is wrong.
@@ -66,6 +66,7 @@ impl FilterQuery {
             attribute: one("attribute", self.attribute, read.attribute)?,
             param: one("param", self.param, read.param)?,
             fingerprint: one("fingerprint", self.fingerprint, read.fingerprint)?,
+            batch: one("batch", self.batch, read.batch)?,
             state: one("state", self.state, read.state)?,
             sort: one("sort", self.sort, read.sort)?,
             limit: self.limit,
@@ -93,6 +94,7 @@ pub fn write(filter: &FilterQuery) -> String {
         ("fingerprint", filter.fingerprint.clone()),
         ("wire", filter.wire.clone()),
         ("unique", filter.unique_key.clone()),
+        ("batch", filter.batch.clone()),
         ("id", filter.id.clone()),
         ("since", filter.since.clone()),
         ("until", filter.until.clone()),
@@ -145,6 +147,7 @@ fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<
         "fingerprint" => &mut filter.fingerprint,
         "wire" => &mut filter.wire,
         "unique" => &mut filter.unique_key,
+        "batch" => &mut filter.batch,
         "id" => &mut filter.id,
         _ => {
             let places = [

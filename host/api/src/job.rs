@@ -118,6 +118,9 @@ pub struct JobView {
     /// The jobs it waits or waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<String>>,
+    /// The batch that counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<String>,
     /// The jobs that wait for it: the first 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependents: Option<Vec<String>>,
@@ -179,6 +182,7 @@ impl JobView {
         view.retention_discarded_seconds = Some(seconds(kept.discarded_ms));
         view.created_by = job.payload.origin.map(|origin| origin.principal);
         view.unique_key = job.unique_key;
+        view.batch = job.lifecycle.batch.map(|batch| batch.to_string());
         view.depends_on =
             some(job.depends_on).map(|ids| ids.iter().map(ToString::to_string).collect());
         view.external_id = job.payload.external_id;

@@ -4,6 +4,7 @@
 
 pub mod attempt;
 pub mod audit;
+pub mod batch;
 pub mod cause;
 pub mod change;
 #[cfg(feature = "client")]

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::words::JobState;
 
 /// A job to enqueue.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = NewJob)]
 #[serde(deny_unknown_fields)]
 pub struct NewJobBody {
@@ -70,6 +70,9 @@ pub struct NewJobBody {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1_000)]
     pub depends_on: Vec<String>,
+    /// The batch that counts it: one that is open, or that of the job whose handler enqueues it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<String>,
     /// W3C trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]
@@ -80,8 +83,25 @@ pub struct NewJobBody {
     pub attributes: Option<Pairs>,
 }
 
+impl NewJobBody {
+    /// Returns a field that a job cannot have if it is enqueued later, perhaps more than once.
+    pub fn unfit_for_later(&self) -> Option<&'static str> {
+        let given = [
+            ("run_at", self.run_at.is_some()),
+            ("delay_seconds", self.delay_seconds.is_some()),
+            ("deadline", self.deadline.is_some()),
+            ("depends_on", !self.depends_on.is_empty()),
+            ("unique_key", self.unique_key.is_some()),
+            ("unique", self.unique.is_some()),
+            ("batch", self.batch.is_some()),
+        ];
+        let given = given.into_iter().find(|(_, given)| *given);
+        given.map(|(field, _)| field)
+    }
+}
+
 /// A key that one job of a queue has.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Unique)]
 #[serde(deny_unknown_fields)]
 pub struct UniqueBody {

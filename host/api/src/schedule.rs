@@ -384,16 +384,8 @@ impl ScheduleBody {
 
 /// Refuses what makes no sense for jobs that are enqueued again and again.
 pub fn may_be_scheduled(job: &NewJobBody) -> Result<(), String> {
-    let given = [
-        ("run_at", job.run_at.is_some()),
-        ("delay_seconds", job.delay_seconds.is_some()),
-        ("deadline", job.deadline.is_some()),
-        ("depends_on", !job.depends_on.is_empty()),
-        ("unique_key", job.unique_key.is_some()),
-        ("unique", job.unique.is_some()),
-    ];
-    match given.into_iter().find(|(_, given)| *given) {
-        Some((field, _)) => Err(format!("job.{field}: a schedule's job cannot have it")),
+    match job.unfit_for_later() {
+        Some(field) => Err(format!("job.{field}: a schedule's job cannot have it")),
         None => Ok(()),
     }
 }

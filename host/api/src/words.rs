@@ -41,6 +41,10 @@ macro_rules! words {
 }
 
 words! {
+    /// Whether jobs may be added to a batch, and whether its jobs have ended.
+    BatchState: ["open", "closed", "ended"];
+    /// What a callback of a batch waits for.
+    BatchCallback: ["on_first_failure", "on_success", "on_end"];
     /// What happens to a new job whose key of a limit is full.
     LimitWhenFull: ["wait", "refuse"];
     /// What happens to a firing while an earlier job of the schedule has not ended.

@@ -8,9 +8,9 @@ use host_console::error::{CliError, Exit};
 use host_wires::WIRES;
 
 use crate::commands::{
-    audit, backup, build, cell, completion, component, context, deploy, dev, docs, doctor, egress,
-    explain, handler, job, limit, man, new, node, queue, run, runner, schedule, serve, state,
-    store, token, worker,
+    audit, backup, batch, build, cell, completion, component, context, deploy, dev, docs, doctor,
+    egress, explain, handler, job, limit, man, new, node, queue, run, runner, schedule, serve,
+    state, store, token, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -73,6 +73,8 @@ enum Noun {
     Job(Box<job::Job>),
     /// List, show, pause, resume and limit queues
     Queue(queue::Queue),
+    /// Make, fill, close, cancel, list and show batches of jobs
+    Batch(batch::Batch),
     /// Set, list, show and remove limits by key
     Limit(limit::Limit),
     /// Set, list, pause, trigger and remove schedules
@@ -189,6 +191,7 @@ impl Noun {
             Self::Handler(handler) => handler.run(),
             Self::Job(job) => job.run(),
             Self::Queue(queue) => queue.run(),
+            Self::Batch(batch) => batch.run(),
             Self::Limit(limit) => limit.run(),
             Self::Schedule(schedule) => schedule.run(),
             Self::State(state) => state.run(),

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod batch;
 pub(crate) mod build;
 pub(crate) mod cell;
 pub(crate) mod completion;

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::access::token::{NewSession, Token, TokenHash, TokenId};
 use crate::audit::Note;
 use crate::handler::Revision;
-use crate::id::{JobId, LeaseId, NodeId};
+use crate::id::{BatchId, JobId, LeaseId, NodeId};
 use crate::job::{Lane, Lifecycle, Payload, State};
+use crate::job_batch::BatchPlan;
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::limit::Limit;
@@ -66,6 +67,18 @@ pub struct Fire {
     pub job: Result<Box<NewJob>, String>,
     /// The nominal times to enqueue jobs for, whatever runs; `None` for those that are due.
     pub nominals: Option<Vec<Time>>,
+}
+
+/// A batch to make.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewBatch {
+    /// A new id.
+    pub id: BatchId,
+    pub plan: BatchPlan,
+    /// Whether jobs may be added later.
+    pub is_open: bool,
+    /// Its first jobs, which name it.
+    pub jobs: Vec<NewJob>,
 }
 
 /// A change that a store is asked to make.
@@ -225,6 +238,16 @@ pub enum Command {
     SetLimit { limit: Box<Limit> },
     /// Forget a limit. Jobs no longer wait for it. Answered by [`Reply::Done`].
     RemoveLimit { limit: Name },
+    /// Make a batch with its first jobs, all or nothing. Answered by [`Reply::Enqueued`].
+    NewBatch(Box<NewBatch>),
+    /// Let no more jobs be added to a batch from outside. Answered by [`Reply::Done`].
+    CloseBatch { batch: BatchId },
+    /// Close a batch and cancel its jobs, a slice with each tick. Answered by [`Reply::Done`].
+    CancelBatch {
+        batch: BatchId,
+        /// The requester's reason.
+        reason: Option<String>,
+    },
     /// Keep a token: a new one, or one that was rotated and is still there. Answered by [`Reply::Done`].
     PutToken { token: Box<Token>, is_new: bool },
     /// Forget a token, which then lets nobody in. Answered by [`Reply::Done`].
@@ -269,12 +292,24 @@ impl Command {
     pub fn new_jobs(&self) -> &[NewJob] {
         match self {
             Self::Enqueue(jobs) => jobs,
+            Self::NewBatch(new) => &new.jobs,
+            Self::Noted { command, .. } => command.new_jobs(),
             Self::Complete {
                 writes: Some(writes),
                 ..
             } => &writes.jobs,
             _ => &[],
         }
+    }
+
+    /// Returns the batches that it looks up before others that it touches.
+    pub fn batches(&self) -> impl Iterator<Item = BatchId> {
+        let named = match self.bare() {
+            Self::CloseBatch { batch } | Self::CancelBatch { batch, .. } => Some(*batch),
+            _ => None,
+        };
+        let of_jobs = self.new_jobs().iter().filter_map(|job| job.batch);
+        named.into_iter().chain(of_jobs)
     }
 
     /// Returns the runners of the jobs that it may enqueue: `None` for each job for cells.
@@ -335,6 +370,9 @@ impl Command {
             Self::Fire(_) => "fire",
             Self::SetLimit { .. } => "set_limit",
             Self::RemoveLimit { .. } => "remove_limit",
+            Self::NewBatch(_) => "new_batch",
+            Self::CloseBatch { .. } => "close_batch",
+            Self::CancelBatch { .. } => "cancel_batch",
             Self::PutToken { .. } => "put_token",
             Self::RevokeToken { .. } => "revoke_token",
             Self::BeginSession(_) => "begin_session",
@@ -350,7 +388,7 @@ impl Command {
 /// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
 /// host as long as it likes. The dependents of jobs that end are settled in slices, and jobs that wait for limits are moved
 /// in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 37] = [
+pub const BOUNDS: [(&str, &str); 40] = [
     (
         "enqueue",
         "the jobs and dependencies of a request, both limited",
@@ -377,7 +415,7 @@ pub const BOUNDS: [(&str, &str); 37] = [
     ),
     (
         "tick",
-        "its number of jobs and dependents, some keys of limits, and a time",
+        "its number of jobs and dependents, some keys of limits, some batches, and a time",
     ),
     (
         "recover",
@@ -410,6 +448,12 @@ pub const BOUNDS: [(&str, &str); 37] = [
     ),
     ("set_limit", "one limit"),
     ("remove_limit", "one limit"),
+    (
+        "new_batch",
+        "one batch, and the jobs and dependencies of a request, both limited",
+    ),
+    ("close_batch", "one batch"),
+    ("cancel_batch", "one batch: ticks cancel its jobs"),
     ("put_token", "one token"),
     ("revoke_token", "one token"),
     ("begin_session", "one token"),
@@ -451,7 +495,7 @@ pub struct RemovedHandler {
 /// The answer of a store to one command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// To [`Command::Enqueue`], in the order of its jobs.
+    /// To [`Command::Enqueue`] and [`Command::NewBatch`], in the order of the jobs.
     Enqueued(Vec<Enqueued>),
     /// To [`Command::Claim`].
     Claimed(Vec<Claimed>),

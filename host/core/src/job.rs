@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::access::{Object, Scope};
 use crate::failure::FailureKind;
-use crate::id::JobId;
+use crate::id::{BatchId, JobId};
 use crate::json::JsonText;
 use crate::lease::Lease;
 use crate::name::Name;
@@ -129,6 +129,8 @@ pub struct Lifecycle {
     /// The principal whose waiting jobs are limited and count this one.
     pub owner: Option<Box<str>>,
     pub limits: LimitsOfJob,
+    /// The batch that counts it.
+    pub batch: Option<BatchId>,
 }
 
 impl<'a> From<&'a Lifecycle> for Object<'a> {
@@ -328,6 +330,8 @@ pub struct NewJob {
     pub unique_key: Option<UniqueKey>,
     /// Jobs that must complete first: existing ones, or others in the same batch. No duplicates.
     pub depends_on: Vec<JobId>,
+    /// The batch that counts it: one that is open.
+    pub batch: Option<BatchId>,
     pub payload: Payload,
 }
 

@@ -19,6 +19,7 @@ pub mod http_grant;
 pub mod id;
 pub mod invariants;
 pub mod job;
+pub mod job_batch;
 pub mod jobs_grant;
 pub mod json;
 pub mod lease;

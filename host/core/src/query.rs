@@ -6,7 +6,7 @@ use crate::access::{Glob, Scope};
 use crate::command::Change;
 use crate::failure::fingerprint::{fingerprint, pattern};
 use crate::failure::{Failure, FailureKind};
-use crate::id::JobId;
+use crate::id::{BatchId, JobId};
 use crate::job::{Cancel, Lifecycle, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Hold, Lease};
@@ -54,6 +54,8 @@ pub struct JobFilter {
     pub param: Option<(String, String)>,
     /// The fingerprint of its failure.
     pub fingerprint: Option<String>,
+    /// The batch that counts it.
+    pub batch: Option<BatchId>,
     pub order: Order,
     /// What whoever asks may see.
     pub scope: Scope,
@@ -71,6 +73,7 @@ impl JobFilter {
             && self.handlers.as_ref().is_none_or(|glob| {
                 glob.has_handler(job.runner.as_ref().map(Name::as_str), job.handler.as_str())
             })
+            && (self.batch.is_none() || self.batch == job.batch)
             && (self.scope.is_all() || self.scope.has(job.into()))
             && self.since.is_none_or(|since| job.enqueued_at >= since)
             && self.until.is_none_or(|until| job.enqueued_at < until)

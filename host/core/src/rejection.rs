@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::access::token::TokenId;
-use crate::id::JobId;
+use crate::id::{BatchId, JobId};
 use crate::job::State;
 use crate::name::Name;
 use crate::schedule::Source;
@@ -121,6 +121,15 @@ pub enum Rejection {
         bytes: usize,
         bytes_max: usize,
     },
+    #[error("no batch has the id {0}")]
+    UnknownBatch(BatchId),
+    /// It was closed, has ended or is cancelled.
+    #[error("the batch {0} takes no more jobs")]
+    BatchClosed(BatchId),
+    #[error("the batch {batch} may have {limit} jobs")]
+    BatchFull { batch: BatchId, limit: u64 },
+    #[error("there are {limit} batches already that have not ended; close or cancel some")]
+    TooManyBatches { limit: u64 },
     #[error("no queue is named {0}")]
     UnknownQueue(Name),
     #[error("no component is named {0}")]

@@ -3,6 +3,7 @@
 
 mod actor;
 mod audit;
+mod batches;
 mod causes;
 mod components;
 mod deployer;

@@ -108,6 +108,7 @@ pub struct Metrics {
     handshakes: Counter,
     firings: Family<Met, Counter>,
     waiting: Family<OfLimit, Gauge>,
+    batches: Gauge,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
 }
@@ -137,6 +138,12 @@ impl Default for Metrics {
             "limit_waiting_jobs",
             "Jobs that wait for a limit, for the first 100 by name; the same at each node",
             waiting.clone(),
+        );
+        let batches = Gauge::default();
+        registry.register(
+            "batches",
+            "Batches that have not ended, the same at each node",
+            batches.clone(),
         );
         let depths = Family::default();
         registry.register(
@@ -205,6 +212,7 @@ impl Default for Metrics {
             handshakes,
             firings,
             waiting,
+            batches,
             refused,
             depths,
         }
@@ -229,6 +237,11 @@ impl Metrics {
             let gauge = self.waiting.get_or_create(&OfLimit { limit });
             gauge.set(i64::try_from(jobs).unwrap_or(i64::MAX));
         }
+    }
+
+    /// Sets how many batches have not ended.
+    pub(crate) fn set_batches(&self, batches: u64) {
+        self.batches.set(i64::try_from(batches).unwrap_or(i64::MAX));
     }
 
     /// Counts what became of nominal times of a schedule.

@@ -6,6 +6,7 @@ mod capacity;
 mod cascade;
 mod enqueue;
 mod foreign;
+mod job_batch;
 mod limit;
 mod moves;
 mod params;
@@ -21,9 +22,10 @@ use host_core::capacity::Capacity;
 use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
-use host_core::id::{JobId, NodeId};
+use host_core::id::{BatchId, JobId, NodeId};
 use host_core::invariants;
 use host_core::job::{Lane, Lifecycle, Payload};
+use host_core::job_batch::BatchStep;
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold, Lease};
 use host_core::name::Name;
@@ -42,6 +44,7 @@ use crate::error::StoreError;
 
 pub use self::access::AccessRows;
 pub use self::cascade::Cascade;
+pub use self::job_batch::BatchRows;
 pub use self::limit::{AT_ONCE, LimitRows};
 pub use self::schedule::ScheduleRows;
 pub use self::state::StateRows;
@@ -107,7 +110,7 @@ pub struct Counts {
 }
 
 /// The rows of one open transaction.
-pub trait Rows: AccessRows + LimitRows + ScheduleRows + StateRows {
+pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
     /// Appends a job to the order. Its dependencies follow.
@@ -163,7 +166,7 @@ pub trait Rows: AccessRows + LimitRows + ScheduleRows + StateRows {
     /// Returns jobs whose wakeup is at or before `now`, earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
-    /// Returns when the next job or key of a limit is due: at the time 0 while there are cascades to go on with, and at
+    /// Returns when the next job, key of a limit or batch is due: at the time 0 while there are cascades to go on with, and at
     /// [`AT_ONCE`] while limits have changed.
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
     /// Returns the next wakeup after the batch. `None` if the store finds it when it commits.
@@ -225,6 +228,10 @@ pub(crate) struct Batch<'a, R> {
     moves_left: usize,
     /// The requests of the attempt that a command reports as lost.
     lost_requests: Option<Box<Requests>>,
+    /// What the batch changes of the numbers of users' batches, which are counted at its end.
+    steps: BTreeMap<BatchId, BatchStep>,
+    /// The users' batch of the job whose end is being written.
+    inside: Option<BatchId>,
 }
 
 /// Applies a batch to the rows of an open transaction. If it fails, the caller rolls back.
@@ -244,6 +251,8 @@ pub fn run<R: Rows>(
         lost_requests: None,
         settle_until: None,
         moves_left: MOVED_MAX,
+        steps: BTreeMap::new(),
+        inside: None,
     };
     for command in commands {
         match batch.command(command) {
@@ -252,6 +261,7 @@ pub fn run<R: Rows>(
             Err(Stop::Failed(error)) => return Err(error),
         }
     }
+    batch.count_batches()?;
     let changes = &batch.committed.changes;
     batch.committed.first_change = batch.rows.keep_changes(now, changes)?;
     batch.committed.next_wakeup = batch.rows.wakeup_after()?;
@@ -349,6 +359,9 @@ impl<R: Rows> Batch<'_, R> {
             Command::Fire(fire) => self.fire(fire),
             Command::SetLimit { limit } => self.set_limit(limit),
             Command::RemoveLimit { limit } => self.remove_limit(limit),
+            Command::NewBatch(new) => self.new_batch(new),
+            Command::CloseBatch { batch } => self.close_batch(*batch),
+            Command::CancelBatch { batch, reason } => self.cancel_batch(*batch, reason.as_deref()),
             Command::PutToken { token, is_new } => self.put_token(token, *is_new),
             Command::RevokeToken { token } => self.revoke_token(token),
             Command::BeginSession(new) => self.begin_session(new),
@@ -424,6 +437,8 @@ impl<R: Rows> Batch<'_, R> {
         // The other half is for jobs that are due.
         let rest = (limit as usize).saturating_sub(handled).div_ceil(2);
         handled += self.go_on_with_limits(rest, end)?;
+        let rest = (limit as usize).saturating_sub(handled).div_ceil(2);
+        handled += self.go_on_with_batches(rest, end)?;
         let mut jobs = u32::try_from(handled).unwrap_or(u32::MAX);
         let limit = limit.saturating_sub(jobs);
         for id in self.rows.due(self.now, limit)? {
@@ -565,6 +580,7 @@ impl<R: Rows> Batch<'_, R> {
             self.rows.update(before, &after)?;
         }
         if before.state != after.state {
+            self.count_in_batch(Some(before.state), &after);
             self.record_change(Some(before), Some(&after));
         }
         for key in freed {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use host_core::audit::Entry;
+use host_core::id::BatchId;
 use host_core::job::{Lifecycle, LimitKey, State};
+use host_core::job_batch::{BatchCounts, JobBatch};
 use host_core::limit::{KeyUse, Limits};
 
 /// The maximum number of findings in one check. A store with more cannot be repaired row by row.
@@ -23,7 +25,7 @@ pub struct Finding {
 pub(crate) struct Findings {
     pub(crate) found: Vec<Finding>,
     /// What the jobs that were checked take of limits.
-    pub(crate) tally: KeyTally,
+    pub(crate) tally: Tally,
 }
 
 impl Findings {
@@ -42,20 +44,34 @@ impl Findings {
     }
 }
 
-/// How many places of each key of a limit jobs take, and how many jobs wait for it.
+/// What was counted of jobs.
 #[derive(Default)]
-pub(crate) struct KeyTally(BTreeMap<LimitKey, [u64; 3]>);
+pub(crate) struct Tally {
+    /// How many places of each key of a limit they take, and how many wait for it.
+    keys: BTreeMap<LimitKey, [u64; 3]>,
+    batches: BTreeMap<BatchId, BatchCounts>,
+}
 
-impl KeyTally {
+impl Tally {
     pub(crate) fn add(&mut self, job: &Lifecycle) {
+        if let Some(batch) = job.batch {
+            let counts = self.batches.entry(batch).or_default();
+            counts.jobs += 1;
+            match job.state {
+                State::Completed => counts.completed += 1,
+                State::Discarded => counts.discarded += 1,
+                State::Cancelled => counts.cancelled += 1,
+                _ => {}
+            }
+        }
         if job.has_places() {
             let place = usize::from(job.state == State::Running);
             for key in &job.limits.keys {
-                self.0.entry(key.clone()).or_default()[place] += 1;
+                self.keys.entry(key.clone()).or_default()[place] += 1;
             }
         }
         if let Some(key) = job.waits_for_key() {
-            self.0.entry(key.clone()).or_default()[2] += 1;
+            self.keys.entry(key.clone()).or_default()[2] += 1;
         }
     }
 }
@@ -63,7 +79,7 @@ impl KeyTally {
 impl Findings {
     /// Compares what is kept of the keys of limits with the jobs that were counted. Places of removed limits do not count.
     pub(crate) fn compare_keys(&mut self, limits: &Limits, kept: Vec<(LimitKey, KeyUse)>) {
-        let mut found = std::mem::take(&mut self.tally.0);
+        let mut found = std::mem::take(&mut self.tally.keys);
         let kept = kept.into_iter().map(|(key, used)| {
             let kept = [used.reserved.into(), used.running.into(), used.waiting];
             let there = found.remove(&key).unwrap_or_default();
@@ -82,6 +98,25 @@ impl Findings {
                         format!("its number of {name} is {kept}, but there are {there}"),
                     );
                 }
+            }
+        }
+    }
+
+    /// Compares the numbers of batches with the jobs that were counted. Jobs that were deleted stay in the numbers.
+    pub(crate) fn compare_batches(&mut self, kept: Vec<JobBatch>) {
+        for JobBatch { id, progress, .. } in kept {
+            let there = self.tally.batches.remove(&id).unwrap_or_default();
+            let kept = progress.counts;
+            let ended = [
+                (kept.completed, there.completed),
+                (kept.discarded, there.discarded),
+                (kept.cancelled, there.cancelled),
+            ];
+            if kept.not_ended() != there.not_ended() || ended.iter().any(|(kept, it)| kept < it) {
+                self.add(
+                    format!("batch {id}"),
+                    format!("its numbers are {kept:?}, but its jobs have {there:?}"),
+                );
             }
         }
     }

@@ -14,6 +14,8 @@ mod dependencies;
 mod fetch;
 mod flush;
 mod gate;
+mod job_batch_rows;
+mod job_batches;
 mod limit_rows;
 mod limits;
 mod list;

@@ -11,6 +11,8 @@ pub(crate) mod copy;
 mod counters;
 mod dependencies;
 mod hot;
+mod job_batch_rows;
+mod job_batches;
 mod jobs;
 mod limit_rows;
 mod limits;
@@ -244,7 +246,11 @@ pub fn open_reader(path: &Path) -> Result<Box<dyn Reader>, StoreError> {
 fn asks_for_room(command: &Command) -> bool {
     matches!(
         command.bare(),
-        Command::Enqueue(_) | Command::Deploy { .. } | Command::Record(_) | Command::SetState(_)
+        Command::Enqueue(_)
+            | Command::NewBatch(_)
+            | Command::Deploy { .. }
+            | Command::Record(_)
+            | Command::SetState(_)
     )
 }
 

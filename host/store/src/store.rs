@@ -12,8 +12,9 @@ use host_core::audit::Entry;
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Committed};
 use host_core::handler::{Digest, Revision};
-use host_core::id::{JobId, NodeId};
+use host_core::id::{BatchId, JobId, NodeId};
 use host_core::job::State;
+use host_core::job_batch::JobBatch;
 use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRecord, Reported};
@@ -188,6 +189,16 @@ pub trait Reader: Send {
 
     /// Returns how many jobs wait for each limit that any wait for, by its number.
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError>;
+
+    /// Returns a batch of jobs.
+    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError>;
+
+    /// Returns at most `limit` batches that are older than one, the newest first.
+    fn job_batches(&self, before: Option<BatchId>, limit: u32)
+    -> Result<Vec<JobBatch>, StoreError>;
+
+    /// Returns how many batches have not ended.
+    fn count_job_batches(&self) -> Result<u64, StoreError>;
 
     /// Returns all tokens, by id.
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError>;

@@ -123,6 +123,7 @@ impl LeaseHost {
                 policy,
                 unique_key: None,
                 depends_on: Vec::new(),
+                batch: None,
                 payload: payload.clone(),
             };
             let job = Job {

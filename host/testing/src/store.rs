@@ -1,6 +1,7 @@
 //! A store in memory that is simple enough to be obviously correct. Tests compare every other
 //! backend with it. Its data is lost when it is dropped.
 
+mod job_batches;
 mod limits;
 mod reader;
 mod schedules;
@@ -15,8 +16,9 @@ use host_core::capacity::Capacity;
 use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
-use host_core::id::JobId;
+use host_core::id::{BatchId, JobId};
 use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
+use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
@@ -61,6 +63,7 @@ struct Model {
     limits: Limits,
     /// How much of each key is used, and when it is due.
     limit_keys: BTreeMap<LimitKey, (KeyUse, Option<Time>)>,
+    batches: BTreeMap<BatchId, JobBatch>,
     schedules: BTreeMap<Name, KeptSchedule>,
     firings: BTreeMap<Name, Vec<Firing>>,
     tokens: BTreeMap<TokenId, KeptToken>,
@@ -306,7 +309,8 @@ impl Rows for Model {
             return Ok(Some(Time(0)));
         }
         let of_jobs = self.entries().filter_map(|entry| entry.lifecycle.wakeup());
-        Ok(of_jobs.chain(self.next_key()).min())
+        let of_batches = self.batches.values().filter_map(JobBatch::wake_at);
+        Ok(of_jobs.chain(self.next_key()).chain(of_batches).min())
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {

@@ -30,8 +30,8 @@ use host_http::route::{Group, Route};
 
 use self::ask::Web;
 use self::pages::{
-    audit, change, components, executors, failures, find, handlers, job, jobs, limits, live, nodes,
-    overview, queues, schedules, tokens,
+    audit, batches, change, components, executors, failures, find, handlers, job, jobs, limits,
+    live, nodes, overview, queues, schedules, tokens,
 };
 
 /// The media type of a form that a browser sends.
@@ -72,6 +72,9 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
         ),
         Route::get(read, "/queues", queues::list),
         form(Route::post(Verb::Operate, "/queues/{name}", queues::act)).scoped(),
+        Route::get(read, "/batches", batches::list),
+        Route::get(read, "/batches/{id}", batches::show),
+        form(Route::post(Verb::Cancel, "/batches/{id}", batches::act)).scoped(),
         Route::get(read, "/schedules", schedules::list),
         form(Route::post(Verb::Schedule, "/schedules", schedules::set)).scoped(),
         Route::get(read, "/schedules/{name}", schedules::show),

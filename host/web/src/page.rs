@@ -34,6 +34,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     section("/jobs", "Jobs", true, Verb::Read),
     section("/failures", "Failures", true, Verb::ReadPayload),
     section("/queues", "Queues", true, Verb::Read),
+    section("/batches", "Batches", true, Verb::Read),
     section("/schedules", "Schedules", true, Verb::Read),
     section("/limits", "Limits", false, Verb::Read),
     section("/handlers", "Handlers", true, Verb::Read),

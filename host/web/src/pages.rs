@@ -1,6 +1,7 @@
 //! The pages, one file each.
 
 pub(crate) mod audit;
+pub(crate) mod batches;
 pub(crate) mod change;
 pub(crate) mod components;
 pub(crate) mod executors;

@@ -45,6 +45,8 @@ const PAGES: &[&str] = &[
     "/queues",
     "/schedules",
     "/schedules/nightly",
+    "/batches",
+    "/batches/01990f3c",
     "/limits",
     "/limits/by-customer",
     "/handlers",
@@ -83,6 +85,12 @@ fn schedule(text: &str) -> Value {
         "schedule": {"when": {"cron": [text, text]}, "time_zone": text, "overlap": "skip", "catch_up": "last",
             "job": {"handler": text, "params": {text: text}}, "paused": true, "note": text},
     })
+}
+
+fn batch(text: &str) -> Value {
+    let callback = json!({"on": text, "handler": text, "queue": text, "job": ID, "enqueued": true});
+    json!({"id": text, "state": text, "created_at": "2026-05-17T18:30:00Z", "created_by": text, "waits_because": text,
+        "counts": {"jobs": 9, "not_ended": 4, "completed": 3, "discarded": 2, "cancelled": 0}, "callbacks": [callback]})
 }
 
 fn limit(text: &str) -> Value {
@@ -159,6 +167,8 @@ fn answer(path: &str, text: &str) -> Option<Value> {
                 "reason": text, "times": 3});
             json!({"items": [fired, failed], "next_cursor": null})
         }
+        "batches" => page(batch(text)),
+        "batches/01990f3c" => batch(text),
         "limits" => page(limit(text)),
         "limits/by-customer" => limit(text),
         "queues" => {
@@ -479,6 +489,7 @@ async fn schedules_and_selected_jobs_are_changed() {
             "action=remove",
             "jobs it has enqueued stay",
         ),
+        ("/batches/01990f3c", "action=cancel", "also those that run"),
         (
             "/limits/by-customer",
             "action=remove",

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Answer, Client, Error, Listing, Page, with_query};
 use crate::attempt::AttemptView;
 use crate::audit::{AuditQuery, EntryView};
+use crate::batch::{BatchView, CancelBatchBody, MadeBatchView, NewBatchBody};
 use crate::change::{
     CancelBody, CancelView, CountView, ManyView, PriorityBody, RescheduleBody, RetryBody,
 };
@@ -171,6 +172,40 @@ impl Client {
 
     pub fn resume_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
         self.post(&path::of(path::QUEUE_RESUME, name), &Empty {})
+    }
+
+    pub fn batches(&self) -> Result<Listing<BatchView>, Error> {
+        self.all(path::BATCHES)
+    }
+
+    pub fn batch(&self, id: &str) -> Result<Answer<BatchView>, Error> {
+        self.get(&path::of(path::BATCH, id))
+    }
+
+    pub fn new_batch(&self, body: &NewBatchBody) -> Result<Answer<MadeBatchView>, Error> {
+        self.post(path::BATCHES, body)
+    }
+
+    /// Adds an array of at most 1,000 jobs to a batch.
+    pub fn add_to_batch(
+        &self,
+        id: &str,
+        jobs: &impl Serialize,
+    ) -> Result<Answer<Vec<AcceptedView>>, Error> {
+        self.post(&path::of(path::BATCH_JOBS, id), jobs)
+    }
+
+    pub fn close_batch(&self, id: &str) -> Result<Answer<BatchView>, Error> {
+        self.post(&path::of(path::BATCH_CLOSE, id), &Empty {})
+    }
+
+    pub fn cancel_batch(
+        &self,
+        id: &str,
+        reason: Option<String>,
+    ) -> Result<Answer<BatchView>, Error> {
+        let body = CancelBatchBody { reason };
+        self.post(&path::of(path::BATCH_CANCEL, id), &body)
     }
 
     pub fn limits(&self) -> Result<Listing<LimitView>, Error> {

@@ -32,6 +32,7 @@ impl Lifecycle {
             failure: None,
             owner: owner(new),
             limits: LimitsOfJob::default(),
+            batch: new.batch,
         };
         if prerequisites_open == 0 {
             job.enter_queue(now);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_api::new_job::NewJobBody;
 use host_cells::process::Visit;
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, NewJob, Reply};
 use host_core::desk::{
     DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
     DeskRequest,
@@ -154,6 +154,7 @@ async fn enqueue_jobs(
     )
     .await;
     let jobs = jobs.map_err(|error| refused(&error))?;
+    check_batches(shared, pass, &jobs).await?;
     if now {
         pass.writes.count_now(jobs.len()).map_err(too_much)?;
         let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await;
@@ -165,6 +166,23 @@ async fn enqueue_jobs(
     let ids = jobs.iter().map(|job| job.id.to_string()).collect();
     pass.writes.enqueue(jobs).map_err(too_much)?;
     Ok(ids)
+}
+
+/// Refuses jobs that join another batch than that of the handler's own job.
+async fn check_batches(shared: &Shared, pass: &DeskPass, jobs: &[NewJob]) -> Result<(), DeskError> {
+    if jobs.iter().all(|job| job.batch.is_none()) {
+        return Ok(());
+    }
+    let id = pass.job;
+    let found = shared.api.dispatch.read(move |reader| reader.job(id)).await;
+    let found = found.map_err(|error| refused(&error.into()))?;
+    let own = found.and_then(|job| job.lifecycle.batch);
+    let mut named = jobs.iter().filter_map(|job| job.batch);
+    if named.all(|batch| own == Some(batch)) {
+        return Ok(());
+    }
+    let message = "batch: a handler can add jobs to the batch of its own job alone, which the attribute batch.id names";
+    Err(DeskError::new(DeskErrorKind::InvalidRequest, message))
 }
 
 fn queue(body: &NewJobBody) -> String {

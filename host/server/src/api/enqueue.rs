@@ -18,6 +18,7 @@ use host_api::new_job::{AcceptedJobsView, AcceptedView, NewJobBody, NewJobsBody}
 use host_api::path;
 use host_core::access::Principal;
 use host_core::command::{Command, NewJob, Reply};
+use host_core::id::BatchId;
 use host_core::job::Origin;
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
 use host_http::gate::Caller;
@@ -29,7 +30,7 @@ use super::Shared;
 use super::error::ApiError;
 
 /// The largest body of jobs, in bytes.
-const JOBS_BYTES_MAX: usize = 8 << 20;
+pub(super) const JOBS_BYTES_MAX: usize = 8 << 20;
 
 /// The longest `tracestate` that is kept, in bytes.
 const TRACE_STATE_BYTES_MAX: usize = 512;
@@ -109,12 +110,19 @@ pub(super) fn origin_of(principal: &Principal) -> Option<Box<Origin>> {
     })
 }
 
+/// Lets a batch count a job, whose handler sees its id.
+pub(super) fn join(job: &mut NewJob, batch: BatchId) {
+    job.batch = Some(batch);
+    let attribute = ("batch.id".to_owned(), batch.to_string());
+    job.payload.attributes.push(attribute);
+}
+
 fn is_array(text: &[u8]) -> bool {
     text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
 }
 
 /// Returns the trace context of a request, if its headers have a whole one.
-fn trace_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+pub(super) fn trace_headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let text = |name: &str| headers.get(name)?.to_str().ok();
     let Some(parent) = text(TRACEPARENT).filter(|text| Parent::read(text).is_some()) else {
         return Vec::new();

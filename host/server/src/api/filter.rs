@@ -4,6 +4,7 @@ use host_api::filter::FilterQuery;
 use host_api::time;
 use host_core::access::{Glob, Verb};
 use host_core::failure::FailureKind;
+use host_core::id::BatchId;
 use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
 use host_core::query::{Cursor, JobFilter};
 use host_core::time::Time;
@@ -59,6 +60,7 @@ pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, 
         attribute: pair("attribute", &query.attribute).transpose()?,
         param: pair("param", &query.param).transpose()?,
         fingerprint: query.fingerprint.clone(),
+        batch: query.batch.as_deref().map(batch).transpose()?,
         order: query.sort.unwrap_or_default(),
         scope: scope(caller).clone(),
     })
@@ -66,6 +68,11 @@ pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, 
 
 fn wrong(detail: impl Into<String>) -> ApiError {
     ApiError::new(&kinds::INVALID_QUERY, detail)
+}
+
+fn batch(text: &str) -> Result<BatchId, ApiError> {
+    text.parse()
+        .map_err(|_| wrong("batch: expected the id of a batch"))
 }
 
 fn queue(text: &str) -> Result<Name, ApiError> {

@@ -41,7 +41,11 @@ const DEPENDENTS_MAX: u32 = 100;
 
 /// Checks what the types do not.
 pub(super) fn check(body: &CancelBody) -> Result<(), ApiError> {
-    let reason = body.reason.as_ref();
+    check_reason(body.reason.as_deref())
+}
+
+/// Checks the reason of a cancel.
+pub(super) fn check_reason(reason: Option<&str>) -> Result<(), ApiError> {
     if reason.is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
         let detail = format!("reason: must have at most {REASON_BYTES_MAX} bytes");
         return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));

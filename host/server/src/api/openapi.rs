@@ -17,8 +17,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 
 use super::wire_routes;
 use super::{
-    audit, causes, components, enqueue, events, handlers, health, jobs, limits, logs, many, nodes,
-    queues, runners, schedules, sessions, state, tokens, trends,
+    audit, batches, causes, components, enqueue, events, handlers, health, jobs, limits, logs,
+    many, nodes, queues, runners, schedules, sessions, state, tokens, trends,
 };
 
 /// The description of the API's own routes.
@@ -47,6 +47,12 @@ use super::{
         logs::logs,
         causes::list,
         trends::show,
+        batches::new,
+        batches::list,
+        batches::show,
+        batches::add,
+        batches::close,
+        batches::cancel,
         limits::list,
         limits::show,
         limits::set,

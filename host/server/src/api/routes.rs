@@ -7,14 +7,15 @@ use host_http::door::Door;
 use host_http::route::Route;
 
 use super::{
-    Shared, audit, causes, components, enqueue, events, handlers, health, jobs, limits, logs, many,
-    nodes,
+    Shared, audit, batches, causes, components, enqueue, events, handlers, health, jobs, limits,
+    logs, many, nodes,
 };
 use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
     let mut all = jobs();
+    all.extend(batches());
     all.extend(limits());
     all.extend(schedules());
     all.extend(deployed());
@@ -74,6 +75,25 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::get(Verb::ReadPayload, path::STATE_VALUE, state::value).scoped(),
         Route::put(Verb::Operate, path::STATE_VALUE, state::set).scoped(),
         Route::delete(Verb::Operate, path::STATE_VALUE, state::remove).scoped(),
+    ]
+}
+
+fn batches() -> Vec<Route<Shared>> {
+    vec![
+        Route::post(Verb::Enqueue, path::BATCHES, batches::new)
+            .scoped()
+            .ends_with_client(),
+        Route::get(Verb::Read, path::BATCHES, batches::list).scoped(),
+        Route::get(Verb::Read, path::BATCH, batches::show).scoped(),
+        Route::post(Verb::Enqueue, path::BATCH_JOBS, batches::add)
+            .scoped()
+            .ends_with_client(),
+        Route::post(Verb::Enqueue, path::BATCH_CLOSE, batches::close)
+            .scoped()
+            .body_optional(),
+        Route::post(Verb::Cancel, path::BATCH_CANCEL, batches::cancel)
+            .scoped()
+            .body_optional(),
     ]
 }
 

@@ -59,11 +59,13 @@ impl Scrape {
             .dispatch
             .read(move |reader| reader.oldest_available(&waiting, &runners));
         let oldest = reading.await?;
-        let limits = self
-            .dispatch
-            .read(|reader| Ok((reader.limits()?, reader.waiting_for_limits()?)));
-        let (limits, waiting) = limits.await?;
+        let kept = self.dispatch.read(|reader| {
+            let (limits, waiting) = (reader.limits()?, reader.waiting_for_limits()?);
+            Ok((limits, waiting, reader.count_job_batches()?))
+        });
+        let (limits, waiting, batches) = kept.await?;
         self.metrics.set_limits(&limits, &waiting);
+        self.metrics.set_batches(batches);
         self.metrics.set_oldest(self.clock.now(), &queues, &oldest);
         Ok(())
     }

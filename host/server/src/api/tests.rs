@@ -8,6 +8,7 @@ mod enqueue;
 mod events;
 mod fixture;
 mod host;
+mod job_batches;
 mod jobs;
 mod limit_keys;
 mod nodes;

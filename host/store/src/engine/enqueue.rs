@@ -28,6 +28,7 @@ impl<R: Rows> Batch<'_, R> {
         self.check_live(jobs.iter().filter(is_new).count())?;
         self.check_owned(jobs.iter().filter(is_new))?;
         self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
+        self.check_batches(jobs.iter().filter(is_new))?;
         let mut keys = self.keys_of(jobs.iter().filter(is_new))?;
         for new in jobs {
             if is_new(&new) {
@@ -43,6 +44,7 @@ impl<R: Rows> Batch<'_, R> {
                 }
                 accepted.depends_on.retain(|id| !ended.contains_key(id));
                 self.rows.set_dependencies(&job, &accepted.depends_on)?;
+                self.count_in_batch(None, &job);
                 self.record_change(None, Some(&job));
             }
         }
@@ -64,7 +66,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Refuses jobs whose component was removed after their handler was looked up.
-    fn check_deployed(&mut self, jobs: &[NewJob]) -> Result<(), Stop> {
+    pub(super) fn check_deployed(&mut self, jobs: &[NewJob]) -> Result<(), Stop> {
         let mut deployed = BTreeSet::new();
         for new in jobs {
             let Some(component) = &new.component else {
@@ -149,7 +151,7 @@ impl<R: Rows> Batch<'_, R> {
 }
 
 /// Refuses jobs that their principals may not enqueue, wherever they come from.
-fn check_scopes(jobs: &[NewJob]) -> Result<(), Stop> {
+pub(super) fn check_scopes(jobs: &[NewJob]) -> Result<(), Stop> {
     for new in jobs {
         let Some(origin) = &new.payload.origin else {
             continue;

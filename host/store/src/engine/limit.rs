@@ -109,6 +109,7 @@ impl<R: Rows> Batch<'_, R> {
         let before = before.ok_or_else(|| Rejection::UnknownLimit(name.clone()))?;
         self.rows.put_limit(&KeptLimit {
             is_removed: true,
+            cursor: None,
             ..before.clone()
         })?;
         Ok(Reply::Done)

@@ -29,7 +29,10 @@ impl<R: Rows> Batch<'_, R> {
             // What a worker reports that no longer holds the lease is not written.
             let input = Input::Complete(fence, &report.outcome);
             before.clone().apply(self.now, &input)?;
-            match self.write(writes) {
+            self.inside = before.batch;
+            let written = self.write(writes);
+            self.inside = None;
+            match written {
                 Ok(()) => {}
                 Err(Stop::Rejected(rejection)) => report.outcome = not_written(&rejection),
                 Err(failed) => return Err(failed),

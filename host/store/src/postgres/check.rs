@@ -12,14 +12,15 @@ use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::time::Time;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::access;
 use super::admin;
 use super::client::{Client, LONG, rows};
-use super::limits;
 use super::schema;
 use super::target::Target;
 use super::trouble::doing;
+use super::{job_batches, limits};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings};
 use crate::record::decode;
@@ -140,6 +141,8 @@ async fn look(
     on_progress("the keys of limits", 0);
     let limits = limits::all(client).await?;
     findings.compare_keys(&limits, limits::all_keys(client).await?);
+    on_progress("batches", 0);
+    findings.compare_batches(job_batches::all(client).await?);
     for (sql, message) in ORPHANS {
         on_progress("that the tables agree", 0);
         let sql = format!("{BOTH}{sql}");
@@ -183,7 +186,7 @@ async fn jobs(
         "jobs that have not ended"
     };
     let sql = format!(
-        "SELECT id, state, queue, priority, suspect, handler, runner, wakeup_at, body, waits_for \
+        "SELECT id, state, queue, priority, suspect, handler, runner, wakeup_at, body, waits_for, batch \
          FROM {table}"
     );
     each(client, (part, &sql), on_progress, |row| {
@@ -227,6 +230,10 @@ fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
         (
             "limit",
             row.get::<_, Option<String>>(9) == job.waits_for_key().map(LimitKey::to_string),
+        ),
+        (
+            "batch",
+            row.get::<_, Option<Uuid>>(10) == job.batch.map(|batch| batch.0),
         ),
     ];
     let differs = columns.into_iter().find(|(_, agrees)| !agrees);

@@ -31,7 +31,7 @@ struct Part {
 
 /// The columns of a job.
 const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
-                   rank, waits_for";
+                   rank, waits_for, batch";
 
 /// The part whose rows also name the node that wrote them.
 const CHANGES: usize = 14;
@@ -45,14 +45,14 @@ const SQL: [Part; PARTS.len()] = [
     },
     Part {
         read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
-               rank, waits_for \
+               rank, waits_for, batch \
                FROM host_live ORDER BY seq",
         table: "host_live",
         columns: JOB,
     },
     Part {
         read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
-               rank, waits_for \
+               rank, waits_for, batch \
                FROM host_ended ORDER BY seq",
         table: "host_ended",
         columns: JOB,
@@ -155,6 +155,11 @@ const SQL: [Part; PARTS.len()] = [
                FROM host_limit_keys ORDER BY number, key",
         table: "host_limit_keys",
         columns: "number, key, reserved, running, waiting, refilled_at_ns, wake_at",
+    },
+    Part {
+        read: "SELECT id, body, progress, ended, wake_at FROM host_batches ORDER BY id",
+        table: "host_batches",
+        columns: "id, body, progress, ended, wake_at",
     },
     Part {
         read: "SELECT n, job, attempt, at, level, source, message, fields FROM host_logs ORDER BY n",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use host_core::command::Command;
-use host_core::id::JobId;
+use host_core::id::{BatchId, JobId};
 use host_core::job::Lifecycle;
 use host_core::name::Name;
 use tokio_postgres::Row;
@@ -13,11 +13,11 @@ use uuid::Uuid;
 use super::client::Client;
 use super::counts::{Counts, parse_name};
 use super::dependencies::Pair;
-use super::flush;
 use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
 use super::state::NamedState;
 use super::trouble::{Trouble, damaged};
+use super::{flush, job_batches};
 use crate::error::StoreError;
 use crate::record::decode;
 
@@ -36,6 +36,8 @@ pub(super) struct Named {
     /// The components of new jobs, which must stay while the batch runs.
     components: BTreeSet<Name>,
     state: NamedState,
+    /// Batches that jobs are added to, and that are closed or cancelled.
+    batches: BTreeSet<BatchId>,
 }
 
 impl Named {
@@ -49,6 +51,7 @@ impl Named {
 
     fn add(&mut self, command: &Command) {
         self.state.add(command);
+        self.batches.extend(command.batches());
         for new in command.new_jobs() {
             self.new.push(new.id);
             self.components.extend(new.component.clone());
@@ -77,6 +80,12 @@ impl Named {
             | Command::Purge { job } => {
                 self.jobs.insert(*job);
             }
+            Command::NewBatch(new) => {
+                self.batches.remove(&new.id);
+                let callbacks = new.plan.callbacks.iter();
+                let components = callbacks.filter_map(|(_, job)| job.component.clone());
+                self.components.extend(components);
+            }
             Command::Fire(fire) => {
                 self.new.extend(&fire.ids);
                 self.jobs.extend(&fire.open);
@@ -97,6 +106,8 @@ impl Named {
             | Command::RemoveSchedule { .. }
             | Command::SetLimit { .. }
             | Command::RemoveLimit { .. }
+            | Command::CloseBatch { .. }
+            | Command::CancelBatch { .. }
             | Command::PutToken { .. }
             | Command::RevokeToken { .. }
             | Command::BeginSession(_)
@@ -232,6 +243,8 @@ pub(super) async fn begin(
         .filter(|id| begun.overlay.get(*id).is_none())
         .collect();
     lock(client, &mut begun.overlay, &missing).await?;
+    let batches: Vec<BatchId> = named.batches.iter().copied().collect();
+    job_batches::lock(client, &mut begun.overlay.batches, &batches).await?;
     Ok(begun)
 }
 

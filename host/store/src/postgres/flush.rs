@@ -36,6 +36,7 @@ struct Columns {
     body: Vec<Vec<u8>>,
     rank: Vec<i64>,
     waits_for: Vec<Option<String>>,
+    batch: Vec<Option<Uuid>>,
 }
 
 impl Columns {
@@ -54,6 +55,7 @@ impl Columns {
         self.rank.push(*rank);
         let waits_for = job.waits_for_key().map(LimitKey::to_string);
         self.waits_for.push(waits_for);
+        self.batch.push(job.batch.map(|batch| batch.0));
         Ok(())
     }
 
@@ -72,6 +74,7 @@ impl Columns {
             self.body,
             self.rank,
             self.waits_for,
+            self.batch,
         ]
     }
 
@@ -91,14 +94,14 @@ impl Columns {
 }
 
 const INSERT_LIVE: &str = "INSERT INTO host_live (seq, id, state, queue, priority, suspect, \
-    handler, runner, wakeup_at, body, rank, waits_for) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
+    handler, runner, wakeup_at, body, rank, waits_for, batch) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
     $3::smallint[], $4::text[], $5::smallint[], $6::boolean[], $7::text[], $8::text[], \
-    $9::bigint[], $10::bytea[], $11::bigint[], $12::text[])";
+    $9::bigint[], $10::bytea[], $11::bigint[], $12::text[], $13::uuid[])";
 
 const INSERT_ENDED: &str = "INSERT INTO host_ended (seq, id, state, queue, priority, suspect, \
-    handler, runner, wakeup_at, body, rank, waits_for) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
+    handler, runner, wakeup_at, body, rank, waits_for, batch) SELECT * FROM unnest($1::bigint[], $2::uuid[], \
     $3::smallint[], $4::text[], $5::smallint[], $6::boolean[], $7::text[], $8::text[], \
-    $9::bigint[], $10::bytea[], $11::bigint[], $12::text[])";
+    $9::bigint[], $10::bytea[], $11::bigint[], $12::text[], $13::uuid[])";
 
 const UPDATE_LIVE: &str = "UPDATE host_live AS old SET state = new.state, \
     priority = new.priority, suspect = new.suspect, wakeup_at = new.wakeup_at, body = new.body, \
@@ -125,10 +128,11 @@ const DELETE_REST: &[&str] = &[
     "DELETE FROM host_unique_keys WHERE job = ANY($1)",
 ];
 
-/// When the next job or key of a limit is due: at the time 0 while there are cascades to go on with, and at 1 while limits
+/// When the next job, key of a limit or batch is due: at the time 0 while there are cascades to go on with, and at 1 while limits
 /// have changed.
 pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
     (SELECT min(wakeup_at) FROM host_ended), (SELECT min(wake_at) FROM host_limit_keys), \
+    (SELECT min(wake_at) FROM host_batches), \
     (SELECT 0 FROM host_cascades LIMIT 1), \
     (SELECT 1 FROM host_limits WHERE removed OR cursor IS NOT NULL LIMIT 1))";
 
@@ -151,6 +155,7 @@ pub(super) async fn add(
     dependencies(pipeline, overlay).await?;
     overlay.state.flush(pipeline).await?;
     overlay.limits.flush(pipeline).await?;
+    overlay.batches.flush(pipeline).await?;
     mail(pipeline, overlay).await?;
     attempts(pipeline, overlay).await
 }

@@ -194,6 +194,11 @@ fn select(filter: &JobFilter) -> String {
             " AND id BETWEEN $6 AND $7",
             " AND $6::uuid IS NULL AND $7::uuid IS NULL",
         ),
+        (
+            filter.batch.is_some(),
+            " AND batch = $8",
+            " AND $8::uuid IS NULL",
+        ),
     ];
     let state = filter
         .state
@@ -246,12 +251,15 @@ async fn examine(
         (None, Order::Oldest) => 0,
     };
     let limit = i64::from(chunk);
+    let batch = filter.batch.map(|batch| batch.0);
     loop {
         let found = rows(
             client,
             "list jobs",
             &sql,
-            &[&place, &limit, &queue, &handler, &runner, &low, &high],
+            &[
+                &place, &limit, &queue, &handler, &runner, &low, &high, &batch,
+            ],
         )
         .await?;
         let mut jobs = Vec::with_capacity(found.len());

@@ -9,8 +9,9 @@ use host_core::access::token::KeptToken;
 use host_core::audit::Entry;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
-use host_core::id::JobId;
+use host_core::id::{BatchId, JobId};
 use host_core::job::{Lifecycle, STATES, State};
+use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
@@ -28,7 +29,6 @@ use super::access;
 use super::changes;
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
-use super::limits;
 use super::list;
 use super::nodes;
 use super::registry::{self, read_failed};
@@ -38,6 +38,7 @@ use super::schedules;
 use super::state;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
+use super::{job_batches, limits};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -421,6 +422,22 @@ impl Reader for PostgresReader {
 
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         self.ask(&async |client| limits::waiting(client).await)
+    }
+
+    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError> {
+        self.ask(&async |client| job_batches::one(client, id).await)
+    }
+
+    fn job_batches(
+        &self,
+        before: Option<BatchId>,
+        limit: u32,
+    ) -> Result<Vec<JobBatch>, StoreError> {
+        self.ask(&async |client| job_batches::page(client, before, limit).await)
+    }
+
+    fn count_job_batches(&self) -> Result<u64, StoreError> {
+        self.ask(&async |client| job_batches::count(client).await)
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

@@ -83,7 +83,7 @@ impl Transaction<'_> {
     }
 
     /// Writes all changed rows, then runs a query, in the same round trip.
-    fn flush_and_ask(
+    pub(super) fn flush_and_ask(
         &mut self,
         operation: &'static str,
         sql: &'static str,

@@ -34,7 +34,7 @@ typed! {
     INT8_ARRAY: Vec<i64>, Vec<Option<i64>>;
     TEXT_ARRAY: Vec<String>, Vec<Option<String>>;
     BYTEA_ARRAY: Vec<Vec<u8>>, Vec<Option<Vec<u8>>>;
-    UUID_ARRAY: Vec<Uuid>;
+    UUID_ARRAY: Vec<Uuid>, Vec<Option<Uuid>>;
 }
 
 /// Returns values for a statement whose types the server knows.

@@ -2,7 +2,7 @@
 
 use host_core::egress::HttpErrorKind;
 use host_core::failure::{Failure, FailureKind};
-use host_core::id::{JobId, LeaseId, NodeId};
+use host_core::id::{BatchId, JobId, LeaseId, NodeId};
 use host_core::job::{Cancel, Lifecycle, LimitKey, LimitsOfJob, State};
 use host_core::lease::{Hold, Lease};
 use host_core::outcome::{Attempt, Meter};
@@ -62,6 +62,7 @@ fn lifecycle() -> Lifecycle {
             }],
             waits_for: Some(0),
         },
+        batch: Some(BatchId(Uuid::from_u128(7))),
     }
 }
 
@@ -122,7 +123,7 @@ fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2\
                a0028088b2a002000000020001040003010009030110000000000000000000000000000000021000\
                000000000000000000000000000003017701070601080000010a010172000800010c0107746f6b65\
-               6e3a610106016b0100";
+               6e3a610106016b0100011000000000000000000000000000000007";
     let ended = "01020165010163010204046c6f7374010d016d000000000001010102030103010103474554010868\
                  7474703a2f2f6101022f6200c80102030405000000010a020304060000000200000003010406";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);

@@ -12,7 +12,7 @@ use host_core::outcome::Attempt;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{access, connect, doing, limits, schedules, wal};
+use super::{access, connect, doing, job_batches, limits, schedules, wal};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings};
 use crate::record::decode;
@@ -97,6 +97,7 @@ impl Findings {
         self.part(&moment, Self::whole);
         self.part(&moment, Self::jobs);
         self.part(&moment, Self::limits);
+        self.part(&moment, Self::batches);
         self.part(&moment, Self::attempts);
         self.part(&moment, Self::counters);
         self.part(&moment, Self::access);
@@ -141,7 +142,7 @@ impl Findings {
         each(
             connection,
             "SELECT seq, body, jobs.id, state, name, priority, suspect, handler, wakeup_at, \
-             runner, waits_for FROM jobs \
+             runner, waits_for, batch FROM jobs \
              LEFT JOIN queues ON queues.id = jobs.queue",
             |row| {
                 let what = || Ok::<_, rusqlite::Error>(format!("job {}", row.get::<_, i64>(0)?));
@@ -241,6 +242,12 @@ impl Findings {
         let limits = limits::load(connection)?;
         let kept = limits::all_keys(connection)?;
         self.compare_keys(&limits, kept);
+        Ok(())
+    }
+
+    fn batches(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let kept = job_batches::all(connection)?;
+        self.compare_batches(kept);
         Ok(())
     }
 
@@ -363,6 +370,10 @@ fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static
         (
             "limit",
             row.get::<_, Option<String>>(10)? == job.waits_for_key().map(LimitKey::to_string),
+        ),
+        (
+            "batch",
+            row.get::<_, Option<[u8; 16]>>(11)? == job.batch.map(|batch| batch.0.into_bytes()),
         ),
     ];
     let differs = columns.into_iter().find(|(_, agrees)| !agrees);

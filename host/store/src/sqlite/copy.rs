@@ -24,8 +24,8 @@ const _ENDED_ARE_FROM_5: () = assert!(State::Completed as u8 == 5 && State::Disc
 
 /// Writes a job in any state.
 const WRITE_JOB: &str = "INSERT INTO jobs \
-    (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, rank, waits_for) \
-    VALUES (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, rank, waits_for, batch) \
+    VALUES (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
 
 /// The logs, which are in a file of their own beside the store.
 const READ_LOGS: &str = "SELECT n, job, attempt, at, level, source, CAST(message AS BLOB), fields \
@@ -44,12 +44,12 @@ const SQL: [Part; LOGS] = [
     },
     Part {
         read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
-               body, rank, waits_for FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
+               body, rank, waits_for, batch FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
         write: WRITE_JOB,
     },
     Part {
         read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
-               body, rank, waits_for FROM jobs JOIN queues ON queues.id = queue WHERE state >= 5 ORDER BY seq",
+               body, rank, waits_for, batch FROM jobs JOIN queues ON queues.id = queue WHERE state >= 5 ORDER BY seq",
         write: WRITE_JOB,
     },
     Part {
@@ -137,6 +137,10 @@ const SQL: [Part; LOGS] = [
         write: "INSERT INTO limit_keys \
                 (number, key, reserved, running, waiting, refilled_at_ns, wake_at) \
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    },
+    Part {
+        read: "SELECT id, body, progress, ended, wake_at FROM batches ORDER BY id",
+        write: "INSERT INTO batches (id, body, progress, ended, wake_at) VALUES (?1, ?2, ?3, ?4, ?5)",
     },
 ];
 

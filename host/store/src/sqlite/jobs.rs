@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
+use super::job_batches;
 use super::{available, changes, dependencies, doing, execute, job_id, limits, registry};
 use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
@@ -50,7 +51,7 @@ impl<'a> Transaction<'a> {
         let mut insert = prepare(
             "INSERT INTO jobs \
              (seq, state, suspect, wakeup_at, body, priority, rank, waits_for, id, queue, handler, \
-             runner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+             runner, batch) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?;
         let mut update = prepare(
             "UPDATE jobs SET state = ?2, suspect = ?3, wakeup_at = ?4, body = ?5, priority = ?6, \
@@ -93,6 +94,7 @@ impl<'a> Transaction<'a> {
                         self.counters.queue(self.connection, &job.queue)?,
                         job.handler.as_str(),
                         job.runner.as_ref().map(Name::as_str),
+                        job.batch.as_ref().map(|batch| batch.0.as_bytes()),
                     ])
                 };
                 written.map(drop).map_err(&write)
@@ -449,7 +451,8 @@ impl Rows for Transaction<'_> {
             .map(|at| at.map(Time))
             .map_err(doing("find the next wakeup"))?;
         let of_keys = limits::next_wakeup(self.connection, &self.counters.limits)?;
-        Ok(of_jobs.into_iter().chain(of_keys).min())
+        let of_batches = job_batches::next_wakeup(self.connection)?;
+        Ok([of_jobs, of_keys, of_batches].into_iter().flatten().min())
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {

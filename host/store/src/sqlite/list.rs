@@ -116,7 +116,7 @@ fn examine(
     let sql = format!(
         "SELECT seq, (?2 IS NULL OR state = ?2) AND (?3 IS NULL OR queue = ?3) \
          AND (?4 IS NULL OR handler = ?4 AND runner IS ?5) \
-         AND (?6 IS NULL OR id BETWEEN ?6 AND ?7), body \
+         AND (?6 IS NULL OR id BETWEEN ?6 AND ?7) AND (?8 IS NULL OR batch = ?8), body \
          FROM jobs {index} AND {from} ORDER BY seq {order}"
     );
     let start = match (after, filter.order) {
@@ -136,6 +136,7 @@ fn examine(
             runner.flatten().as_ref().map(Name::as_str),
             low.map(|id| id.0.into_bytes()),
             high.map(|id| id.0.into_bytes()),
+            filter.batch.map(|batch| batch.0.into_bytes()),
         ])
         .map_err(&list)?;
     while let Some(row) = rows.next().map_err(&list)? {
@@ -245,6 +246,8 @@ fn narrowest(connection: &Connection, filter: &JobFilter) -> rusqlite::Result<Op
     // Jobs are not counted by handler.
     let index = if digits >= ID_DIGITS_MIN {
         "WHERE seq IN (SELECT seq FROM jobs WHERE id BETWEEN ?6 AND ?7)"
+    } else if filter.batch.is_some() {
+        "WHERE batch = ?8"
     } else if filter.handler.is_some() && by_state.min(by_queue) > SCAN_JOBS_MAX {
         "WHERE handler = ?4"
     } else if by_state < by_queue {

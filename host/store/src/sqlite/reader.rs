@@ -7,8 +7,9 @@ use host_core::access::token::KeptToken;
 use host_core::audit::Entry;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
-use host_core::id::JobId;
+use host_core::id::{BatchId, JobId};
 use host_core::job::{Lifecycle, STATES, State};
+use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
@@ -24,8 +25,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::jobs::{payload_of, seq_of};
 use super::moment::Moment;
 use super::{
-    access, available, changes, dependencies, doing, job_id, limits, list, registry, schedules,
-    state,
+    access, available, changes, dependencies, doing, job_batches, job_id, limits, list, registry,
+    schedules, state,
 };
 use crate::error::StoreError;
 use crate::record::decode;
@@ -412,6 +413,22 @@ impl Reader for SqliteReader {
 
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         limits::waiting(&self.connection)
+    }
+
+    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError> {
+        job_batches::one(&self.connection, id)
+    }
+
+    fn job_batches(
+        &self,
+        before: Option<BatchId>,
+        limit: u32,
+    ) -> Result<Vec<JobBatch>, StoreError> {
+        job_batches::page(&self.connection, before, limit)
+    }
+
+    fn count_job_batches(&self) -> Result<u64, StoreError> {
+        job_batches::count(&self.connection)
     }
 
     fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {

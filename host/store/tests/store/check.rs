@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use tempfile::TempDir;
 
 use crate::access::{put, token};
+use crate::job_batches::new_batch;
 use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
     set_state,
@@ -57,6 +58,7 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
     let fired = fire(&store, &name, NOW, &[id(7)], Some(vec![NOW]));
     ask(&mut store, NOW, fired).unwrap();
     commit(&mut store, NOW, one_waits(8).to_vec());
+    ask(&mut store, NOW, new_batch(1, false, vec![job(20)])).unwrap();
     path
 }
 
@@ -211,6 +213,24 @@ fn is_named(damage: &str, what: &str, message: &str) {
         .iter()
         .any(|finding| finding.what == what && finding.message.contains(message));
     assert!(found, "{damage}: {findings:?}");
+}
+
+#[test]
+fn a_damaged_batch_is_named() {
+    for (damage, what, message) in [
+        (
+            "UPDATE batches SET progress = replace(progress, '\"jobs\":1', '\"jobs\":2')",
+            "batch 01990000-0000-7000-9000-000000000001",
+            "its numbers are",
+        ),
+        (
+            "UPDATE jobs SET batch = NULL WHERE batch IS NOT NULL",
+            "job 10",
+            "its batch differs",
+        ),
+    ] {
+        is_named(damage, what, message);
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
         reports.push(it);
     });
     let moved = moved.unwrap();
-    assert_eq!((moved.jobs, moved.components), (11, 2));
+    assert_eq!((moved.jobs, moved.components), (12, 2));
     assert_eq!(
         (reports[0].step, reports[0].rows_total),
         (Step::Copying, moved.rows)

@@ -8,6 +8,7 @@ use host_store::postgres::admin;
 use host_store::postgres::check::check;
 use host_store::postgres::target::Target;
 
+use crate::job_batches::new_batch;
 use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, returned, revision,
     set_state, unique,
@@ -46,6 +47,7 @@ fn store() -> (Schema, Target) {
     let fired = fire(&store, &name, NOW, &[id(7)], Some(vec![NOW]));
     ask(&mut store, NOW, fired).unwrap();
     commit(&mut store, NOW, one_waits(8).to_vec());
+    ask(&mut store, NOW, new_batch(1, false, vec![job(20)])).unwrap();
     let target = Target::parse(&schema.url(), None).unwrap();
     (schema, target)
 }
@@ -210,6 +212,24 @@ fn each_damage_of_schedules_in_a_database_is_named() {
         ),
     ] {
         is_named(damage, what, message);
+    }
+}
+
+#[test]
+fn a_damaged_batch_of_a_database_is_named() {
+    for (damage, what, message) in [
+        (
+            "UPDATE host_batches SET progress = replace(progress, '\"jobs\":1', '\"jobs\":2')",
+            "batch 01990000-0000-7000-9000-000000000001".to_owned(),
+            "its numbers are",
+        ),
+        (
+            "UPDATE host_live SET batch = NULL WHERE batch IS NOT NULL",
+            format!("job {}", id(20)),
+            "its batch differs",
+        ),
+    ] {
+        is_named(damage, &what, message);
     }
 }
 

@@ -17,6 +17,7 @@ use rusqlite::types::ValueRef;
 use tempfile::TempDir;
 
 use crate::access::{put, token};
+use crate::job_batches::new_batch;
 use crate::jobs::{
     NODE, NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, read, returned,
     revision, set_state, unique,
@@ -39,7 +40,7 @@ const STATES: [State; 8] = [
     State::Discarded,
 ];
 
-/// Keeps a token, an entry of the audit, a schedule that has fired and a limit, and puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
+/// Keeps a token, an entry of the audit, a schedule that has fired, a limit and a batch, and puts a job into each state, with attempts, failures, a dependency, a unique key and a component.
 pub(crate) fn story(store: &mut SqliteStore) {
     store.node(NODE).unwrap();
     commit(
@@ -90,6 +91,7 @@ pub(crate) fn story(store: &mut SqliteStore) {
         ],
     );
     commit(store, NOW, one_waits(10).to_vec());
+    ask(store, NOW, new_batch(1, true, vec![job(30)])).unwrap();
 }
 
 fn states(store: &SqliteStore) -> [State; 8] {

@@ -1,17 +1,16 @@
 //! Random batches of commands with restarts between them: each engine answers and keeps the same as the
 //! model.
 
+mod steps;
+
 use std::collections::BTreeMap;
 
 use host_core::command::{Command, Fire};
 use host_core::id::NodeId;
 use host_core::job::{Lane, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
-use host_core::limit::{Limit, WhenFull};
 use host_core::policy::Retention;
 use host_core::schedule::{Overlap, Progress as ScheduleProgress};
-use host_core::state::{StateWrite, StateWrites};
-use host_core::transition::Loss;
 use host_core::writes::Writes;
 use host_store::postgres::PostgresStore;
 use host_store::sqlite::SqliteStore;
@@ -21,235 +20,12 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use self::steps::{Message, Step, step};
+use crate::job_batches::{cancel, close, new_batch, within};
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
-use crate::limit_keys::{by_customer, check_room, params_of, set_limit};
+use crate::limit_keys::{check_room, params_of, set_limit};
 use crate::schedules::{every, set};
 use crate::server::Schema;
-
-/// One step; numbers are modulo what exists.
-#[derive(Clone, Debug)]
-enum Step {
-    Enqueue {
-        jobs: u8,
-        keyed: bool,
-        depends: Option<u8>,
-        priority: u8,
-        delay_ms: u16,
-        deadline_ms: Option<u16>,
-        theirs: bool,
-    },
-    Claim {
-        slots: u8,
-        lane: u8,
-        node: u8,
-        remote: bool,
-    },
-    Say {
-        lease: u8,
-        message: Message,
-    },
-    Cancel {
-        job: u8,
-    },
-    Retry {
-        job: u8,
-        force: bool,
-    },
-    Pause {
-        paused: bool,
-    },
-    SetPriority {
-        job: u8,
-        priority: u8,
-    },
-    Reschedule {
-        job: u8,
-        delay_ms: u16,
-    },
-    Purge {
-        job: u8,
-    },
-    Tick,
-    Restart {
-        node: u8,
-    },
-    SetState(KeyChange),
-    SetSchedule {
-        overlap: u8,
-    },
-    SetLimit(LimitChange),
-    RemoveLimit {
-        of_customers: bool,
-    },
-    Fire {
-        later_ms: u16,
-        jobs: u8,
-        refused: bool,
-    },
-}
-
-/// A change of one of few keys. A value is as many bytes as its number.
-#[derive(Clone, Copy, Debug)]
-struct KeyChange {
-    key: u8,
-    value: Option<u8>,
-    expected: Expected,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Expected {
-    Anything,
-    Nothing,
-    Value(u8),
-}
-
-impl KeyChange {
-    fn writes(self) -> StateWrites {
-        let bytes = |n: u8| vec![n; n.into()];
-        StateWrites {
-            space: "handler:noop".parse().unwrap(),
-            quota_bytes: 150,
-            writes: vec![StateWrite {
-                key: format!("key-{}", self.key),
-                value: self.value.map(bytes),
-                expected: match self.expected {
-                    Expected::Anything => None,
-                    Expected::Nothing => Some(None),
-                    Expected::Value(n) => Some(Some(bytes(n))),
-                },
-            }],
-        }
-    }
-}
-
-fn key_change() -> impl Strategy<Value = KeyChange> {
-    let expected = prop_oneof![
-        2 => Just(Expected::Anything),
-        1 => Just(Expected::Nothing),
-        2 => (0_u8..4).prop_map(Expected::Value),
-    ];
-    (0_u8..3, proptest::option::of(0_u8..4), expected).prop_map(|(key, value, expected)| {
-        KeyChange {
-            key,
-            value,
-            expected,
-        }
-    })
-}
-
-/// A change of one of two limits: of each customer in all queues, and of all jobs in one.
-#[derive(Clone, Copy, Debug)]
-struct LimitChange {
-    of_customers: bool,
-    concurrency: Option<u8>,
-    has_rate: bool,
-    refuses: bool,
-}
-
-impl LimitChange {
-    fn limit(self) -> Limit {
-        let rate = (2, 2, 3);
-        let is_limited = self.has_rate || self.concurrency.is_some();
-        let concurrency = self.concurrency.map(u32::from);
-        let concurrency = concurrency.or((!is_limited).then_some(2));
-        let mut limit = if self.of_customers {
-            by_customer(concurrency, self.has_rate.then_some(rate))
-        } else {
-            let mut limit = by_customer(concurrency, self.has_rate.then_some(rate));
-            limit.name = "all".parse().unwrap();
-            limit.key.clear();
-            limit.matches.queues = vec!["default".to_owned().try_into().unwrap()];
-            limit
-        };
-        if self.refuses {
-            limit.when_full = WhenFull::Refuse;
-        }
-        limit
-    }
-}
-
-fn limit_change() -> impl Strategy<Value = LimitChange> {
-    let concurrency = proptest::option::weighted(0.8, 1_u8..4);
-    let refuses = proptest::bool::weighted(0.1);
-    (any::<bool>(), concurrency, any::<bool>(), refuses).prop_map(
-        |(of_customers, concurrency, has_rate, refuses)| LimitChange {
-            of_customers,
-            concurrency,
-            has_rate,
-            refuses,
-        },
-    )
-}
-
-/// A message from or about the holder of a lease.
-#[derive(Clone, Copy, Debug)]
-enum Message {
-    Ack,
-    Heartbeat,
-    Renewed {
-        ms: u16,
-    },
-    Returned,
-    /// Returned, with a change of state and perhaps a job that waits for another.
-    Wrote {
-        job: Option<u8>,
-        change: KeyChange,
-    },
-    Failed {
-        retryable: bool,
-    },
-    Lost(Loss),
-    CancelAck,
-}
-
-fn message() -> impl Strategy<Value = Message> {
-    prop_oneof![
-        2 => Just(Message::Ack),
-        1 => Just(Message::Heartbeat),
-        1 => (0_u16..4_000).prop_map(|ms| Message::Renewed { ms }),
-        2 => Just(Message::Returned),
-        2 => (proptest::option::of(any::<u8>()), key_change())
-            .prop_map(|(job, change)| Message::Wrote { job, change }),
-        2 => any::<bool>().prop_map(|retryable| Message::Failed { retryable }),
-        2 => loss().prop_map(Message::Lost),
-        1 => Just(Message::CancelAck),
-    ]
-}
-
-fn loss() -> impl Strategy<Value = Loss> {
-    prop_oneof![
-        Just(Loss::Innocent),
-        Just(Loss::NotBegun),
-        Just(Loss::Unloaded),
-        Just(Loss::WorkerGone),
-        (2..65_usize).prop_map(|jobs| Loss::SharedWorkerGone { jobs }),
-        (1..65_usize).prop_map(|jobs| Loss::CellDied { jobs }),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000), proptest::bool::weighted(0.3))
-            .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs }),
-        4 => (1_u8..4, 0_u8..6, 0_u8..3, any::<bool>())
-            .prop_map(|(slots, lane, node, remote)| Step::Claim { slots, lane, node, remote }),
-        10 => (any::<u8>(), message()).prop_map(|(lease, message)| Step::Say { lease, message }),
-        1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
-        1 => (any::<u8>(), any::<bool>()).prop_map(|(job, force)| Step::Retry { job, force }),
-        1 => any::<bool>().prop_map(|paused| Step::Pause { paused }),
-        1 => (any::<u8>(), 0_u8..10).prop_map(|(job, priority)| Step::SetPriority { job, priority }),
-        1 => (any::<u8>(), 0_u16..3_000).prop_map(|(job, delay_ms)| Step::Reschedule { job, delay_ms }),
-        1 => any::<u8>().prop_map(|job| Step::Purge { job }),
-        3 => Just(Step::Tick),
-        1 => (0_u8..3).prop_map(|node| Step::Restart { node }),
-        1 => key_change().prop_map(Step::SetState),
-        1 => (0_u8..5).prop_map(|overlap| Step::SetSchedule { overlap }),
-        2 => limit_change().prop_map(Step::SetLimit),
-        1 => any::<bool>().prop_map(|of_customers| Step::RemoveLimit { of_customers }),
-        2 => (0_u16..9_000, 0_u8..4, proptest::bool::weighted(0.2))
-            .prop_map(|(later_ms, jobs, refused)| Step::Fire { later_ms, jobs, refused }),
-    ]
-}
 
 /// What a history has created so far, so that steps can name it.
 #[derive(Default)]
@@ -257,6 +33,9 @@ struct History {
     jobs: u128,
     leases: Vec<(u128, u128)>,
     next_lease: u128,
+    batches: u128,
+    /// The batches of jobs.
+    of_batches: BTreeMap<u128, u128>,
     /// What has become of the schedule.
     schedule: ScheduleProgress,
 }
@@ -266,47 +45,59 @@ impl History {
         1 + u128::from(n) % self.jobs.max(1)
     }
 
+    /// Makes the jobs of a [`Step::Enqueue`].
+    fn enqueue(&mut self, step: &Step, now: host_core::time::Time) -> Command {
+        let Step::Enqueue {
+            jobs,
+            keyed,
+            depends,
+            priority,
+            delay_ms,
+            deadline_ms,
+            theirs,
+        } = step
+        else {
+            panic!("{step:?}")
+        };
+        let earlier = depends.filter(|_| self.jobs > 0).map(|n| id(self.pick(n)));
+        let new = (0..*jobs).map(|position| {
+            self.jobs += 1;
+            let mut new = job(self.jobs);
+            new.runner = theirs.then(|| "python".parse().unwrap());
+            new.priority = *priority;
+            new.payload.params = params_of(self.jobs % 3);
+            new.queue = ["default", "other"][usize::from(position % 2)]
+                .parse()
+                .unwrap();
+            let scope = match self.jobs % 3 {
+                0 => UniqueScope::Active,
+                1 => UniqueScope::Retained,
+                _ => UniqueScope::Within { ms: 1_000 },
+            };
+            let key = format!("key-{}", self.jobs % 5);
+            new.unique_key = keyed.then_some(UniqueKey { key, scope });
+            new.depends_on = earlier.into_iter().collect();
+            // Perhaps to one that is closed or that nobody has made.
+            if *priority == 0 && self.jobs.is_multiple_of(2) {
+                new = within(self.batches, new);
+                self.of_batches.insert(self.jobs, self.batches);
+            }
+            new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
+            new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
+            new.policy.max_attempts = 2;
+            new.policy.ack_window_ms = self.jobs.is_multiple_of(3).then_some(1_000);
+            new.policy.retention = Retention {
+                ms: 20_000,
+                discarded_ms: 40_000,
+            };
+            new
+        });
+        Command::Enqueue(new.collect())
+    }
+
     fn command(&mut self, step: &Step, now: host_core::time::Time) -> Command {
         match step {
-            Step::Enqueue {
-                jobs,
-                keyed,
-                depends,
-                priority,
-                delay_ms,
-                deadline_ms,
-                theirs,
-            } => {
-                let earlier = depends.filter(|_| self.jobs > 0).map(|n| id(self.pick(n)));
-                let new = (0..*jobs).map(|position| {
-                    self.jobs += 1;
-                    let mut new = job(self.jobs);
-                    new.runner = theirs.then(|| "python".parse().unwrap());
-                    new.priority = *priority;
-                    new.payload.params = params_of(self.jobs % 3);
-                    new.queue = ["default", "other"][usize::from(position % 2)]
-                        .parse()
-                        .unwrap();
-                    let scope = match self.jobs % 3 {
-                        0 => UniqueScope::Active,
-                        1 => UniqueScope::Retained,
-                        _ => UniqueScope::Within { ms: 1_000 },
-                    };
-                    let key = format!("key-{}", self.jobs % 5);
-                    new.unique_key = keyed.then_some(UniqueKey { key, scope });
-                    new.depends_on = earlier.into_iter().collect();
-                    new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
-                    new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
-                    new.policy.max_attempts = 2;
-                    new.policy.ack_window_ms = self.jobs.is_multiple_of(3).then_some(1_000);
-                    new.policy.retention = Retention {
-                        ms: 20_000,
-                        discarded_ms: 40_000,
-                    };
-                    new
-                });
-                Command::Enqueue(new.collect())
-            }
+            Step::Enqueue { .. } => self.enqueue(step, now),
             Step::Claim {
                 slots,
                 lane,
@@ -360,6 +151,23 @@ impl History {
                     .parse()
                     .unwrap(),
             },
+            Step::NewBatch { is_open, jobs } => {
+                self.batches += 1;
+                let first = self.jobs + 1;
+                self.jobs += u128::from(*jobs);
+                let jobs = first..=self.jobs;
+                let in_batch = jobs.clone().map(|n| (n, self.batches));
+                self.of_batches.extend(in_batch);
+                new_batch(self.batches, *is_open, jobs.map(job).collect())
+            }
+            Step::CloseBatch { batch, cancelled } => {
+                let batch = u128::from(*batch) % (self.batches + 1);
+                if *cancelled {
+                    cancel(batch)
+                } else {
+                    close(batch)
+                }
+            }
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {
                 node: numbered(*node),
@@ -421,7 +229,13 @@ impl History {
                     self.jobs += 1;
                     let mut new = job(self.jobs);
                     new.depends_on = vec![prerequisite];
-                    new
+                    match self.of_batches.get(&number).copied() {
+                        Some(batch) if prerequisite.0.as_u128().is_multiple_of(2) => {
+                            self.of_batches.insert(self.jobs, batch);
+                            within(batch, new)
+                        }
+                        _ => new,
+                    }
                 });
                 let mut end = complete(number, lease_id, returned());
                 if let Command::Complete { writes, .. } = &mut end {

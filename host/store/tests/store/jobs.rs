@@ -8,6 +8,7 @@ use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::invariants;
 use host_core::job::{Lane, Lifecycle, LimitKey, Payload, STATES, State, UniqueKey, UniqueScope};
+use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::limit::{KeyUse, Limits};
@@ -54,6 +55,7 @@ pub(crate) fn job(n: u128) -> NewJob {
         },
         unique_key: None,
         depends_on: Vec::new(),
+        batch: None,
         payload: Payload {
             params: JsonText(format!("{{\"n\":{n}}}")),
             wire: "http".to_owned(),
@@ -238,6 +240,43 @@ pub(crate) struct Everything {
     pub(crate) schedules: Vec<(KeptSchedule, Vec<Firing>)>,
     pub(crate) limits: Limits,
     pub(crate) keys: Vec<(u64, Vec<(String, KeyUse)>)>,
+    pub(crate) batches: Vec<JobBatch>,
+}
+
+/// Reads the batches, and checks that their numbers are those of their jobs. Jobs that were deleted stay counted.
+fn read_batches(reader: &dyn Reader, jobs: &[(JobDetail, Vec<Attempt>)]) -> Vec<JobBatch> {
+    let mut batches = Vec::new();
+    loop {
+        let before = batches.last().map(|batch: &JobBatch| batch.id);
+        let page = reader.job_batches(before, 2).unwrap();
+        if page.is_empty() {
+            break;
+        }
+        batches.extend(page);
+    }
+    for batch in &batches {
+        let jobs = jobs.iter().map(|(detail, _)| &detail.lifecycle);
+        let jobs: Vec<&Lifecycle> = jobs.filter(|job| job.batch == Some(batch.id)).collect();
+        let count =
+            |has: &dyn Fn(State) -> bool| jobs.iter().filter(|job| has(job.state)).count() as u64;
+        let counts = batch.progress.counts;
+        let not_ended = count(&|state| !state.is_terminal());
+        assert_eq!(counts.not_ended(), not_ended, "{}", batch.id);
+        assert!(counts.completed >= count(&|state| state == State::Completed));
+        assert!(counts.discarded >= count(&|state| state == State::Discarded));
+        assert!(counts.cancelled >= count(&|state| state == State::Cancelled));
+        assert_eq!(reader.job_batch(batch.id).unwrap().as_ref(), Some(batch));
+        assert!(batch.progress.ended_at.is_some() || not_ended > 0 || batch.progress.is_open);
+    }
+    batches.reverse();
+    for batch in &mut batches {
+        // Engines number jobs each in their own way.
+        let cancel = batch.progress.cancel.as_mut();
+        if let Some(cursor) = cancel.and_then(|cancel| cancel.cursor.as_mut()) {
+            *cursor = 0;
+        }
+    }
+    batches
 }
 
 /// Reads all schedules, each with its firings.
@@ -351,11 +390,13 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
         }
     }
     let (limits, keys) = read_limits(reader, &jobs);
+    let batches = read_batches(reader, &jobs);
     Everything {
         jobs,
         queues,
         limits,
         keys,
+        batches,
         components: reader.components().unwrap(),
         remote_leases: reader.remote_leases().unwrap(),
         state: read_state(reader),

@@ -16,6 +16,8 @@ mod database_check;
 mod filters;
 mod golden;
 mod interleavings;
+mod job_batch_nodes;
+mod job_batches;
 mod jobs;
 mod kill;
 mod leases;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use host_core::access::token::KeptToken;
 use host_core::audit::Entry as AuditEntry;
 use host_core::handler::{Digest, Revision};
-use host_core::id::JobId;
+use host_core::id::{BatchId, JobId};
 use host_core::job::{STATES, State};
+use host_core::job_batch::JobBatch;
 use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
@@ -311,6 +312,25 @@ impl Reader for MemoryReader {
         let model = self.state.lock();
         let firings = model.firings.get(schedule).into_iter().flatten();
         Ok(firings.rev().cloned().collect())
+    }
+
+    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError> {
+        Ok(self.state.lock().batches.get(&id).cloned())
+    }
+
+    fn job_batches(
+        &self,
+        before: Option<BatchId>,
+        limit: u32,
+    ) -> Result<Vec<JobBatch>, StoreError> {
+        let model = self.state.lock();
+        let older = model.batches.values().rev();
+        let older = older.filter(|it| before.is_none_or(|before| it.id < before));
+        Ok(older.take(limit as usize).cloned().collect())
+    }
+
+    fn count_job_batches(&self) -> Result<u64, StoreError> {
+        Ok(self.state.lock().open_batches())
     }
 
     fn limits(&self) -> Result<Limits, StoreError> {

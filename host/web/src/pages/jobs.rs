@@ -216,6 +216,7 @@ fn command(filter: &FilterQuery) -> String {
         ("--until", filter.until.clone()),
         ("--attribute", filter.attribute.clone()),
         ("--param", filter.param.clone()),
+        ("--batch", filter.batch.clone()),
         ("--fingerprint", filter.fingerprint.clone()),
         ("--id", filter.id.clone()),
         ("--sort", sort.map(str::to_owned)),

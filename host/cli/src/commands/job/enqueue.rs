@@ -153,6 +153,7 @@ impl Enqueue {
             unique_key,
             unique,
             depends_on: depends_on.collect::<Result<_, _>>()?,
+            batch: None,
             trace_context: None,
             attributes: (!attributes.is_empty()).then(|| Pairs(attributes.into_iter().collect())),
         })

@@ -48,6 +48,9 @@ pub(super) struct Filter {
     /// Only jobs whose params have this value; keys inside of others follow a dot
     #[arg(long, value_name = "KEY=VALUE")]
     param: Option<String>,
+    /// Only jobs that this batch counts
+    #[arg(long, value_name = "ID")]
+    batch: Option<String>,
     /// Only jobs that failed for this cause, as the dashboard shows it among the failures
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<String>,
@@ -83,6 +86,7 @@ impl Filter {
             &self.unique_key,
             &self.attribute,
             &self.param,
+            &self.batch,
             &self.fingerprint,
         ];
         texts.into_iter().any(Option::is_some) || self.since.is_some() || self.until.is_some()
@@ -118,6 +122,7 @@ impl Filter {
             unique_key: self.unique_key.clone(),
             attribute: self.attribute.clone(),
             param: self.param.clone(),
+            batch: self.batch.clone(),
             fingerprint: self.fingerprint.clone(),
             ..FilterQuery::default()
         })

@@ -146,6 +146,7 @@ fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Row
         "depends on",
         &view.depends_on.as_deref().unwrap_or_default().join(" "),
     );
+    pair("batch", view.batch.as_deref().unwrap_or_default());
     for (key, value) in view.attributes.iter().flatten() {
         pair("attribute", &format!("{key}={value}"));
     }

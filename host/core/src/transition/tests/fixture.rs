@@ -36,6 +36,7 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
         policy,
         unique_key: None,
         depends_on: Vec::new(),
+        batch: None,
         payload: Payload {
             params: JsonText::null(),
             wire: "http".to_owned(),

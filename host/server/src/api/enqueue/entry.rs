@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
 use host_api::time;
 use host_core::command::NewJob;
-use host_core::id::JobId;
+use host_core::id::{BatchId, JobId};
 use host_core::job::{PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
 use host_core::json::{JsonText, Pairs};
 use host_core::name::Name;
@@ -14,6 +14,7 @@ use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 
+use super::join;
 use super::route::Route;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
@@ -74,7 +75,8 @@ pub(super) fn into_job(
     let priority = body.priority.map(priority).transpose()?;
     let mut policy = policy_of(&body, route.policy, route.timeout_ms_max)?;
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
-    Ok(NewJob {
+    let batch = body.batch.as_deref().map(batch).transpose()?;
+    let mut job = NewJob {
         id,
         handler: route.handler,
         runner: route.runner,
@@ -85,6 +87,7 @@ pub(super) fn into_job(
         deadline: end(&body, clock)?,
         policy,
         depends_on: prerequisites(&body, siblings)?,
+        batch: None,
         unique_key: unique_key(body.unique_key, body.unique)?,
         payload: Payload {
             params,
@@ -94,7 +97,17 @@ pub(super) fn into_job(
             attributes: attributes(body.attributes)?,
             origin: None,
         },
-    })
+    };
+    if let Some(batch) = batch {
+        join(&mut job, batch);
+    }
+    Ok(job)
+}
+
+fn batch(text: &str) -> Result<BatchId, ApiError> {
+    let shown: String = text.chars().take(64).collect();
+    text.parse()
+        .map_err(|_| invalid(format!("batch: {shown:?} is not the id of a batch")))
 }
 
 fn start(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {

@@ -73,6 +73,18 @@ host_http::kinds! {
     LIMIT_KEY_TOO_LONG 422 "limit_key_too_long", "Key of a limit too long",
         "The value that a limit takes from the job as its key is longer than 256 bytes.",
         "Send a shorter value, or let the key of the limit name another one.";
+    BATCH_NOT_FOUND 404 "batch_not_found", "No such batch",
+        "No batch has this id. One that has ended is forgotten after its retention, usually 7 days.",
+        "`host batch ls` lists the batches.";
+    BATCH_CLOSED 409 "batch_closed", "Batch is closed",
+        "The batch is closed, cancelled or has ended: it takes no more jobs, except from handlers of its own jobs.",
+        "Make another batch with `host batch new`; `--open` lets you add to it.";
+    BATCH_FULL 422 "batch_full", "Batch is full",
+        "A batch may have at most 1000000 jobs.",
+        "Make another batch with `host batch new`.";
+    TOO_MANY_BATCHES 409 "too_many_batches", "Too many batches",
+        "There are 10000 batches that have not ended.",
+        "Close or cancel some; `host batch ls` lists them.";
     STATE_NOT_FOUND 404 "state_not_found", "No such state",
         "The space of state does not have this key.",
         "`host state ls SPACE` lists the keys, `host state ls` the spaces.";

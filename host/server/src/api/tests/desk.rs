@@ -7,6 +7,7 @@ use host_cells::sandbox::broker::{SecretSource, Secrets};
 use host_core::desk::{
     DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass, DeskRequest,
 };
+use host_core::id::JobId;
 use host_core::jobs_grant::JobsGrant;
 use host_core::secret::Secret;
 use host_core::state::StateGrant;
@@ -31,10 +32,19 @@ impl Run {
         jobs: Vec<JobsGrant>,
         state: Option<StateGrant>,
     ) -> Self {
+        Self::begin_for(visits, ids::job(Time(0)), jobs, state).await
+    }
+
+    async fn begin_for(
+        visits: &mpsc::Sender<Visit>,
+        job: JobId,
+        jobs: Vec<JobsGrant>,
+        state: Option<StateGrant>,
+    ) -> Self {
         let (socket, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let writes = WriteBuffer::new(CollectedBytes::default(), None);
         let pass = DeskPass {
-            job: ids::job(Time(0)),
+            job,
             handler: "noop".parse().unwrap(),
             jobs,
             state,
@@ -182,4 +192,28 @@ async fn a_secret_is_seen_after_the_audit_has_it_and_once_for_each_attempt() {
         assert!(text.contains("to noop for job "), "{text}");
         assert!(!text.contains("s3cret"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_run_adds_to_the_batch_of_its_own_job() {
+    let (visits, desk) = mpsc::channel(8);
+    let host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let body = r#"{"jobs": [{"handler": "noop"}]}"#;
+    let mut made = Vec::new();
+    for _ in 0..2 {
+        let answer = host.post("/api/v1/batches", body).await.body;
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        made.push((text(&answer["batch"]["id"]), text(&answer["jobs"][0]["id"])));
+    }
+    let mut run = Run::begin_for(&visits, made[0].1.parse().unwrap(), grant(), None).await;
+    let into =
+        |batch: &str| format!(r#"{{"handler": "noop", "queue": "rows", "batch": "{batch}"}}"#);
+    let own = run.ask(&enqueue(&into(&made[0].0), false)).await;
+    assert!(matches!(own, Ok(DeskAnswer::Jobs(_))), "{own:?}");
+    let other = run
+        .ask(&enqueue(&into(&made[1].0), false))
+        .await
+        .unwrap_err();
+    assert!(other.message.contains("its own job alone"), "{other}");
+    assert_eq!(run.writes.take().unwrap().jobs.len(), 1);
 }

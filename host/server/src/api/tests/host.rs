@@ -61,6 +61,8 @@ const BODIES: &[&str] = &[
     "/api/v1/jobs/{id}/priority",
     "/api/v1/jobs/{id}/reschedule",
     "/api/v1/components/{name}/rollback",
+    "/api/v1/batches",
+    "/api/v1/batches/{id}/jobs",
     "/api/v1/schedules/{name}/backfill",
     "/api/v1/tokens",
     "/api/v1/hero/jobs",

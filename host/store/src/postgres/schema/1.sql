@@ -98,7 +98,8 @@ CREATE TABLE host_live (
   wakeup_at bigint,
   body bytea NOT NULL,
   rank bigint NOT NULL,
-  waits_for text COLLATE "C"
+  waits_for text COLLATE "C",
+  batch uuid
 ) WITH (
   fillfactor = 70,
   autovacuum_vacuum_threshold = 5000,
@@ -114,6 +115,7 @@ CREATE INDEX host_live_runner ON host_live (runner, queue, priority, rank)
 -- Whether a handler of our cells is still needed.
 CREATE INDEX host_live_handler ON host_live (handler) WHERE runner IS NULL;
 CREATE INDEX host_live_waiting ON host_live (waits_for, priority, seq) WHERE waits_for IS NOT NULL;
+CREATE INDEX host_live_batch ON host_live (batch, seq) WHERE batch IS NOT NULL;
 CREATE INDEX host_live_running ON host_live (seq) WHERE state = 3;
 -- For lists. States that most jobs pass through quickly have no index of their own.
 CREATE INDEX host_live_queue ON host_live (queue, seq);
@@ -133,8 +135,11 @@ CREATE TABLE host_ended (
   wakeup_at bigint,
   body bytea NOT NULL,
   rank bigint NOT NULL,
-  waits_for text COLLATE "C"
+  waits_for text COLLATE "C",
+  batch uuid
 );
+CREATE INDEX host_ended_batch ON host_ended (batch, seq) WHERE batch IS NOT NULL;
+CREATE INDEX host_ended_batch_discarded ON host_ended (batch, seq) WHERE batch IS NOT NULL AND state = 7;
 CREATE INDEX host_ended_state ON host_ended (state, seq);
 CREATE INDEX host_ended_queue ON host_ended (queue, seq);
 CREATE INDEX host_ended_handler ON host_ended (handler, seq);
@@ -366,3 +371,15 @@ CREATE TABLE host_limit_lock (
   id integer PRIMARY KEY CHECK (id = 1)
 );
 INSERT INTO host_limit_lock VALUES (1);
+
+-- Batches of jobs. `body` is what a batch was made with as JSON, `progress` what has become of it. Ticks look at a batch from
+-- `wake_at` on.
+CREATE TABLE host_batches (
+  id uuid PRIMARY KEY,
+  body text NOT NULL,
+  progress text NOT NULL,
+  ended boolean NOT NULL,
+  wake_at bigint
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX host_batches_by_time ON host_batches (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX host_batches_not_ended ON host_batches (id) WHERE NOT ended;

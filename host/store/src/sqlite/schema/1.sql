@@ -29,7 +29,8 @@ CREATE TABLE jobs (
   wakeup_at INTEGER,
   body BLOB NOT NULL,
   rank INTEGER NOT NULL,
-  waits_for TEXT
+  waits_for TEXT,
+  batch BLOB
 ) STRICT;
 CREATE INDEX jobs_claim ON jobs (queue, priority, rank)
   WHERE state = 2 AND suspect = 0 AND runner IS NULL;
@@ -39,6 +40,9 @@ CREATE INDEX jobs_runner ON jobs (runner, queue, priority, rank)
   WHERE state = 2 AND runner IS NOT NULL;
 CREATE INDEX jobs_wakeup ON jobs (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
 CREATE INDEX jobs_waiting ON jobs (waits_for, priority, seq) WHERE waits_for IS NOT NULL;
+CREATE INDEX jobs_batch ON jobs (batch, seq) WHERE batch IS NOT NULL;
+CREATE INDEX jobs_batch_live ON jobs (batch, seq) WHERE batch IS NOT NULL AND state < 5;
+CREATE INDEX jobs_batch_discarded ON jobs (batch, seq) WHERE batch IS NOT NULL AND state = 7;
 CREATE INDEX jobs_queue ON jobs (queue, seq);
 CREATE INDEX jobs_handler ON jobs (handler, seq);
 CREATE INDEX jobs_state ON jobs (state, seq);
@@ -208,3 +212,15 @@ CREATE TABLE limit_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX limit_keys_by_time ON limit_keys (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX limit_keys_waiting ON limit_keys (number, waiting) WHERE waiting > 0;
+
+-- Batches of jobs. `body` is what a batch was made with as JSON, `progress` what has become of it. Ticks look at a batch from
+-- `wake_at` on.
+CREATE TABLE batches (
+  id BLOB PRIMARY KEY,
+  body TEXT NOT NULL,
+  progress TEXT NOT NULL,
+  ended INTEGER NOT NULL,
+  wake_at INTEGER
+) STRICT;
+CREATE INDEX batches_by_time ON batches (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX batches_not_ended ON batches (id) WHERE ended = 0;

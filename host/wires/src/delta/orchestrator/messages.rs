@@ -346,6 +346,10 @@ impl Orchestrator {
             | Rejection::LimitFull { .. }
             | Rejection::TooManyLimitsOfJob { .. }
             | Rejection::LimitKeyTooLong { .. }
+            | Rejection::UnknownBatch(_)
+            | Rejection::BatchClosed(_)
+            | Rejection::BatchFull { .. }
+            | Rejection::TooManyBatches { .. }
             | Rejection::UnknownToken(_)
             | Rejection::TooManyTokens { .. }
             | Rejection::TooManyOwned { .. }

@@ -1,0 +1,285 @@
+//! Batches of jobs: making them, adding to them, closing, cancelling and showing them.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use bytes::Bytes;
+use host_api::batch::{BatchView, BatchesQuery, CancelBatchBody, MadeBatchView, NewBatchBody};
+use host_api::new_job::{AcceptedView, NewJobBody, NewJobsBody};
+use host_api::page::{PageView, next_cursor};
+use host_api::path;
+use host_core::command::{Command, NewBatch, NewJob, Reply};
+use host_core::id::BatchId;
+use host_core::job::Origin;
+use host_core::job_batch::{self, BatchCounts, BatchPlan, JobBatch, On};
+use host_core::policy::{RETENTION_MS_MIN, Retention};
+use host_core::rejection::Rejection;
+use host_http::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
+use host_http::gate::Caller;
+use host_http::json;
+use host_http::query::page_limit;
+use host_runtime::ids;
+
+use super::Shared;
+use super::actor::Actor;
+use super::enqueue::{self, JOBS_BYTES_MAX, join, origin_of, trace_headers};
+use super::error::ApiError;
+use super::jobs::check_reason;
+use super::problem::kinds;
+use super::scoped::scope;
+
+/// Makes a batch with its first jobs, all or nothing.
+#[utoipa::path(
+    post, path = path::BATCHES, tag = "batches", operation_id = "new_batch",
+    request_body(content = NewBatchBody, description = "At most 8 MiB."),
+    responses((status = 201, body = MadeBatchView))
+)]
+pub(super) async fn new(
+    State(shared): State<Shared>,
+    caller: Caller,
+    request: Request,
+) -> Result<(StatusCode, Json<MadeBatchView>), ApiError> {
+    let (parts, body) = request.into_parts();
+    let bodies = &shared.api.bodies;
+    let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;
+    let mut body: NewBatchBody = json::read_object(&received.bytes)?;
+    let (id, origin) = (
+        BatchId(ids::job(shared.api.clock.now()).0),
+        origin_of(&caller.principal),
+    );
+    let trace = trace_headers(&parts.headers);
+    let kept_ms = body
+        .retention_seconds
+        .map_or(Retention::default().ms, |kept| kept.ms);
+    if kept_ms < RETENTION_MS_MIN {
+        return Err(invalid("retention_seconds: must be at least 1"));
+    }
+    let callbacks = callbacks(&shared, id, &mut body, origin.clone(), &trace).await?;
+    let is_empty = |text: &str| text.split_ascii_whitespace().collect::<String>() == "[]";
+    let jobs = body.jobs.filter(|jobs| !is_empty(jobs.get()));
+    let jobs = match jobs {
+        None => Vec::new(),
+        Some(text) if text.get().starts_with('[') => {
+            let text = Bytes::from(String::from(Box::<str>::from(text)));
+            jobs_of(&shared, id, text, origin.clone(), &trace).await?
+        }
+        Some(_) => return Err(invalid("jobs: must be an array")),
+    };
+    let new = NewBatch {
+        id,
+        plan: BatchPlan {
+            callbacks,
+            origin,
+            created_at: shared.api.clock.now(),
+            kept_ms,
+        },
+        is_open: body.open,
+        jobs,
+    };
+    let submitted = shared.api.dispatch.submit(Command::NewBatch(Box::new(new)));
+    let jobs = accepted(submitted.await?)?;
+    let batch = view(&shared, &caller, id).await?;
+    Ok((StatusCode::CREATED, Json(MadeBatchView { batch, jobs })))
+}
+
+/// Lists the batches, newest first.
+#[utoipa::path(
+    get, path = path::BATCHES, tag = "batches", operation_id = "list_batches",
+    params(BatchesQuery),
+    responses((status = 200, body = PageView<BatchView>))
+)]
+pub(super) async fn list(
+    State(shared): State<Shared>,
+    caller: Caller,
+    InQuery(query): InQuery<BatchesQuery>,
+) -> Result<Json<PageView<BatchView>>, ApiError> {
+    let limit = page_limit(query.limit)?;
+    let before = query.cursor.as_deref().map(str::parse::<BatchId>);
+    let before = before
+        .transpose()
+        .map_err(|_| ApiError::new(&kinds::INVALID_QUERY, "cursor: must be a next_cursor"))?;
+    let dispatch = &shared.api.dispatch;
+    let read = dispatch.read(move |reader| reader.job_batches(before, limit));
+    let found = read.await?;
+    let next_cursor = next_cursor(&found, limit, |last| &last.id);
+    let seen = found.iter().filter(|batch| sees(&caller, batch));
+    Ok(Json(PageView {
+        items: seen.map(BatchView::new).collect(),
+        next_cursor,
+    }))
+}
+
+/// Shows one batch.
+#[utoipa::path(
+    get, path = path::BATCH, tag = "batches", operation_id = "show_batch",
+    params(("id" = String, Path, description = "The batch's id")),
+    responses((status = 200, body = BatchView))
+)]
+pub(super) async fn show(
+    State(shared): State<Shared>,
+    caller: Caller,
+    TextInPath(text): TextInPath,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = id_of(&text)?;
+    view(&shared, &caller, id).await.map(Json)
+}
+
+/// Adds one job or an array of jobs to an open batch, all or none.
+#[utoipa::path(
+    post, path = path::BATCH_JOBS, tag = "batches", operation_id = "add_to_batch",
+    params(("id" = String, Path, description = "The batch's id")),
+    request_body(content = NewJobsBody, description = "One job, or an array of at most 1,000 jobs and 8 MiB."),
+    responses((status = 201, body = Vec<AcceptedView>))
+)]
+pub(super) async fn add(
+    State(shared): State<Shared>,
+    caller: Caller,
+    TextInPath(text): TextInPath,
+    request: Request,
+) -> Result<(StatusCode, Json<Vec<AcceptedView>>), ApiError> {
+    let id = id_of(&text)?;
+    let (parts, body) = request.into_parts();
+    let bodies = &shared.api.bodies;
+    let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;
+    let trace = trace_headers(&parts.headers);
+    let origin = origin_of(&caller.principal);
+    let jobs = jobs_of(&shared, id, received.bytes.clone(), origin, &trace).await?;
+    let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await?;
+    Ok((StatusCode::CREATED, Json(accepted(submitted)?)))
+}
+
+/// Closes a batch: no more jobs may be added, except by its own jobs.
+#[utoipa::path(
+    post, path = path::BATCH_CLOSE, tag = "batches", operation_id = "close_batch",
+    params(("id" = String, Path, description = "The batch's id")),
+    request_body = Option<EmptyBody>,
+    responses((status = 200, body = BatchView))
+)]
+pub(super) async fn close(
+    State(shared): State<Shared>,
+    caller: Caller,
+    actor: Actor,
+    TextInPath(text): TextInPath,
+    request: Request,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = id_of(&text)?;
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    let _known = find(&shared, &caller, id).await?;
+    let close = Command::CloseBatch { batch: id };
+    let detail = Some("closed".to_owned());
+    actor
+        .submit(&shared, close, format!("batch {id}"), detail)
+        .await?;
+    view(&shared, &caller, id).await.map(Json)
+}
+
+/// Closes a batch and cancels its jobs. Large batches are cancelled in slices, so some jobs may still start.
+#[utoipa::path(
+    post, path = path::BATCH_CANCEL, tag = "batches", operation_id = "cancel_batch",
+    params(("id" = String, Path, description = "The batch's id")),
+    request_body = Option<CancelBatchBody>,
+    responses((status = 200, body = BatchView))
+)]
+pub(super) async fn cancel(
+    State(shared): State<Shared>,
+    caller: Caller,
+    actor: Actor,
+    TextInPath(text): TextInPath,
+    request: Request,
+) -> Result<Json<BatchView>, ApiError> {
+    let id = id_of(&text)?;
+    let CancelBatchBody { reason } = small_body_or_default(&shared.api.bodies, request).await?;
+    check_reason(reason.as_deref())?;
+    let _known = find(&shared, &caller, id).await?;
+    let detail = reason.clone();
+    let cancel = Command::CancelBatch { batch: id, reason };
+    actor
+        .submit(&shared, cancel, format!("batch {id}"), detail)
+        .await?;
+    view(&shared, &caller, id).await.map(Json)
+}
+
+/// Reads the jobs of a batch.
+async fn jobs_of(
+    shared: &Shared,
+    id: BatchId,
+    text: Bytes,
+    origin: Option<Box<Origin>>,
+    trace: &[(String, String)],
+) -> Result<Vec<NewJob>, ApiError> {
+    let may = |body: &NewJobBody| match body.batch {
+        Some(_) => Err(invalid("batch: the request is for one batch already")),
+        None => Ok(()),
+    };
+    let mut jobs = enqueue::jobs_inside(shared, text, "http", trace, origin, may).await?;
+    for job in &mut jobs {
+        join(job, id);
+    }
+    Ok(jobs)
+}
+
+/// Reads the callbacks of a batch. They are checked with params like those that they will have.
+async fn callbacks(
+    shared: &Shared,
+    id: BatchId,
+    body: &mut NewBatchBody,
+    origin: Option<Box<Origin>>,
+    trace: &[(String, String)],
+) -> Result<Vec<(On, NewJob)>, ApiError> {
+    let (mut kinds, mut bodies) = (Vec::new(), Vec::new());
+    for (on, mut callback) in body.take_callbacks() {
+        let params = callback.params.as_ref().map(|_| "params");
+        if let Some(field) = params.or(callback.unfit_for_later()) {
+            let on = on.as_str();
+            return Err(invalid(format!("{on}.{field}: a callback cannot have it")));
+        }
+        let params = job_batch::params(id, on, BatchCounts::default(), &[]);
+        callback.params = Some(host_api::raw(params));
+        kinds.push(on);
+        bodies.push(callback);
+    }
+    if bodies.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = Bytes::from(serde_json::to_vec(&bodies).unwrap_or_default());
+    let may = |_: &NewJobBody| Ok(());
+    let jobs = enqueue::jobs_inside(shared, text, "batch", trace, origin, may).await?;
+    Ok(kinds.into_iter().zip(jobs).collect())
+}
+
+fn accepted(reply: Reply) -> Result<Vec<AcceptedView>, ApiError> {
+    match reply {
+        Reply::Enqueued(jobs) => Ok(jobs.into_iter().map(AcceptedView::from).collect()),
+        _ => Err(ApiError::unexpected_reply("an enqueue")),
+    }
+}
+
+/// Reads the id in a path.
+fn id_of(text: &str) -> Result<BatchId, ApiError> {
+    let shown: String = text.chars().take(64).collect();
+    let nobody = |_| {
+        let detail = format!("no batch has the id {shown:?}");
+        ApiError::new(&kinds::BATCH_NOT_FOUND, detail)
+    };
+    text.parse().map_err(nobody)
+}
+
+/// Finds a batch that the caller may see.
+async fn find(shared: &Shared, caller: &Caller, id: BatchId) -> Result<JobBatch, ApiError> {
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.job_batch(id)).await?;
+    let found = found.filter(|batch| sees(caller, batch));
+    Ok(found.ok_or(Rejection::UnknownBatch(id))?)
+}
+
+async fn view(shared: &Shared, caller: &Caller, id: BatchId) -> Result<BatchView, ApiError> {
+    Ok(BatchView::new(&find(shared, caller, id).await?))
+}
+
+fn sees(caller: &Caller, batch: &JobBatch) -> bool {
+    batch.is_visible_to(&caller.principal.name, scope(caller))
+}
+
+fn invalid(detail: impl Into<String>) -> ApiError {
+    ApiError::new(&kinds::INVALID_REQUEST, detail)
+}

@@ -1,0 +1,265 @@
+//! Batches of jobs: making, closing and cancelling them; and, at the end of a turn, counting what it has changed of each and
+//! enqueuing the callbacks that are due.
+
+use std::collections::BTreeMap;
+
+use host_core::command::{NewBatch, NewJob, Reply};
+use host_core::id::{BatchId, JobId};
+use host_core::job::{Lifecycle, State};
+use host_core::job_batch::{
+    BATCH_JOBS_MAX, BATCHES_MAX, BatchCancel, BatchProgress, BatchStep, FAILED_NAMED_MAX, JobBatch,
+    On,
+};
+use host_core::port::Clock;
+use host_core::rejection::Rejection;
+use host_core::time::Time;
+use host_core::transition::Input;
+
+use super::{Batch, Rows, Stop};
+use crate::error::StoreError;
+
+/// How many batches a tick looks at.
+const SLICE: usize = 64;
+
+/// The rows of batches of jobs.
+pub trait BatchRows {
+    /// Reads batches and keeps other hosts from changing them until the turn ends, all at once and in this order.
+    fn lock_batches(&mut self, _ids: &[BatchId]) -> Result<(), StoreError> {
+        Ok(())
+    }
+    /// Returns a batch. Other hosts cannot change it until the turn ends.
+    fn job_batch(&mut self, id: BatchId) -> Result<Option<JobBatch>, StoreError>;
+    /// Adds a batch, or writes what has become of it.
+    fn put_job_batch(&mut self, batch: &JobBatch) -> Result<(), StoreError>;
+    fn delete_job_batch(&mut self, id: BatchId) -> Result<(), StoreError>;
+    /// Counts the batches that have not ended.
+    fn count_job_batches(&mut self) -> Result<u64, StoreError>;
+    /// Returns batches that are due, at most `limit`, the earliest first. Other hosts may change them.
+    fn due_job_batches(&mut self, now: Time, limit: usize) -> Result<Vec<JobBatch>, StoreError>;
+    /// Returns the next jobs of a batch behind a place that have not ended, each with its place, at most `limit` in the order
+    /// in which they were enqueued.
+    fn jobs_of_batch(
+        &mut self,
+        id: BatchId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<(u64, JobId)>, StoreError>;
+    /// Returns the first discarded jobs of a batch that are kept, at most `limit`.
+    fn discarded_of_batch(&mut self, id: BatchId, limit: usize) -> Result<Vec<JobId>, StoreError>;
+}
+
+impl<R: Rows> Batch<'_, R> {
+    pub(super) fn new_batch(&mut self, new: &NewBatch) -> Result<Reply, Stop> {
+        if self.rows.count_job_batches()? >= BATCHES_MAX {
+            return Err(Rejection::TooManyBatches { limit: BATCHES_MAX }.into());
+        }
+        for (_, callback) in &new.plan.callbacks {
+            self.check_callback(callback)?;
+        }
+        self.rows.put_job_batch(&JobBatch {
+            id: new.id,
+            plan: new.plan.clone(),
+            progress: BatchProgress {
+                is_open: true,
+                ..BatchProgress::default()
+            },
+        })?;
+        let reply = match self.enqueue(&new.jobs) {
+            Ok(reply) => reply,
+            Err(stop) => {
+                self.rows.delete_job_batch(new.id)?;
+                return Err(stop);
+            }
+        };
+        if !new.is_open {
+            self.close_batch(new.id)?;
+        }
+        Ok(reply)
+    }
+
+    /// Refuses a callback that could never be enqueued.
+    fn check_callback(&mut self, callback: &NewJob) -> Result<(), Stop> {
+        let callback = std::slice::from_ref(callback);
+        super::enqueue::check_scopes(callback)?;
+        self.check_deployed(callback)?;
+        for new in callback {
+            self.check_attempts(new.policy.max_attempts)?;
+        }
+        self.check_queues(callback.iter().map(|new| &new.queue))
+    }
+
+    pub(super) fn close_batch(&mut self, id: BatchId) -> Result<Reply, Stop> {
+        let mut batch = self.batch(id)?;
+        if std::mem::take(&mut batch.progress.is_open) {
+            self.rows.put_job_batch(&batch)?;
+            self.look_at_batch(id);
+        }
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn cancel_batch(
+        &mut self,
+        id: BatchId,
+        reason: Option<&str>,
+    ) -> Result<Reply, Stop> {
+        let mut batch = self.batch(id)?;
+        if batch.progress.ended_at.is_none() && batch.progress.cancel.is_none() {
+            batch.progress.is_open = false;
+            batch.progress.cancel = Some(BatchCancel {
+                requested_at: self.now,
+                reason: reason.map(str::to_owned),
+                cursor: Some(0),
+            });
+            self.rows.put_job_batch(&batch)?;
+            self.look_at_batch(id);
+        }
+        Ok(Reply::Done)
+    }
+
+    fn batch(&mut self, id: BatchId) -> Result<JobBatch, Stop> {
+        let batch = self.rows.job_batch(id)?;
+        Ok(batch.ok_or(Rejection::UnknownBatch(id))?)
+    }
+
+    fn look_at_batch(&mut self, id: BatchId) {
+        self.steps.entry(id).or_default();
+    }
+
+    /// Refuses new jobs whose batches take no more.
+    pub(super) fn check_batches<'n>(
+        &mut self,
+        jobs: impl Iterator<Item = &'n NewJob>,
+    ) -> Result<(), Stop> {
+        let mut added: BTreeMap<BatchId, (u64, &NewJob)> = BTreeMap::new();
+        for new in jobs {
+            if let Some(id) = new.batch {
+                added.entry(id).or_insert((0, new)).0 += 1;
+            }
+        }
+        // The jobs of a command have one principal.
+        for (id, (added, new)) in added {
+            let batch = self.batch(id)?;
+            let origin = new.payload.origin.as_ref();
+            if origin.is_some_and(|it| !batch.is_visible_to(&it.principal, &it.scope)) {
+                return Err(Rejection::UnknownBatch(id).into());
+            }
+            if !batch.takes_jobs(self.inside == Some(id)) {
+                return Err(Rejection::BatchClosed(id).into());
+            }
+            let before = self.steps.get(&id).map_or(0, BatchStep::added);
+            if batch.progress.counts.jobs + before + added > BATCH_JOBS_MAX {
+                let (batch, limit) = (id, BATCH_JOBS_MAX);
+                return Err(Rejection::BatchFull { batch, limit }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a change of a job in its batch. A new job has no state before.
+    pub(super) fn count_in_batch(&mut self, before: Option<State>, after: &Lifecycle) {
+        if let Some(id) = after.counts_in(before) {
+            let step = self.steps.entry(id).or_default();
+            step.count(before, after.state);
+        }
+    }
+
+    /// Goes on with batches that are due, until `end`. Returns how many batches and jobs it has handled, at least one if
+    /// more is left.
+    pub(super) fn go_on_with_batches(
+        &mut self,
+        limit: usize,
+        end: Option<(&dyn Clock, Time)>,
+    ) -> Result<usize, Stop> {
+        let mut handled = 0;
+        if limit == 0 {
+            return Ok(handled);
+        }
+        for batch in self.rows.due_job_batches(self.now, SLICE.min(limit))? {
+            handled += 1;
+            self.look_at_batch(batch.id);
+            let cancel = batch.progress.cancel;
+            if let Some((cursor, cancel)) = cancel.and_then(|it| Some((it.cursor?, it))) {
+                let reason = cancel.reason.as_deref();
+                handled += self.cancel_slice(batch.id, cursor, limit, reason)?;
+            }
+            if handled >= limit || end.is_some_and(|(clock, end)| clock.now() >= end) {
+                break;
+            }
+        }
+        Ok(handled)
+    }
+
+    /// Cancels the next jobs of a batch. Returns how many it has looked at.
+    fn cancel_slice(
+        &mut self,
+        id: BatchId,
+        after: u64,
+        limit: usize,
+        reason: Option<&str>,
+    ) -> Result<usize, Stop> {
+        let jobs = self.rows.jobs_of_batch(id, after, limit)?;
+        for (_, job) in &jobs {
+            // What waits for one of the slice may have ended with it.
+            let job = self.rows.job(*job)?;
+            if let Some(job) = job.filter(|job| !job.state.is_terminal()) {
+                let grace_ms = None;
+                self.apply(&job, &Input::Cancel { reason, grace_ms })?;
+            }
+        }
+        let place = jobs.last().map(|(place, _)| *place);
+        self.steps.entry(id).or_default().cancelled_up_to(place);
+        Ok(jobs.len())
+    }
+
+    /// Counts what the turn has changed of batches, and enqueues the callbacks that are due.
+    pub(super) fn count_batches(&mut self) -> Result<(), StoreError> {
+        if self.steps.is_empty() {
+            return Ok(());
+        }
+        // Before the locks of batches: callbacks may be limited.
+        if !self.rows.limits()?.0.is_empty() {
+            self.rows.lock_limits()?;
+        }
+        let steps = std::mem::take(&mut self.steps);
+        let ids: Vec<BatchId> = steps.keys().copied().collect();
+        self.rows.lock_batches(&ids)?;
+        for (id, step) in steps {
+            if let Some(batch) = self.rows.job_batch(id)? {
+                self.count_batch(batch, step)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_batch(&mut self, mut batch: JobBatch, step: BatchStep) -> Result<(), StoreError> {
+        let before = batch.progress.clone();
+        batch.advance(step, self.now);
+        if batch.is_over(self.now) {
+            return self.rows.delete_job_batch(batch.id);
+        }
+        for on in batch.due(self.now) {
+            let refused = match self.call_back(&batch, on) {
+                Ok(()) => None,
+                Err(Stop::Rejected(rejection)) => Some(rejection.to_string()),
+                Err(Stop::Failed(error)) => return Err(error),
+            };
+            batch.fired(on, refused, self.now);
+        }
+        if batch.progress != before {
+            self.rows.put_job_batch(&batch)?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues a callback.
+    fn call_back(&mut self, batch: &JobBatch, on: On) -> Result<(), Stop> {
+        let failed = match batch.progress.counts.discarded {
+            0 => Vec::new(),
+            _ => self.rows.discarded_of_batch(batch.id, FAILED_NAMED_MAX)?,
+        };
+        if let Some(job) = batch.callback(on, &failed) {
+            self.enqueue(&[job])?;
+        }
+        Ok(())
+    }
+}
