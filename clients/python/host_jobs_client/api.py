@@ -514,6 +514,8 @@ class Job(TypedDict):
     """How many attempts do not count because they were lost through no fault of the job."""
     attributes: NotRequired[Dict[str, str] | None]
     """Other values that its sender attached."""
+    batch: NotRequired[str | None]
+    """The batch that counts it."""
     cancel_reason: NotRequired[str | None]
     """The reason given for the cancel."""
     cancel_requested_at: NotRequired[str | None]
@@ -591,6 +593,8 @@ class JobOptions(TypedDict):
 
     attributes: NotRequired[Dict[str, str] | None]
     """Other values that the handler sees."""
+    batch: NotRequired[str | None]
+    """The batch that counts it: one that is open, or that of the job whose handler enqueues it."""
     deadline: NotRequired[str | None]
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]
@@ -814,6 +818,8 @@ class NewJob(TypedDict):
 
     attributes: NotRequired[Dict[str, str] | None]
     """Other values that the handler sees."""
+    batch: NotRequired[str | None]
+    """The batch that counts it: one that is open, or that of the job whose handler enqueues it."""
     deadline: NotRequired[str | None]
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]
@@ -1580,6 +1586,8 @@ class JobsListQuery(TypedDict):
     """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
+    batch: NotRequired[str]
+    """Only jobs that this batch counts."""
     state: NotRequired[JobState]
     """Only jobs in this state."""
     sort: NotRequired[Literal["newest", "oldest"]]
@@ -1617,6 +1625,8 @@ class JobsCancelAllQuery(TypedDict):
     """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
+    batch: NotRequired[str]
+    """Only jobs that this batch counts."""
     state: NotRequired[JobState]
     """Only jobs in this state."""
     sort: NotRequired[Literal["newest", "oldest"]]
@@ -1654,6 +1664,8 @@ class JobsCountQuery(TypedDict):
     """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
+    batch: NotRequired[str]
+    """Only jobs that this batch counts."""
     state: NotRequired[JobState]
     """Only jobs in this state."""
     sort: NotRequired[Literal["newest", "oldest"]]
@@ -1691,6 +1703,8 @@ class JobsSetPriorityOfAllQuery(TypedDict):
     """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
+    batch: NotRequired[str]
+    """Only jobs that this batch counts."""
     state: NotRequired[JobState]
     """Only jobs in this state."""
     sort: NotRequired[Literal["newest", "oldest"]]
@@ -1728,6 +1742,8 @@ class JobsPurgeAllQuery(TypedDict):
     """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
+    batch: NotRequired[str]
+    """Only jobs that this batch counts."""
     state: NotRequired[JobState]
     """Only jobs in this state."""
     sort: NotRequired[Literal["newest", "oldest"]]
@@ -1765,6 +1781,8 @@ class JobsRetryAllQuery(TypedDict):
     """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
+    batch: NotRequired[str]
+    """Only jobs that this batch counts."""
     state: NotRequired[JobState]
     """Only jobs in this state."""
     sort: NotRequired[Literal["newest", "oldest"]]

@@ -417,6 +417,8 @@ export interface Job {
   attempts_lost: number;
   /** Other values that its sender attached. */
   attributes?: Record<string, string> | null;
+  /** The batch that counts it. */
+  batch?: string | null;
   /** The reason given for the cancel. */
   cancel_reason?: string | null;
   /** When its cancel was requested. */
@@ -494,6 +496,8 @@ export interface Job {
 export interface JobOptions {
   /** Other values that the handler sees. */
   attributes?: Record<string, string> | null;
+  /** The batch that counts it: one that is open, or that of the job whose handler enqueues it. */
+  batch?: string | null;
   /** No attempt after this instant (RFC 3339). */
   deadline?: string | null;
   /** Not before this many seconds from now; excludes `run_at`. */
@@ -684,6 +688,8 @@ export interface NamedNode {
 export interface NewJob {
   /** Other values that the handler sees. */
   attributes?: Record<string, string> | null;
+  /** The batch that counts it: one that is open, or that of the job whose handler enqueues it. */
+  batch?: string | null;
   /** No attempt after this instant (RFC 3339). */
   deadline?: string | null;
   /** Not before this many seconds from now; excludes `run_at`. */
@@ -1474,6 +1480,8 @@ export interface JobsListQuery {
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
+  /** Only jobs that this batch counts. */
+  batch?: string;
   /** Only jobs in this state. */
   state?: JobState;
   /** `newest` or `oldest` first; `newest` if absent. */
@@ -1512,6 +1520,8 @@ export interface JobsCancelAllQuery {
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
+  /** Only jobs that this batch counts. */
+  batch?: string;
   /** Only jobs in this state. */
   state?: JobState;
   /** `newest` or `oldest` first; `newest` if absent. */
@@ -1550,6 +1560,8 @@ export interface JobsCountQuery {
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
+  /** Only jobs that this batch counts. */
+  batch?: string;
   /** Only jobs in this state. */
   state?: JobState;
   /** `newest` or `oldest` first; `newest` if absent. */
@@ -1588,6 +1600,8 @@ export interface JobsSetPriorityOfAllQuery {
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
+  /** Only jobs that this batch counts. */
+  batch?: string;
   /** Only jobs in this state. */
   state?: JobState;
   /** `newest` or `oldest` first; `newest` if absent. */
@@ -1626,6 +1640,8 @@ export interface JobsPurgeAllQuery {
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
+  /** Only jobs that this batch counts. */
+  batch?: string;
   /** Only jobs in this state. */
   state?: JobState;
   /** `newest` or `oldest` first; `newest` if absent. */
@@ -1664,6 +1680,8 @@ export interface JobsRetryAllQuery {
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
+  /** Only jobs that this batch counts. */
+  batch?: string;
   /** Only jobs in this state. */
   state?: JobState;
   /** `newest` or `oldest` first; `newest` if absent. */
