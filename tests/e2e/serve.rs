@@ -1,5 +1,7 @@
 //! Starting and stopping a host.
 
+use std::fs::Permissions;
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use tempfile::TempDir;
 use crate::fixture::{Own, own};
 
 /// How long a host may take to stop if no jobs run.
-const WAIT_MAX: Duration = Duration::from_mins(3);
+const WAIT_MAX: Duration = Duration::from_mins(1);
 
 fn serve(arguments: &[&str]) -> Output {
     let mut command = Command::new(host());
@@ -47,6 +49,43 @@ fn children(pid: u32) -> Vec<u32> {
         children.extend(listed.split(' ').filter_map(|pid| pid.parse::<u32>().ok()));
     }
     children
+}
+
+/// A supervisor would restart a host whose health it cannot ask for.
+#[test]
+fn health_is_answered_when_all_connections_are_taken() {
+    let folder = TempDir::new().unwrap();
+    let few_files = folder.path().join("few-files");
+    let script = format!(
+        "#!/bin/sh\nulimit -n 256\nexec {} \"$@\"\n",
+        host().display()
+    );
+    std::fs::write(&few_files, script).unwrap();
+    std::fs::set_permissions(&few_files, Permissions::from_mode(0o700)).unwrap();
+    let mut options = Options::new(&folder.path().join("data"));
+    options.program = Some(few_files);
+    let server = Server::start(&options);
+    // Each request has a connection of its own.
+    let is_answered = |path: &str| {
+        let answer = Client::new(server.address()).get(path);
+        answer.is_ok_and(|it| it.status == 200)
+    };
+    let is_full = || !is_answered("/readyz");
+    let mut taken = Vec::new();
+    while !is_full() {
+        assert!(taken.len() < 256, "half of the files are for connections");
+        taken.push(TcpStream::connect(server.address()).unwrap());
+    }
+    eventually("only the health to be answered", WAIT_MAX, || {
+        (is_full() && is_answered("/healthz") && is_full()).then_some(())
+    });
+    drop(taken);
+    eventually("the host to answer again", WAIT_MAX, || {
+        (!is_full()).then_some(())
+    });
+    let log = std::fs::read_to_string(folder.path().join("data/serve.log")).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(log.contains("the host runs as root"), is_root, "{log}");
 }
 
 #[test]
