@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::fixture::{Own, own};
 
 /// How long a host may take to stop if no jobs run.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+const WAIT_MAX: Duration = Duration::from_mins(3);
 
 fn serve(arguments: &[&str]) -> Output {
     let mut command = Command::new(host());
