@@ -4,6 +4,7 @@
 
 mod arco;
 mod backup;
+mod batches;
 mod beads;
 mod beads_load;
 mod beads_restart;

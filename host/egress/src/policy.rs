@@ -10,7 +10,8 @@ use host_core::egress::{
     URL_BYTES_MAX,
 };
 use host_core::http_grant::{
-    HttpGrant, REQUESTS_DEFAULT, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, may_be_added,
+    HeaderTemplate, HttpGrant, REQUESTS_DEFAULT, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT,
+    may_be_added,
 };
 use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
 use host_core::secret::{Revealed, Secret};
@@ -48,7 +49,7 @@ impl Secrets {
     /// Returns the values that no server may give away to a run with this pass: those that any of its requests sends.
     fn of(&self, pass: &Pass) -> Revealed {
         let templates = pass.grants.iter().flat_map(|grant| grant.headers.values());
-        let names: BTreeSet<&str> = templates.flat_map(|it| it.secrets()).collect();
+        let names: BTreeSet<&str> = templates.flat_map(HeaderTemplate::secrets).collect();
         let mut all = Revealed::default();
         for name in names {
             for values in [&self.current, &self.replaced] {

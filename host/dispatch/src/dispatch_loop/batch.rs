@@ -300,7 +300,7 @@ fn newly_available_max(command: &Command) -> u64 {
     let new = command.new_runners();
     let new = new.filter(Option::is_none).count() as u64;
     match command.bare() {
-        Command::Enqueue(_) | Command::Fire(_) => new,
+        Command::Enqueue(_) | Command::Fire(_) | Command::NewBatch(_) => new,
         Command::Complete { .. } => 1 + new,
         Command::Lose { .. } | Command::Retry { .. } | Command::Reschedule { .. } => 1,
         Command::Tick { limit } => u64::from(*limit),

@@ -1,6 +1,6 @@
 //! How many jobs could run now: upper bounds, by lane. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use host_core::command::{Change, Command};
 use host_core::job::{Lifecycle, State};
@@ -114,6 +114,35 @@ impl Demand {
         self.shared = 0;
     }
 
+    /// Records jobs that these changes leave available in lanes where nothing is known to be. Returns whether there are
+    /// some.
+    pub(super) fn record_behind(&mut self, changes: &[Change]) -> bool {
+        if !changes.iter().any(|it| self.is_empty(it.runner.as_ref())) {
+            return false;
+        }
+        let mut has_some = false;
+        for change in left_available(changes) {
+            let runner = change.runner.as_ref();
+            if !self.is_empty(runner) {
+                continue;
+            }
+            has_some = true;
+            match runner {
+                None => self.shared = u64::MAX,
+                Some(executor) => drop(self.by_executor.insert(executor.clone(), u64::MAX)),
+            }
+        }
+        has_some
+    }
+
+    /// Returns whether nothing is known to be in the lane of shared cells, or of an executor.
+    fn is_empty(&self, runner: Option<&Name>) -> bool {
+        match runner {
+            None => self.shared == 0,
+            Some(executor) => self.by_executor.get(executor) == Some(&0),
+        }
+    }
+
     /// Records that a claim with room for suspects found none.
     pub(super) const fn exhaust_suspects(&mut self) {
         self.has_suspects = false;
@@ -138,22 +167,23 @@ impl Demand {
                 && change.from == Some(State::Running)
                 && change.to == Some(State::Available)
         });
-        self.shared = self.shared.saturating_add(left_available(changes));
+        let left = left_available(changes);
+        let for_cells = left.iter().filter(|it| it.runner.is_none()).count();
+        self.shared = self.shared.saturating_add(for_cells as u64);
     }
 }
 
-/// Returns how many jobs for cells these changes leave available. Too many make a claim that finds nothing;
-/// too few leave a job waiting.
-fn left_available(changes: &[Change]) -> u64 {
-    let mut available = BTreeSet::new();
-    for change in changes.iter().filter(|change| change.runner.is_none()) {
+/// Returns the changes that leave jobs available. Too many make a claim that finds nothing; too few leave a job waiting.
+fn left_available(changes: &[Change]) -> Vec<&Change> {
+    let mut available = BTreeMap::new();
+    for change in changes {
         if change.to == Some(State::Available) {
-            available.insert(change.job);
+            available.insert(change.job, change);
         } else {
             available.remove(&change.job);
         }
     }
-    available.len() as u64
+    available.into_values().collect()
 }
 
 #[cfg(test)]
@@ -197,10 +227,30 @@ mod tests {
                 vec![enqueued(1), claimed(1), given_back(1), claimed(1), ended(1)],
                 0,
             ),
-            (vec![for_a_runner], 0),
+            (vec![for_a_runner], 1),
             (vec![enqueued(1), change(1, Some(Available), None)], 0),
         ] {
-            assert_eq!(left_available(&changes), left, "{changes:?}");
+            assert_eq!(left_available(&changes).len(), left, "{changes:?}");
         }
+    }
+
+    #[test]
+    fn jobs_behind_a_claim_of_their_batch_are_claimed_by_another() {
+        let enqueued = |job, runner: Option<&str>| Change {
+            runner: runner.map(|name| name.parse().unwrap()),
+            ..change(job, None, Some(Available))
+        };
+        let mut demand = Demand::new(0);
+        let python: Name = "python".parse().unwrap();
+        demand.add_executor(&python);
+        demand.record_claim(&python, 1, 0);
+        assert!(!demand.record_behind(&[]));
+        assert!(!demand.record_behind(&[change(1, Some(Available), Some(Running))]));
+        assert!(!demand.record_behind(&[enqueued(1, Some("nobody"))]));
+        assert!(demand.record_behind(&[enqueued(1, None)]));
+        assert!(demand.has_shared());
+        assert!(!demand.record_behind(&[enqueued(2, None)]), "it is known");
+        assert!(demand.record_behind(&[enqueued(3, Some("python"))]));
+        assert_eq!(demand.of(&python), u64::MAX);
     }
 }

@@ -80,6 +80,10 @@ impl<P: CellPort> DispatchLoop<P> {
                 Origin::Claim(offer) => self.claimed(now, offer, reply),
             }
         }
+        // The claims of this batch came before the callbacks of batches of jobs, which are enqueued at its end.
+        if self.demand.record_behind(&committed.changes) {
+            self.next_wakeup = Some(now);
+        }
         if !self.demand.has_shared() {
             self.share.record_chance();
         }
