@@ -113,6 +113,10 @@ pub struct Metrics {
     depths: Family<Depth, Gauge>,
 }
 
+/// What counts the firings of schedules.
+const FIRINGS: &str = "Nominal times of schedules that this node decided about, by what became of them: \
+                       fired, late (fired over 10 s after its time), held, skipped, missed or failed";
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("host");
@@ -127,12 +131,7 @@ impl Default for Metrics {
             refused.clone(),
         );
         let firings = Family::default();
-        registry.register(
-            "schedule_firings",
-            "Nominal times of schedules that this node decided about, by what became of them: \
-             fired, late (fired over 10 s after its time), held, skipped, missed or failed",
-            firings.clone(),
-        );
+        registry.register("schedule_firings", FIRINGS, firings.clone());
         let waiting = Family::default();
         registry.register(
             "limit_waiting_jobs",

@@ -105,9 +105,10 @@ fn health(shared: &Shared) -> Health {
         uptime_seconds: shared.api.clock.uptime().as_secs(),
         isolation: shared.api.isolation.as_str().to_owned(),
         // On a host with tokens that is for those who may read its log.
-        weak: match shared.api.auth.asks() {
-            true => Vec::new(),
-            false => shared.api.protection.missing.clone(),
+        weak: if shared.api.auth.asks() {
+            Vec::new()
+        } else {
+            shared.api.protection.missing.clone()
         },
     }
 }

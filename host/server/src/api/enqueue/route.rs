@@ -61,14 +61,12 @@ pub(super) fn find(
         };
         return Ok((route, Some(deployed)));
     }
-    match api.executors.default_executor() {
-        Some(runner) => Ok((to_runner(api, queue, runner.clone(), handler), None)),
-        None => {
-            let mut seen = (*api.handlers.all()).clone();
-            seen.retain(|name, _| scope.has(Object::Handler(None, name.as_str())));
-            Err(handlers::unknown(&seen, &handler))
-        }
+    if let Some(runner) = api.executors.default_executor() {
+        return Ok((to_runner(api, queue, runner.clone(), handler), None));
     }
+    let mut seen = (*api.handlers.all()).clone();
+    seen.retain(|name, _| scope.has(Object::Handler(None, name.as_str())));
+    Err(handlers::unknown(&seen, &handler))
 }
 
 fn check(
