@@ -307,7 +307,7 @@ fn what_the_cell_keeps_for_a_guest_counts_towards_its_limit() {
     let mut cell = Cell::start();
     let limits = Limits {
         memory_bytes: 8 << 20,
-        timeout_ms: 60_000,
+        timeout_ms: 600_000,
         ..Limits::default()
     };
     let params = json!({"requests": [{"url": "http://a.test/"}]});
@@ -354,7 +354,7 @@ fn what_the_cell_keeps_for_a_guest_counts_towards_its_limit() {
 fn a_guest_that_makes_too_much_of_something_harms_only_itself() {
     let mut cell = Cell::start();
     let limits = Limits {
-        timeout_ms: 60_000,
+        timeout_ms: 600_000,
         fuel: Some(1_000_000_000_000),
         ..Limits::default()
     };
@@ -414,7 +414,7 @@ fn limits_and_a_cancel_hold_in_the_middle_of_a_request() {
     // Fuel that runs out between requests, with and without a grant.
     let limits = Limits {
         fuel: Some(100_000_000),
-        timeout_ms: 60_000,
+        timeout_ms: 600_000,
         ..Limits::default()
     };
     let params = json!({"requests": [{"url": "http://a.test/", "times": 10_000_000}]});
