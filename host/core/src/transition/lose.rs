@@ -43,7 +43,7 @@ pub enum Loss {
     /// The cell was stopped because of another job, so this one is not a suspect.
     Innocent,
     /// The worker gave the lease back before it began. No attempt counts and none is recorded.
-    /// Refused once the lease has expired: that is an ordinary loss.
+    /// Refused once the lease has expired, which is an ordinary loss, or was acknowledged.
     NotBegun,
     /// The handler's component is not ready where the job was to run: the cell could not load it, and it is
     /// compiled again meanwhile, or another node has just deployed it. No attempt counts and none is
@@ -117,7 +117,7 @@ impl Loss {
 }
 
 /// Gives up the lease on behalf of its holder. A loss may be reported after the lease has expired,
-/// a give-back may not.
+/// a give-back may not. Nor may what a worker has acknowledged, perhaps to another node, be given back as not begun.
 pub(super) fn apply(
     job: &mut Lifecycle,
     now: Time,
@@ -125,9 +125,18 @@ pub(super) fn apply(
     loss: Loss,
 ) -> Result<Vec<Effect>, Rejection> {
     match job.check_fence(now, fence) {
-        Err(Rejection::LeaseExpired) if loss != Loss::NotBegun => Ok(lose(job, now, loss)),
-        checked => checked.map(|()| lose(job, now, loss)),
+        Err(Rejection::LeaseExpired) if loss != Loss::NotBegun => {}
+        checked => checked?,
     }
+    let is_acknowledged = job.policy.ack_window_ms.is_some()
+        && job
+            .lease
+            .as_ref()
+            .is_some_and(|lease| lease.ack_by.is_none());
+    if loss == Loss::NotBegun && is_acknowledged {
+        return Err(Rejection::WrongState(job.state));
+    }
+    Ok(lose(job, now, loss))
 }
 
 /// Takes the lease away. The job becomes available again, at once or after a moment. It ends instead

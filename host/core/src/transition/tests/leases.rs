@@ -40,6 +40,23 @@ fn a_lease_by_ttl_may_be_given_back_until_it_expires() {
     assert_eq!((late.state, late.attempts_charged()), (State::Available, 1));
 }
 
+/// Its worker has told another node that it has begun.
+#[test]
+fn an_acknowledged_lease_is_not_given_back_as_one_that_has_not_begun() {
+    let policy = Policy {
+        ack_window_ms: Some(1_000),
+        ..Policy::default()
+    };
+    let mut job = running(policy, TTL);
+    job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
+    let refused = job.apply(NOW, &Input::Lose(&FENCE, Loss::NotBegun));
+    assert_eq!(refused, Err(Rejection::WrongState(State::Running)));
+    assert!(job.lease.is_some());
+    job.apply(NOW, &Input::Lose(&FENCE, Loss::WorkerGone))
+        .unwrap();
+    assert_eq!(job.state, State::Available);
+}
+
 #[test]
 fn a_worker_may_say_that_it_has_stopped_once_it_is_asked_to() {
     for hold in [Hold::Connection, TTL] {

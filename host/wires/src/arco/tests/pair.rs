@@ -257,8 +257,10 @@ impl Pair {
         let sides = self.lives.iter().flatten();
         let dues = sides.map(side::Side::due);
         let dues = dues.chain([message, self.worker.due()]);
-        let next = dues.flatten().min().expect("something goes on");
         let now = self.at().now;
+        // A worker that never heard that its start was accepted is silent: its lease runs out.
+        let next = dues.flatten().min().or_else(|| self.model.due());
+        let next = next.unwrap_or_else(|| now.plus_ms(1_000));
         self.model.advance(next.since_ms(now));
         let now = self.at().now;
         while let Some(entry) = self.on_the_way.first_entry()

@@ -15,6 +15,7 @@ use super::side::{Sent, Side};
 
 /// A task that a node has sent, and the number of its callbacks.
 struct Task {
+    dispatch: u64,
     id: String,
     token: String,
     calls: u64,
@@ -23,12 +24,13 @@ struct Task {
 impl Task {
     fn sent(side: &mut Side) -> Self {
         let mut sent = side.go_on();
-        let Some(Sent::Dispatch(_, body)) = sent.pop() else {
+        let Some(Sent::Dispatch(dispatch, body)) = sent.pop() else {
             panic!("no dispatch");
         };
         let body: Value = serde_json::from_slice(&body).unwrap();
         let text = |field: &str| body[field].as_str().unwrap().to_owned();
         Self {
+            dispatch,
             id: text("taskId"),
             token: text("taskToken"),
             calls: 0,
@@ -84,6 +86,27 @@ fn an_attempt_has_its_deadline_at_a_node_that_has_not_sent_it() {
     assert_ne!(model.state(id), State::Running);
     own.go_on();
     assert_eq!([own.in_flight(), other.in_flight()], [0, 0]);
+}
+
+/// The worker is busy with the same task when it is sent again.
+#[test]
+fn a_node_that_stops_gives_nothing_back_that_has_begun_at_another_one() {
+    let model = LeaseHost::new();
+    let [mut own, mut other] = nodes(&model);
+    let policy = Policy {
+        ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
+        ..Policy::default()
+    };
+    let id = model.enqueue(("spark", "key"), "{}", policy, &[]);
+    let mut task = Task::sent(&mut own);
+    assert_eq!(task.call(&mut other, "started", &json!({})).0, 200);
+    own.dispatched(task.dispatch, Some(503));
+    own.stop();
+    own.go_on();
+    assert_eq!(model.state(id), State::Running);
+    let ended = json!({"outcome": "SUCCEEDED"});
+    assert_eq!(task.call(&mut other, "completed", &ended).0, 200);
+    assert_eq!(model.state(id), State::Completed);
 }
 
 #[test]
