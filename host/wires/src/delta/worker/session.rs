@@ -130,6 +130,8 @@ pub(super) struct LeaseSession {
     stage: Stage,
     results: Results,
     is_acked: bool,
+    /// When the lease came: its time limit counts from then.
+    received_at: Time,
     /// When the first step started, also as text.
     started_at: Option<(Time, String)>,
     live_until: Time,
@@ -169,6 +171,7 @@ impl LeaseSession {
             stage: Stage::default(),
             results,
             is_acked: false,
+            received_at: now,
             started_at: None,
             live_until: now.plus_ms(lease.ttl_ms),
             next_beat: now,

@@ -39,11 +39,9 @@ impl LeaseSession {
         let run_id = self.lease.run_id.clone();
         job.attributes
             .extend(run_id.map(|id| ("delta.run_id".to_owned(), id)));
-        job.deadline = self
-            .lease
-            .max_runtime_ms
-            .zip(self.started_at.as_ref())
-            .map(|(most, (began, _))| began.plus_ms(most));
+        // The orchestrator counts from the grant: a late start leaves less time.
+        let max_runtime_ms = self.lease.max_runtime_ms;
+        job.deadline = max_runtime_ms.map(|most| self.received_at.plus_ms(most));
         self.guest = Some(tag);
         todo.effect(Effect::Start(tag, Box::new(job)));
     }

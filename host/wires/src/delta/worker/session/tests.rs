@@ -155,6 +155,21 @@ impl Bench {
     }
 }
 
+/// Its orchestrator counts from the grant, and would give the job to another runner meanwhile.
+#[test]
+fn a_job_that_begins_late_has_less_time() {
+    let mut it = bench(&one());
+    it.begin();
+    it.now = START.plus_ms(20_000);
+    it.receives(Kind::Ack, ACCEPTED);
+    let acts = it.receives(Kind::Heartbeat, ACCEPTED);
+    let starts = acts.iter().find_map(|act| match act {
+        Effect::Start(_, job) => Some(job.deadline),
+        _ => None,
+    });
+    assert_eq!(starts, Some(Some(START.plus_ms(60_000))));
+}
+
 #[test]
 fn a_job_is_acknowledged_beaten_for_and_completed() {
     let mut it = bench(&one());
