@@ -21,7 +21,7 @@ pub const BATCHES_MAX: u64 = 10_000;
 /// How long a batch stays open at most, in milliseconds. Then it is closed.
 pub const OPEN_MS_MAX: u64 = 7 * 24 * 3_600_000;
 
-/// How many failed jobs a callback is told.
+/// The most failed jobs that the params of a callback list.
 pub const FAILED_NAMED_MAX: usize = 1_000;
 
 /// The pause before a callback that was refused is enqueued again, in milliseconds.

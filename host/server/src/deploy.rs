@@ -46,7 +46,7 @@ pub struct Consent {
     pub unfit_jobs: bool,
 }
 
-/// Who deploys a component.
+/// The principal that deploys a component.
 #[derive(Clone, Debug)]
 pub struct DeployedBy {
     /// For the audit.

@@ -40,7 +40,7 @@ fn a_lease_by_ttl_may_be_given_back_until_it_expires() {
     assert_eq!((late.state, late.attempts_charged()), (State::Available, 1));
 }
 
-/// Its worker has told another node that it has begun.
+/// Its worker has sent the acknowledgement to another node.
 #[test]
 fn an_acknowledged_lease_is_not_given_back_as_one_that_has_not_begun() {
     let policy = Policy {

@@ -258,7 +258,7 @@ impl Pair {
         let dues = sides.map(side::Side::due);
         let dues = dues.chain([message, self.worker.due()]);
         let now = self.at().now;
-        // A worker that never heard that its start was accepted is silent: its lease runs out.
+        // A worker whose `started` was never answered sends no heartbeats, so its lease expires.
         let next = dues.flatten().min().or_else(|| self.model.due());
         let next = next.unwrap_or_else(|| now.plus_ms(1_000));
         self.model.advance(next.since_ms(now));
