@@ -10,6 +10,9 @@ use crate::time::Time;
 /// The longest text of a field, in bytes. Longer ones are cut.
 pub const FIELD_BYTES_MAX: usize = 512;
 
+/// The principal of what the host does by itself.
+pub const HOST: &str = "host";
+
 /// What is recorded of a change, or of an attempt to make one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Note {
@@ -37,6 +40,14 @@ impl Note {
             object: cut(object.into()),
             times: 1,
             ..Self::default()
+        }
+    }
+
+    /// Makes a note about something that the host did by itself.
+    pub fn by_host(verb: &str, object: impl Into<String>) -> Self {
+        Self {
+            principal: HOST.to_owned(),
+            ..Self::new(verb, object)
         }
     }
 

@@ -159,6 +159,12 @@ impl Lifecycle {
         }
     }
 
+    /// Returns whether its worker has still to acknowledge its lease.
+    fn awaits_ack(&self) -> bool {
+        let lease = self.lease.as_ref();
+        lease.is_some_and(|lease| lease.ack_by.is_some())
+    }
+
     /// Checks that the job is running, that `fence` names its current lease or attempt, and that
     /// the lease has not run out.
     fn check_fence(&self, now: Time, fence: &Fence) -> Result<(), Rejection> {

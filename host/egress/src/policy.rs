@@ -27,7 +27,7 @@ const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
 const METHOD_BYTES_MAX: usize = 32;
 
 /// The secrets by name.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Secrets {
     current: BTreeMap<String, String>,
     /// The values before those: servers may know them still.

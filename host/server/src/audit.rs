@@ -30,10 +30,7 @@ const TAIL_BYTES: u64 = 64 << 10;
 
 /// Records that the host has started, and with which keys of its configuration.
 pub async fn record_start(dispatch: &Dispatch, keys: &[&str]) {
-    let note = Note {
-        principal: "host".to_owned(),
-        ..Note::new("start", "host")
-    };
+    let note = Note::by_host("start", "host");
     let note = Box::new(note.detail(format!("configuration: {}", keys.join(" "))));
     let outcome = DONE.to_owned();
     if let Err(error) = dispatch.submit(Command::Note { note, outcome }).await {

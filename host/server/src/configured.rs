@@ -31,10 +31,7 @@ pub(crate) async fn apply(
         let Change {
             kind, name, done, ..
         } = change;
-        let note = Note {
-            principal: "host".to_owned(),
-            ..Note::new("configure", format!("{kind} {name}")).detail(done)
-        };
+        let note = Note::by_host("configure", format!("{kind} {name}")).detail(done);
         if let Err(error) = dispatch.submit(change.command.noted(note)).await {
             tracing::warn!(%name, %error, "a {kind} of the configuration cannot be {done}");
         }

@@ -58,10 +58,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             tried_since: None,
             unfit_jobs: true,
         };
-        let note = Note {
-            principal: "host".to_owned(),
-            ..Note::new(Verb::Deploy.as_str(), format!("component {name}"))
-        };
+        let note = Note::by_host(Verb::Deploy.as_str(), format!("component {name}"));
         let by = DeployedBy {
             note: note.detail("from the folder of components"),
             origin: None,

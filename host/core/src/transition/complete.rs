@@ -18,11 +18,7 @@ pub(super) fn apply(
     outcome: &Outcome,
 ) -> Result<Vec<Effect>, Rejection> {
     job.check_fence(now, fence)?;
-    if job
-        .lease
-        .as_ref()
-        .is_some_and(|lease| lease.ack_by.is_some())
-    {
+    if job.awaits_ack() {
         return Err(Rejection::NotAcknowledged);
     }
     job.suspicion = Suspicion::NONE;

@@ -128,11 +128,7 @@ pub(super) fn apply(
         Err(Rejection::LeaseExpired) if loss != Loss::NotBegun => {}
         checked => checked?,
     }
-    let is_acknowledged = job.policy.ack_window_ms.is_some()
-        && job
-            .lease
-            .as_ref()
-            .is_some_and(|lease| lease.ack_by.is_none());
+    let is_acknowledged = job.policy.ack_window_ms.is_some() && !job.awaits_ack();
     if loss == Loss::NotBegun && is_acknowledged {
         return Err(Rejection::WrongState(job.state));
     }
@@ -144,15 +140,13 @@ pub(super) fn apply(
 /// last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let lease = job.lease.as_ref();
-    let is_unacknowledged = lease.is_some_and(|lease| lease.ack_by.is_some());
     // Its process did nothing: it would do the same again.
-    let did_nothing = is_unacknowledged && matches!(loss, Loss::Exited(_));
+    let did_nothing = job.awaits_ack() && matches!(loss, Loss::Exited(_));
     let begun = !matches!(loss, Loss::NotBegun | Loss::Unloaded);
     if begun {
         let mut failure = loss.failure();
         if loss == Loss::Expired {
-            let (code, words) = if is_unacknowledged {
+            let (code, words) = if job.awaits_ack() {
                 (ACK_TIMEOUT, "the lease was not acknowledged in time".into())
             } else {
                 (HEARTBEAT_TIMEOUT, loss.message())

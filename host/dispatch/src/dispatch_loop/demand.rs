@@ -117,7 +117,10 @@ impl Demand {
     /// Records jobs that these changes leave available in lanes where nothing is known to be. Returns whether there are
     /// some.
     pub(super) fn record_behind(&mut self, changes: &[Change]) -> bool {
-        if !changes.iter().any(|it| self.is_empty(it.runner.as_ref())) {
+        let may_be_behind = |change: &Change| {
+            change.to == Some(State::Available) && self.is_empty(change.runner.as_ref())
+        };
+        if !changes.iter().any(may_be_behind) {
             return false;
         }
         let mut has_some = false;

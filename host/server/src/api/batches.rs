@@ -55,7 +55,10 @@ pub(super) async fn new(
         return Err(invalid("retention_seconds: must be at least 1"));
     }
     let callbacks = callbacks(&shared, id, &mut body, origin.clone(), &trace).await?;
-    let is_empty = |text: &str| text.split_ascii_whitespace().collect::<String>() == "[]";
+    let is_empty = |text: &str| {
+        let inner = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        inner.is_some_and(|inner| inner.trim_ascii().is_empty())
+    };
     let jobs = body.jobs.filter(|jobs| !is_empty(jobs.get()));
     let jobs = match jobs {
         None => Vec::new(),

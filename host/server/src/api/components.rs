@@ -210,7 +210,10 @@ pub(super) async fn deploy(
     drop(read);
     let consent = consent(&shared, query.accept_grants, query.force);
     let digest = Digest(Sha256::digest(&component.bytes).into());
-    let manifest_text = serde_json::to_vec(&manifest).unwrap_or_default();
+    let manifest_text = serde_json::to_vec(&manifest).map_err(|error| {
+        let detail = format!("cannot write the manifest as JSON: {error}");
+        ApiError::new(&kinds::INTERNAL, detail)
+    })?;
     let manifest_digest = Digest(Sha256::digest(&manifest_text).into());
     let by = DeployedBy {
         note: actor.note(

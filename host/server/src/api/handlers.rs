@@ -9,16 +9,17 @@ use host_api::handler::HandlerView;
 use host_api::page::PageView;
 use host_api::{path, raw};
 use host_cells::run::handlers::Handler;
+use host_core::access::{Object, Scope};
 use host_core::name::Name;
 use host_core::seconds::Seconds;
 use host_http::extract::InPath;
 use host_http::gate::Caller;
 use host_http::json::nearest;
 
-use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
-use super::scoped::{scope, sees_handler};
+use super::scoped::scope;
+use super::{Api, Shared};
 
 fn view(shared: &Shared, handler: &Handler, with_schemas: bool) -> HandlerView {
     let info = &handler.info;
@@ -43,13 +44,14 @@ fn view(shared: &Shared, handler: &Handler, with_schemas: bool) -> HandlerView {
     }
 }
 
-/// Returns the deployed handlers that a caller may see.
-fn seen(shared: &Shared, caller: &Caller) -> Arc<BTreeMap<Name, Arc<Handler>>> {
-    let all = shared.api.handlers.all();
-    if scope(caller).is_all() {
+/// Returns the deployed handlers that a scope has.
+pub(super) fn seen(api: &Api, scope: &Scope) -> Arc<BTreeMap<Name, Arc<Handler>>> {
+    let all = api.handlers.all();
+    if scope.is_all() {
         return all;
     }
-    let seen = all.iter().filter(|(name, _)| sees_handler(caller, name));
+    let has = |name: &Name| scope.has(Object::Handler(None, name.as_str()));
+    let seen = all.iter().filter(|(name, _)| has(name));
     let seen = seen.map(|(name, handler)| (name.clone(), Arc::clone(handler)));
     Arc::new(seen.collect())
 }
@@ -63,7 +65,7 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     caller: Caller,
 ) -> Json<PageView<HandlerView>> {
-    let all = seen(&shared, &caller);
+    let all = seen(&shared.api, scope(&caller));
     let views = all.values().map(|handler| view(&shared, handler, false));
     Json(PageView::all(views.collect()))
 }
@@ -79,9 +81,9 @@ pub(super) async fn show(
     caller: Caller,
     InPath(name): InPath<Name>,
 ) -> Result<Json<HandlerView>, ApiError> {
-    let mut all = seen(&shared, &caller);
+    let mut all = seen(&shared.api, scope(&caller));
     if !all.contains_key(&name) && shared.api.deployer.look().await {
-        all = seen(&shared, &caller);
+        all = seen(&shared.api, scope(&caller));
     }
     let handler = all
         .get(&name)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use host_core::access::token::{Rights, Token, TokenText, token_id};
 use host_core::access::{Role, Verb};
-use host_core::audit::Note;
+use host_core::audit::{HOST, Note};
 use host_core::command::Command;
 use host_dispatch::SubmitError;
 use host_runtime::ids;
@@ -22,12 +22,9 @@ pub const ADMIN_TOKEN: &str = "admin.token";
 /// How long the first token lasts, in milliseconds: a day.
 const LASTS_MS: u64 = 24 * 3_600_000;
 
-/// Who makes it.
-const MAKER: &str = "host";
-
 /// Returns whether a token is the first one of a host.
 pub(crate) fn is_it(token: &Token) -> bool {
-    token.created_by == MAKER
+    token.created_by == HOST
 }
 
 /// Why there is no first token.
@@ -68,7 +65,7 @@ impl Auth {
             id: id.clone(),
             hash: text.hash(),
             name: "admin".to_owned(),
-            created_by: MAKER.to_owned(),
+            created_by: HOST.to_owned(),
             created_at: now,
             rights: Rights {
                 verbs: Role::Admin.verbs(),
@@ -82,10 +79,7 @@ impl Auth {
             token: Box::new(token),
             is_new: true,
         };
-        let note = Note {
-            principal: MAKER.to_owned(),
-            ..Note::new(Verb::Tokens.as_str(), format!("token {id}"))
-        };
+        let note = Note::by_host(Verb::Tokens.as_str(), format!("token {id}"));
         let put = put.noted(note.detail("the first token of the host"));
         let submitted = self.0.dispatch.submit(put).await;
         submitted.map_err(FirstTokenError::Submit)?;

@@ -64,9 +64,7 @@ pub(super) fn find(
     if let Some(runner) = api.executors.default_executor() {
         return Ok((to_runner(api, queue, runner.clone(), handler), None));
     }
-    let mut seen = (*api.handlers.all()).clone();
-    seen.retain(|name, _| scope.has(Object::Handler(None, name.as_str())));
-    Err(handlers::unknown(&seen, &handler))
+    Err(handlers::unknown(&handlers::seen(api, scope), &handler))
 }
 
 fn check(
