@@ -163,6 +163,71 @@ class Backoff(TypedDict):
     """The longest pause."""
 
 
+class Batch(TypedDict):
+    """A batch of jobs."""
+
+    callbacks: List[BatchCallbackJob]
+    cancel_reason: NotRequired[str | None]
+    """The reason given for the cancel."""
+    cancel_requested_at: NotRequired[str | None]
+    """When its cancel was requested."""
+    closes_at: NotRequired[str | None]
+    """When it is closed, if nobody closes it earlier."""
+    counts: BatchCounts
+    created_at: str
+    """When it was made (RFC 3339)."""
+    created_by: NotRequired[str | None]
+    """The principal that made it, if that is known."""
+    ended_at: NotRequired[str | None]
+    """When all of its jobs had ended. Jobs may be retried later."""
+    id: str
+    kept_until: NotRequired[str | None]
+    """When it is forgotten, if it has ended."""
+    state: BatchState
+    """`open`: jobs may be added. `closed`: its jobs have not all ended. `ended`: they have."""
+    waits_because: NotRequired[str | None]
+    """What it waits for."""
+
+
+BatchCallback: TypeAlias = 'Literal["on_first_failure", "on_success", "on_end"]'
+"""What a callback of a batch waits for."""
+
+
+class BatchCallbackJob(TypedDict):
+    """A callback of a batch."""
+
+    enqueued: bool
+    """Whether its job was enqueued."""
+    handler: str
+    job: str
+    """The id of its job, which exists once it is enqueued."""
+    on: BatchCallback
+    """What it waits for."""
+    queue: str
+
+
+class BatchCancel(TypedDict):
+    """Why a batch is cancelled."""
+
+    reason: NotRequired[str | None]
+    """A reason that its jobs show."""
+
+
+class BatchCounts(TypedDict):
+    """How many jobs a batch has, and how those that have ended did. Jobs that were deleted since are counted."""
+
+    cancelled: int
+    completed: int
+    discarded: int
+    """Those that failed."""
+    jobs: int
+    not_ended: int
+
+
+BatchState: TypeAlias = 'Literal["open", "closed", "ended"]'
+"""Whether jobs may be added to a batch, and whether its jobs have ended."""
+
+
 class Caller(TypedDict):
     """The caller of a request."""
 
@@ -761,6 +826,14 @@ class Line(TypedDict):
     """log, stdout, stderr or host."""
 
 
+class MadeBatch(TypedDict):
+    """A batch that was made, with its first jobs."""
+
+    batch: Batch
+    jobs: List[Accepted]
+    """What became of each job. Those that existed before are not in the batch."""
+
+
 class Many(TypedDict):
     """The result of changing one page of jobs."""
 
@@ -811,6 +884,25 @@ class NamedNode(TypedDict):
     """Its id."""
     name: NotRequired[str | None]
     """The name of its machine, if that is known."""
+
+
+class NewBatch(TypedDict):
+    """A batch to make. All or nothing of it is accepted."""
+
+    jobs: NotRequired[List[NewJob] | None]
+    """Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0)."""
+    on_end: NotRequired[NewJob | None]
+    """Enqueued when all jobs have ended."""
+    on_first_failure: NotRequired[NewJob | None]
+    """Enqueued when the first job is discarded."""
+    on_success: NotRequired[NewJob | None]
+    """Enqueued when all jobs have completed. Callbacks are called with `{batch, callback, counts, failed}`, and
+    have no params of their own.
+    """
+    open: NotRequired[bool]
+    """Whether jobs may be added until it is closed, for at most 7 days."""
+    retention_seconds: NotRequired[float | None]
+    """How long it is kept after it has ended, at least 1; 604800 (7 days) if absent."""
 
 
 class NewJob(TypedDict):
@@ -956,6 +1048,15 @@ class AuditEntryPage(TypedDict):
     """A page of a list."""
 
     items: List[AuditEntry]
+    """The items; a page may have fewer than asked for although more follow."""
+    next_cursor: NotRequired[str | None]
+    """What to give as `cursor` for the next page, `null` at the end."""
+
+
+class BatchPage(TypedDict):
+    """A page of a list."""
+
+    items: List[Batch]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
     """What to give as `cursor` for the next page, `null` at the end."""
@@ -1550,6 +1651,13 @@ class HostListAuditQuery(TypedDict):
     """Where the page before ended."""
 
 
+class BatchesListQuery(TypedDict):
+    limit: NotRequired[int]
+    """At most this many, 1 to 1,000; 100 if absent."""
+    cursor: NotRequired[str]
+    """The `next_cursor` of the answer before."""
+
+
 class JobsListCausesQuery(TypedDict):
     queue: NotRequired[str]
     """Only jobs in this queue."""
@@ -1981,6 +2089,40 @@ class JobsApi(Group):
         return answer
 
 
+class BatchesApi(Group):
+    """`client.api.batches`"""
+
+    def list(self, **query: Unpack[BatchesListQuery]) -> BatchPage:
+        """Lists the batches, newest first."""
+        answer: BatchPage = self._call('GET', '/api/v1/batches', (), dict(query))
+        return answer
+
+    def new_batch(self, body: NewBatch) -> MadeBatch:
+        """Makes a batch with its first jobs, all or nothing."""
+        answer: MadeBatch = self._call('POST', '/api/v1/batches', (), {}, body)
+        return answer
+
+    def show_batch(self, id: str) -> Batch:
+        """Shows one batch."""
+        answer: Batch = self._call('GET', '/api/v1/batches/{id}', (id,), {})
+        return answer
+
+    def cancel_batch(self, id: str, body: BatchCancel) -> Batch:
+        """Closes a batch and cancels its jobs. Large batches are cancelled in slices, so some jobs may still start."""
+        answer: Batch = self._call('POST', '/api/v1/batches/{id}/cancel', (id,), {}, body)
+        return answer
+
+    def close_batch(self, id: str) -> Batch:
+        """Closes a batch: no more jobs may be added, except by its own jobs."""
+        answer: Batch = self._call('POST', '/api/v1/batches/{id}/close', (id,), {}, {})
+        return answer
+
+    def add_to_batch(self, id: str, body: NewJobs) -> List[Accepted]:
+        """Adds one job or an array of jobs to an open batch, all or none."""
+        answer: List[Accepted] = self._call('POST', '/api/v1/batches/{id}/jobs', (id,), {}, body)
+        return answer
+
+
 class QueuesApi(Group):
     """`client.api.queues`"""
 
@@ -2264,6 +2406,7 @@ class Api:
 
     def __init__(self, call: Callable[..., Any]):
         self.jobs = JobsApi(call)
+        self.batches = BatchesApi(call)
         self.queues = QueuesApi(call)
         self.limits = LimitsApi(call)
         self.schedules = SchedulesApi(call)

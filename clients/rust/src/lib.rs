@@ -155,7 +155,8 @@ impl Client {
             }
             let job = keyed(job);
             let written = serde_json::to_vec(&job).map_err(Error::Unreadable)?;
-            if array.len() == ARRAY_JOBS_MAX || bytes + written.len() > ARRAY_BYTES_MAX {
+            let is_full = array.len() == ARRAY_JOBS_MAX || bytes + written.len() > ARRAY_BYTES_MAX;
+            if is_full && !array.is_empty() {
                 accepted(self.enqueue_array(mem::take(&mut array))?);
                 bytes = 0;
             }

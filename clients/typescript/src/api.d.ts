@@ -108,6 +108,65 @@ export interface Backoff {
   max_ms: number;
 }
 
+/** A batch of jobs. */
+export interface Batch {
+  callbacks: Array<BatchCallbackJob>;
+  /** The reason given for the cancel. */
+  cancel_reason?: string | null;
+  /** When its cancel was requested. */
+  cancel_requested_at?: string | null;
+  /** When it is closed, if nobody closes it earlier. */
+  closes_at?: string | null;
+  counts: BatchCounts;
+  /** When it was made (RFC 3339). */
+  created_at: string;
+  /** The principal that made it, if that is known. */
+  created_by?: string | null;
+  /** When all of its jobs had ended. Jobs may be retried later. */
+  ended_at?: string | null;
+  id: string;
+  /** When it is forgotten, if it has ended. */
+  kept_until?: string | null;
+  /** `open`: jobs may be added. `closed`: its jobs have not all ended. `ended`: they have. */
+  state: BatchState;
+  /** What it waits for. */
+  waits_because?: string | null;
+}
+
+/** What a callback of a batch waits for. */
+export type BatchCallback = "on_first_failure" | "on_success" | "on_end";
+
+/** A callback of a batch. */
+export interface BatchCallbackJob {
+  /** Whether its job was enqueued. */
+  enqueued: boolean;
+  handler: string;
+  /** The id of its job, which exists once it is enqueued. */
+  job: string;
+  /** What it waits for. */
+  on: BatchCallback;
+  queue: string;
+}
+
+/** Why a batch is cancelled. */
+export interface BatchCancel {
+  /** A reason that its jobs show. */
+  reason?: string | null;
+}
+
+/** How many jobs a batch has, and how those that have ended did. Jobs that were deleted since are counted. */
+export interface BatchCounts {
+  cancelled: number;
+  completed: number;
+  /** Those that failed. */
+  discarded: number;
+  jobs: number;
+  not_ended: number;
+}
+
+/** Whether jobs may be added to a batch, and whether its jobs have ended. */
+export type BatchState = "open" | "closed" | "ended";
+
 /** The caller of a request. */
 export interface Caller {
   /** Who it is: `token:ID`, `uid:NUMBER`, or empty on a host that asks for no tokens. */
@@ -656,6 +715,13 @@ export interface Line {
   source: string;
 }
 
+/** A batch that was made, with its first jobs. */
+export interface MadeBatch {
+  batch: Batch;
+  /** What became of each job. Those that existed before are not in the batch. */
+  jobs: Array<Accepted>;
+}
+
 /** The result of changing one page of jobs. */
 export interface Many {
   /** How many of them were changed. */
@@ -682,6 +748,25 @@ export interface NamedNode {
   id: string;
   /** The name of its machine, if that is known. */
   name?: string | null;
+}
+
+/** A batch to make. All or nothing of it is accepted. */
+export interface NewBatch {
+  /** Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0). */
+  jobs?: Array<NewJob> | null;
+  /** Enqueued when all jobs have ended. */
+  on_end?: NewJob | null;
+  /** Enqueued when the first job is discarded. */
+  on_first_failure?: NewJob | null;
+  /**
+   * Enqueued when all jobs have completed. Callbacks are called with `{batch, callback, counts, failed}`, and
+   * have no params of their own.
+   */
+  on_success?: NewJob | null;
+  /** Whether jobs may be added until it is closed, for at most 7 days. */
+  open?: boolean;
+  /** How long it is kept after it has ended, at least 1; 604800 (7 days) if absent. */
+  retention_seconds?: number | null;
 }
 
 /** A job to enqueue. */
@@ -865,6 +950,14 @@ export interface AttemptPage {
 export interface AuditEntryPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<AuditEntry>;
+  /** What to give as `cursor` for the next page, `null` at the end. */
+  next_cursor?: string | null;
+}
+
+/** A page of a list. */
+export interface BatchPage {
+  /** The items; a page may have fewer than asked for although more follow. */
+  items: Array<Batch>;
   /** What to give as `cursor` for the next page, `null` at the end. */
   next_cursor?: string | null;
 }
@@ -1443,6 +1536,13 @@ export interface HostListAuditQuery {
   cursor?: string;
 }
 
+export interface BatchesListQuery {
+  /** At most this many, 1 to 1,000; 100 if absent. */
+  limit?: number;
+  /** The `next_cursor` of the answer before. */
+  cursor?: string;
+}
+
 export interface JobsListCausesQuery {
   /** Only jobs in this queue. */
   queue?: string;
@@ -1827,6 +1927,22 @@ export interface JobsApi {
   showTrends(query?: JobsShowTrendsQuery): Promise<Trend>;
 }
 
+/** `client.api.batches` */
+export interface BatchesApi {
+  /** Lists the batches, newest first. */
+  list(query?: BatchesListQuery): Promise<BatchPage>;
+  /** Makes a batch with its first jobs, all or nothing. */
+  newBatch(body: NewBatch): Promise<MadeBatch>;
+  /** Shows one batch. */
+  showBatch(id: string): Promise<Batch>;
+  /** Closes a batch and cancels its jobs. Large batches are cancelled in slices, so some jobs may still start. */
+  cancelBatch(id: string, body: BatchCancel): Promise<Batch>;
+  /** Closes a batch: no more jobs may be added, except by its own jobs. */
+  closeBatch(id: string): Promise<Batch>;
+  /** Adds one job or an array of jobs to an open batch, all or none. */
+  addToBatch(id: string, body: NewJobs): Promise<Array<Accepted>>;
+}
+
 /** `client.api.queues` */
 export interface QueuesApi {
   /** Lists all queues that have or had jobs or are paused. */
@@ -1971,6 +2087,7 @@ export interface HostApi {
 /** All operations of the API, in groups. */
 export interface Api {
   jobs: JobsApi;
+  batches: BatchesApi;
   queues: QueuesApi;
   limits: LimitsApi;
   schedules: SchedulesApi;

@@ -21,6 +21,14 @@ export const operations = {
     wait: ['GET', '/api/v1/jobs/{id}/wait', false, true],
     showTrends: ['GET', '/api/v1/trends', false, true],
   },
+  batches: {
+    list: ['GET', '/api/v1/batches', false, true],
+    newBatch: ['POST', '/api/v1/batches', true, false],
+    showBatch: ['GET', '/api/v1/batches/{id}', false, false],
+    cancelBatch: ['POST', '/api/v1/batches/{id}/cancel', true, false],
+    closeBatch: ['POST', '/api/v1/batches/{id}/close', false, false],
+    addToBatch: ['POST', '/api/v1/batches/{id}/jobs', true, false],
+  },
   queues: {
     list: ['GET', '/api/v1/queues', false, false],
     show: ['GET', '/api/v1/queues/{name}', false, false],
