@@ -92,27 +92,33 @@ fn refused(client: &Client) -> u64 {
     count.map_or(0, |count| count.parse().unwrap())
 }
 
+/// Returns whether the checks of clients that disconnect after the first answer ended with them, at least one.
+fn a_check_ended_with_its_client(own: &Own, is_reset: bool) -> bool {
+    let client = own.server.client();
+    let before = refused(&client);
+    let clients = bombs::expensive_checks(own.server.address()).unwrap();
+    let all = clients.len() as u64;
+    // Two are checked at once, so most wait when the first is answered.
+    eventually("the first answer", Duration::from_mins(5), || {
+        (refused(&client) > before).then_some(())
+    });
+    for stream in clients {
+        let linger = is_reset.then_some(Duration::ZERO);
+        set_socket_linger(&stream, linger).unwrap();
+    }
+    // This one waits for its turn behind the others.
+    let job = json!({"handler": "by_hand", "params": bombs::expensive_params()});
+    assert_eq!(client.post("/api/v1/jobs", &job).unwrap().status, 422);
+    refused(&client) - before <= all
+}
+
+/// On a loaded machine all may be checked before the clients disconnect, so there are several rounds.
 #[test]
 fn checks_that_wait_end_with_their_clients() {
     let own = expensive();
-    let client = own.server.client();
     for is_reset in [false, true] {
-        let before = refused(&client);
-        let clients = bombs::expensive_checks(own.server.address()).unwrap();
-        let all = clients.len() as u64;
-        // Two are checked at once, so most wait when the first is answered.
-        eventually("the first answer", Duration::from_mins(1), || {
-            (refused(&client) > before).then_some(())
-        });
-        for stream in clients {
-            let linger = is_reset.then_some(Duration::ZERO);
-            set_socket_linger(&stream, linger).unwrap();
-        }
-        // This one waits for its turn behind the others.
-        let job = json!({"handler": "by_hand", "params": bombs::expensive_params()});
-        assert_eq!(client.post("/api/v1/jobs", &job).unwrap().status, 422);
-        let count = refused(&client) - before;
-        assert!(count <= all, "all of {all} were checked");
+        let ended = (0..20).any(|_| a_check_ended_with_its_client(&own, is_reset));
+        assert!(ended, "all were checked, reset: {is_reset}");
     }
 }
 

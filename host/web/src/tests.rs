@@ -1,6 +1,8 @@
 //! All pages over an API that answers from a table: which address shows what, and that no text of a guest becomes
 //! part of a page.
 
+mod roles;
+
 use std::future::poll_fn;
 use std::sync::Arc;
 
@@ -350,34 +352,6 @@ async fn a_form_has_a_limit_and_all_its_fields() {
     let (answer, page) = post(&pages, "/jobs", &large).await;
     assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{page}");
     assert!(page.starts_with("<!doctype html>"), "{page}");
-}
-
-/// What somebody may not do is not offered. That it is refused as well is the API's matter.
-#[tokio::test]
-async fn who_may_only_read_sees_no_buttons() {
-    let pages = pages("plain");
-    let principal = Arc::new(Principal {
-        verbs: Role::Viewer.verbs(),
-        ..Principal::anyone()
-    });
-    for path in PAGES
-        .iter()
-        .filter(|path| !["/tokens", "/jobs/missing"].contains(path))
-    {
-        let caller = Caller {
-            principal: Arc::clone(&principal),
-            over: None,
-            share: None,
-        };
-        let request = Request::get(*path)
-            .header(HOST, "localhost")
-            .extension(caller);
-        let (_, page) = ask(&pages, request.body(Body::empty()).unwrap()).await;
-        assert!(!page.contains("method=\"post\""), "{path}: {page}");
-        for section in ["/tokens", "/audit", "/failures"] {
-            assert!(!page.contains(&format!("href=\"{section}\"")), "{path}");
-        }
-    }
 }
 
 /// Checks that a form changes something and then leads to another page.

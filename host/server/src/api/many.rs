@@ -222,6 +222,7 @@ fn shown(query: &FilterQuery) -> String {
         ("wire", query.wire.clone()),
         ("fingerprint", query.fingerprint.clone()),
         ("id", query.id.clone()),
+        ("batch", query.batch.clone()),
         ("attribute", name(&query.attribute)),
         ("param", name(&query.param)),
         (

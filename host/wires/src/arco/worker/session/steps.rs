@@ -95,7 +95,7 @@ impl Worker {
             (Stage::Reporting(_), answer) => self.on_reported(at, id, answer, actions),
             (Stage::Logging, answer) => {
                 if let Some(why) = answer.not_accepted() {
-                    let name = task.order.as_ref().map(|order| format!("{order:?}"));
+                    let name = task.order.as_ref().map(|order| order.task_id.clone());
                     actions.effect(Effect::WarnOfLog(name.unwrap_or_default(), why));
                 }
                 self.finish(id, DispatchEnd::Over, actions);
