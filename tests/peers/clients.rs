@@ -222,6 +222,7 @@ fn the_client_in_rust() {
     let listed: Result<Vec<_>, _> = client.all_jobs(in_queue("many")).collect();
     assert_eq!(listed.unwrap().len(), 2_500);
 
+    keeps_state_and_accepts_grants(&client, &component);
     own.balancer.swallow_next();
     let lost = client.enqueue(echo("lost")).unwrap();
     assert!(lost.existing, "the request was sent twice");
@@ -243,6 +244,30 @@ fn the_client_in_rust() {
     let refused = client.enqueue(job("nobody", &()).unwrap()).unwrap_err();
     assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     goes_on_after_a_kill(&mut own, &client);
+}
+
+fn keeps_state_and_accepts_grants(client: &Client, component: &[u8]) {
+    let (space, key) = ("handler:echo", "a/b c");
+    client.set_state(space, key, b"17".to_vec()).unwrap();
+    let value = client.state_value(space, key).unwrap();
+    assert_eq!(value.view.value.as_deref(), Some("17"));
+    assert_eq!(client.state_keys(space, Some("a/")).unwrap().items.len(), 1);
+    client.remove_state(space, key).unwrap();
+    assert!(client.state_spaces().unwrap().items.is_empty());
+    let form = DeployForm {
+        component,
+        manifest: Some("[[handlers.echo.jobs]]\nhandlers = [\"noop\"]\nqueues = [\"default\"]\n"),
+        signature: None,
+    };
+    let refused = client.deploy("basics", &form, &DeployQuery::default());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("grants_not_accepted"), "{refused}");
+    let accepting = DeployQuery {
+        accept_grants: true,
+        ..DeployQuery::default()
+    };
+    let deployed = client.deploy("basics", &form, &accepting).unwrap();
+    assert_eq!(deployed.view.revision.revision, 2);
 }
 
 /// Kills the host in the middle of streams and of a wait.

@@ -221,6 +221,11 @@ impl Orchestrator {
         workers
     }
 
+    /// Returns what it and its workers have logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("rrq.log")).unwrap_or_default()
+    }
+
     /// Waits until `check` returns a value.
     pub(crate) fn until<T>(&self, what: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
         eventually(what, WAIT_MAX, || check(self))
@@ -244,8 +249,7 @@ impl Drop for Orchestrator {
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.folder.path().join("rrq.log"));
-            let log = log.unwrap_or_default();
+            let log = self.log();
             let tail = log.len().saturating_sub(LOG_BYTES_MAX);
             println!("{}", String::from_utf8_lossy(&log.as_bytes()[tail..]));
         }

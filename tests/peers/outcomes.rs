@@ -19,6 +19,18 @@ fn a_job_returns_its_result() {
 }
 
 #[test]
+fn the_log_of_a_job_is_in_that_of_the_orchestrator() {
+    let rrq = Setup::new().start();
+    let job = rrq.run("log", &json!({"lines": 2}));
+    assert_eq!(job.status(), "COMPLETED", "{job:?}");
+    rrq.until("the last line to be in its log", |it| {
+        let log = it.log();
+        let mut lines = log.lines().filter(|line| line.contains(&job.id));
+        lines.any(|line| line.contains("line 2 of 2")).then_some(())
+    });
+}
+
+#[test]
 fn a_failing_job_is_retried_up_to_its_limit() {
     let rrq = Setup::new().start();
     let options = json!({"params": {"message": "no luck ü"}, "max_retries": 3});

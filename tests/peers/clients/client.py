@@ -55,8 +55,23 @@ assert client.result(mail["id"]) == 1
 assert client.api.jobs.count(queue="mail")["jobs"] == 1
 assert client.api.queues.pause("mail")["paused"] and not client.api.queues.resume("mail")["paused"]
 assert [queue["name"] for queue in client.items(client.api.queues.list)] == ["default", "mail"]
+
+# State.
 client.api.state.set("handler:echo", {"value": "17"}, key="a/b c")
 assert client.api.state.value("handler:echo", key="a/b c").get("value") == "17"
+assert [space["space"] for space in client.items(client.api.state.spaces)] == ["handler:echo"]
+assert [it["key"] for it in client.items(client.api.state.keys, "handler:echo", prefix="a/")] == ["a/b c"]
+client.api.state.remove("handler:echo", key="a/b c")
+assert not client.api.state.spaces()["items"]
+
+# Deploy with a manifest. New grants are accepted or refused.
+manifest = '[[handlers.echo.jobs]]\nhandlers = ["noop"]\nqueues = ["default"]\n'
+try:
+    client.deploy("basics", basics, manifest)
+    raise AssertionError("it has new grants")
+except Refused as refused:
+    assert refused.code == "grants_not_accepted", refused
+assert client.deploy("basics", basics, manifest, accept_grants=True)["revision"] == 2
 
 # Many jobs, and pages of them.
 pages: list[int] = []

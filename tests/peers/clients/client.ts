@@ -36,7 +36,8 @@ async function thrown<E>(kind: new (...args: never[]) => E, doing: Promise<unkno
 }
 
 const client = new Client();
-equal((await client.deploy("basics", readFileSync(process.argv[2]!))).revision, 1);
+const basics = readFileSync(process.argv[2]!);
+equal((await client.deploy("basics", basics)).revision, 1);
 
 // Enqueue and wait.
 const params = { a: [1.5, "ä", null] };
@@ -72,8 +73,20 @@ equal((await client.api.jobs.count({ queue: "mail" })).jobs, 1);
 equal((await client.api.queues.pause("mail")).paused, true);
 equal((await client.api.queues.resume("mail")).paused, false);
 equal(await all(client.items(() => client.api.queues.list()), (queue) => queue.name), ["default", "mail"]);
+
+// State.
 await client.api.state.set("handler:echo", { value: "17" }, { key: "a/b c" });
 equal((await client.api.state.value("handler:echo", { key: "a/b c" })).value, "17");
+equal(await all(client.items(() => client.api.state.spaces()), (space) => space.space), ["handler:echo"]);
+equal((await client.api.state.keys("handler:echo", { prefix: "a/" })).items.map((it) => it.key), ["a/b c"]);
+await client.api.state.remove("handler:echo", { key: "a/b c" });
+equal((await client.api.state.spaces()).items, []);
+
+// Deploy with a manifest. New grants are accepted or refused.
+const manifest = `[[handlers.echo.jobs]]\nhandlers = ["noop"]\nqueues = ["default"]\n`;
+const refusedGrants = await thrown(Refused, client.deploy("basics", basics, { manifest }));
+equal(refusedGrants.code, "grants_not_accepted");
+equal((await client.deploy("basics", basics, { manifest, acceptGrants: true })).revision, 2);
 
 // Many jobs, and pages of them.
 function* many(): Generator<NewJob> {

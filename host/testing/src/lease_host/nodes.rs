@@ -69,6 +69,18 @@ impl LeaseHost {
         leases.collect()
     }
 
+    /// Returns the jobs and leases of the other nodes that live. A node that starts leaves them as they are.
+    pub fn leases_of_others(&self, node: NodeId) -> Vec<(JobId, Lease)> {
+        let living: Vec<NodeId> = self.inner.lock().nodes.0.keys().copied().collect();
+        self.leases(|lease| lease.node != node && living.contains(&lease.node))
+    }
+
+    /// Returns whether these leases are as they were.
+    pub fn are_left(&self, leases: &[(JobId, Lease)]) -> bool {
+        let all = self.leases(|_| true);
+        leases.iter().all(|lease| all.contains(lease))
+    }
+
     /// Kills a node: its leases stay, and nobody answers for them.
     pub fn kill(&self, node: NodeId) {
         let mut inner = self.inner.lock();

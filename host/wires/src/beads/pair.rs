@@ -202,17 +202,9 @@ impl World {
 
     /// Starts a node. It takes nothing from one that lives.
     fn start(&mut self, n: usize) {
-        let of_others = |world: &Self| {
-            let is_living = |life: &usize| world.lives.get(*life).is_some_and(Option::is_some);
-            let living = world.nodes.iter().filter(|(_, life)| is_living(life));
-            let living: Vec<NodeId> = living.map(|(node, _)| *node).collect();
-            let is_theirs = move |lease: &Lease| living.contains(&lease.node);
-            world.model.leases(is_theirs)
-        };
-        let before = of_others(self);
-        let leases = self.model.node(self.nodes[n].0);
-        let after = of_others(self);
-        assert!(before.iter().all(|lease| after.contains(lease)));
+        let node = self.nodes[n].0;
+        let of_others = self.model.leases_of_others(node);
+        let leases = self.model.node(node);
         let config = OrchestratorConfig {
             executor: "beads".parse().unwrap(),
             socket: String::new(),
@@ -227,6 +219,7 @@ impl World {
             lease_ends: Arc::default(),
             asks: BTreeMap::new(),
         }));
+        assert!(self.model.are_left(&of_others));
     }
 
     /// Ends a node that lives, or starts it again.

@@ -100,10 +100,13 @@ impl Pair {
         pair
     }
 
+    /// Starts a node. It takes nothing from one that lives.
     fn start_node(&mut self, n: usize) {
+        let node = self.nodes[n].0;
+        let of_others = self.model.leases_of_others(node);
+        let side = side::Side::at_node(&self.model, self.model.node(node), IN_FLIGHT_MAX);
+        assert!(self.model.are_left(&of_others));
         self.nodes[n].1 = self.lives.len();
-        let leases = self.model.node(self.nodes[n].0);
-        let side = side::Side::at_node(&self.model, leases, IN_FLIGHT_MAX);
         self.lives.push(Some(side));
     }
 

@@ -123,26 +123,16 @@ impl World {
 
     /// Starts a node. It takes nothing from one that lives.
     fn start(&mut self, n: usize) {
-        let leases_of_others = |world: &Self| {
-            let living = world
-                .nodes
-                .iter()
-                .filter(|(_, life)| world.lives.get(*life).is_some_and(Option::is_some));
-            let living: BTreeSet<NodeId> = living.map(|(node, _)| *node).collect();
-            world
-                .model
-                .leases(move |lease| living.contains(&lease.node))
-        };
-        let before = leases_of_others(self);
-        let leases = self.model.node(self.nodes[n].0);
-        let after = leases_of_others(self);
-        assert!(before.iter().all(|lease| after.contains(lease)));
+        let node = self.nodes[n].0;
+        let of_others = self.model.leases_of_others(node);
+        let leases = self.model.node(node);
         let slots = Slots::new(leases, config::CANCEL_GRACE_MS);
         let asked = Arc::<Asked>::default();
         let pusher: Arc<dyn Pusher> = asked.clone();
         slots.connect(Arc::downgrade(&pusher));
         self.nodes[n].1 = self.lives.len();
         let pool = Orchestrator::new(&self.config, self.at().now);
+        assert!(self.model.are_left(&of_others));
         self.lives.push(Some(Life { pool, slots, asked }));
     }
 

@@ -106,14 +106,18 @@ impl World {
         Moment { now, wall: now }
     }
 
+    /// Starts a node. It takes nothing from one that lives.
     fn start(&mut self, n: usize) {
-        let leases: Arc<dyn Leases> = self.model.node(self.nodes[n].0);
+        let node = self.nodes[n].0;
+        let of_others = self.model.leases_of_others(node);
+        let leases: Arc<dyn Leases> = self.model.node(node);
         let executors = HeroExecutors::new(
             &parsed(&[("url", "redis://127.0.0.1/"), ("dispatch_in_flight", "4")]),
             &leases,
         );
         let name: Name = EXECUTOR.parse().unwrap();
         assert!(executors.open(&name));
+        assert!(self.model.are_left(&of_others));
         self.nodes[n].1 = self.lives.len();
         self.lives.push(Some(Life {
             executors,

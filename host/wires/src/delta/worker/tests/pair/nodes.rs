@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use host_core::id::{JobId, NodeId};
-use host_core::lease::Lease;
+use host_core::id::NodeId;
 use host_core::port::lease::Leases;
 use host_testing::Refusals;
 use uuid::Uuid;
@@ -21,21 +20,14 @@ impl Sim {
             pools: vec![self.pool.clone()],
             tokens: Tokens::default(),
         };
-        let held = self.held_by_others(n);
+        let of_others = self.model.leases_of_others(self.id_of(n));
         let node: Arc<dyn Leases> = self.model.node(self.id_of(n));
         let refusals = Refusals::of(crate::delta::NAME);
         let pools = Pools::at(&self.model, &node, &refusals, config);
         let taken_over = launched::take_over(&pools, &node).now_or_never();
         assert!(taken_over.is_some(), "the host answers at once");
         self.nodes[n] = Some(pools);
-        assert_eq!(self.held_by_others(n), held, "seed {}", self.seed);
-    }
-
-    /// Returns the leases of the other nodes that live.
-    fn held_by_others(&self, n: usize) -> Vec<(JobId, Lease)> {
-        let others = (0..self.nodes.len()).filter(|it| *it != n && self.nodes[*it].is_some());
-        let others: Vec<NodeId> = others.map(|it| self.id_of(it)).collect();
-        self.model.leases(|lease| others.contains(&lease.node))
+        assert!(self.model.are_left(&of_others), "seed {}", self.seed);
     }
 
     /// Returns the id of a node. One that is alone has none.
