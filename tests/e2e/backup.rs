@@ -103,6 +103,17 @@ fn what_is_there_is_not_overwritten() {
     let from = text(own.data.path());
     let backup = || run(&["backup", "--data", from, "--to", text(&copy)]);
     assert_eq!(backup().0, Some(0));
+    let entry = eventually("the backup in the audit", Duration::from_mins(1), || {
+        let path = "/api/v1/audit?verb=backup";
+        let page = own.server.client().get(path).unwrap().body;
+        page["items"].get(0).map(|item| item["record"].clone())
+    });
+    let object = entry["object"].as_str().unwrap();
+    assert!(object.ends_with(text(&copy)), "{entry}");
+    assert!(
+        entry["principal"].as_str().unwrap().starts_with("uid:"),
+        "{entry}"
+    );
     let (code, message) = backup();
     assert_eq!(code, Some(1), "{message}");
     assert!(message.contains("not empty"), "{message}");

@@ -120,6 +120,9 @@ fn a_host_with_tokens_is_closed_and_its_audit_tells_who_did_what() {
         shown.contains(&format!("token:{}", &token[4..16])),
         "{shown}"
     );
+    let hidden = done(user, &["job", "enqueue", "echo"]);
+    let missing = run(user, &["job", "show", hidden.trim(), "--context", "ci"]);
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("job_not_found"));
     let other = run(user, &["job", "enqueue", "echo", "--context", "ci"]);
     assert!(String::from_utf8_lossy(&other.stderr).contains("out_of_scope"));
     let paused = run(user, &["queue", "pause", "mail-eu", "--context", "ci"]);
@@ -132,8 +135,8 @@ fn a_host_with_tokens_is_closed_and_its_audit_tells_who_did_what() {
     // Denials are recorded within a second.
     let listed = eventually("the denial to be recorded", PATIENCE, || {
         let listed = done(user, &["audit", "ls", "-o", "jsonl"]);
-        let both = ["unauthenticated", "forbidden"];
-        both.iter().all(|it| listed.contains(it)).then_some(listed)
+        let all = ["unauthenticated", "forbidden", "out of scope"];
+        all.iter().all(|it| listed.contains(it)).then_some(listed)
     });
     for part in [
         "\"verb\":\"start\"",

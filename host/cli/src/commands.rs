@@ -35,6 +35,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use host_console::error::{CliError, Exit};
+use host_console::output::say;
+use host_console::plain;
 use host_server::serve::{LOGS, NODE, STORE};
 
 /// Returns the file of the jobs in the data directory that `flag` names. It must be there.
@@ -51,6 +53,16 @@ fn store_of(data: &Path, flag: &str, doing: &str) -> Result<PathBuf, CliError> {
     }
     Err(CliError::new(Exit::NotFound, doing, error)
         .next(format!("give {flag} the data directory of a host")))
+}
+
+/// Leaves a note for the audit of a data directory's host. What it says is done already, so it only warns on failure.
+fn leave_note(data: &Path, verb: &str, object: &str) {
+    if let Err(error) = host_server::audit::left::leave(data, verb, object) {
+        let data = plain::line(&data.to_string_lossy()).into_owned();
+        say(&format!(
+            "warning: cannot leave a note for the audit in {data}: {error}"
+        ));
+    }
 }
 
 /// Keeps other users from reading what a command writes from now on.

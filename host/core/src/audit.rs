@@ -51,6 +51,11 @@ impl Note {
         }
     }
 
+    /// Makes the note that the entries up to this one, which had this hash, are no longer kept.
+    pub fn forgotten(number: u64, hash: &[u8; 32]) -> Self {
+        Self::by_host("forget", format!("audit entries to {number}")).detail(hex(hash))
+    }
+
     /// Adds what was asked for beyond verb and object.
     #[must_use]
     pub fn detail(self, detail: impl Into<String>) -> Self {
@@ -133,8 +138,13 @@ impl Entry {
         }
     }
 
+    /// Reads the note of which it is the record.
+    fn note(&self) -> Option<Note> {
+        serde_json::from_str(&self.record).ok()
+    }
+
     /// Returns what is wrong with an entry that should follow `before`. `None` for the first that is kept.
-    pub fn flaw(&self, before: Option<&Self>) -> Option<&'static str> {
+    fn flaw(&self, before: Option<&Self>) -> Option<&'static str> {
         if self.hash != hash(&self.previous, self.number, &self.record) {
             return Some("it was changed: its hash is that of another text");
         }
@@ -145,6 +155,46 @@ impl Entry {
         (self.previous != before.hash).then_some("it follows another entry than the one before it")
     }
 }
+
+/// Follows a chain from its oldest entry on, and says what is wrong with it.
+#[derive(Debug, Default)]
+pub struct Chain {
+    last: Option<Entry>,
+    /// The last of the entries that were forgotten, until an entry has been seen that says so.
+    forgotten: Option<(u64, [u8; 32])>,
+}
+
+impl Chain {
+    /// Takes the next entry. Returns what is wrong with it.
+    pub fn follow(&mut self, entry: Entry) -> Option<&'static str> {
+        let flaw = entry.flaw(self.last.as_ref());
+        if self.last.is_none() && entry.number > 1 {
+            self.forgotten = Some((entry.number - 1, entry.previous));
+        }
+        if let Some((number, hash)) = self.forgotten
+            && let Some(note) = entry.note()
+            && note == Note::forgotten(number, &hash)
+        {
+            self.forgotten = None;
+        }
+        self.last = Some(entry);
+        flaw
+    }
+
+    /// Returns the last entry.
+    pub fn last(&self) -> Option<&Entry> {
+        self.last.as_ref()
+    }
+
+    /// Returns the oldest entry that the chain should begin with, if no entry says that the host forgot those before
+    /// it. Somebody else has removed them then.
+    pub fn cut(&self) -> Option<u64> {
+        Some(self.forgotten?.0 + 1)
+    }
+}
+
+/// What is wrong with an entry that [`Chain::cut`] names.
+pub const CUT: &str = "entries before it are missing, and the host did not forget them";
 
 /// The SHA-256 of the canonical form: the previous hash in hexadecimal digits, a line break, the number, a line
 /// break, and the record.
@@ -191,20 +241,18 @@ mod tests {
 
     /// Returns the first broken entry, by its number.
     fn broken(entries: &[Entry]) -> Option<u64> {
-        let mut before = None;
+        let mut chain = Chain::default();
         for entry in entries {
-            if entry.flaw(before).is_some() {
+            if chain.follow(entry.clone()).is_some() {
                 return Some(entry.number);
             }
-            before = Some(entry);
         }
-        None
+        chain.cut()
     }
 
     #[test]
     fn any_change_of_the_chain_is_found_where_it_is() {
         assert_eq!(broken(&chain()), None);
-        assert_eq!(broken(&chain()[2..]), None, "old entries may be gone");
         let mut changed = chain();
         changed[1].record.push(' ');
         assert_eq!(broken(&changed), Some(2));
@@ -217,6 +265,27 @@ mod tests {
         let mut forged = chain();
         forged[1] = Entry::new(2, Time(0), forged[0].hash, "{}".to_owned());
         assert_eq!(broken(&forged), Some(3), "what follows gives it away");
+    }
+
+    #[test]
+    fn the_first_entries_are_gone_only_if_a_later_one_says_so() {
+        let mut entries = chain();
+        assert_eq!(broken(&entries[2..]), Some(3));
+        let says = |number: u64, hash: &[u8; 32]| {
+            let note = Note::forgotten(number, hash);
+            serde_json::to_string(&Record::new(&note, Time(0), DONE)).unwrap()
+        };
+        let [second, last] = [entries[1].hash, entries[3].hash];
+        entries.push(Entry::new(5, Time(0), last, says(2, &second)));
+        assert_eq!(broken(&entries[2..]), None);
+        assert_eq!(broken(&entries[3..]), Some(4), "one more is gone");
+        let other = Entry::new(5, Time(0), last, says(2, &last));
+        entries[4] = other;
+        assert_eq!(
+            broken(&entries[2..]),
+            Some(3),
+            "another entry was forgotten"
+        );
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub(crate) async fn guard(
     };
     let response = answered.unwrap_or_else(|refusal| (guard.render)(&refusal));
     let status = response.status().as_u16();
-    if let Some(asked) = asked.filter(|_| [401, 403, 429].contains(&status)) {
+    if let Some(asked) = asked.filter(|asked| asked.is_denial(status)) {
         asked.denied(&guard, status);
     }
     let took = began.elapsed();
@@ -231,6 +231,13 @@ impl Asked {
             uri: request.uri().clone(),
             request_id: request.headers().get(REQUEST_ID).cloned(),
         })
+    }
+
+    /// Returns whether an answer denies something. What is outside a scope looks as if it did not exist.
+    fn is_denial(&self, status: u16) -> bool {
+        let has_scope = |principal: &Arc<Principal>| !principal.scope.is_all();
+        let is_hidden = status == 404 && self.principal.as_ref().is_some_and(has_scope);
+        is_hidden || [401, 403, 429].contains(&status)
     }
 
     fn denied(&self, guard: &Guard, status: u16) {

@@ -1,4 +1,7 @@
-//! What the host does for the audit besides recording changes: it forgets old entries and appends new ones to a file.
+//! What the host does for the audit besides recording changes: it takes notes that commands leave, forgets old entries,
+//! and appends new ones to a file.
+
+pub mod left;
 
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -41,6 +44,7 @@ pub async fn record_start(dispatch: &Dispatch, keys: &[&str]) {
 /// Keeps the audit in its bounds, and its file up to date, until `stopping`.
 pub async fn run(
     config: AuditConfig,
+    data: PathBuf,
     dispatch: Dispatch,
     clock: Clock,
     stopping: CancellationToken,
@@ -52,6 +56,7 @@ pub async fn run(
         .await
         .is_some()
     {
+        left::take(&data, &dispatch).await;
         let now = clock.now();
         if forgot_at.is_none_or(|at| now.since_ms(at) >= FORGET_EVERY_MS) {
             forgot_at = Some(now);

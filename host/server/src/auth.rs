@@ -485,6 +485,7 @@ impl Gate for Auth {
         let verb = denied.verb.map_or("", Verb::as_str);
         let outcome = match denied.status {
             401 => "unauthenticated",
+            404 => "not there, or out of scope",
             429 => "too many requests",
             _ => "forbidden",
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use host_core::audit::Entry;
+use host_core::audit::{CUT, Chain, Entry};
 use host_core::id::BatchId;
 use host_core::job::{Lifecycle, LimitKey, State};
 use host_core::job_batch::{BatchCounts, JobBatch};
@@ -29,10 +29,18 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Adds what is wrong with an entry of the audit that should follow `before`.
-    pub(crate) fn entry(&mut self, before: Option<&Entry>, entry: &Entry) {
-        if let Some(flaw) = entry.flaw(before) {
-            self.add(format!("entry {} of the audit", entry.number), flaw);
+    /// Adds what is wrong with the next entry of the audit.
+    pub(crate) fn entry(&mut self, chain: &mut Chain, entry: Entry) {
+        let number = entry.number;
+        if let Some(flaw) = chain.follow(entry) {
+            self.add(format!("entry {number} of the audit"), flaw);
+        }
+    }
+
+    /// Adds what is wrong with an audit of which all entries were seen.
+    pub(crate) fn end_of(&mut self, chain: &Chain) {
+        if let Some(number) = chain.cut() {
+            self.add(format!("entry {number} of the audit"), CUT);
         }
     }
 

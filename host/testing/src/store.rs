@@ -499,15 +499,23 @@ impl AccessRows for Model {
         Ok(())
     }
 
-    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<(), StoreError> {
+    fn forget_audit(
+        &mut self,
+        before: Time,
+        limit: u32,
+    ) -> Result<Option<(u64, [u8; 32])>, StoreError> {
         let last = self.audit.last().map(|entry| entry.number);
         let mut left = limit;
+        let mut forgotten = None;
         self.audit.retain(|entry| {
             let is_old = entry.at < before && Some(entry.number) != last && left > 0;
-            left -= u32::from(is_old);
+            if is_old {
+                left -= 1;
+                forgotten = Some((entry.number, entry.hash));
+            }
             !is_old
         });
-        Ok(())
+        Ok(forgotten)
     }
 
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {

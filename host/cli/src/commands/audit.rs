@@ -8,7 +8,7 @@ use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain, waiting};
-use host_core::audit::{Entry, from_hex, hex};
+use host_core::audit::{CUT, Chain, Entry, from_hex, hex};
 use host_core::query::PAGE_ITEMS_MAX;
 
 /// How long to wait for the next entries, in milliseconds.
@@ -151,28 +151,26 @@ fn line(output: Output, item: &Item<EntryView>) -> Result<(), CliError> {
 
 fn verify(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
-    let mut before: Option<Entry> = None;
+    let mut chain = Chain::default();
     let mut entries = 0_u64;
+    let broken = |number: u64, flaw: &str| {
+        let cause = format!("entry {number}: {flaw}");
+        CliError::new(Exit::Failed, "verify the audit", cause)
+            .next("compare the audit with its exported file or a backup")
+    };
     each(&client, |entry| {
         entries += 1;
-        let read = read(&entry);
-        let flaw = match &read {
-            Some(entry) => entry.flaw(before.as_ref()),
+        let number = entry.number;
+        let flaw = match read(&entry) {
+            Some(entry) => chain.follow(entry),
             None => Some("it cannot be read"),
         };
-        if let Some(flaw) = flaw {
-            let number = entry.number;
-            return Err(CliError::new(
-                Exit::Failed,
-                "verify the audit",
-                format!("entry {number}: {flaw}"),
-            )
-            .next("compare the audit with its exported file or a backup"));
-        }
-        before = read;
-        Ok(())
+        flaw.map_or(Ok(()), |flaw| Err(broken(number, flaw)))
     })?;
-    let Some(last) = before else {
+    if let Some(number) = chain.cut() {
+        return Err(broken(number, CUT));
+    }
+    let Some(last) = chain.last() else {
         return put_line("the audit has no entries");
     };
     let (number, hash) = (last.number, hex(&last.hash));

@@ -20,7 +20,7 @@ use serde_json::json;
 
 pub(crate) use self::restore::Restore;
 use self::step::Step;
-use super::{LOGS, STORE, keep_private, store_of};
+use super::{LOGS, STORE, keep_private, leave_note, store_of};
 
 /// How much less of a processor the copy gets than a host that needs it.
 const NICE: i32 = 10;
@@ -93,6 +93,7 @@ impl Backup {
         let logs = self.to.is_dir().then(|| self.to.join(LOGS));
         let copy = Copy::check(&store, logs.as_deref(), &doing)?;
         drop(spinner);
+        leave_note(&self.data, "backup", &format!("{from} to {to}"));
         copy.print(output, &self.to)?;
         output.hint(&format!("`host restore {to} --data DIR` restores it"));
         Ok(())

@@ -165,19 +165,16 @@ async fn change(
     let page = dispatch
         .scan(move |reader| reader.matching(&filter, after, limit))
         .await?;
-    // One entry of the audit stands for the page. It is committed with the first change.
-    let mut note = Some(actor.note(
-        format!("{} jobs", page.items.len()),
-        Some(format!("all that match {}", shown(&query))),
-    ));
+    if !page.items.is_empty() {
+        // One entry of the audit stands for the page, whatever becomes of each job. No change is without it.
+        let detail = format!("all that match {}", shown(&query));
+        let jobs = format!("{} jobs", page.items.len());
+        actor.record(shared, jobs, &detail).await?;
+    }
     let mut answers = Vec::with_capacity(page.items.len());
     for ids in page.items.chunks(AT_ONCE) {
-        let commands = ids.iter().map(|id| match note.take() {
-            Some(note) => command(*id).noted(note),
-            None => command(*id),
-        });
-        let commands: Vec<Command> = commands.collect();
-        answers.extend(join_all(commands.into_iter().map(|it| dispatch.submit(it))).await);
+        let commands = ids.iter().map(|id| dispatch.submit(command(*id)));
+        answers.extend(join_all(commands).await);
     }
     let mut refused = Vec::new();
     for (id, answer) in page.items.iter().zip(answers) {

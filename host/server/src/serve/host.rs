@@ -414,6 +414,7 @@ async fn auth(
     let audit = config.audit.clone();
     tasks.spawn(audit::run(
         audit,
+        config.data.clone(),
         dispatch.clone(),
         clock,
         tasks.stopping().clone(),

@@ -26,8 +26,13 @@ pub trait AccessRows {
     fn use_token(&mut self, id: &TokenId, at: Time) -> Result<(), StoreError>;
     /// Appends an entry to the audit: it gets the next number, and the hash of the one before.
     fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError>;
-    /// Forgets at most `limit` of the oldest entries before a time, but never the last.
-    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<(), StoreError>;
+    /// Forgets at most `limit` of the oldest entries before a time, but never the last. Returns the number and hash of
+    /// the newest that it has forgotten.
+    fn forget_audit(
+        &mut self,
+        before: Time,
+        limit: u32,
+    ) -> Result<Option<(u64, [u8; 32])>, StoreError>;
     /// Returns how many jobs of a principal with a limit have not ended.
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError>;
     /// Counts jobs of a principal that have begun or ended.
@@ -147,7 +152,9 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     pub(super) fn forget_audit(&mut self, before: Time) -> Result<Reply, Stop> {
-        self.rows.forget_audit(before, FORGOTTEN_MAX)?;
+        if let Some((number, hash)) = self.rows.forget_audit(before, FORGOTTEN_MAX)? {
+            self.record_note(&Note::forgotten(number, &hash), DONE)?;
+        }
         Ok(Reply::Done)
     }
 }

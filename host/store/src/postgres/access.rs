@@ -87,13 +87,21 @@ pub(super) async fn record_use(client: &Client, id: &TokenId, at: Time) -> Resul
 }
 
 /// Forgets at most `limit` entries before a time, but never the last.
-pub(super) async fn forget(client: &Client, before: Time, limit: u32) -> Result<(), Trouble> {
+pub(super) async fn forget(
+    client: &Client,
+    before: Time,
+    limit: u32,
+) -> Result<Option<(u64, [u8; 32])>, Trouble> {
     let sql = "DELETE FROM host_audit WHERE number IN (SELECT number FROM host_audit \
                WHERE at < $1 AND number < (SELECT max(number) FROM host_audit) \
-               ORDER BY number LIMIT $2)";
+               ORDER BY number LIMIT $2) RETURNING number, hash";
     let values: Values<'_> = &[&before.0, &i64::from(limit)];
-    ask(client, "forget old entries of the audit", sql, values).await?;
-    Ok(())
+    let rows = ask(client, "forget old entries of the audit", sql, values).await?;
+    let read = |row: &Row| {
+        let number = row.get::<_, i64>(0).unsigned_abs();
+        Some((number, row.get::<_, &[u8]>(1).try_into().ok()?))
+    };
+    Ok(rows.iter().filter_map(read).max())
 }
 
 /// Adds the statements that append entries.

@@ -4,7 +4,7 @@
 use std::pin::pin;
 
 use futures_util::StreamExt as _;
-use host_core::audit::Entry;
+use host_core::audit::Chain;
 use host_core::id::JobId;
 use host_core::invariants;
 use host_core::job::{Lifecycle, LimitKey, STATES};
@@ -269,17 +269,17 @@ async fn audit(
     if let Err(error) = access::tokens(client).await {
         findings.add("the tokens", error.to_string());
     }
-    let mut before: Option<Entry> = None;
+    let mut chain = Chain::default();
     loop {
-        let after = before.as_ref().map_or(0, |entry| entry.number);
+        let after = chain.last().map_or(0, |entry| entry.number);
         on_progress("entries of the audit", after);
         let entries = access::entries(client, after, Time::default(), AUDIT_CHUNK).await?;
         if entries.is_empty() {
+            findings.end_of(&chain);
             return Ok(());
         }
         for entry in entries {
-            findings.entry(before.as_ref(), &entry);
-            before = Some(entry);
+            findings.entry(&mut chain, entry);
         }
     }
 }

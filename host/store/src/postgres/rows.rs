@@ -579,7 +579,11 @@ impl AccessRows for Transaction<'_> {
         Ok(())
     }
 
-    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<(), StoreError> {
+    fn forget_audit(
+        &mut self,
+        before: Time,
+        limit: u32,
+    ) -> Result<Option<(u64, [u8; 32])>, StoreError> {
         self.wait(async |client, _| access::forget(client, before, limit).await)
     }
 

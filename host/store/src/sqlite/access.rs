@@ -35,7 +35,11 @@ impl AccessRows for Transaction<'_> {
         append(self.connection, at, record)
     }
 
-    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<(), StoreError> {
+    fn forget_audit(
+        &mut self,
+        before: Time,
+        limit: u32,
+    ) -> Result<Option<(u64, [u8; 32])>, StoreError> {
         forget(self.connection, before, limit)
     }
 
@@ -148,11 +152,21 @@ pub(super) fn append(connection: &Connection, at: Time, record: String) -> Resul
 }
 
 /// Forgets at most `limit` entries before a time, but never the last.
-pub(super) fn forget(connection: &Connection, before: Time, limit: u32) -> Result<(), StoreError> {
+pub(super) fn forget(
+    connection: &Connection,
+    before: Time,
+    limit: u32,
+) -> Result<Option<(u64, [u8; 32])>, StoreError> {
     let sql = "DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at < ?1 \
-               AND number < (SELECT MAX(number) FROM audit) ORDER BY number LIMIT ?2)";
-    let values = params![before.0, limit];
-    execute(connection, "forget old entries of the audit", sql, values)
+               AND number < (SELECT MAX(number) FROM audit) ORDER BY number LIMIT ?2) \
+               RETURNING number, hash";
+    let forgotten = connection.prepare_cached(sql).and_then(|mut statement| {
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?));
+        let rows = statement.query_map(params![before.0, limit], read)?;
+        rows.collect::<Result<Vec<_>, _>>()
+    });
+    let forgotten = forgotten.map_err(doing("forget old entries of the audit"))?;
+    Ok(forgotten.into_iter().max())
 }
 
 /// Returns at most `limit` entries after the one with the number `after`, from a time on, oldest first.

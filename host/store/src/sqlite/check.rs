@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use host_core::audit::Entry;
+use host_core::audit::Chain;
 use host_core::invariants;
 use host_core::job::{Lifecycle, LimitKey, STATES};
 use host_core::name::Name;
@@ -189,16 +189,16 @@ impl Findings {
     /// Reads the tokens and the chain of the audit.
     fn access(&mut self, connection: &Connection) -> Result<(), StoreError> {
         self.read(access::tokens(connection))?;
-        let mut before = None;
+        let mut chain = Chain::default();
         loop {
-            let after = before.as_ref().map_or(0, |entry: &Entry| entry.number);
+            let after = chain.last().map_or(0, |entry| entry.number);
             let entries = access::entries(connection, after, Time::default(), CHUNK)?;
             if entries.is_empty() {
+                self.end_of(&chain);
                 return Ok(());
             }
             for entry in entries {
-                self.entry(before.as_ref(), &entry);
-                before = Some(entry);
+                self.entry(&mut chain, entry);
             }
         }
     }

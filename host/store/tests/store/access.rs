@@ -4,7 +4,7 @@ use host_core::access::token::{
     KeptToken, NewSession, Rights, SESSIONS_MAX, Token, TokenHash, TokenId, TokenText,
 };
 use host_core::access::{Glob, Role, Scope};
-use host_core::audit::{Entry, Note};
+use host_core::audit::{Chain, Entry, Note};
 use host_core::command::{Command, Enqueued, NewJob, Reply};
 use host_core::id::NodeId;
 use host_core::job::{Origin, UniqueScope};
@@ -163,10 +163,11 @@ fn a_session_begins_with_what_its_token_is_and_ends_with_it() {
 pub(crate) fn chain(store: &dyn Store) -> Vec<Entry> {
     let reader = store.reader().unwrap();
     let all = reader.audit(0, Time::default(), 1_000).unwrap();
-    let before = std::iter::once(None).chain(all.iter().map(Some));
-    for (entry, before) in all.iter().zip(before) {
-        assert_eq!(entry.flaw(before), None, "{entry:?}");
+    let mut chain = Chain::default();
+    for entry in &all {
+        assert_eq!(chain.follow(entry.clone()), None, "{entry:?}");
     }
+    assert_eq!(chain.cut(), None, "what was forgotten is named");
     all
 }
 
@@ -234,12 +235,14 @@ fn old_entries_are_forgotten_and_the_chain_goes_on() {
         let numbers = |store: &dyn Store| -> Vec<u64> {
             chain(store).iter().map(|entry| entry.number).collect()
         };
-        assert_eq!(numbers(store), [3, 4]);
-        let before = NOW.plus_ms(99);
+        assert_eq!(numbers(store), [3, 4, 5], "the last one says so");
         ask(store, NOW, Command::ForgetAudit { before }).unwrap();
-        assert_eq!(numbers(store), [4], "the last one stays");
-        ask(store, NOW.plus_ms(100), note(5).1).unwrap();
-        assert_eq!(numbers(store), [4, 5]);
+        assert_eq!(numbers(store), [3, 4, 5], "nothing is left to forget");
+        let before = NOW.plus_ms(99);
+        ask(store, NOW.plus_ms(100), Command::ForgetAudit { before }).unwrap();
+        assert_eq!(numbers(store), [5, 6], "the last one stays");
+        ask(store, NOW.plus_ms(101), note(7).1).unwrap();
+        assert_eq!(numbers(store), [5, 6, 7]);
     });
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::{Bytes, BytesMut};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::State;
-use host_core::lease::{Fence, Hold, Lease, Revocation};
+use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::port::lease::{

@@ -10,7 +10,7 @@ use host_runtime::lock::DataLock;
 use host_store::backup::Copied;
 
 use super::{Copy, folder, progress, shown};
-use crate::commands::{LOGS, STORE, keep_private};
+use crate::commands::{LOGS, STORE, keep_private, leave_note};
 
 /// Restore a backup into a data directory.
 #[derive(Debug, Args)]
@@ -72,6 +72,7 @@ impl Restore {
         let logs = is_dir.then(|| self.data.join(LOGS));
         let copy = Copy::check(&target, logs.as_deref(), &doing)?;
         drop(spinner);
+        leave_note(&self.data, "restore", &format!("{from} to {data}"));
         copy.print(output, &self.data)?;
         output.hint(&format!("`host serve --data {data}` runs a host with it"));
         Ok(())

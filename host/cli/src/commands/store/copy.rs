@@ -19,7 +19,7 @@ use host_store::postgres::target::Target;
 use serde_json::json;
 
 use super::database::{self, Place};
-use crate::commands::{STORE, keep_private, store_of};
+use crate::commands::{STORE, keep_private, leave_note, store_of};
 
 #[derive(Debug, Args)]
 pub(super) struct Copy {
@@ -96,6 +96,10 @@ impl Copy {
         let found = to.check(&doing, &spinner)?;
         drop(spinner);
         refuse(&found, &doing, "the copy")?;
+        if let (End::Data(data), _) | (_, End::Data(data)) = (&from, &to) {
+            let object = format!("{} to {}", from.shown(), to.shown());
+            leave_note(data, "copy", &object);
+        }
         print(output, moved, &from, &to)?;
         output.hint(&next(&to));
         Ok(())

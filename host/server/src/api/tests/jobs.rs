@@ -510,6 +510,11 @@ async fn many_jobs_are_changed_page_by_page() {
         (&json!(0), &json!(3))
     );
     assert_eq!(refused["refusals"][0]["code"], "job_not_terminal");
+    let audit = host.get("/api/v1/audit?verb=operate").await.body;
+    let record = &audit["items"][0]["record"];
+    let entry = ["object", "outcome", "detail"].map(|field| record[field].as_str().unwrap());
+    let all = "all that match state=available";
+    assert_eq!(entry, ["3 jobs", "done", all], "refused one by one");
     let purged = page("purge?state=cancelled").await;
     assert_eq!(purged["changed"], 2);
     let left = host.get("/api/v1/jobs/count").await.body;

@@ -1,0 +1,111 @@
+//! Notes for the audit that commands leave in a data directory that they have opened themselves, such as `host backup`.
+//! The host takes them within a second, or when it starts next.
+
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use host_core::audit::{DONE, Note, cut};
+use host_core::command::Command;
+use host_dispatch::Dispatch;
+use serde::{Deserialize, Serialize};
+
+/// The folder in the data directory.
+const FOLDER: &str = "notes";
+
+/// What the name of a file ends in once it is written.
+const WHOLE: &str = "json";
+
+/// How many notes are taken at once, and how long each may be, in bytes.
+const NOTES_MAX: usize = 100;
+const BYTES_MAX: u64 = 8 << 10;
+
+/// What a command says of itself. Who it was is the owner of the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Left {
+    verb: String,
+    object: String,
+}
+
+/// Leaves a note that a command has done something to a data directory.
+pub fn leave(data: &Path, verb: &str, object: &str) -> io::Result<()> {
+    let folder = data.join(FOLDER);
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)?;
+    let [verb, object] = [verb, object].map(|text| cut(text.to_owned()));
+    let left = Left { verb, object };
+    let path = folder.join(host_runtime::ids::unique());
+    let mut file = fs::File::create_new(&path)?;
+    file.write_all(&serde_json::to_vec(&left)?)?;
+    file.sync_all()?;
+    fs::rename(&path, path.with_extension(WHOLE))?;
+    fs::File::open(&folder)?.sync_all()
+}
+
+/// Records the notes that were left, oldest first, and removes each once it is recorded.
+pub(super) async fn take(data: &Path, dispatch: &Dispatch) {
+    for path in waiting(&data.join(FOLDER)) {
+        match read(&path) {
+            Ok(note) => {
+                let (note, outcome) = (Box::new(note), DONE.to_owned());
+                let recorded = dispatch.submit(Command::Note { note, outcome });
+                if recorded.await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                let path = path.display();
+                tracing::warn!(%path, %error, "not a note for the audit; removing it");
+            }
+        }
+        if let Err(error) = fs::remove_file(&path) {
+            let path = path.display();
+            tracing::warn!(%path, %error, "cannot remove a note that is in the audit");
+            return;
+        }
+    }
+}
+
+fn waiting(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_note = |path: &PathBuf| path.extension().is_some_and(|it| it == WHOLE);
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_note).collect();
+    all.sort_by_cached_key(|path| fs::metadata(path).and_then(|it| it.modified()).ok());
+    all.truncate(NOTES_MAX);
+    all
+}
+
+fn read(path: &Path) -> io::Result<Note> {
+    let file = fs::File::open(path)?;
+    let owner = file.metadata()?.uid();
+    let mut text = Vec::new();
+    file.take(BYTES_MAX).read_to_end(&mut text)?;
+    let left: Left = serde_json::from_slice(&text)?;
+    Ok(Note {
+        principal: format!("uid:{owner}"),
+        ..Note::new(&cut(left.verb), left.object)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_left() {
+        let data = tempfile::TempDir::new().unwrap();
+        leave(data.path(), "backup", "data to a").unwrap();
+        leave(data.path(), "backup", "data to b").unwrap();
+        let paths = waiting(&data.path().join(FOLDER));
+        let notes: Vec<Note> = paths.iter().map(|path| read(path).unwrap()).collect();
+        let objects: Vec<_> = notes.iter().map(|note| note.object.as_str()).collect();
+        assert_eq!(objects, ["data to a", "data to b"]);
+        let own = fs::metadata(data.path()).unwrap().uid();
+        assert_eq!(notes[0].principal, format!("uid:{own}"));
+        fs::write(&paths[0], "{").unwrap();
+        read(&paths[0]).unwrap_err();
+    }
+}
