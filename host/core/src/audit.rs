@@ -51,9 +51,9 @@ impl Note {
         }
     }
 
-    /// Makes the note that the entries up to this one, which had this hash, are no longer kept.
-    pub fn forgotten(number: u64, hash: &[u8; 32]) -> Self {
-        Self::by_host("forget", format!("audit entries to {number}")).detail(hex(hash))
+    /// Makes the note that the entries up to this one are no longer kept.
+    pub fn forgotten((number, hash): Link) -> Self {
+        Self::by_host("forget", format!("audit entries to {number}")).detail(hex(&hash))
     }
 
     /// Adds what was asked for beyond verb and object.
@@ -156,12 +156,15 @@ impl Entry {
     }
 }
 
+/// The number and the hash of an entry: what the next one follows.
+pub type Link = (u64, [u8; 32]);
+
 /// Follows a chain from its oldest entry on, and says what is wrong with it.
 #[derive(Debug, Default)]
 pub struct Chain {
     last: Option<Entry>,
     /// The last of the entries that were forgotten, until an entry has been seen that says so.
-    forgotten: Option<(u64, [u8; 32])>,
+    forgotten: Option<Link>,
 }
 
 impl Chain {
@@ -171,9 +174,9 @@ impl Chain {
         if self.last.is_none() && entry.number > 1 {
             self.forgotten = Some((entry.number - 1, entry.previous));
         }
-        if let Some((number, hash)) = self.forgotten
+        if let Some(link) = self.forgotten
             && let Some(note) = entry.note()
-            && note == Note::forgotten(number, &hash)
+            && note == Note::forgotten(link)
         {
             self.forgotten = None;
         }
@@ -272,7 +275,7 @@ mod tests {
         let mut entries = chain();
         assert_eq!(broken(&entries[2..]), Some(3));
         let says = |number: u64, hash: &[u8; 32]| {
-            let note = Note::forgotten(number, hash);
+            let note = Note::forgotten((number, *hash));
             serde_json::to_string(&Record::new(&note, Time(0), DONE)).unwrap()
         };
         let [second, last] = [entries[1].hash, entries[3].hash];

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use host_core::access::token::{KeptToken, Token, TokenId};
-use host_core::audit::Entry as AuditEntry;
+use host_core::audit::{Entry as AuditEntry, Link};
 use host_core::capacity::Capacity;
 use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
@@ -499,11 +499,7 @@ impl AccessRows for Model {
         Ok(())
     }
 
-    fn forget_audit(
-        &mut self,
-        before: Time,
-        limit: u32,
-    ) -> Result<Option<(u64, [u8; 32])>, StoreError> {
+    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<Option<Link>, StoreError> {
         let last = self.audit.last().map(|entry| entry.number);
         let mut left = limit;
         let mut forgotten = None;

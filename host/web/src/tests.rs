@@ -231,7 +231,11 @@ fn pages(text: &str) -> Router {
                 return axum::Json(answer).into_response();
             }
             let problem = json!({"title": text, "detail": text, "next": text});
-            (StatusCode::NOT_FOUND, axum::Json(problem)).into_response()
+            let status = match uri.path() {
+                "/readyz" => StatusCode::SERVICE_UNAVAILABLE,
+                _ => StatusCode::NOT_FOUND,
+            };
+            (status, axum::Json(problem)).into_response()
         }
     }));
     let routes = super::group(api, Arc::new(Still), ByteBudget::default())
@@ -335,6 +339,15 @@ async fn a_log_that_cannot_be_read_is_not_shown_as_empty() {
     assert!(!page.contains("Nothing is logged"), "{page}");
     assert!(
         page.contains("role=\"alert\"><bdi>not for you</bdi>"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_takes_no_work_is_on_the_overview() {
+    let (_, page) = get(&pages("its disk is full"), "/").await;
+    assert!(
+        page.contains("this node takes no work: its disk is full"),
         "{page}"
     );
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use host_core::access::token::{NewSession, TOKENS_MAX, Token, TokenHash, TokenId};
-use host_core::audit::{DONE, Note, Record};
+use host_core::audit::{DONE, Link, Note, Record};
 use host_core::command::{Command, NewJob, Reply};
 use host_core::job::Lifecycle;
 use host_core::rejection::Rejection;
@@ -28,11 +28,7 @@ pub trait AccessRows {
     fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError>;
     /// Forgets at most `limit` of the oldest entries before a time, but never the last. Returns the number and hash of
     /// the newest that it has forgotten.
-    fn forget_audit(
-        &mut self,
-        before: Time,
-        limit: u32,
-    ) -> Result<Option<(u64, [u8; 32])>, StoreError>;
+    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<Option<Link>, StoreError>;
     /// Returns how many jobs of a principal with a limit have not ended.
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError>;
     /// Counts jobs of a principal that have begun or ended.
@@ -152,8 +148,8 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     pub(super) fn forget_audit(&mut self, before: Time) -> Result<Reply, Stop> {
-        if let Some((number, hash)) = self.rows.forget_audit(before, FORGOTTEN_MAX)? {
-            self.record_note(&Note::forgotten(number, &hash), DONE)?;
+        if let Some(last) = self.rows.forget_audit(before, FORGOTTEN_MAX)? {
+            self.record_note(&Note::forgotten(last), DONE)?;
         }
         Ok(Reply::Done)
     }

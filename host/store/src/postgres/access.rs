@@ -1,7 +1,7 @@
 //! The rows of tokens and of the audit.
 
 use host_core::access::token::{KeptToken, Token, TokenId};
-use host_core::audit::Entry;
+use host_core::audit::{Entry, Link};
 use host_core::time::Time;
 use tokio_postgres::Row;
 
@@ -91,7 +91,7 @@ pub(super) async fn forget(
     client: &Client,
     before: Time,
     limit: u32,
-) -> Result<Option<(u64, [u8; 32])>, Trouble> {
+) -> Result<Option<Link>, Trouble> {
     let sql = "DELETE FROM host_audit WHERE number IN (SELECT number FROM host_audit \
                WHERE at < $1 AND number < (SELECT max(number) FROM host_audit) \
                ORDER BY number LIMIT $2) RETURNING number, hash";

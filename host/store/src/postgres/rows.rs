@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use host_core::access::token::{Token, TokenId};
+use host_core::audit::Link;
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
@@ -579,11 +580,7 @@ impl AccessRows for Transaction<'_> {
         Ok(())
     }
 
-    fn forget_audit(
-        &mut self,
-        before: Time,
-        limit: u32,
-    ) -> Result<Option<(u64, [u8; 32])>, StoreError> {
+    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<Option<Link>, StoreError> {
         self.wait(async |client, _| access::forget(client, before, limit).await)
     }
 

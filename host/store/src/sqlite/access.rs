@@ -1,7 +1,7 @@
 //! The rows of tokens and of the audit.
 
 use host_core::access::token::{KeptToken, Token, TokenId};
-use host_core::audit::Entry;
+use host_core::audit::{Entry, Link};
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -35,11 +35,7 @@ impl AccessRows for Transaction<'_> {
         append(self.connection, at, record)
     }
 
-    fn forget_audit(
-        &mut self,
-        before: Time,
-        limit: u32,
-    ) -> Result<Option<(u64, [u8; 32])>, StoreError> {
+    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<Option<Link>, StoreError> {
         forget(self.connection, before, limit)
     }
 
@@ -156,7 +152,7 @@ pub(super) fn forget(
     connection: &Connection,
     before: Time,
     limit: u32,
-) -> Result<Option<(u64, [u8; 32])>, StoreError> {
+) -> Result<Option<Link>, StoreError> {
     let sql = "DELETE FROM audit WHERE number IN (SELECT number FROM audit WHERE at < ?1 \
                AND number < (SELECT MAX(number) FROM audit) ORDER BY number LIMIT ?2) \
                RETURNING number, hash";

@@ -2,8 +2,10 @@
 
 use askama::Template;
 use axum::extract::Query;
+use axum::http::StatusCode;
 use axum::response::Response;
 use host_api::handler::HandlerView;
+use host_api::health::Health;
 use host_api::job::JobView;
 use host_api::node::NodeView;
 use host_api::page::PageView;
@@ -92,7 +94,19 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     } else {
         jobs("state:discarded")
     };
-    let concerns = concerns(&queues.items, dead, &handlers.items, &pools, &nodes);
+    let mut concerns = concerns(&queues.items, dead, &handlers.items, &pools, &nodes);
+    // Such as a full disk.
+    if let Err(problem) = ask.get::<Health>(path::READY, &()).await
+        && problem.status == StatusCode::SERVICE_UNAVAILABLE
+    {
+        concerns.insert(
+            0,
+            Concern {
+                text: format!("this node takes no work: {}", problem.detail),
+                page: "/nodes".to_owned(),
+            },
+        );
+    }
     let open = |queue: &QueueView| {
         let open = STATES.iter().filter(|state| !state.is_terminal());
         open.map(|state| queue.count(*state)).sum::<u64>()

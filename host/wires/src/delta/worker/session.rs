@@ -283,8 +283,17 @@ impl LeaseSession {
     }
 
     fn beat_due(&self) -> Option<Time> {
-        let beats = self.is_acked && self.end.is_none() && self.beat_sent_at.is_none();
+        let beats = self.is_acked
+            && (self.end.is_none() || self.repeats_end())
+            && self.beat_sent_at.is_none();
         beats.then_some(self.next_beat)
+    }
+
+    /// Returns whether an end was not accepted and is about to be sent again. It may be that the orchestrator waits for
+    /// another one: the answer to a heartbeat says so.
+    fn repeats_end(&self) -> bool {
+        let main = self.main.as_ref();
+        self.end.is_some() && main.is_some_and(|main| main.again_at.is_some())
     }
 }
 
@@ -335,7 +344,13 @@ impl Session for LeaseSession {
             return;
         }
         if now >= self.over_at() {
-            return self.lose("the lease ran out: no heartbeat was answered in time", todo);
+            return self.lose(
+                match self.end {
+                    None => "the lease ran out: no heartbeat was answered in time",
+                    Some(_) => "the lease ran out: the orchestrator has not accepted its end",
+                },
+                todo,
+            );
         }
         if let Some(main) = &mut self.main
             && main.again_at.take_if(|at| *at <= now).is_some()

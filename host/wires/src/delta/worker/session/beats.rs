@@ -47,6 +47,12 @@ impl LeaseSession {
             return;
         };
         match response {
+            Response::Accepted(reply) if self.repeats_end() => {
+                // The lease is not extended: an end that nobody takes is not repeated for ever.
+                if reply.cancel_ms.is_some() {
+                    self.cancel_instead(todo);
+                }
+            }
             // What ends the lease is on its way, and decides.
             _ if self.end.is_some() => {}
             Response::Accepted(reply) => {

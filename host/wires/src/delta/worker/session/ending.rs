@@ -32,6 +32,7 @@ impl LeaseSession {
             artifacts,
             summary,
         });
+        self.next_beat = now.plus_ms(self.lease.interval_ms);
         self.end_at = self.log_wait(now);
         if self.end_at.is_some() {
             self.send_log(now, todo);
@@ -44,6 +45,18 @@ impl LeaseSession {
         if let Some(end) = &self.end {
             let (kind, body) = self.speaker.end(self.mode.dialect, end);
             self.send_main(kind, body, todo);
+        }
+    }
+
+    /// Reports that the job is cancelled instead of how it ended, which the orchestrator does not accept any more.
+    pub(super) fn cancel_instead(&mut self, todo: &mut Todo) {
+        if let Some(end) = self
+            .end
+            .as_mut()
+            .filter(|end| end.status != Status::Canceled)
+        {
+            end.status = Status::Canceled;
+            self.send_end(todo);
         }
     }
 
