@@ -47,7 +47,9 @@ impl Plane {
         let mut options = Options::new(&folder.join("plane"));
         options.listen = format!("127.0.0.1:{}", self.port);
         options.args = vec!["--config".to_owned(), config.display().to_string()];
-        Server::start(&options)
+        let server = Server::start(&options);
+        assert_eq!(server.listener("arco"), "spark", "it names its workers");
+        server
     }
 
     fn worker(&self) -> ArcoWorker {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use host_core::name::Name;
 
 use super::NAME;
 use super::orchestrator::{Remote, Role};
@@ -64,10 +65,12 @@ pub(super) async fn open(
         }
         None => None,
     };
-    let ready = worker
-        .iter()
-        .map(|it: &Bound| (NAME, it.address.to_string()));
-    let ready = ready.collect();
+    let workers = config.orchestrator.workers.keys().map(Name::as_str);
+    let ready = match &worker {
+        Some(worker) => vec![(NAME, worker.address.to_string())],
+        None if has_workers => vec![(NAME, workers.collect::<Vec<_>>().join(","))],
+        None => Vec::new(),
+    };
     let active = Opened {
         orchestrator: Arc::clone(orchestrator),
         has_workers,
