@@ -393,7 +393,10 @@ pub const BOUNDS: [(&str, &str); 40] = [
         "enqueue",
         "the jobs and dependencies of a request, both limited",
     ),
-    ("claim", "one job for each slot"),
+    (
+        "claim",
+        "one job for each slot, and a number of jobs that it passes by",
+    ),
     ("ack", "one job"),
     ("heartbeat", "one job"),
     ("log", "one job"),
@@ -555,6 +558,8 @@ pub struct Committed {
     pub next_wakeup: Option<Time>,
     /// How many jobs cells may claim. Jobs of runners and of paused queues are not counted.
     pub available: u64,
+    /// Whether a claim has stopped before it had seen all jobs that it might take: the next one goes on from there.
+    pub claim_goes_on: bool,
 }
 
 #[cfg(test)]

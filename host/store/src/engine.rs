@@ -156,13 +156,17 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     fn is_cascading(&mut self, prerequisite: JobId) -> Result<bool, StoreError>;
 
     /// Returns at most `limit` available jobs of a lane in queues that are not paused, ordered by
-    /// priority and then by rank. None has a handler in `except`.
+    /// priority and then by rank. None has a handler in `except`; if many have, it may stop before it has seen all.
     fn claimable(
         &mut self,
         lane: &Lane,
         except: &BTreeSet<Name>,
         limit: usize,
     ) -> Result<Vec<JobId>, StoreError>;
+    /// Returns whether [`Rows::claimable`] has stopped before it had seen all jobs.
+    fn claim_goes_on(&self) -> bool {
+        false
+    }
     /// Returns jobs whose wakeup is at or before `now`, earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
     fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
@@ -266,6 +270,7 @@ pub fn run<R: Rows>(
     batch.committed.first_change = batch.rows.keep_changes(now, changes)?;
     batch.committed.next_wakeup = batch.rows.wakeup_after()?;
     batch.committed.available = batch.rows.available()?;
+    batch.committed.claim_goes_on = batch.rows.claim_goes_on();
     Ok(batch.committed)
 }
 

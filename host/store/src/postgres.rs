@@ -4,6 +4,7 @@
 
 mod access;
 pub mod admin;
+mod available;
 mod changes;
 pub mod check;
 mod claim;
@@ -23,6 +24,7 @@ pub mod logs;
 pub mod nodes;
 pub mod others;
 mod overlay;
+mod passed;
 mod pipeline;
 mod reader;
 mod registry;
@@ -294,6 +296,7 @@ impl PostgresStore {
             overlay: begun.overlay,
             seqs: begun.seqs,
             has_cascades: self.has_cascades,
+            claim_goes_on: false,
             trouble: None,
         };
         let mut committed = match engine::run(&mut transaction, now, &self.bounds, batch) {

@@ -77,7 +77,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 }
                 Origin::Finished => self.finished(finished.next(), reply),
                 Origin::Tick => {}
-                Origin::Claim(offer) => self.claimed(now, offer, reply),
+                Origin::Claim(offer) => self.claimed(now, offer, reply, committed.claim_goes_on),
             }
         }
         // The claims of this batch came before the callbacks of batches of jobs, which are enqueued at its end.
@@ -134,7 +134,13 @@ impl<P: CellPort> DispatchLoop<P> {
         }
     }
 
-    fn claimed(&mut self, now: Time, mut offer: Offer, reply: Result<Reply, Rejection>) {
+    fn claimed(
+        &mut self,
+        now: Time,
+        mut offer: Offer,
+        reply: Result<Reply, Rejection>,
+        goes_on: bool,
+    ) {
         let claimed = match reply {
             Ok(Reply::Claimed(claimed)) => claimed,
             Ok(_) => Vec::new(),
@@ -150,7 +156,7 @@ impl<P: CellPort> DispatchLoop<P> {
         let all_bytes: usize = claimed.iter().map(bytes).sum();
         // A claim that reached its byte limit does not show how many jobs are left.
         if all_bytes < offer.params_bytes_max {
-            self.exhausted(&mut offer, &claimed);
+            self.exhausted(&mut offer, &claimed, goes_on);
         }
         let mut requests = BTreeMap::new();
         let mut groups = Groups::new(offer.apart.len());
@@ -177,13 +183,13 @@ impl<P: CellPort> DispatchLoop<P> {
         }
     }
 
-    /// Records the lanes that had fewer jobs than slots.
-    fn exhausted(&mut self, offer: &mut Offer, claimed: &[Claimed]) {
+    /// Records the lanes that had fewer jobs than slots. If the claim goes on, shared cells may still find some.
+    fn exhausted(&mut self, offer: &mut Offer, claimed: &[Claimed], goes_on: bool) {
         let found = |lane: &Lane| {
             let jobs = claimed.iter().filter(|job| lane.has(&job.lifecycle));
             jobs.count()
         };
-        if found(&Lane::Shared) < offer.shared {
+        if found(&Lane::Shared) < offer.shared && !goes_on {
             self.demand.exhaust_shared();
         }
         if !offer.apart.is_empty() && found(&Lane::Apart) == 0 {

@@ -1,7 +1,7 @@
 //! Finds jobs that are claimable or due, and locks them. Hosts that search at the same time find different
 //! jobs, because each skips what another has locked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use host_core::id::JobId;
 use host_core::job::{Lane, Payload, State};
@@ -9,23 +9,24 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::client::Client;
+use super::counts::parse_name;
 use super::fetch::{know_dependents, load};
 use super::overlay::Overlay;
 use super::pipeline::{Pipeline, Value, values};
-use super::trouble::Trouble;
+use super::trouble::{Trouble, damaged};
+use crate::ready::Place;
 use crate::record::Extra;
 
-/// Jobs of the queues `$1` for cells that run several jobs at once, without those of the handlers `$3`.
-/// Params come along if they are small.
+/// Jobs of the queues `$1` for cells that run several jobs at once. Params come along if they are small.
 const SHARED: &str = "WITH found AS MATERIALIZED (
   SELECT live.seq, live.id, live.body, live.rank, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused
   CROSS JOIN LATERAL (
     SELECT seq, id, body, rank, priority FROM host_live
     WHERE state = 2 AND NOT suspect AND runner IS NULL AND queue = wanted.name
-    AND handler <> ALL($3::text[])
     ORDER BY priority, rank LIMIT $2 FOR UPDATE SKIP LOCKED
   ) AS live
   ORDER BY live.priority, live.rank LIMIT $2
@@ -33,7 +34,30 @@ const SHARED: &str = "WITH found AS MATERIALIZED (
 SELECT seq, id, found.body, rank, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
 FROM found JOIN host_payloads ON job = id ORDER BY priority, rank";
 
-/// The same for the foreign runners `$3`, whatever the handler.
+/// What the first jobs of the queues `$1` for such cells are, from the places `$2` and `$3` on, at most `$4` of each: how
+/// many, the last of them, and those of other handlers than `$5`. It locks none: others may run what this host cannot.
+const LOOK: &str = "SELECT wanted.name, count(*), max(ARRAY[seen.priority, seen.rank]),
+  min(ARRAY[seen.priority, seen.rank]) FILTER (WHERE handler <> ALL($5::text[])),
+  array_agg(seen.id ORDER BY seen.priority, seen.rank) FILTER (WHERE handler <> ALL($5::text[]))
+FROM unnest($1::text[], $2::smallint[], $3::bigint[]) AS wanted (name, priority, rank)
+JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused
+CROSS JOIN LATERAL (
+  SELECT id, handler, live.priority::bigint AS priority, live.rank FROM host_live AS live
+  WHERE state = 2 AND NOT suspect AND runner IS NULL AND queue = wanted.name
+  AND (live.priority, live.rank) >= (wanted.priority, wanted.rank)
+  ORDER BY live.priority, live.rank LIMIT $4
+) AS seen GROUP BY wanted.name";
+
+/// Those of the jobs `$1` that such cells may still claim, `$2` at most.
+const TAKE: &str = "WITH found AS MATERIALIZED (
+  SELECT seq, id, body, rank, priority FROM host_live
+  WHERE id = ANY($1) AND state = 2 AND NOT suspect AND runner IS NULL
+  ORDER BY priority, rank LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+SELECT seq, id, found.body, rank, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
+FROM found JOIN host_payloads ON job = id ORDER BY priority, rank";
+
+/// The same as the first for the foreign runners `$3`, whatever the handler.
 const RUNNER: &str = "WITH found AS MATERIALIZED (
   SELECT live.seq, live.id, live.body, live.rank, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused
@@ -78,15 +102,103 @@ pub(super) async fn claimable(
     except: &BTreeSet<Name>,
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
-    let changed = overlay.dirty();
-    let changed = changed.filter(|entry| entry.stored == Some(State::Available));
-    let rows = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);
-    let except: Vec<String> = except.iter().map(Name::to_string).collect();
+    let rows = rows_for(overlay, limit);
     let (sql, values) = match lane {
-        Lane::Shared => (SHARED, values![queues, rows, except]),
-        Lane::Apart => (APART, values![rows, except]),
+        Lane::Shared => (SHARED, values![queues, rows]),
+        Lane::Apart => (APART, values![rows, texts(except)]),
         Lane::Runner(name) => (RUNNER, values![queues, rows, name.to_string()]),
     };
+    load_claimable(client, overlay, sql, values).await
+}
+
+/// What a look at the next jobs of a queue shows.
+pub(super) struct Look {
+    /// How many jobs were looked at.
+    pub(super) jobs: usize,
+    /// The place behind the last of them.
+    pub(super) next: Place,
+    /// The place of the first that this host can run.
+    pub(super) first: Option<Place>,
+    /// All of these, in their order.
+    pub(super) ids: Vec<JobId>,
+}
+
+/// Looks at the next jobs of queues for cells, each from a place on, at most `each`. A queue without any is left out.
+pub(super) async fn look(
+    client: &Client,
+    from: &[(Name, Place)],
+    except: &BTreeSet<Name>,
+    each: usize,
+) -> Result<HashMap<Name, Look>, Trouble> {
+    let names: Vec<String> = from.iter().map(|(name, _)| name.to_string()).collect();
+    let priorities: Vec<i16> = from.iter().map(|(_, place)| i16::from(place.0)).collect();
+    let ranks: Vec<i64> = from.iter().map(|(_, place)| place.1).collect();
+    let each = i64::try_from(each).unwrap_or(i64::MAX);
+    let values = values![names, priorities, ranks, each, texts(except)];
+    let mut looks = HashMap::new();
+    for row in ask(client, "look for jobs to claim", LOOK, values).await? {
+        let name = parse_name(row.get(0)).map_err(Trouble::Fatal)?;
+        let last = place(&row.get::<_, Vec<i64>>(2)).ok_or_else(|| damaged_place(&name))?;
+        let first: Option<Vec<i64>> = row.get(3);
+        let ids: Option<Vec<Uuid>> = row.get(4);
+        let look = Look {
+            jobs: usize::try_from(row.get::<_, i64>(1)).unwrap_or(usize::MAX),
+            next: (last.0, last.1.saturating_add(1)),
+            first: first.as_deref().and_then(place),
+            ids: ids.unwrap_or_default().into_iter().map(JobId).collect(),
+        };
+        looks.insert(name, look);
+    }
+    Ok(looks)
+}
+
+/// Loads the first of these jobs that may still be claimed, see [`claimable`].
+pub(super) async fn take(
+    client: &Client,
+    overlay: &mut Overlay,
+    jobs: Vec<JobId>,
+    limit: usize,
+) -> Result<Vec<JobId>, Trouble> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids: Vec<Uuid> = jobs.into_iter().map(|id| id.0).collect();
+    let values = values![ids, rows_for(overlay, limit)];
+    load_claimable(client, overlay, TAKE, values).await
+}
+
+/// Returns how many rows to read for `limit` jobs that the batch has not changed.
+fn rows_for(overlay: &Overlay, limit: usize) -> i64 {
+    let changed = overlay.dirty();
+    let changed = changed.filter(|entry| entry.stored == Some(State::Available));
+    i64::try_from(limit + changed.count()).unwrap_or(i64::MAX)
+}
+
+fn texts(names: &BTreeSet<Name>) -> Vec<String> {
+    names.iter().map(Name::to_string).collect()
+}
+
+/// Reads a priority and a rank.
+fn place(place: &[i64]) -> Option<Place> {
+    let [priority, rank] = place else {
+        return None;
+    };
+    Some((u8::try_from(*priority).ok()?, *rank))
+}
+
+fn damaged_place(queue: &Name) -> Trouble {
+    Trouble::Fatal(damaged(
+        format!("the order of the jobs of queue {queue}"),
+        "a job has no place in it",
+    ))
+}
+
+async fn load_claimable(
+    client: &Client,
+    overlay: &mut Overlay,
+    sql: &'static str,
+    values: Vec<Value>,
+) -> Result<Vec<JobId>, Trouble> {
     let mut found = Vec::new();
     for row in ask(client, "find jobs to claim", sql, values).await? {
         let id = load(overlay, &row).map_err(Trouble::Fatal)?;

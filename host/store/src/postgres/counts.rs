@@ -14,6 +14,7 @@ use tokio_postgres::Row;
 
 use super::client::Client;
 use super::limits;
+use super::passed::Passed;
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
 use crate::engine::Counts as Limited;
@@ -43,6 +44,8 @@ pub(super) struct Counts {
     /// Queues that the open batch has created.
     made: HashSet<Name>,
     ready: Ready<Name>,
+    /// How far claims for cells have passed jobs that this host cannot run.
+    pub(super) passed: Passed,
     /// The first of the jobs that the open batch has made available, by runner and queue.
     firsts: BTreeMap<(Option<Name>, Name), Place>,
     /// How many jobs cells may claim in queues that are not paused.
@@ -213,6 +216,9 @@ impl Counts {
         for (runner, queue, place) in firsts {
             let is_paused = self.is_paused(&queue);
             self.ready.add(runner.as_ref(), &queue, is_paused, place);
+            if runner.is_none() {
+                self.passed.lower(&queue, place);
+            }
         }
     }
 
@@ -274,6 +280,9 @@ impl Counts {
             .ready
             .note(&job.queue, is_paused, rank, [before, after]);
         if let Some(place) = place {
+            if job.runner.is_none() {
+                self.passed.lower(&job.queue, place);
+            }
             let key = (job.runner.clone(), job.queue.clone());
             let first = self.firsts.entry(key).or_insert(place);
             *first = place.min(*first);
@@ -335,6 +344,7 @@ impl Counts {
         }
         queue.paused = paused;
         self.ready.set_paused(name, paused);
+        self.passed.forget(name);
         self.pauses += 1;
     }
 
@@ -357,7 +367,17 @@ impl Counts {
         in_hand: &HashMap<Name, i64>,
         limit: usize,
     ) -> Vec<(Place, Name)> {
-        let has_others = |(_, name): &&(Place, Name)| {
+        let queues = self.with_others(lane, last, in_hand);
+        queues.take(limit).cloned().collect()
+    }
+
+    fn with_others<'a>(
+        &'a self,
+        lane: &'a Lane,
+        last: Option<&(Place, Name)>,
+        in_hand: &'a HashMap<Name, i64>,
+    ) -> impl Iterator<Item = &'a (Place, Name)> {
+        let has_others = move |(_, name): &&(Place, Name)| {
             let jobs = self.queues.get(name).map_or(0, |queue| match lane {
                 Lane::Shared | Lane::Apart => queue.available - queue.for_runners,
                 Lane::Runner(_) => queue.for_runners,
@@ -365,7 +385,28 @@ impl Counts {
             jobs > in_hand.get(name).copied().unwrap_or(0)
         };
         let queues = self.ready.queues(runner_of(lane), last);
-        queues.filter(has_others).take(limit).cloned().collect()
+        queues.filter(has_others)
+    }
+
+    /// Returns those queues for cells that may have a job which a claim does not pass, see [`Counts::queues`].
+    pub(super) fn queues_to_look_in(
+        &self,
+        last: Option<&(Place, Name)>,
+        in_hand: &HashMap<Name, i64>,
+        limit: usize,
+    ) -> Vec<(Place, Name)> {
+        let queues = self.with_others(&Lane::Shared, last, in_hand);
+        let queues = queues.filter(|(_, name)| !self.passed.is_through(name));
+        queues.take(limit).cloned().collect()
+    }
+
+    /// Records that a queue has no job before a place which this host can run; `None` if it has none at all. Those that
+    /// the open batch has made available are not stored yet.
+    pub(super) fn pass(&mut self, queue: &Name, until: Option<Place>) {
+        self.passed.pass(queue, until);
+        if let Some(first) = self.firsts.get(&(None, queue.clone())) {
+            self.passed.lower(queue, *first);
+        }
     }
 
     /// Returns whether a claim of the batch wants more jobs than are known and than the batch adds.

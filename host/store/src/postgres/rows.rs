@@ -2,7 +2,7 @@
 //! rest is read on demand. Changes stay in the overlay until the end, or until a query needs them in the
 //! tables.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use host_core::access::token::{Token, TokenId};
 use host_core::audit::Link;
@@ -31,11 +31,7 @@ use super::wait::Driver;
 use super::{access, claim, fetch, flush, nodes, registry};
 use crate::engine::{AccessRows, Cascade, Ended, LIVE_JOBS_COUNTED, Rows, Terms};
 use crate::error::StoreError;
-use crate::ready::{Place, runner_of};
 use crate::record::{Extra, encode};
-
-/// The fewest queues that a claim searches at once, in the order of their first jobs.
-const QUEUES_AT_ONCE: usize = 8;
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
@@ -49,6 +45,8 @@ pub(super) struct Transaction<'a> {
     pub(super) seqs: VecDeque<i64>,
     /// Whether there may be cascades that this host can go on with.
     pub(super) has_cascades: bool,
+    /// Whether a claim has stopped before it had looked at all jobs that it might take.
+    pub(super) claim_goes_on: bool,
     /// Why the batch failed, if the database is the reason.
     pub(super) trouble: Option<Trouble>,
 }
@@ -113,41 +111,6 @@ impl Transaction<'_> {
 
     fn rank(&self, id: JobId) -> i64 {
         self.overlay.get(id).map_or(0, |entry| entry.rank)
-    }
-
-    /// Adds the claimable jobs of queues that the batch has not changed, in their order. A queue whose first job is
-    /// not where it was expected is looked up when the batch ends.
-    fn claimable_in(
-        &mut self,
-        queues: &[(Place, Name)],
-        lane: &Lane,
-        except: &BTreeSet<Name>,
-        limit: usize,
-        found: &mut Vec<(u8, i64, JobId)>,
-    ) -> Result<(), StoreError> {
-        let names = queues.iter().map(|(_, name)| name.to_string()).collect();
-        let stored = self.wait(async |client, overlay| {
-            claim::claimable(client, overlay, (lane, names), except, limit).await
-        })?;
-        let mut seen: BTreeSet<(Place, &Name)> = BTreeSet::new();
-        for id in stored {
-            let Some(entry) = self.overlay.get(id) else {
-                continue;
-            };
-            let place = (entry.job.priority, entry.rank);
-            let expected = queues.iter().find(|(_, name)| *name == entry.job.queue);
-            seen.extend(expected.map(|(_, name)| (place, name)));
-            if !self.overlay.is_dirty(id) {
-                found.push((place.0, place.1, id));
-            }
-        }
-        found.sort_unstable();
-        for (place, name) in queues {
-            if !seen.contains(&(*place, name)) {
-                self.counts.ready().note_stale(runner_of(lane), name);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -374,46 +337,11 @@ impl Rows for Transaction<'_> {
         except: &BTreeSet<Name>,
         limit: usize,
     ) -> Result<Vec<JobId>, StoreError> {
-        let in_hand = self.overlay.dirty().filter(|entry| {
-            let job = &entry.job;
-            job.state == State::Available
-                && lane.has(job)
-                && !except.contains(&job.handler)
-                && !self.counts.is_paused(&job.queue)
-        });
-        let mut in_hand_by_queue: HashMap<Name, i64> = HashMap::new();
-        let mut found: Vec<(u8, i64, JobId)> = Vec::new();
-        for entry in in_hand {
-            found.push((entry.job.priority, entry.rank, entry.job.id));
-            *in_hand_by_queue.entry(entry.job.queue.clone()).or_default() += 1;
-        }
-        found.sort_unstable();
-        if *lane == Lane::Apart {
-            // Usually everything claimable was enqueued in this batch.
-            if self.counts.available() > found.len() as u64 {
-                self.claimable_in(&[], lane, except, limit, &mut found)?;
-            }
-            found.truncate(limit);
-            return Ok(found.into_iter().map(|(_, _, id)| id).collect());
-        }
-        let mut last = None;
-        loop {
-            let at_once = limit.max(QUEUES_AT_ONCE);
-            let queues = self
-                .counts
-                .queues(lane, last.as_ref(), &in_hand_by_queue, at_once);
-            let Some((next, _)) = queues.first() else {
-                break;
-            };
-            let is_before = |(priority, rank, _): &(u8, i64, JobId)| (*priority, *rank) <= *next;
-            if limit == 0 || found.get(limit - 1).is_some_and(is_before) {
-                break;
-            }
-            self.claimable_in(&queues, lane, except, limit, &mut found)?;
-            last = queues.into_iter().next_back();
-        }
-        found.truncate(limit);
-        Ok(found.into_iter().map(|(_, _, id)| id).collect())
+        self.available_jobs(lane, except, limit)
+    }
+
+    fn claim_goes_on(&self) -> bool {
+        self.claim_goes_on
     }
 
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {

@@ -1,11 +1,17 @@
 //! How many jobs one claim returns.
 
 use host_core::command::{Command, NewJob, Reply};
+use host_core::id::{JobId, NodeId};
 use host_core::job::Lane;
 use host_core::json::JsonText;
+use host_store::Store;
+use host_store::postgres::PostgresStore;
+use uuid::Uuid;
 
 use crate::cases::check;
 use crate::jobs::{NOW, claim, claim_in, claimed, commit, enqueue, id, job, job_for, runner};
+use crate::postgres::{TESTED, open, target};
+use crate::server::Schema;
 
 #[test]
 fn a_claim_ends_with_the_job_that_brings_it_to_its_bytes() {
@@ -33,20 +39,25 @@ fn a_claim_ends_with_the_job_that_brings_it_to_its_bytes() {
     });
 }
 
+fn lacking(job: NewJob) -> NewJob {
+    NewJob {
+        handler: "lacking".parse().unwrap(),
+        ..job
+    }
+}
+
+/// Makes a claim leave the jobs of a handler.
+fn except(mut claim: Command) -> Command {
+    if let Command::Claim { except, .. } = &mut claim {
+        except.insert("lacking".parse().unwrap());
+    }
+    claim
+}
+
 /// A host claims no jobs that its cells cannot run. Foreign runners have handlers of their own.
 #[test]
 fn handlers_that_a_host_lacks_are_left_to_others() {
     check(|store| {
-        let lacking = |job: NewJob| NewJob {
-            handler: "lacking".parse().unwrap(),
-            ..job
-        };
-        let except = |mut command: Command| {
-            if let Command::Claim { except, .. } = &mut command {
-                except.insert("lacking".parse().unwrap());
-            }
-            command
-        };
         let jobs = |n: u128| {
             vec![
                 lacking(job(n)),
@@ -86,4 +97,71 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
         let rest: Vec<_> = rest.iter().map(|job| job.lifecycle.id).collect();
         assert_eq!(rest, [id(1), id(4)]);
     });
+}
+
+/// Jobs of a handler that this host cannot run, in two queues. A claim looks at 4,096 jobs at most.
+const LACKING: u128 = 6_000;
+
+/// Claims as the loop does, as long as a claim goes on. Returns the jobs, and how many claims there were.
+fn claim_on(store: &mut dyn Store, lease: &mut u128) -> (Vec<JobId>, usize) {
+    for claims in 1.. {
+        *lease += 2;
+        let claim = except(claim([*lease, *lease + 1], false));
+        let committed = commit(store, NOW.plus_ms(1_000), vec![claim]);
+        let Ok(Reply::Claimed(jobs)) = &committed.replies[0] else {
+            panic!("{committed:?}");
+        };
+        if !committed.claim_goes_on {
+            return (jobs.iter().map(|job| job.lifecycle.id).collect(), claims);
+        }
+        assert!(jobs.is_empty() && claims < 30, "{claims} claims");
+    }
+    unreachable!()
+}
+
+/// Its work is bounded by what it asks for, and it goes on behind what it has seen.
+#[test]
+fn a_claim_passes_few_jobs_that_its_host_cannot_run() {
+    let schema = Schema::new();
+    let mut store = open(&schema);
+    let other = NodeId(Uuid::from_u128(7));
+    let mut other = PostgresStore::open(&target(&schema), other, TESTED).unwrap();
+    let in_queue = |n: u128| NewJob {
+        queue: if n % 2 == 0 { "even" } else { "odd" }.parse().unwrap(),
+        ..job(n)
+    };
+    for first in (1..=LACKING).step_by(500) {
+        let jobs = (first..first + 500).map(|n| lacking(in_queue(n)));
+        enqueue(&mut store, jobs.collect());
+    }
+    let mut lease = 1_000;
+    let mut claims = |store: &mut dyn Store| claim_on(store, &mut lease);
+    assert_eq!(claims(&mut store), (vec![], 5));
+    assert_eq!(claims(&mut store), (vec![], 1), "all were seen");
+
+    // Behind all of them, before them, and from another host.
+    enqueue(&mut store, vec![in_queue(10_001)]);
+    assert_eq!(claims(&mut store), (vec![id(10_001)], 1));
+    let urgent = |n: u128| NewJob {
+        priority: 1,
+        ..in_queue(n)
+    };
+    enqueue(&mut other, vec![urgent(10_002), urgent(10_003)]);
+    assert_eq!(claims(&mut store), (vec![id(10_002), id(10_003)], 1));
+    let mut batch = vec![Command::Enqueue(vec![
+        in_queue(10_004),
+        urgent(10_005),
+        urgent(10_006),
+    ])];
+    lease += 2;
+    batch.push(except(claim([lease, lease + 1], false)));
+    assert_eq!(commit(&mut store, NOW, batch).replies.len(), 2);
+    // Left by a claim of its batch, and behind jobs that are looked at again after those before them.
+    assert_eq!(claim_on(&mut store, &mut lease), (vec![id(10_004)], 5));
+
+    // Another host that can run them, and this one once it can.
+    let jobs = claimed(&mut other, NOW, claim([1, 2], false));
+    assert_eq!(jobs.len(), 2);
+    let jobs = claimed(&mut store, NOW, claim([3], false));
+    assert_eq!(jobs.first().map(|job| job.lifecycle.id), Some(id(3)));
 }
