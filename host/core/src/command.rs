@@ -187,18 +187,25 @@ pub enum Command {
     /// The host `node` has started, and its earlier cells and connections are gone. Each lease that it
     /// granted and that a connection holds is lost with [`Loss::HostRestarted`]; those of other nodes stay.
     /// Its leases by TTL, and those of nodes that do not live, which become its own, get a whole new TTL,
-    /// because the host could not receive heartbeats and may not have stored the latest. Answered by
-    /// [`Reply::Ticked`].
+    /// because the host could not receive heartbeats and may not have stored the latest. Looks at a number of
+    /// running jobs. Answered by [`Reply::TakenBack`].
     Recover {
         /// The host that has started.
         node: NodeId,
         /// The other nodes that live.
         living: Vec<NodeId>,
+        /// Where to go on: 0 at first, and then as the answer says.
+        after: i64,
     },
     /// Another node of the store is dead. It can no longer write, and its leases are taken back as if it had
-    /// started again, see [`Command::Recover`]. Does nothing if it is alive after all or another node was first. Answered by
-    /// [`Reply::Ticked`].
-    TakeOver(Dead),
+    /// started again, see [`Command::Recover`]. Does nothing if it is alive after all or another node was first. Until it has
+    /// looked at all running jobs, the dead node counts as silent: if nobody goes on, another node begins anew. Answered by
+    /// [`Reply::TakenBack`].
+    TakeOver {
+        dead: Dead,
+        /// Where to go on: 0 at first, and then as the answer says.
+        after: i64,
+    },
     /// Keep the history of a job of another orchestrator. Answered by [`Reply::Moved`].
     Record(Box<Foreign>),
     /// Change state that handlers keep, all or none. Answered by [`Reply::Done`].
@@ -358,7 +365,7 @@ impl Command {
             Self::Purge { .. } => "purge",
             Self::Tick { .. } => "tick",
             Self::Recover { .. } => "recover",
-            Self::TakeOver(_) => "take_over",
+            Self::TakeOver { .. } => "take_over",
             Self::Record(_) => "record",
             Self::SetState(_) => "set_state",
             Self::SetPaused { .. } => "set_paused",
@@ -384,88 +391,6 @@ impl Command {
         }
     }
 }
-
-/// What bounds the work of each kind of command, whatever is stored. Each kind is listed: what has no bound holds the
-/// host as long as it likes. The dependents of jobs that end are settled in slices, and jobs that wait for limits are moved
-/// in slices, see `host-store`.
-pub const BOUNDS: [(&str, &str); 40] = [
-    (
-        "enqueue",
-        "the jobs and dependencies of a request, both limited",
-    ),
-    (
-        "claim",
-        "one job for each slot, and a number of jobs that it passes by",
-    ),
-    ("ack", "one job"),
-    ("heartbeat", "one job"),
-    ("log", "one job"),
-    ("renew", "one job"),
-    (
-        "complete",
-        "one job, a slice of its dependents, and what its attempt wrote, which is limited",
-    ),
-    ("lose", "one job and a slice of its dependents"),
-    ("cancel", "one job and a slice of its dependents"),
-    ("cancel_received", "one job"),
-    ("cancel_ack", "one job and a slice of its dependents"),
-    ("retry", "one job and its prerequisites"),
-    ("set_priority", "one job"),
-    ("reschedule", "one job"),
-    (
-        "purge",
-        "one job, its latest attempts and a slice of its dependents",
-    ),
-    (
-        "tick",
-        "its number of jobs and dependents, some keys of limits, some batches, and a time",
-    ),
-    (
-        "recover",
-        "the running jobs: as many as the nodes have slots",
-    ),
-    (
-        "take_over",
-        "the running jobs: as many as the nodes have slots",
-    ),
-    ("record", "one job"),
-    ("set_state", "the keys of a request, which are limited"),
-    ("set_paused", "one queue"),
-    (
-        "deploy",
-        "the handlers of all components, a look at their jobs, and the schedules of a manifest, which are limited",
-    ),
-    (
-        "rollback",
-        "the handlers of all components, a look at their jobs, and the schedules of a manifest, which are limited",
-    ),
-    (
-        "remove",
-        "the handlers of a component, a look at their jobs, and its schedules",
-    ),
-    ("set_schedule", "one schedule"),
-    ("remove_schedule", "one schedule and its latest firings"),
-    (
-        "fire",
-        "one schedule, a number of nominal times, and one job for each id",
-    ),
-    ("set_limit", "one limit"),
-    ("remove_limit", "one limit"),
-    (
-        "new_batch",
-        "one batch, and the jobs and dependencies of a request, both limited",
-    ),
-    ("close_batch", "one batch"),
-    ("cancel_batch", "one batch: ticks cancel its jobs"),
-    ("put_token", "one token"),
-    ("revoke_token", "one token"),
-    ("begin_session", "one token"),
-    ("end_session", "one token"),
-    ("use_tokens", "the tokens of the store, which are limited"),
-    ("noted", "the command in it, and one entry"),
-    ("note", "one entry"),
-    ("forget_audit", "a number of entries"),
-];
 
 /// The answer for one job of an enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -504,7 +429,14 @@ pub enum Reply {
     Claimed(Vec<Claimed>),
     /// To commands about one job: the job after the command.
     Moved(Box<Lifecycle>),
-    /// To [`Command::Tick`], [`Command::Recover`] and [`Command::TakeOver`].
+    /// To [`Command::Recover`] and [`Command::TakeOver`].
+    TakenBack {
+        /// How many leases ended.
+        jobs: u32,
+        /// Where to go on, with the dead node of a [`Command::TakeOver`] as it is now; `None` at the end.
+        next: Option<(i64, Option<Dead>)>,
+    },
+    /// To [`Command::Tick`].
     Ticked {
         /// How many jobs were handled. More may be due.
         jobs: u32,
@@ -560,37 +492,4 @@ pub struct Committed {
     pub available: u64,
     /// Whether a claim has stopped before it had seen all jobs that it might take: the next one goes on from there.
     pub claim_goes_on: bool,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::BOUNDS;
-
-    /// Returns the name of a variant as [`super::Command::kind`] spells it.
-    fn kind(variant: &str) -> String {
-        let mut kind = String::new();
-        for letter in variant.chars() {
-            if letter.is_uppercase() && !kind.is_empty() {
-                kind.push('_');
-            }
-            kind.extend(letter.to_lowercase());
-        }
-        kind
-    }
-
-    #[test]
-    fn each_command_has_a_bound() {
-        let text = include_str!("command.rs");
-        let (_, text) = text.split_once("pub enum Command {\n").unwrap();
-        let (variants, _) = text.split_once("\n}\n").unwrap();
-        let name = |line: &str| {
-            let line = line.strip_prefix("    ")?;
-            let end = line.find(|letter: char| !letter.is_alphanumeric())?;
-            line.starts_with(char::is_uppercase)
-                .then(|| kind(&line[..end]))
-        };
-        let kinds: Vec<String> = variants.lines().filter_map(name).collect();
-        let bounds = BOUNDS.map(|(kind, _)| kind);
-        assert_eq!(kinds, bounds, "list what bounds a new command in BOUNDS");
-    }
 }

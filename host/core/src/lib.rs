@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod bound;
 pub mod capacity;
 pub mod cell;
 pub mod chain;

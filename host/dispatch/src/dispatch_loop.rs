@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
-use host_core::command::{Command, Committed};
-use host_core::id::NodeId;
+use host_core::command::{Command, Committed, Reply};
+use host_core::id::{JobId, NodeId};
 use host_core::name::Name;
 use host_core::port::spans::Spans;
 use host_core::time::Time;
@@ -175,7 +175,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         works: Works::default(),
     };
     let _closes = dispatch_loop.leases.close_on_drop();
-    dispatch_loop.recover(wiring.living)?;
+    dispatch_loop.recover(&wiring.living)?;
     let mut pauses = Pauses::default();
     loop {
         let due = dispatch_loop.due(dispatch_loop.clock.now());
@@ -237,12 +237,29 @@ struct DispatchLoop<P> {
 impl<P: CellPort> DispatchLoop<P> {
     /// Takes back the leases that ended with the previous process, and restores those by TTL for which this
     /// node answers.
-    fn recover(&mut self, living: Vec<NodeId>) -> Result<(), StoreError> {
+    fn recover(&mut self, living: &[NodeId]) -> Result<(), StoreError> {
         let now = self.clock.now();
-        let node = self.node;
-        let recover = Command::Recover { node, living };
-        let committed = self.try_to_commit(now, &[recover], TRIES_ALONE_MAX)?;
-        let jobs = committed.changes.len();
+        let (mut after, mut jobs) = (0, 0);
+        let committed = loop {
+            let recover = Command::Recover {
+                node: self.node,
+                living: living.to_vec(),
+                after,
+            };
+            let committed = self.try_to_commit(now, &[recover], TRIES_ALONE_MAX)?;
+            jobs += committed.changes.len();
+            let changes = &committed.changes;
+            self.signals.publish(now, committed.first_change, changes);
+            match committed.replies[..] {
+                [
+                    Ok(Reply::TakenBack {
+                        next: Some((next, _)),
+                        ..
+                    }),
+                ] => after = next,
+                _ => break committed,
+            }
+        };
         if jobs > 0 {
             tracing::info!(jobs, "requeueing jobs left running by the previous process");
         }
@@ -258,8 +275,6 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         self.next_wakeup = committed.next_wakeup;
         self.look_for_room(now);
-        self.signals
-            .publish(now, committed.first_change, &committed.changes);
         let kept = reader.changes(u64::MAX, 0)?;
         self.signals.shared.events.begin_at(kept.next);
         Ok(())
@@ -345,15 +360,13 @@ impl<P: CellPort> DispatchLoop<P> {
             self.look_for_room(now);
         }
         let mut batch = Batch::default();
-        let table = &self.workers.table;
         // Meanwhile, heartbeats may have been answered from memory.
-        let is_away = self.signals.shared.away.is_away();
-        batch.renew(if intake.was_paused || is_away {
-            table.renew_all(now)
-        } else {
-            table.take_renewals(now)
-        });
-        let finished = self.plan(now, &mut batch);
+        if intake.was_paused || self.signals.shared.away.is_away() {
+            self.workers.table.renew_all();
+        }
+        let of_messages: Vec<JobId> = messages.iter().map(|message| message.job).collect();
+        let may_tick = self.plan_renewals(now, &of_messages, &mut batch);
+        let finished = self.plan(now, may_tick, &mut batch);
         let asked = !intake.requests.is_empty();
         for mut request in intake.requests {
             if !request.taken.take() {
@@ -378,8 +391,16 @@ impl<P: CellPort> DispatchLoop<P> {
         Ok(())
     }
 
+    /// Plans renewals of leases, and those of the jobs of messages in the same batch in any case. Returns whether a tick may
+    /// run: it must not end a lease whose renewal still has to be stored.
+    fn plan_renewals(&self, now: Time, of_messages: &[JobId], batch: &mut Batch) -> bool {
+        let renewals = self.workers.table.take_renewals(now, of_messages);
+        batch.renew(renewals.now);
+        !renewals.are_more_urgent
+    }
+
     /// Plans the commands that do not depend on room. Returns the ended attempts that they include.
-    fn plan(&mut self, now: Time, batch: &mut Batch) -> Vec<Finished> {
+    fn plan(&mut self, now: Time, may_tick: bool, batch: &mut Batch) -> Vec<Finished> {
         if !self.room.may_try(now) {
             return Vec::new();
         }
@@ -388,7 +409,7 @@ impl<P: CellPort> DispatchLoop<P> {
         batch.finish(&finished);
         // If the database is away, this shows when it is back.
         let is_due = self.next_wakeup.is_some_and(|wakeup| now >= wakeup);
-        if is_due || self.signals.shared.away.is_away() {
+        if may_tick && (is_due || self.signals.shared.away.is_away()) {
             batch.tick(TICK_JOBS_MAX);
         }
         finished
@@ -464,8 +485,8 @@ impl<P: CellPort> DispatchLoop<P> {
                 self.attempts.put_back(finished);
                 if asked && !self.attempts.are_stored() && !self.room.is_full() {
                     let mut rest = Batch::default();
-                    rest.renew(self.workers.table.take_renewals(now));
-                    let finished = self.plan(now, &mut rest);
+                    let may_tick = self.plan_renewals(now, &[], &mut rest);
+                    let finished = self.plan(now, may_tick, &mut rest);
                     return self.commit(now, rest, finished, false);
                 }
                 self.room.record_full(now);

@@ -248,21 +248,34 @@ pub async fn handle_node_events(
     stopping: CancellationToken,
 ) {
     while let Some(Some(event)) = stopping.run_until_cancelled(events.recv()).await {
-        let command = match event {
-            NodeEvent::Dead(dead) => Command::TakeOver(dead),
+        let handled = match event {
+            NodeEvent::Dead(dead) => take_over(&dispatch, dead).await,
             // The loop finds out with its next batch, and ends.
-            NodeEvent::Fenced => Command::Tick { limit: 0 },
+            NodeEvent::Fenced => dispatch.submit(Command::Tick { limit: 0 }).await.map(drop),
         };
-        match (event, dispatch.submit(command).await) {
-            (NodeEvent::Dead(dead), Ok(Reply::Ticked { jobs, .. })) => {
-                let node = dead.node;
-                tracing::info!(%node, jobs, "took back what another node had left");
-            }
-            (_, Err(SubmitError::Stopping)) => return,
-            (_, Ok(_)) => {}
-            (_, Err(error)) => {
+        match handled {
+            Ok(()) => {}
+            Err(SubmitError::Stopping) => return,
+            Err(error) => {
                 tracing::warn!(%error, "cannot handle what a heartbeat showed; retrying");
             }
         }
     }
+}
+
+/// Takes back what a dead node has left, in slices. If this fails in between, the node is found dead again.
+async fn take_over(dispatch: &Dispatch, dead: Dead) -> Result<(), SubmitError> {
+    let mut taken = 0;
+    let mut next = Some((0, Some(dead)));
+    while let Some((after, Some(dead))) = next {
+        let command = Command::TakeOver { dead, after };
+        let Reply::TakenBack { jobs, next: rest } = dispatch.submit(command).await? else {
+            return Ok(());
+        };
+        taken += jobs;
+        next = rest;
+    }
+    let node = dead.node;
+    tracing::info!(%node, jobs = taken, "took back what another node had left");
+    Ok(())
 }

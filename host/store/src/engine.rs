@@ -14,6 +14,7 @@ mod registry;
 mod retry;
 mod schedule;
 mod state;
+mod take_back;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use host_core::invariants;
 use host_core::job::{Lane, Lifecycle, Payload};
 use host_core::job_batch::BatchStep;
 use host_core::json::JsonText;
-use host_core::lease::{Fence, Hold, Lease};
+use host_core::lease::{Fence, Lease};
 use host_core::name::Name;
 use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress, Report};
@@ -36,7 +37,7 @@ use host_core::rejection::Rejection;
 use host_core::requests::Requests;
 use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::time::Time;
-use host_core::transition::{Effect, Input, Loss};
+use host_core::transition::{Effect, Input};
 
 use self::cascade::{Open, SETTLED_MAX};
 use self::limit::MOVED_MAX;
@@ -52,6 +53,10 @@ pub use self::state::StateRows;
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
 /// jobs that wait for others. What is still due waits for the next tick.
 const TICK_MS_MAX: u64 = 10;
+
+/// How many jobs the commands of a batch change together, beside what bounds each of them: dependents that are settled, and
+/// jobs that have waited for limits.
+pub const SLICES_MAX: usize = SETTLED_MAX + MOVED_MAX;
 
 /// How many of the latest attempts of a job are kept at least. Those before them are removed in slices of as many;
 /// the job keeps their number and how long they took.
@@ -169,7 +174,9 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     }
     /// Returns jobs whose wakeup is at or before `now`, earliest first.
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError>;
-    fn running(&mut self) -> Result<Vec<JobId>, StoreError>;
+    /// Returns the first running jobs behind a place in the order in which they were enqueued, at most `limit`, each with its
+    /// place.
+    fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError>;
     /// Returns when the next job, key of a limit or batch is due: at the time 0 while there are cascades to go on with, and at
     /// [`AT_ONCE`] while limits have changed.
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
@@ -181,10 +188,14 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     fn notify(&mut self, _lease: &Lease, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
         Ok(())
     }
-    /// Makes sure that a dead node no longer writes. Returns false if it is not dead, or if the store has
-    /// only one host.
-    fn fence(&mut self, _dead: &Dead) -> Result<bool, StoreError> {
-        Ok(false)
+    /// Makes sure that a dead node no longer writes. Returns what it is known by from now on, `None` if it is not dead, or
+    /// if the store has only one host.
+    fn fence(&mut self, _dead: &Dead) -> Result<Option<Dead>, StoreError> {
+        Ok(None)
+    }
+    /// Records that nothing of a fenced node is left to take.
+    fn end_take_over(&mut self, _fenced: &Dead) -> Result<(), StoreError> {
+        Ok(())
     }
     /// Counts the available jobs for this host's cells in queues that are not paused.
     fn available(&mut self) -> Result<u64, StoreError>;
@@ -259,7 +270,15 @@ pub fn run<R: Rows>(
         inside: None,
     };
     for command in commands {
-        match batch.command(command) {
+        let changes = batch.committed.changes.len();
+        let reply = batch.command(command);
+        debug_assert!(
+            jobs_in(&batch.committed.changes[changes..]) <= command.bound().jobs + SLICES_MAX,
+            "{} changed more jobs than {:?}",
+            command.kind(),
+            command.bound()
+        );
+        match reply {
             Ok(reply) => batch.committed.replies.push(Ok(reply)),
             Err(Stop::Rejected(rejection)) => batch.committed.replies.push(Err(rejection)),
             Err(Stop::Failed(error)) => return Err(error),
@@ -272,6 +291,12 @@ pub fn run<R: Rows>(
     batch.committed.available = batch.rows.available()?;
     batch.committed.claim_goes_on = batch.rows.claim_goes_on();
     Ok(batch.committed)
+}
+
+/// Returns how many jobs have changed.
+fn jobs_in(changes: &[Change]) -> usize {
+    let jobs: BTreeSet<JobId> = changes.iter().map(|change| change.job).collect();
+    jobs.len()
 }
 
 impl<R: Rows> Batch<'_, R> {
@@ -339,15 +364,15 @@ impl<R: Rows> Batch<'_, R> {
             Command::Reschedule { job, run_at } => self.moved(*job, &Input::Reschedule(*run_at)),
             Command::Purge { job } => self.moved(*job, &Input::Purge),
             Command::Tick { limit } => self.tick(*limit),
-            Command::Recover { node, living } => self.take_back(*node, |of| !living.contains(&of)),
-            Command::TakeOver(dead) => self.take_over(dead),
+            Command::Recover {
+                node,
+                living,
+                after,
+            } => self.recover(*node, living, *after),
+            Command::TakeOver { dead, after } => self.take_over(dead, *after),
             Command::Record(foreign) => self.record(foreign),
             Command::SetState(writes) => self.change_state(writes),
-            Command::SetPaused { queue, paused } => {
-                self.check_queues([queue])?;
-                self.rows.set_paused(queue, *paused)?;
-                Ok(Reply::Done)
-            }
+            Command::SetPaused { queue, paused } => self.set_paused(queue, *paused),
             Command::Deploy {
                 revision,
                 bytes,
@@ -462,47 +487,10 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    /// Takes back the leases of a dead node, once it can no longer write.
-    fn take_over(&mut self, dead: &Dead) -> Result<Reply, Stop> {
-        if self.rows.fence(dead)? {
-            return self.take_back(dead.node, |of| of == dead.node);
-        }
-        Ok(Reply::Ticked {
-            jobs: 0,
-            next_wakeup: self.rows.next_wakeup()?,
-        })
-    }
-
-    /// Takes back the leases that end with `node`, and makes those by TTL of the nodes that `is_left` names
-    /// leases of `node`.
-    fn take_back(&mut self, node: NodeId, is_left: impl Fn(NodeId) -> bool) -> Result<Reply, Stop> {
-        let mut jobs = 0;
-        for id in self.rows.running()? {
-            let mut job = self.get(id)?;
-            let before = job.clone();
-            let Some(lease) = &mut job.lease else {
-                continue;
-            };
-            let fence = Fence::Lease(lease.id);
-            match lease.hold {
-                Hold::Connection if lease.ends_with(node) => {
-                    jobs += 1;
-                    self.apply(&job, &Input::Lose(&fence, Loss::HostRestarted))?;
-                }
-                Hold::Ttl { ttl_ms } if is_left(lease.node) => {
-                    if std::mem::replace(&mut lease.node, node) != node {
-                        self.rows.update(&before, &job)?;
-                    }
-                    let until = self.now.plus_ms(ttl_ms);
-                    self.apply(&job, &Input::Renew(&fence, until))?;
-                }
-                Hold::Connection | Hold::Ttl { .. } => {}
-            }
-        }
-        Ok(Reply::Ticked {
-            jobs,
-            next_wakeup: self.rows.next_wakeup()?,
-        })
+    fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<Reply, Stop> {
+        self.check_queues([queue])?;
+        self.rows.set_paused(queue, paused)?;
+        Ok(Reply::Done)
     }
 
     fn log(&mut self, job: JobId, fence: &Fence, offset: u64, bytes: u64) -> Result<Reply, Stop> {

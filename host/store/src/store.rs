@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use host_core::access::token::KeptToken;
 use host_core::audit::Entry;
 use host_core::capacity::Capacity;
-use host_core::command::{Command, Committed};
+use host_core::command::{Claimed, Command, Committed};
 use host_core::handler::{Digest, Revision};
 use host_core::id::{BatchId, JobId, NodeId};
 use host_core::job::State;
@@ -69,6 +69,20 @@ pub trait Reader: Send {
 
     /// Returns one job, `None` if there is no job with this id.
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError>;
+
+    /// Returns those of these jobs that run, in their order, as their claim did.
+    fn running(&self, ids: &[JobId]) -> Result<Vec<Claimed>, StoreError> {
+        let mut running = Vec::new();
+        for id in ids {
+            let job = self.job(*id)?;
+            let job = job.filter(|job| job.lifecycle.state == State::Running);
+            running.extend(job.map(|job| Claimed {
+                lifecycle: job.lifecycle,
+                payload: job.payload,
+            }));
+        }
+        Ok(running)
+    }
 
     /// Returns at most `limit` job ids that start with `prefix` (lower-case hex and dashes).
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError>;
@@ -277,8 +291,8 @@ pub trait Others: Send + Sync {
     /// Records that the host stops: it no longer waits for a database that is away.
     fn stop(&self);
 
-    /// Takes the messages to this node about jobs that other nodes have changed.
-    fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;
+    /// Takes the first messages to this node about jobs that other nodes have changed, at most `limit`.
+    fn mail(&self, limit: u32) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>>;
 
     /// Publishes the progress of jobs on this node, and that others no longer run here. A report may be lost.
     fn report<'a>(

@@ -1,7 +1,7 @@
 //! What the code under test logs, as an operator reads it at the default level.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tracing_subscriber::filter::LevelFilter;
@@ -15,13 +15,29 @@ impl Log {
     /// Keeps what this thread logs, until the guard is dropped.
     pub fn of_this_thread() -> (Self, impl Drop) {
         let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
+        let guard = tracing::subscriber::set_default(log.subscriber());
+        (log, guard)
+    }
+
+    /// Returns what all threads of this process log since the first call, if they keep no log of their own.
+    pub fn of_this_process() -> Self {
+        static LOG: OnceLock<Log> = OnceLock::new();
+        let log = LOG.get_or_init(|| {
+            let log = Self::default();
+            // A process that logs elsewhere already keeps doing so.
+            let _taken = tracing::subscriber::set_global_default(log.subscriber());
+            log
+        });
+        log.clone()
+    }
+
+    fn subscriber(&self) -> impl tracing::Subscriber + Send + Sync + 'static {
+        tracing_subscriber::fmt()
             .with_max_level(LevelFilter::INFO)
             .with_ansi(false)
             .without_time()
-            .with_writer(log.clone())
-            .finish();
-        (log, tracing::subscriber::set_default(subscriber))
+            .with_writer(self.clone())
+            .finish()
     }
 
     /// Returns the lines that have these words.

@@ -296,12 +296,13 @@ impl Rows for Model {
         Ok(found.into_iter().map(|(_, _, id)| id).collect())
     }
 
-    fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
-        Ok(self
-            .entries()
-            .filter(|entry| entry.lifecycle.state == State::Running)
-            .map(|entry| entry.lifecycle.id)
-            .collect())
+    fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError> {
+        let running = self.entries().filter_map(|entry| {
+            let place = i64::try_from(entry.seq).ok()?.checked_add(1)?;
+            let is_next = entry.lifecycle.state == State::Running && place > after;
+            is_next.then_some((place, entry.lifecycle.id))
+        });
+        Ok(running.take(limit).collect())
     }
 
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {

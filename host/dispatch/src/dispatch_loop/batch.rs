@@ -304,7 +304,7 @@ fn newly_available_max(command: &Command) -> u64 {
         Command::Complete { .. } => 1 + new,
         Command::Lose { .. } | Command::Retry { .. } | Command::Reschedule { .. } => 1,
         Command::Tick { limit } => u64::from(*limit),
-        Command::TakeOver(_) => u64::MAX,
+        Command::TakeOver { .. } => u64::MAX,
         Command::SetPaused { paused, .. } if !paused => u64::MAX,
         _ => 0,
     }

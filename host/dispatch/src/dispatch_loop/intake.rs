@@ -24,6 +24,9 @@ pub const BATCH_BYTES_MAX: usize = 8 << 20;
 /// The most cell events in one turn.
 const TURN_EVENTS_MAX: usize = 4_096;
 
+/// How many changes and effects of other nodes one turn takes, besides those of the last message.
+const TURN_REMOTE_MAX: usize = 1_000;
+
 /// The size that a small command is counted with, in bytes.
 const COMMAND_BYTES: usize = 256;
 
@@ -43,7 +46,7 @@ const KEY_BYTES: usize = 1_024;
 pub(super) struct Intake {
     pub(super) requests: Vec<Request>,
     pub(super) events: Vec<CellEvent>,
-    /// What other nodes have done: at most as much as may wait.
+    /// What other nodes have done: a part of what waits.
     pub(super) remote_changes: Vec<RemoteChange>,
     /// Whether the host was paused before this turn.
     pub(super) was_paused: bool,
@@ -98,9 +101,7 @@ impl Inputs {
             }
         }
         if let Some(remote_changes) = &mut self.remote_changes {
-            intake
-                .remote_changes
-                .extend(std::iter::from_fn(|| remote_changes.try_recv().ok()));
+            intake.fill_remote(remote_changes);
         }
         intake.fill(&mut self.requests, &mut self.events);
         intake
@@ -111,6 +112,17 @@ impl Intake {
     fn add(&mut self, request: Request) {
         self.bytes += weight(&request.command);
         self.requests.push(request);
+    }
+
+    /// Takes waiting messages about other nodes. The rest is for the next turn.
+    fn fill_remote(&mut self, remote_changes: &mut mpsc::Receiver<RemoteChange>) {
+        let mut taken: usize = self.remote_changes.iter().map(RemoteChange::weight).sum();
+        while taken < TURN_REMOTE_MAX
+            && let Ok(change) = remote_changes.try_recv()
+        {
+            taken += change.weight();
+            self.remote_changes.push(change);
+        }
     }
 
     /// Takes the waiting input without waiting for more.
@@ -161,6 +173,8 @@ pub(super) fn weight_of(jobs: &[NewJob]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use host_core::command::Change;
+
     use super::super::tests::bench::job;
     use super::*;
 
@@ -189,6 +203,35 @@ mod tests {
             taken.push(intake.requests.len());
         }
         assert_eq!(taken, [3, 1]);
+    }
+
+    #[tokio::test]
+    async fn a_turn_takes_a_part_of_what_other_nodes_have_done() {
+        let (sender, mut remote_changes) = mpsc::channel(64);
+        let changes = |count: usize| {
+            let job = job("noop");
+            let change = Change {
+                job: job.id,
+                handler: job.handler,
+                runner: None,
+                queue: job.queue,
+                from: None,
+                to: None,
+                attempt: 0,
+            };
+            RemoteChange::Changes(vec![change; count])
+        };
+        for count in [1_000, 400, 700, 1] {
+            sender.send(changes(count)).await.unwrap();
+        }
+        sender.send(RemoteChange::Queues).await.unwrap();
+        let mut taken = Vec::new();
+        while !remote_changes.is_empty() {
+            let mut intake = Intake::default();
+            intake.fill_remote(&mut remote_changes);
+            taken.push(intake.remote_changes.len());
+        }
+        assert_eq!(taken, [1, 2, 2]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use host_cells::port::CellPort;
-use host_core::command::{Claimed, Reply};
+use host_core::command::Reply;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
@@ -76,27 +76,23 @@ impl<P: CellPort> DispatchLoop<P> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let reader = self.store.reader()?;
+        let leases: HashMap<JobId, LeaseId> = jobs.iter().copied().collect();
+        let ids: Vec<JobId> = jobs.into_iter().map(|(job, _)| job).collect();
         let mut resumed = Vec::new();
-        for (job, id) in jobs {
-            let Some(kept) = reader.job(job)? else {
+        for claimed in self.store.reader()?.running(&ids)? {
+            let job = claimed.lifecycle.id;
+            let held = claimed.lifecycle.lease.clone();
+            let Some(lease) = held.filter(|lease| leases.get(&job) == Some(&lease.id)) else {
                 continue;
             };
-            let Some(lease) = kept.lifecycle.lease.clone().filter(|lease| lease.id == id) else {
-                continue;
-            };
-            let cancel = kept.lifecycle.cancel.clone();
-            let claimed = Claimed {
-                lifecycle: kept.lifecycle,
-                payload: kept.payload,
-            };
+            let cancel = claimed.lifecycle.cancel.clone();
             resumed.push(Resumed {
                 granted: Granted {
                     job,
-                    lease: id,
+                    lease: lease.id,
                     expires_at: lease.expires_at,
                     ack_by: lease.ack_by,
-                    assignment: assignment::make(now, id, claimed),
+                    assignment: assignment::make(now, lease.id, claimed),
                 },
                 granted_at: lease.granted_at,
                 worker: lease.worker,

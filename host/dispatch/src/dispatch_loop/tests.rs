@@ -22,6 +22,7 @@ use self::failing::{Disk, POISON};
 use crate::SubmitError;
 use crate::events::Happened;
 use crate::logged::Logged;
+use host_testing::Log;
 use host_testing::cells::{Began, Sent};
 
 use std::sync::atomic::Ordering;
@@ -335,6 +336,7 @@ async fn a_store_that_was_moved_is_noticed_without_a_request() {
 
 #[tokio::test]
 async fn a_command_that_cannot_be_stored_is_refused_and_its_neighbours_are_not() {
+    let log = Log::of_this_process();
     let bench = Bench::start_on(Disk::default()).await;
     let enqueue = |handler: &str| {
         let enqueue = Command::Enqueue(vec![job(handler)]);
@@ -357,6 +359,13 @@ async fn a_command_that_cannot_be_stored_is_refused_and_its_neighbours_are_not()
     let failed = metrics.lines().find_map(|line| line.strip_prefix(failed));
     let failed: u32 = failed.unwrap().parse().unwrap();
     assert!(failed >= TRIES_ALONE_MAX, "{failed}");
+    let each =
+        log.lines_with("a batch was not committed error=cannot commit a batch: a job is poison");
+    assert_eq!(each.len(), failed as usize, "{each:?}");
+    assert!(
+        each[0].contains("WARN") && each[0].contains("tries=1"),
+        "{each:?}"
+    );
     bench.stop().await;
 }
 
@@ -408,6 +417,7 @@ async fn what_still_runs_at_the_end_is_available_again() {
     let after = bench
         .dispatch
         .submit(Command::Recover {
+            after: 0,
             node: bench::NODE,
             living: Vec::new(),
         })

@@ -17,7 +17,7 @@ impl Works {
         let size = match (command, reply) {
             (Command::Enqueue(_), _) => new,
             (_, Ok(Reply::Claimed(jobs))) => jobs.len(),
-            (_, Ok(Reply::Ticked { jobs, .. })) => *jobs as usize,
+            (_, Ok(Reply::Ticked { jobs, .. } | Reply::TakenBack { jobs, .. })) => *jobs as usize,
             _ => 1 + new,
         };
         *self.0.entry(command.kind()).or_default() += size as u64;

@@ -28,6 +28,9 @@ const POLL: Duration = Duration::from_millis(40);
 /// How many changes are read at once.
 const CHANGES_READ: u32 = 1_000;
 
+/// How many messages to this node are read at once.
+const MAIL_READ: u32 = 1_000;
+
 /// How much of what others did may wait for the loop.
 pub const REMOTE_CHANGES_MAX: usize = 64;
 
@@ -44,6 +47,17 @@ pub enum RemoteChange {
         /// Whether other nodes live.
         has_others: bool,
     },
+}
+
+impl RemoteChange {
+    /// Returns how much there is to do.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::Changes(changes) => changes.len(),
+            Self::Effects(effects) => effects.len(),
+            Self::Queues | Self::Beat { .. } => 1,
+        }
+    }
 }
 
 /// How the dispatch loop and what follows the nodes meet.
@@ -177,8 +191,10 @@ impl Following {
         pulse: &ChangeCounters,
     ) -> Result<(), StoreError> {
         // First: a change only shows that a lease is over, not why.
-        if pulse.has_mail {
-            let effects = self.others.mail().await?;
+        let mut has_mail = pulse.has_mail;
+        while has_mail {
+            let effects = self.others.mail(MAIL_READ).await?;
+            has_mail = effects.len() == MAIL_READ as usize;
             self.send(RemoteChange::Effects(effects)).await;
         }
         self.changes(pulse.next_change).await?;

@@ -2,7 +2,7 @@
 //! the same rules as in the store, and in the store later, with many others. The loop stores a renewal
 //! before the end that the store knows has passed, so that nothing there ends a lease that was renewed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use host_core::command::Change;
@@ -23,7 +23,7 @@ pub const RENEWAL_MS_MAX: u64 = 5_000;
 /// The longest time until a renewal is stored, as a part of its TTL.
 const TTL_PART: u64 = 8;
 
-/// How many renewals one batch stores, beside those whose stored end has passed.
+/// How many renewals one batch stores, beside those of workers whose messages it has.
 const BATCH_MAX: usize = 512;
 
 /// A lease that a worker holds.
@@ -63,6 +63,8 @@ struct Table {
     wires: BTreeMap<Name, Arc<dyn LeaseEvents>>,
     /// Leases that were renewed since they were stored, by the end that is stored.
     unstored: BTreeSet<(Time, JobId)>,
+    /// Leases to renew for a whole TTL, because the host was paused.
+    paused: BTreeSet<JobId>,
     /// When they are to be stored; `None` if a batch with them is under way or there are none.
     due: Option<Time>,
 }
@@ -86,6 +88,14 @@ pub(crate) struct Renewal {
     pub(crate) job: JobId,
     pub(crate) lease: LeaseId,
     pub(crate) until: Time,
+}
+
+/// Renewals to store in one batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Renewals {
+    pub(crate) now: Vec<Renewal>,
+    /// Whether there are others without which the store may take a lease for over: until they are stored, no tick may run.
+    pub(crate) are_more_urgent: bool,
 }
 
 /// How a heartbeat was taken.
@@ -339,45 +349,56 @@ impl LeaseTable {
         self.table.lock().forget_stored(job);
     }
 
-    /// Returns what must be stored by now: all renewals of leases that would otherwise run out, and if
-    /// their time has come, others. They are known as stored once [`LeaseTable::record_stored`] says so.
-    pub(crate) fn take_renewals(&self, now: Time) -> Vec<Renewal> {
+    /// Returns what must be stored now: renewals of leases that would otherwise run out, and if their time has come, others;
+    /// those of the jobs in `asked`, whose messages are in the same batch, in any case. They are known as stored once
+    /// [`LeaseTable::record_stored`] says so.
+    pub(crate) fn take_renewals(&self, now: Time, asked: &[JobId]) -> Renewals {
         let mut table = self.table.lock();
-        let is_due = table.due.is_some_and(|due| due <= now);
-        let unstored = table.unstored.iter().enumerate();
-        let chosen: Vec<JobId> = unstored
-            .take_while(|(place, (end, _))| *end <= now || (is_due && *place < BATCH_MAX))
-            .map(|(_, (_, job))| *job)
-            .collect();
-        if is_due {
-            table.due = (chosen.len() < table.unstored.len()).then_some(now);
+        let mut renewals = Vec::new();
+        for job in asked {
+            if table.paused.remove(job) {
+                renewals.extend(table.whole_ttl(now, *job));
+            } else if table.ends_in_store(*job).is_some_and(|end| end <= now) {
+                renewals.extend(table.renewal(*job));
+            }
         }
-        let leases = chosen.iter().filter_map(|job| {
-            let stored = table.leases.get(job)?.stored.as_ref()?;
-            let lease = stored.job.lease.as_ref()?;
-            Some(Renewal {
-                job: *job,
-                lease: lease.id,
-                until: lease.expires_at?,
-            })
-        });
-        leases.collect()
+        let most = renewals.len() + BATCH_MAX;
+        while renewals.len() < most
+            && let Some(job) = table.paused.pop_first()
+        {
+            renewals.extend(table.whole_ttl(now, job));
+        }
+        let mut are_more_urgent = !table.paused.is_empty();
+        let is_due = table.due.is_some_and(|due| due <= now);
+        let taken: HashSet<JobId> = renewals.iter().map(|renewal| renewal.job).collect();
+        let rest = table.unstored.iter();
+        let mut rest = rest.filter(|(_, job)| !taken.contains(job) && !table.paused.contains(job));
+        let mut next = rest.next();
+        while renewals.len() < most
+            && let Some((end, job)) = next
+            && (*end <= now || is_due)
+        {
+            renewals.extend(table.renewal(*job));
+            next = rest.next();
+        }
+        are_more_urgent |= next.is_some_and(|(end, _)| *end <= now);
+        let is_rest = next.is_some();
+        if are_more_urgent || is_due {
+            table.due = (are_more_urgent || is_rest).then_some(now);
+        }
+        Renewals {
+            now: renewals,
+            are_more_urgent,
+        }
     }
 
-    /// Returns a renewal of each lease by TTL for a whole TTL: the host was paused, and its workers'
-    /// heartbeats may be waiting.
-    pub(crate) fn renew_all(&self, now: Time) -> Vec<Renewal> {
-        let table = self.table.lock();
+    /// Renews each lease by TTL for a whole TTL, before anything else: the host was paused, and its workers' heartbeats may
+    /// be waiting.
+    pub(crate) fn renew_all(&self) {
+        let mut table = self.table.lock();
         let leases = table.leases.iter();
-        let by_ttl = leases.filter_map(|(job, Entry { held, .. })| match held.hold {
-            Hold::Connection => None,
-            Hold::Ttl { ttl_ms } => Some(Renewal {
-                job: *job,
-                lease: held.lease,
-                until: now.plus_ms(ttl_ms),
-            }),
-        });
-        by_ttl.collect()
+        let by_ttl = leases.filter(|(_, entry)| entry.held.hold != Hold::Connection);
+        table.paused = by_ttl.map(|(job, _)| *job).collect();
     }
 
     /// Returns when renewals are to be stored.
@@ -435,6 +456,35 @@ impl Table {
             self.unstored.remove(&(end, job));
         }
         Some(stored)
+    }
+
+    /// Returns the end of a lease that the store has, if it was renewed since.
+    fn ends_in_store(&self, job: JobId) -> Option<Time> {
+        self.leases.get(&job)?.stored.as_ref()?.unstored()
+    }
+
+    /// Returns the renewal of a lease to the end that its worker was promised.
+    fn renewal(&self, job: JobId) -> Option<Renewal> {
+        let stored = self.leases.get(&job)?.stored.as_ref()?;
+        let lease = stored.job.lease.as_ref()?;
+        Some(Renewal {
+            job,
+            lease: lease.id,
+            until: lease.expires_at?,
+        })
+    }
+
+    /// Returns the renewal of a lease by TTL for a whole TTL.
+    fn whole_ttl(&self, now: Time, job: JobId) -> Option<Renewal> {
+        let held = &self.leases.get(&job)?.held;
+        let Hold::Ttl { ttl_ms } = held.hold else {
+            return None;
+        };
+        Some(Renewal {
+            job,
+            lease: held.lease,
+            until: now.plus_ms(ttl_ms),
+        })
     }
 
     /// Stores renewals at `at` at the latest. Returns whether that is earlier than before.

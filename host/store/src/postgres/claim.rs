@@ -250,10 +250,18 @@ pub(super) async fn due(
     Ok(loaded)
 }
 
-/// Loads and locks all running jobs.
-pub(super) async fn running(client: &Client, overlay: &mut Overlay) -> Result<Vec<JobId>, Trouble> {
-    let sql = "SELECT seq, id, body, rank FROM host_live WHERE state = 3 ORDER BY seq FOR UPDATE";
-    let rows = ask(client, "find running jobs", sql, values![]).await?;
+/// Loads and locks running jobs behind a place, at least `limit` that the batch has not changed if there are so many.
+pub(super) async fn running(
+    client: &Client,
+    overlay: &mut Overlay,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<JobId>, Trouble> {
+    let changed = overlay.dirty().filter(|entry| entry.stored.is_some());
+    let limit = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);
+    let sql = "SELECT seq, id, body, rank FROM host_live WHERE state = 3 AND seq > $1 \
+               ORDER BY seq LIMIT $2 FOR UPDATE";
+    let rows = ask(client, "find running jobs", sql, values![after, limit]).await?;
     let loaded: Result<_, _> = rows.iter().map(|row| load(overlay, row)).collect();
     loaded.map_err(Trouble::Fatal)
 }

@@ -99,7 +99,7 @@ impl Named {
             | Command::Claim { .. }
             | Command::Tick { .. }
             | Command::Recover { .. }
-            | Command::TakeOver(_)
+            | Command::TakeOver { .. }
             | Command::SetState(_)
             | Command::SetPaused { .. }
             | Command::SetSchedule { .. }

@@ -84,8 +84,8 @@ pub(super) async fn first(client: &Client) -> Result<Option<NodeId>, StoreError>
     Ok(found.first().map(|row| NodeId(row.get(0))))
 }
 
-/// Raises the epoch of a dead node, in the open transaction. Returns false if it is not dead.
-pub(super) async fn fence(client: &Client, dead: &Dead) -> Result<bool, Trouble> {
+/// Raises the epoch of a dead node, in the open transaction. Returns what it is known by then, `None` if it is not dead.
+pub(super) async fn fence(client: &Client, dead: &Dead) -> Result<Option<Dead>, Trouble> {
     let failed = |error| Trouble::of("fence a node", &error);
     // In the order in which a node that joins takes both rows. The first waits for an ongoing batch of the
     // node.
@@ -94,19 +94,29 @@ pub(super) async fn fence(client: &Client, dead: &Dead) -> Result<bool, Trouble>
     let fenced = client.ask(sql, &[&dead.node.0, &dead.epoch]).await;
     let fenced = fenced.map_err(failed)?;
     let Some(row) = fenced.first() else {
-        return Ok(false);
+        return Ok(None);
     };
     let number: i32 = row.get(0);
-    let sql = "UPDATE host_beats SET epoch = epoch + 1, life = 2 \
-               WHERE node = $1 AND epoch = $2 AND beat = $3 AND life < 2 RETURNING node";
+    let sql = "UPDATE host_beats SET epoch = epoch + 1 \
+               WHERE node = $1 AND epoch = $2 AND beat = $3 AND life < 2 RETURNING epoch";
     let values: Values<'_> = &[&number, &dead.epoch, &dead.beat];
-    let taken = client.ask(sql, values).await;
-    if !taken.map_err(failed)?.is_empty() {
-        return Ok(true);
+    let fenced = client.ask(sql, values).await.map_err(failed)?;
+    if let Some(row) = fenced.first() {
+        let epoch = row.get(0);
+        return Ok(Some(Dead { epoch, ..*dead }));
     }
     let sql = "UPDATE host_nodes SET epoch = epoch - 1 WHERE number = $1";
     client.ask(sql, &[&number]).await.map_err(failed)?;
-    Ok(false)
+    Ok(None)
+}
+
+/// Records, in the transaction that has fenced a node, that nothing of it is left to take.
+pub(super) async fn end_take_over(client: &Client, fenced: &Dead) -> Result<(), Trouble> {
+    let sql = "UPDATE host_beats SET life = 2 FROM host_nodes WHERE number = node AND id = $1";
+    let ended = client.ask(sql, &[&fenced.node.0]).await;
+    ended
+        .map(drop)
+        .map_err(|error| Trouble::of("end the takeover of a node", &error))
 }
 
 /// The heartbeats of one node, on a connection of their own.

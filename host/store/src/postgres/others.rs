@@ -162,11 +162,13 @@ impl Others for PostgresOthers {
         self.gate.stop();
     }
 
-    fn mail(&self) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>> {
-        async {
-            let sql = "DELETE FROM host_mail WHERE node = $1 RETURNING id, job, body";
+    fn mail(&self, limit: u32) -> BoxFuture<'_, Result<Vec<(JobId, Effect)>, StoreError>> {
+        async move {
+            let sql = "DELETE FROM host_mail WHERE id IN (SELECT id FROM host_mail WHERE node = $1 \
+                       ORDER BY id LIMIT $2) RETURNING id, job, body";
             let operation = "read messages for this node";
-            let mut found = self.ask(operation, sql, &[&self.node]).await?;
+            let values: Values<'_> = &[&self.node, &i64::from(limit)];
+            let mut found = self.ask(operation, sql, values).await?;
             found.sort_by_key(|row| row.get::<_, i64>(0));
             let message = |row: &Row| {
                 let job = JobId(row.get(1));

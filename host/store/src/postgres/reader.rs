@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use host_core::access::token::KeptToken;
 use host_core::audit::Entry;
+use host_core::command::Claimed;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::{BatchId, JobId};
@@ -24,6 +25,7 @@ use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
 use host_core::time::Time;
 use tokio::sync::Notify;
+use uuid::Uuid;
 
 use super::access;
 use super::changes;
@@ -140,6 +142,15 @@ async fn ending(client: &Client, id: JobId) -> Result<Ending, StoreError> {
 const JOB: &str = "SELECT body FROM host_live WHERE id = $1 \
                    UNION ALL SELECT body FROM host_ended WHERE id = $1";
 
+/// Those of the jobs `$1` that run, with their params.
+const RUNNING: &str = "SELECT params, wire, unique_key, extra, wanted.id, live.body \
+    FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, n) \
+    JOIN host_live AS live ON live.id = wanted.id AND live.state = 3 \
+    JOIN host_payloads ON job = wanted.id ORDER BY n";
+
+/// How many of them are read at once.
+const RUNNING_READ: usize = 256;
+
 impl Reader for PostgresReader {
     fn interrupt(&self) -> Interrupt {
         let interrupted = Arc::clone(&self.interrupted);
@@ -169,6 +180,23 @@ impl Reader for PostgresReader {
                 progress,
             }))
         })
+    }
+
+    fn running(&self, ids: &[JobId]) -> Result<Vec<Claimed>, StoreError> {
+        let mut running = Vec::new();
+        for ids in ids.chunks(RUNNING_READ) {
+            let ids: Vec<Uuid> = ids.iter().map(|id| id.0).collect();
+            let operation = "read running jobs";
+            let found =
+                self.ask(&async |client| rows(client, operation, RUNNING, &[&ids]).await)?;
+            for row in &found {
+                let id = JobId(row.get(4));
+                let lifecycle = decode(row.get(5), || format!("job {id}"))?;
+                let (payload, _, _) = payload_of(row, id)?;
+                running.push(Claimed { lifecycle, payload });
+            }
+        }
+        Ok(running)
     }
 
     fn job_ids(&self, prefix: &str, limit: u32) -> Result<Vec<JobId>, StoreError> {

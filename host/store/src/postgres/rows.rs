@@ -361,17 +361,19 @@ impl Rows for Transaction<'_> {
         Ok(due.into_iter().map(|(_, _, id)| id).collect())
     }
 
-    fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
-        let stored = self.wait(async |client, overlay| claim::running(client, overlay).await)?;
+    fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError> {
+        let stored =
+            self.wait(async |client, overlay| claim::running(client, overlay, after, limit).await)?;
         let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
-        let all = stored.into_iter().chain(in_hand);
-        let is_running = |id: &JobId| {
-            let entry = self.overlay.get(*id);
-            entry.is_some_and(|entry| entry.job.state == State::Running)
-        };
-        let mut running: Vec<JobId> = all.filter(is_running).collect();
-        running.sort_unstable_by_key(|id| (self.place(*id), *id));
+        let entries = stored.into_iter().chain(in_hand);
+        let entries = entries.filter_map(|id| self.overlay.get(id));
+        let running = entries
+            .filter(|entry| entry.job.state == State::Running && entry.seq > after)
+            .map(|entry| (entry.seq, entry.job.id));
+        let mut running: Vec<(i64, JobId)> = running.collect();
+        running.sort_unstable();
         running.dedup();
+        running.truncate(limit);
         Ok(running)
     }
 
@@ -385,9 +387,14 @@ impl Rows for Transaction<'_> {
         Ok(None)
     }
 
-    fn fence(&mut self, dead: &Dead) -> Result<bool, StoreError> {
+    fn fence(&mut self, dead: &Dead) -> Result<Option<Dead>, StoreError> {
         let dead = *dead;
         self.wait(async move |client, _| nodes::fence(client, &dead).await)
+    }
+
+    fn end_take_over(&mut self, fenced: &Dead) -> Result<(), StoreError> {
+        let fenced = *fenced;
+        self.wait(async move |client, _| nodes::end_take_over(client, &fenced).await)
     }
 
     fn notify(&mut self, lease: &Lease, job: JobId, effect: &Effect) -> Result<(), StoreError> {

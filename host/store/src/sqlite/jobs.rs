@@ -428,13 +428,16 @@ impl Rows for Transaction<'_> {
         )
     }
 
-    fn running(&mut self) -> Result<Vec<JobId>, StoreError> {
+    fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError> {
         self.flush()?;
-        self.ids(
-            "find running jobs",
-            "SELECT id FROM jobs WHERE state = ?1 ORDER BY seq",
-            [State::Running as u8],
-        )
+        let sql = "SELECT id, seq FROM jobs WHERE state = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+        let read = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let values = params![State::Running as u8, after, limit];
+            let rows = statement.query_map(values, |row| Ok((row.get(1)?, job_id(row)?)))?;
+            rows.collect::<Result<_, _>>()
+        };
+        read().map_err(doing("find running jobs"))
     }
 
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {

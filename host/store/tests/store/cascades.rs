@@ -235,11 +235,15 @@ fn a_cascade_survives_a_kill() {
     child.wait().unwrap();
     let mut store = SqliteStore::open(&path).unwrap();
     let recover = Command::Recover {
+        after: 0,
         node: NODE,
         living: Vec::new(),
     };
     let recovered = commit(&mut store, NOW, vec![recover]);
-    assert!(matches!(recovered.replies[..], [Ok(Reply::Ticked { .. })]));
+    assert!(matches!(
+        recovered.replies[..],
+        [Ok(Reply::TakenBack { .. })]
+    ));
     settle(&mut store);
     assert_settled(&store, &in_one_piece(cancel(1)));
     drop(store);

@@ -424,6 +424,7 @@ fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
             store,
             NOW,
             Command::Recover {
+                after: 0,
                 node: NODE,
                 living: Vec::new(),
             },

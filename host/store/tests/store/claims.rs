@@ -9,7 +9,9 @@ use host_store::postgres::PostgresStore;
 use uuid::Uuid;
 
 use crate::cases::check;
-use crate::jobs::{NOW, claim, claim_in, claimed, commit, enqueue, id, job, job_for, runner};
+use crate::jobs::{
+    NOW, claim, claim_in, claimed, commit, complete, enqueue, id, job, job_for, returned, runner,
+};
 use crate::postgres::{TESTED, open, target};
 use crate::server::Schema;
 
@@ -36,6 +38,24 @@ fn a_claim_ends_with_the_job_that_brings_it_to_its_bytes() {
         assert_eq!(taken([1, 2, 3], 1), [id(1)], "one at least");
         assert_eq!(taken([4, 5, 6], 200), [id(2), id(3)]);
         assert_eq!(taken([7, 8, 9], 101), [id(4)]);
+    });
+}
+
+#[test]
+fn running_jobs_are_read_as_they_were_claimed() {
+    check(|store| {
+        enqueue(store, (1..=4).map(job).collect());
+        let running = claimed(store, NOW, claim([1, 2, 3], false));
+        commit(store, NOW, vec![complete(2, 2, returned())]);
+        let read = |ids: &[u128]| {
+            let ids: Vec<JobId> = ids.iter().map(|n| id(*n)).collect();
+            store.reader().unwrap().running(&ids).unwrap()
+        };
+        assert_eq!(
+            read(&[3, 2, 4, 9, 1]),
+            [running[2].clone(), running[0].clone()]
+        );
+        assert_eq!(read(&[]), []);
     });
 }
 
@@ -127,7 +147,9 @@ fn a_claim_passes_few_jobs_that_its_host_cannot_run() {
     let other = NodeId(Uuid::from_u128(7));
     let mut other = PostgresStore::open(&target(&schema), other, TESTED).unwrap();
     let in_queue = |n: u128| NewJob {
-        queue: if n % 2 == 0 { "even" } else { "odd" }.parse().unwrap(),
+        queue: if n.is_multiple_of(2) { "even" } else { "odd" }
+            .parse()
+            .unwrap(),
         ..job(n)
     };
     for first in (1..=LACKING).step_by(500) {

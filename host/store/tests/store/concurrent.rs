@@ -167,6 +167,7 @@ impl Writer {
                 job: id(self.pick(job)),
             },
             Step::Recover => Command::Recover {
+                after: 0,
                 node: self.node(),
                 living: Vec::new(),
             },

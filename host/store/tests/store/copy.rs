@@ -140,6 +140,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
         &mut store,
         NOW,
         Command::Recover {
+            after: 0,
             node: NODE,
             living: Vec::new(),
         },

@@ -243,3 +243,31 @@ fn is_named(damage: &str, what: &str, message: &str) {
         .any(|finding| finding.what == what && finding.message.contains(message));
     assert!(found, "{damage}: {findings:?}");
 }
+
+/// How often a test looks at what the server does.
+const LOOKS_MAX: u32 = 2_000;
+
+/// A check of many jobs takes long; nobody waits for one whose client was killed.
+#[test]
+fn the_server_ends_a_check_whose_client_is_gone() {
+    let (schema, _) = store();
+    schema.run(
+        "ALTER TABLE host_queues RENAME TO kept_queues; \
+         CREATE VIEW host_queues AS SELECT kept_queues.* FROM kept_queues, pg_sleep(600)",
+    );
+    let (proxy, url) = schema.proxy();
+    let target = Target::parse(&url, None).unwrap();
+    let is_asleep = |expected: bool| {
+        let sleeping = "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')";
+        let sql = format!("SELECT 1 / ({sleeping} = {expected})::int");
+        (0..LOOKS_MAX).any(|_| schema.accepts(&sql))
+    };
+    std::thread::scope(|scope| {
+        let checking = scope.spawn(|| check(&target, &mut |_, _| ()));
+        assert!(is_asleep(true), "the check does not begin");
+        proxy.cut();
+        let found = checking.join().unwrap().unwrap().unwrap();
+        assert_eq!(found.last().map(|it| it.what.as_str()), Some("the store"));
+    });
+    assert!(is_asleep(false), "the server goes on");
+}

@@ -244,6 +244,7 @@ fn goes_on(store: &mut SqliteStore) {
         store,
         NOW,
         Command::Recover {
+            after: 0,
             node: NODE,
             living: Vec::new(),
         },

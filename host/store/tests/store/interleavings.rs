@@ -170,6 +170,7 @@ impl History {
             }
             Step::Tick => Command::Tick { limit: 5 },
             Step::Restart { node } => Command::Recover {
+                after: 0,
                 node: numbered(*node),
                 living: Vec::new(),
             },

@@ -40,6 +40,7 @@ fn child_that_is_killed() {
         &mut store,
         NOW,
         vec![Command::Recover {
+            after: 0,
             node: NODE,
             living: Vec::new(),
         }],
@@ -161,6 +162,7 @@ fn a_lease_by_ttl_survives_a_kill() {
         &mut store,
         NOW,
         vec![Command::Recover {
+            after: 0,
             node: NODE,
             living: Vec::new(),
         }],

@@ -15,9 +15,7 @@ use host_core::query::RemoteLease;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
-use host_store::sqlite::SqliteStore;
 use host_store::store::Store;
-use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::cases::check;
@@ -502,12 +500,19 @@ fn a_node_that_restarts_takes_back_the_leases_of_its_own_connections_only() {
             (1..=5).filter(runs).collect::<Vec<u128>>()
         };
         let recover = Command::Recover {
+            after: 0,
             node: NODE,
             living: vec![OTHER_NODE],
         };
         let restarted = ask(store, at(1), recover);
         assert!(
-            matches!(restarted, Ok(Reply::Ticked { jobs: 2, .. })),
+            matches!(
+                restarted,
+                Ok(Reply::TakenBack {
+                    jobs: 2,
+                    next: None
+                })
+            ),
             "{restarted:?}"
         );
         assert_eq!(running(store), [2, 3, 4]);
@@ -520,7 +525,16 @@ fn a_node_that_restarts_takes_back_the_leases_of_its_own_connections_only() {
         // It takes leases by TTL from nodes that do not live.
         for (living, by) in [(vec![NODE], NODE), (vec![], OTHER_NODE)] {
             let node = OTHER_NODE;
-            ask(store, at(2), Command::Recover { node, living }).unwrap();
+            ask(
+                store,
+                at(2),
+                Command::Recover {
+                    after: 0,
+                    node,
+                    living,
+                },
+            )
+            .unwrap();
             assert_eq!(running(store), [3, 4]);
             assert_eq!(nodes(store), [(id(3), by), (id(4), OTHER_NODE)]);
         }
@@ -552,44 +566,4 @@ fn remote_leases_show_what_a_restarted_host_needs() {
         moved(store, at(2), cancel_ack(current()));
         assert_eq!(store.reader().unwrap().remote_leases().unwrap(), []);
     });
-}
-
-#[test]
-fn a_file_that_is_opened_again_goes_on_with_its_leases() {
-    let folder = TempDir::new().unwrap();
-    let path = folder.path().join("host.db");
-    let reopen = |store: SqliteStore| {
-        let before = read(&*store.reader().unwrap());
-        drop(store);
-        let mut store = SqliteStore::open(&path).unwrap();
-        ask(
-            &mut store,
-            NOW,
-            Command::Recover {
-                node: NODE,
-                living: Vec::new(),
-            },
-        )
-        .unwrap();
-        assert_eq!(read(&*store.reader().unwrap()), before);
-        assert_eq!(before.remote_leases.len(), 1);
-        store
-    };
-    let mut store = SqliteStore::open(&path).unwrap();
-    start(&mut store, ack_window());
-    let mut store = reopen(store);
-    assert_eq!(tick(&mut store, NOW), (vec![], Some(at(WINDOW_MS))));
-    moved(&mut store, at(1_000), ack(current()));
-    let mut store = reopen(store);
-    moved(&mut store, at(2_000), heartbeat(current()));
-    assert_eq!(tick(&mut store, NOW), (vec![], Some(at(2_000 + TTL_MS))));
-    moved(&mut store, at(3_000), cancel(5_000));
-    let mut store = reopen(store);
-    assert_eq!(tick(&mut store, NOW), (vec![], Some(at(8_000))));
-    let asked = moved(&mut store, at(4_000), heartbeat(current())).cancel;
-    assert_eq!(asked.unwrap().grace_ends_at, Some(at(8_000)));
-    let ended = moved(&mut store, at(5_000), cancel_ack(current()));
-    assert_eq!(ended.state, State::Cancelled);
-    drop(store);
-    assert_eq!(host_store::check(&path), []);
 }

@@ -1,7 +1,9 @@
 //! Hosts that share a database: how they see each other, and how one takes over from a dead one.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use host_core::bound::TAKEN_BACK_MAX;
 use host_core::command::{Command, Reply};
 use host_core::id::NodeId;
 use host_core::job::State;
@@ -37,19 +39,83 @@ fn seen(by: &mut Beats, node: NodeId) -> Seen {
 }
 
 fn dead(seen: &Seen) -> Command {
-    Command::TakeOver(Dead {
+    let dead = Dead {
         node: seen.id,
         epoch: seen.epoch,
         beat: seen.beat,
-    })
+    };
+    Command::TakeOver { dead, after: 0 }
+}
+
+/// Makes a node take over, one slice of it. Returns how many jobs it took back, and the next slice.
+fn take_some(store: &mut PostgresStore, slice: Command) -> (u32, Option<Command>) {
+    match ask(store, NOW, slice).unwrap() {
+        Reply::TakenBack { jobs, next } => {
+            let next = next.map(|(after, dead)| {
+                let dead = dead.unwrap();
+                Command::TakeOver { dead, after }
+            });
+            (jobs, next)
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Makes a node take over. Returns how many jobs it took back.
 fn take(store: &mut PostgresStore, dead: Command) -> u32 {
-    match ask(store, NOW, dead).unwrap() {
-        Reply::Ticked { jobs, .. } => jobs,
-        other => panic!("{other:?}"),
+    let (mut taken, mut next) = (0, Some(dead));
+    while let Some(slice) = next {
+        let (jobs, rest) = take_some(store, slice);
+        taken += jobs;
+        next = rest;
     }
+    taken
+}
+
+/// A takeover goes in slices. Whoever begins anew ends it; a node that comes back meanwhile keeps what it claims.
+#[test]
+fn a_takeover_goes_in_slices_and_ends_though_who_began_it_dies() {
+    let schema = Schema::new();
+    let (mut first, _) = enter(&schema, CLAIMS);
+    let (mut second, mut beats) = enter(&schema, OTHER);
+    let jobs = 2 * TAKEN_BACK_MAX as u128 + 1;
+    let run = |store: &mut PostgresStore, leases: RangeInclusive<u128>| {
+        enqueue(store, leases.clone().map(job).collect());
+        let jobs = leases.clone().count();
+        assert_eq!(claimed(store, NOW, claim(leases, false)).len(), jobs);
+    };
+    run(&mut first, 1..=jobs);
+    let begun = dead(&seen(&mut beats, CLAIMS));
+    let (taken, next) = take_some(&mut second, begun.clone());
+    assert_eq!(taken as usize, TAKEN_BACK_MAX);
+    assert!(next.is_some());
+    let refused = first.commit(NOW, &[claim([jobs + 1], false)]).unwrap_err();
+    assert!(matches!(refused, StoreError::Fenced), "{refused}");
+    let silent = seen(&mut beats, CLAIMS);
+    assert_eq!(silent.life, Life::Lives, "it can be found dead again");
+
+    // Another begins anew, and the rest of the first takeover does nothing.
+    let (third, mut its_beats) = enter(&schema, NodeId(Uuid::from_u128(8)));
+    let mut third = third;
+    let again = dead(&seen(&mut its_beats, CLAIMS));
+    assert_eq!(take(&mut third, again) as usize, TAKEN_BACK_MAX + 1);
+    assert_eq!(seen(&mut beats, CLAIMS).life, Life::Taken);
+    assert_eq!(take(&mut second, next.unwrap()), 0);
+    assert_eq!(take(&mut second, begun), 0);
+
+    // The node comes back in the middle of the next one.
+    let (mut first, _) = enter(&schema, CLAIMS);
+    let leases = 10_000..10_000 + jobs;
+    assert_eq!(
+        claimed(&mut first, NOW, claim(leases, false)).len() as u128,
+        jobs
+    );
+    let (_, next) = take_some(&mut second, dead(&seen(&mut beats, CLAIMS)));
+    let (mut again, _) = enter(&schema, CLAIMS);
+    let claim = claim(20_000..20_010, false);
+    assert_eq!(claimed(&mut again, NOW, claim).len(), 10);
+    assert_eq!(take(&mut second, next.unwrap()), 0, "it lives");
+    assert_eq!(seen(&mut beats, CLAIMS).life, Life::Lives);
 }
 
 #[test]

@@ -37,6 +37,7 @@ impl Break {
 pub(crate) struct Proxy {
     pub(crate) folder: TempDir,
     next: Arc<Mutex<Option<Break>>>,
+    clients: Arc<Mutex<Vec<UnixStream>>>,
 }
 
 impl Proxy {
@@ -45,14 +46,29 @@ impl Proxy {
         let listener = UnixListener::bind(folder.path().join(SOCKET)).unwrap();
         let next: Arc<Mutex<Option<Break>>> = Arc::default();
         let (breaks, server) = (Arc::clone(&next), server.join(SOCKET));
+        let clients: Arc<Mutex<Vec<UnixStream>>> = Arc::default();
+        let kept = Arc::clone(&clients);
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let (client, breaks) = (client.unwrap(), Arc::clone(&breaks));
+                kept.lock().push(client.try_clone().unwrap());
                 let server = UnixStream::connect(&server).unwrap();
                 std::thread::spawn(move || carry(&client, &server, &breaks));
             }
         });
-        Self { folder, next }
+        Self {
+            folder,
+            next,
+            clients,
+        }
+    }
+
+    /// Ends all connections on the side of the clients.
+    pub(crate) fn cut(&self) {
+        for client in self.clients.lock().drain(..) {
+            // It may have ended.
+            let _gone = client.shutdown(std::net::Shutdown::Both);
+        }
     }
 
     /// Breaks the next connection that gets there, once.

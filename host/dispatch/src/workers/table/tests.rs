@@ -71,7 +71,7 @@ fn beat(table: &LeaseTable, job: &Lifecycle, ms: u64) -> Option<HeartbeatOutcome
 
 /// Takes what is to be stored, and stores it.
 fn store(table: &LeaseTable, job: &mut Lifecycle, ms: u64) -> Vec<u64> {
-    let taken = table.take_renewals(at(ms));
+    let taken = table.take_renewals(at(ms), &[]).now;
     let fence = fence(job);
     for renewal in &taken {
         assert_eq!((renewal.job, renewal.lease), (job.id, lease(job)));
@@ -105,7 +105,7 @@ fn a_heartbeat_while_a_batch_is_stored_waits_for_the_next() {
     let mut job = running(TTL, Policy::default());
     let table = knowing(&job);
     beat(&table, &job, 100).unwrap();
-    let taken = table.take_renewals(at(1_100));
+    let taken = table.take_renewals(at(1_100), &[]).now;
     beat(&table, &job, 1_105).unwrap();
     let fence = fence(&job);
     job.apply(at(1_110), &Input::Renew(&fence, taken[0].until))
@@ -121,9 +121,9 @@ fn no_stored_end_passes_while_a_later_one_was_promised() {
     let table = knowing(&job);
     beat(&table, &job, 7_999).unwrap();
     assert_eq!(table.renewals_due(), Some(at(8_999)));
-    assert_eq!(table.take_renewals(at(7_999)), []);
+    assert_eq!(table.take_renewals(at(7_999), &[]).now, []);
     // Also again, if the batch with it failed.
-    assert_eq!(table.take_renewals(at(8_000)).len(), 1);
+    assert_eq!(table.take_renewals(at(8_000), &[]).now.len(), 1);
     assert_eq!(store(&table, &mut job, 8_001), [15_999]);
     assert_eq!(store(&table, &mut job, 15_998), [0; 0]);
 }
@@ -134,7 +134,7 @@ fn a_lease_that_has_run_out_stays_so() {
     let table = knowing(&job);
     beat(&table, &job, 10).unwrap();
     assert_eq!(beat(&table, &job, 8_010), None);
-    assert_eq!(table.take_renewals(at(8_010))[0].until, at(8_010));
+    assert_eq!(table.take_renewals(at(8_010), &[]).now[0].until, at(8_010));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_stored_cancel_is_shown_and_takes_no_renewal_back() {
     };
     job.apply(at(600), &cancel).unwrap();
     table.record_stored(at(600), &job);
-    assert_eq!(table.take_renewals(at(8_000))[0].until, at(8_500));
+    assert_eq!(table.take_renewals(at(8_000), &[]).now[0].until, at(8_500));
     let beaten = beat(&table, &job, 700).unwrap();
     assert!(beaten.standing.cancel.is_some());
 }
@@ -200,7 +200,10 @@ fn a_lease_held_by_connection_has_nothing_to_store() {
         (None, false)
     );
     assert_eq!(
-        (table.renewals_due(), table.take_renewals(at(200_000))),
+        (
+            table.renewals_due(),
+            table.take_renewals(at(200_000), &[]).now
+        ),
         (None, vec![])
     );
 }
@@ -217,7 +220,7 @@ fn many_renewals_are_stored_in_several_batches() {
     }
     let now = at(1_005);
     for expected in [BATCH_MAX, 10] {
-        let taken = table.take_renewals(now);
+        let taken = table.take_renewals(now, &[]).now;
         assert_eq!(taken.len(), expected);
         for renewal in taken {
             let job = jobs.iter().find(|job| job.id == renewal.job).unwrap();
@@ -229,14 +232,31 @@ fn many_renewals_are_stored_in_several_batches() {
         }
     }
     assert_eq!(table.renewals_due(), None);
-    // Those whose stored end has passed are stored at once, however many.
+    // Also those whose stored end has passed: until all are stored, nothing may end a lease. What workers report in the same
+    // batch counts.
     for job in &jobs {
         beat(&table, job, 8_004).unwrap();
     }
-    assert_eq!(table.take_renewals(at(8_005)).len(), jobs.len());
+    let of = |job: &Lifecycle| job.id;
+    let last = jobs.iter().map(of).max().unwrap();
+    let taken = table.take_renewals(at(9_005), &[last]);
+    assert_eq!(
+        (taken.now.len(), taken.are_more_urgent),
+        (BATCH_MAX + 1, true)
+    );
+    assert_eq!(taken.now[0].job, last);
+    assert_eq!(table.renewals_due(), Some(at(9_005)));
+    for renewal in taken.now {
+        table.forget(renewal.job);
+    }
+    let taken = table.take_renewals(at(9_006), &[]);
+    assert_eq!((taken.now.len(), taken.are_more_urgent), (9, false));
     table.close();
     assert_eq!(
-        (table.renewals_due(), table.take_renewals(at(9_000))),
+        (
+            table.renewals_due(),
+            table.take_renewals(at(9_000), &[]).now
+        ),
         (None, vec![])
     );
 }
@@ -327,5 +347,35 @@ fn after_a_pause_each_lease_by_ttl_gets_a_whole_ttl() {
         lease: lease(&by_ttl),
         until: at(17_000),
     };
-    assert_eq!(table.renew_all(at(9_000)), [renewal]);
+    table.renew_all();
+    assert_eq!(table.take_renewals(at(9_000), &[]).now, [renewal]);
+    assert_eq!(table.take_renewals(at(9_000), &[]), Renewals::default());
+}
+
+#[test]
+fn after_a_pause_leases_are_renewed_in_several_batches() {
+    let table = LeaseTable::new(RENEWAL_MS_MAX);
+    let jobs: Vec<_> = (0..BATCH_MAX + 10)
+        .map(|_| running(TTL, Policy::default()))
+        .collect();
+    for job in &jobs {
+        add(&table, job);
+        beat(&table, job, 5).unwrap();
+    }
+    table.renew_all();
+    let last = jobs.iter().map(|job| job.id).max().unwrap();
+    let first = table.take_renewals(at(20_000), &[last]);
+    assert_eq!(
+        (first.now.len(), first.are_more_urgent),
+        (BATCH_MAX + 1, true)
+    );
+    assert!(first.now.iter().any(|renewal| renewal.job == last));
+    assert_eq!(table.renewals_due(), Some(at(20_000)));
+    first.now.iter().for_each(|it| table.forget_stored(it.job));
+    let rest = table.take_renewals(at(20_001), &[]);
+    assert_eq!((rest.now.len(), rest.are_more_urgent), (9, false));
+    let all = first.now.iter().chain(&rest.now);
+    let renewed: BTreeSet<JobId> = all.map(|renewal| renewal.job).collect();
+    assert_eq!(renewed.len(), jobs.len());
+    assert_eq!(rest.now[0].until, at(28_001), "a whole TTL from now");
 }

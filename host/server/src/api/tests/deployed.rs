@@ -316,6 +316,27 @@ async fn a_manifest_decides_how_often_jobs_are_tried_and_when() {
 }
 
 #[tokio::test]
+async fn a_manifest_gives_no_more_attempts_than_the_host_allows() {
+    let host = Host::start().await;
+    let parts = [
+        ("component", HANDLERS),
+        ("manifest", "[defaults]\nmax_attempts = 1001"),
+    ];
+    deploy(&host, "basics", &parts)
+        .await
+        .is(StatusCode::CREATED);
+    let refused = host.post("/api/v1/jobs", r#"{"handler":"noop"}"#).await;
+    let detail = refused.refused(422, "invalid_request");
+    assert!(
+        detail.contains("1001") && detail.contains("1000"),
+        "{detail}"
+    );
+    let fewer = r#"{"handler":"noop","max_attempts":1000}"#;
+    let accepted = host.post("/api/v1/jobs", fewer).await;
+    accepted.is(StatusCode::CREATED);
+}
+
+#[tokio::test]
 async fn handlers_show_what_their_revisions_cost() {
     let host = Host::start_as(|api| {
         let meter = |n| Meter {

@@ -49,7 +49,7 @@ use host_cells::deploy::examine::Component;
 use host_cells::pool::Isolation;
 use host_cells::run::handlers::Handlers;
 use host_dispatch::numbers::Numbers;
-use host_dispatch::readers::Readers;
+use host_dispatch::readers::{Readers, SCANS};
 use host_dispatch::{Dispatch, Request, Shared};
 use host_runtime::clock::Clock;
 use host_runtime::ids;
@@ -383,7 +383,8 @@ impl Host {
         let (sender, requests) = mpsc::channel(64);
         let shared = Arc::new(shared);
         let readers = Readers::open(&store, 2).unwrap();
-        let dispatch = Dispatch::new(sender, readers.clone(), readers, Arc::clone(&shared));
+        let scanners = Readers::open(&store, SCANS).unwrap();
+        let dispatch = Dispatch::new(sender, readers, scanners, Arc::clone(&shared));
         tasks.spawn(run(requests, store, shared, clock));
         dispatch
     }

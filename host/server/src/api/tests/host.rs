@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
@@ -14,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::fixture::{Host, Lines, api, call, doorway};
 use crate::api::{ServedApi, routes};
-use host_dispatch::readers::Readers;
+use host_dispatch::readers::{Readers, SCANS};
 use host_dispatch::{Dispatch, Request, SubmitError, Taken};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
@@ -222,6 +223,40 @@ async fn numbers_of_requests_have_bounds() {
     }
 }
 
+/// Health and look-ups have readers of their own.
+#[tokio::test]
+async fn while_all_scans_are_busy_health_and_look_ups_answer() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+    let (started, mut starts) = mpsc::channel(SCANS);
+    let mut stops = Vec::new();
+    for _ in 0..SCANS {
+        let (stop, stopped) = std::sync::mpsc::sync_channel::<()>(1);
+        stops.push(stop);
+        let (started, dispatch) = (started.clone(), host.dispatch.clone());
+        host.tasks.spawn(async move {
+            let scan = dispatch.scan(move |_| {
+                started.blocking_send(()).unwrap();
+                let _stopped = stopped.recv_timeout(Duration::from_mins(1));
+                Ok(())
+            });
+            scan.await.unwrap();
+        });
+        starts.recv().await.unwrap();
+    }
+    let count = host.get("/api/v1/jobs/count?attribute=team%3Da");
+    let others = async {
+        let job = format!("/api/v1/jobs/{id}");
+        for path in ["/healthz", "/readyz", &job, "/api/v1/queues"] {
+            host.get(path).await.is(StatusCode::OK);
+        }
+        // Only now may the count begin.
+        stops.clear();
+    };
+    let (count, ()) = tokio::join!(count, others);
+    assert_eq!(count.is(StatusCode::OK).body["jobs"], 0);
+}
+
 #[tokio::test]
 async fn health_and_numbers() {
     let host = Host::start().await;
@@ -309,6 +344,7 @@ async fn a_host_that_cannot_says_why() {
     let (sender, requests) = mpsc::channel(1);
     let (reply, _answer) = tokio::sync::oneshot::channel();
     let command = host_core::command::Command::Recover {
+        after: 0,
         node: host_core::id::NodeId::NIL,
         living: Vec::new(),
     };

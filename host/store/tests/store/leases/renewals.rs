@@ -1,5 +1,8 @@
 //! Leases that a host has renewed in memory: what it stores of them, and what a restart does.
 
+use host_store::sqlite::SqliteStore;
+use tempfile::TempDir;
+
 use super::*;
 
 fn renew(lease_id: u128, until: Time) -> Command {
@@ -73,6 +76,7 @@ fn a_host_that_starts_gives_each_lease_by_ttl_a_whole_ttl() {
             store,
             started,
             Command::Recover {
+                after: 0,
                 node: NODE,
                 living: Vec::new(),
             },
@@ -99,6 +103,7 @@ fn a_host_that_starts_changes_no_other_time_of_a_lease() {
             store,
             at(4_000),
             Command::Recover {
+                after: 0,
                 node: NODE,
                 living: Vec::new(),
             },
@@ -110,4 +115,45 @@ fn a_host_that_starts_changes_no_other_time_of_a_lease() {
         let (effects, _) = tick(store, at(WINDOW_MS));
         assert_eq!(effects, [revoke(Revocation::NotAcknowledged)]);
     });
+}
+
+#[test]
+fn a_file_that_is_opened_again_goes_on_with_its_leases() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.db");
+    let reopen = |store: SqliteStore| {
+        let before = read(&*store.reader().unwrap());
+        drop(store);
+        let mut store = SqliteStore::open(&path).unwrap();
+        ask(
+            &mut store,
+            NOW,
+            Command::Recover {
+                after: 0,
+                node: NODE,
+                living: Vec::new(),
+            },
+        )
+        .unwrap();
+        assert_eq!(read(&*store.reader().unwrap()), before);
+        assert_eq!(before.remote_leases.len(), 1);
+        store
+    };
+    let mut store = SqliteStore::open(&path).unwrap();
+    start(&mut store, ack_window());
+    let mut store = reopen(store);
+    assert_eq!(tick(&mut store, NOW), (vec![], Some(at(WINDOW_MS))));
+    moved(&mut store, at(1_000), ack(current()));
+    let mut store = reopen(store);
+    moved(&mut store, at(2_000), heartbeat(current()));
+    assert_eq!(tick(&mut store, NOW), (vec![], Some(at(2_000 + TTL_MS))));
+    moved(&mut store, at(3_000), cancel(5_000));
+    let mut store = reopen(store);
+    assert_eq!(tick(&mut store, NOW), (vec![], Some(at(8_000))));
+    let asked = moved(&mut store, at(4_000), heartbeat(current())).cancel;
+    assert_eq!(asked.unwrap().grace_ends_at, Some(at(8_000)));
+    let ended = moved(&mut store, at(5_000), cancel_ack(current()));
+    assert_eq!(ended.state, State::Cancelled);
+    drop(store);
+    assert_eq!(host_store::check(&path), []);
 }
