@@ -44,7 +44,11 @@ pub enum ToBroker {
     /// The certificates of authorities have changed. Their open file comes with the message.
     Authorities,
     /// A run has begun; its socket comes with the message.
-    Run(Pass),
+    Run {
+        pass: Pass,
+        /// Numbers of [`ReportAs`] of attempts that have ended.
+        over: Vec<u64>,
+    },
 }
 
 /// How the broker reports the requests of a run.
@@ -155,7 +159,7 @@ pub enum HttpErrorKind {
     TimedOut,
     /// The response is too large.
     TooLarge,
-    /// The attempt has made as many requests as it may.
+    /// The attempt has made as many requests, or with as many bytes, as it may.
     LimitReached,
     /// The broker is gone; another attempt may help.
     Unavailable,

@@ -296,6 +296,9 @@ pub struct HttpGrant {
     /// The largest body of a response, in KiB.
     #[serde(default)]
     pub max_response_kib: Option<u32>,
+    /// The most bytes of all bodies of one attempt, sent and received, in MiB.
+    #[serde(default)]
+    pub max_total_mib: Option<u32>,
     /// Time limit of each request, in seconds.
     #[serde(default)]
     pub timeout_seconds: Option<Seconds>,
@@ -312,6 +315,12 @@ pub const RESPONSE_KIB_DEFAULT: u32 = 1_024;
 
 /// The highest [`HttpGrant::max_response_kib`]: with its overhead it fits in a frame.
 pub const RESPONSE_KIB_MAX: u32 = 16 << 10;
+
+/// The default of [`HttpGrant::max_total_mib`].
+pub const TOTAL_MIB_DEFAULT: u32 = 1_024;
+
+/// The highest [`HttpGrant::max_total_mib`].
+pub const TOTAL_MIB_MAX: u32 = 1 << 20;
 
 /// The default of [`HttpGrant::timeout_seconds`], in milliseconds.
 pub const TIMEOUT_MS_DEFAULT: u64 = 30_000;
@@ -351,6 +360,7 @@ impl HttpGrant {
                 self.max_response_kib,
                 RESPONSE_KIB_MAX,
             ),
+            ("http.max_total_mib", self.max_total_mib, TOTAL_MIB_MAX),
         ] {
             if let Some(other) = value.filter(|value| !(1..=max).contains(value)) {
                 return Some((key, other.to_string(), format!("1–{max}")));

@@ -24,6 +24,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::spawn_local;
 
 use self::reports::Reports;
+use crate::allowance::Attempts;
 use crate::client::{Clients, HttpClient, Revision};
 use crate::policy::{self, Order, Secrets};
 use crate::trust;
@@ -83,6 +84,7 @@ pub(crate) struct Broker {
     /// The authorities of this system.
     system: RootCertStore,
     clients: RefCell<Clients>,
+    attempts: Attempts,
     /// The requests at once of each handler, by component and name.
     handlers: Shares,
     bodies: Semaphore,
@@ -102,6 +104,7 @@ impl Broker {
             secrets: RefCell::default(),
             system,
             clients: RefCell::new(clients),
+            attempts: Attempts::default(),
             handlers: Shares::new(HANDLER_AT_ONCE_MAX),
             bodies: Semaphore::new(BODIES_KIB_MAX),
             components: Shares::new(COMPONENT_KIB_MAX),
@@ -167,7 +170,8 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
                 Ok(tls) => broker.clients.borrow_mut().trust(tls),
                 Err(error) => eprintln!("{error}; the old ones stay in use"),
             },
-            ToBroker::Run(pass) => {
+            ToBroker::Run { pass, over } => {
+                broker.attempts.end(&over);
                 let socket = fds.pop().map(UnixStream::from);
                 let socket =
                     socket.ok_or_else(|| io::Error::other("a run came without its socket"))?;

@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
+use crate::allowance::{self, Taken};
 use crate::dial::{Dial, DialError};
 use crate::mask::mask;
 use crate::policy::Order;
@@ -95,8 +96,12 @@ fn connector(dial: Dial, tls: ClientConfig) -> HttpsConnector<Dial> {
         .wrap_connector(dial)
 }
 
-/// Sends a request and reads the response. If it is dropped, the connection is closed.
-pub(crate) async fn send(client: &HttpClient, order: Order) -> Result<HttpResponse, HttpError> {
+/// Sends a request and reads the response, within what it has taken. If it is dropped, the connection is closed.
+pub(crate) async fn send(
+    client: &HttpClient,
+    order: Order,
+    taken: &Taken,
+) -> Result<HttpResponse, HttpError> {
     let Order {
         grant: _,
         method,
@@ -131,7 +136,7 @@ pub(crate) async fn send(client: &HttpClient, order: Order) -> Result<HttpRespon
                 format!("{host} answered with a compressed body, which could hide a secret");
             return Err(HttpError::new(HttpErrorKind::ResponseEncoded, message));
         }
-        read(&host, response, response_bytes_max).await
+        read(&host, response, response_bytes_max, taken).await
     };
     let mut response = timeout(limit, exchange).await.unwrap_or_else(|_| {
         let message = format!("{host} did not answer within {} ms", limit.as_millis());
@@ -145,13 +150,20 @@ async fn read(
     host: &str,
     response: Response<Incoming>,
     bytes_max: usize,
+    taken: &Taken,
 ) -> Result<HttpResponse, HttpError> {
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, bytes_max)
+    let body = body.map_frame(|frame| {
+        taken.received(frame.data_ref().map_or(0, Bytes::len));
+        frame
+    });
+    let body = Limited::new(body, taken.response_bytes_max())
         .collect()
         .await
         .map_err(|error| {
-            if error.is::<LengthLimitError>() {
+            if error.is::<LengthLimitError>() && taken.response_bytes_max() < bytes_max {
+                allowance::no_more_bytes()
+            } else if error.is::<LengthLimitError>() {
                 let message = format!("the response of {host} has more than {bytes_max} bytes");
                 HttpError::new(HttpErrorKind::TooLarge, message)
             } else {

@@ -2,9 +2,10 @@
 //! request here over a socket of its run, and the broker sends what the run's manifest grants, to public
 //! addresses and to networks that the configuration names, with secrets that no guest sees.
 //!
-//! [`child`] is the entry. `policy` decides, `dial` opens connections, `client` sends.
+//! [`child`] is the entry. `policy` decides, `allowance` counts, `dial` opens connections, `client` sends.
 
 mod address;
+mod allowance;
 mod broker;
 pub mod child;
 mod client;

@@ -10,8 +10,7 @@ use host_core::egress::{
     URL_BYTES_MAX,
 };
 use host_core::http_grant::{
-    HeaderTemplate, HttpGrant, REQUESTS_DEFAULT, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT,
-    may_be_added,
+    HeaderTemplate, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, may_be_added,
 };
 use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
 use host_core::secret::{Revealed, Secret};
@@ -75,11 +74,6 @@ pub(crate) struct Order {
     pub(crate) response_bytes_max: usize,
     /// The secrets that its response must not have.
     pub(crate) secrets: Revealed,
-}
-
-/// Returns how many requests one attempt may make by this grant.
-pub(crate) fn requests_max(grant: &HttpGrant) -> u32 {
-    grant.max_requests.unwrap_or(REQUESTS_DEFAULT)
 }
 
 /// Decides whether a run with this pass may send the request, as the span that `trace` names. Writes to `asked` what is

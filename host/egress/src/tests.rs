@@ -263,14 +263,64 @@ fn an_attempt_makes_as_many_requests_as_it_may() {
         }
         let error = run.get(&server.url("/")).await.unwrap_err();
         assert_eq!(error.kind, HttpErrorKind::LimitReached);
+        // Nor may another run of the attempt, such as that of a script that is started again.
+        let again = world.run_again(vec![granted.clone()]);
+        let error = again.get(&server.url("/")).await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::LimitReached);
         // Another attempt may.
-        assert!(
-            world
-                .run(1, vec![granted])
-                .get(&server.url("/"))
-                .await
-                .is_ok()
-        );
+        let other = world.run(1, vec![granted.clone()]);
+        assert!(other.get(&server.url("/")).await.is_ok());
+        let forgotten = world.run_after_the_end(vec![granted]);
+        for _ in 0..2 {
+            assert!(forgotten.get(&server.url("/")).await.is_ok());
+        }
+    });
+}
+
+#[test]
+fn an_attempt_moves_as_many_bytes_as_it_may() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let server = world.server(|request| {
+            let size = request.contains("/large").then_some((600 << 10) + 1);
+            reply(200, &"x".repeat(size.unwrap_or(200 << 10)))
+        });
+        let server = server.await;
+        let mut granted = grant(&server.origin());
+        granted.max_total_mib = Some(1);
+        let run = world.run(1, vec![granted.clone()]);
+        for _ in 0..2 {
+            let response = run.get(&server.url("/small")).await.unwrap();
+            assert_eq!(response.body.len(), 200 << 10);
+        }
+        // What a script has used before it is started again counts, and 624 KiB are left.
+        let run = world.run_again(vec![granted]);
+        assert!(run.get(&server.url("/large")).await.is_ok());
+        let error = run.get(&server.url("/small")).await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::LimitReached, "{error}");
+        assert!(error.message.contains("max_total_mib"), "{error}");
+        // Nothing is left, so nothing is sent.
+        let error = run.get(&server.url("/small")).await.unwrap_err();
+        assert_eq!(error.kind, HttpErrorKind::LimitReached, "{error}");
+        assert_eq!(server.requests().len(), 4);
+    });
+}
+
+#[test]
+fn a_run_that_ends_leaves_no_request_behind() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let mut server = world.silent_server().await;
+        let run = world.run(1, vec![grant(&server.origin())]);
+        // More than are sent at once; the others wait in the socket.
+        for _ in 0..40 {
+            run.begin(&server.url("/")).await;
+        }
+        for _ in 0..16 {
+            server.accepted().await;
+        }
+        drop(run);
+        for _ in 0..16 {
+            server.closed().await;
+        }
     });
 }
 

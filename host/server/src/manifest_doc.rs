@@ -6,6 +6,7 @@ use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB
 use host_core::handler::{BackoffSection, DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
 use host_core::http_grant::{
     REQUESTS_DEFAULT, REQUESTS_MAX, RESPONSE_KIB_DEFAULT, RESPONSE_KIB_MAX, TIMEOUT_MS_DEFAULT,
+    TOTAL_MIB_DEFAULT, TOTAL_MIB_MAX,
 };
 use host_core::jobs_grant::PATTERNS_MAX;
 use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
@@ -62,6 +63,7 @@ paths = ["/v1/charges", "/v1/charges/*"]
 headers = { authorization = "Bearer {secret:stripe}" }
 max_requests = 100
 max_response_kib = 256
+max_total_mib = 64
 timeout_seconds = 10
 
 [[handlers.charge.jobs]]
@@ -204,6 +206,12 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
             RESPONSE_KIB_DEFAULT.to_string(),
             format!("1 to {RESPONSE_KIB_MAX}"),
             "The largest body of a response, in KiB",
+        ),
+        (
+            "max_total_mib",
+            TOTAL_MIB_DEFAULT.to_string(),
+            format!("1 to {TOTAL_MIB_MAX}"),
+            "The most bytes of all bodies of an attempt, sent and received, in MiB",
         ),
         (
             "timeout_seconds",

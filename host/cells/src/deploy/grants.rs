@@ -108,6 +108,9 @@ fn http_line(grant: &HttpGrant) -> String {
     if let Some(kib) = grant.max_response_kib {
         line = format!("{line}, responses of {kib} KiB");
     }
+    if let Some(mib) = grant.max_total_mib {
+        line = format!("{line}, {mib} MiB in all");
+    }
     line
 }
 

@@ -153,7 +153,8 @@ impl Broker {
         {
             report_as.first_span = Some(ids::span());
         }
-        let message = encode(&ToBroker::Run(pass))?;
+        let over = self.0.reports.lock().over();
+        let message = encode(&ToBroker::Run { pass, over })?;
         let mut running = self.0.running.lock();
         if let Some(running) = &*running
             && send(&running.control, &message, &[theirs.as_fd()]).is_ok()

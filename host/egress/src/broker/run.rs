@@ -9,11 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
-    EGRESS_FRAME_BYTES_MAX, HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Pass,
-    ReportAs,
+    EGRESS_FRAME_BYTES_MAX, HttpAnswer, HttpError, HttpRequest, HttpResponse, Pass, ReportAs,
 };
 use host_core::requests::Asked;
 use host_core::trace::Parent;
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Semaphore, mpsc};
@@ -21,9 +21,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
+use crate::allowance::Taken;
 use crate::broker::Broker;
 use crate::client;
-use crate::policy;
+use crate::policy::Order;
 
 /// The most requests of one run at once.
 const AT_ONCE_MAX: usize = 16;
@@ -59,7 +60,7 @@ async fn converse(
     let begun = Instant::now();
     let (answers, mut answered) = mpsc::channel::<HttpAnswer>(AT_ONCE_MAX);
     let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
-    let mut left: Vec<u32> = pass.grants.iter().map(policy::requests_max).collect();
+    let allowance = broker.attempts.of(&pass);
     let (mut requests, mut number) = (JoinSet::new(), 0);
     let writing = async {
         while let Some(answer) = answered.recv().await {
@@ -74,9 +75,13 @@ async fn converse(
     let reading = async {
         loop {
             // Until one has ended, the cell's next request waits in its socket.
-            let Ok(permit) = Arc::clone(&at_once).acquire_owned().await else {
-                return;
+            let permit = tokio::select! {
+                biased;
+                // What it has sent before it went is not wanted any more.
+                _gone = stream.get_ref().ready(Interest::PRIORITY) => return,
+                permit = Arc::clone(&at_once).acquire_owned() => permit,
             };
+            let Ok(permit) = permit else { return };
             let Some(Ok(frame)) = stream.next().await else {
                 return;
             };
@@ -94,8 +99,8 @@ async fn converse(
             });
             let decided = broker.decide(&pass, request, trace, &mut asked);
             let decided = decided.and_then(|order| {
-                count(&mut left, order.grant)?;
-                Ok(order)
+                let taken = allowance.take(&order)?;
+                Ok((order, taken))
             });
             let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let report_as = pass.report_as.map(|it| ReportAs {
@@ -107,9 +112,9 @@ async fn converse(
                 let by = (pass.handler.clone(), span);
                 let mut report = broker.reports.begin(report_as, by, asked).await;
                 let result = match decided {
-                    Ok(order) => {
+                    Ok((order, taken)) => {
                         report.sent(order.body.len());
-                        exchange(&broker, &pass, order).await
+                        exchange(&broker, &pass, order, &taken).await
                     }
                     Err(error) => Err(error),
                 };
@@ -127,26 +132,15 @@ async fn converse(
     }
 }
 
-/// Takes one of the requests that a grant still allows.
-fn count(left: &mut [u32], grant: usize) -> Result<(), HttpError> {
-    let taken = left.get_mut(grant).and_then(|left| {
-        *left = left.checked_sub(1)?;
-        Some(())
-    });
-    taken.ok_or_else(|| {
-        let message = "the attempt has made as many requests as its manifest grants (max_requests)";
-        HttpError::new(HttpErrorKind::LimitReached, message)
-    })
-}
-
 async fn exchange(
     broker: &Broker,
     pass: &Pass,
-    order: policy::Order,
+    order: Order,
+    taken: &Taken,
 ) -> Result<HttpResponse, HttpError> {
-    let bytes = order.body.len() + order.response_bytes_max;
+    let bytes = order.body.len() + taken.response_bytes_max();
     let _entered = broker.enter(pass, bytes).await;
     let revision = (pass.component.clone(), pass.revision);
     let client = broker.client(&revision);
-    client::send(&client, order).await
+    client::send(&client, order, taken).await
 }

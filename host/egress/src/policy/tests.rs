@@ -22,6 +22,7 @@ fn grant(to: &str) -> HttpGrant {
         headers: BTreeMap::new(),
         max_requests: None,
         max_response_kib: None,
+        max_total_mib: None,
         timeout_seconds: None,
     }
 }

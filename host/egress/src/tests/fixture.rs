@@ -41,6 +41,7 @@ type Names = Rc<RefCell<BTreeMap<String, Vec<Ipv4Addr>>>>;
 pub(super) struct World {
     control: std::os::fd::OwnedFd,
     names: Names,
+    attempts: Cell<u64>,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
@@ -66,6 +67,7 @@ pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnO
         let world = World {
             control,
             names,
+            attempts: Cell::new(0),
             authority,
         };
         world.secret("key", "s3cr3t-value");
@@ -101,6 +103,7 @@ pub(super) fn grant(to: &str) -> HttpGrant {
         headers: BTreeMap::new(),
         max_requests: None,
         max_response_kib: None,
+        max_total_mib: None,
         timeout_seconds: None,
     }
 }
@@ -159,6 +162,27 @@ impl World {
 
     /// Begins a run of this revision of a component.
     pub(super) fn run_of(&self, component: &str, revision: u32, grants: Vec<HttpGrant>) -> Run {
+        self.attempts.set(self.attempts.get() + 1);
+        self.begin_run(component, revision, grants, Vec::new())
+    }
+
+    /// Begins another run of the attempt whose run began last.
+    pub(super) fn run_again(&self, grants: Vec<HttpGrant>) -> Run {
+        self.begin_run("c", 1, grants, Vec::new())
+    }
+
+    /// Begins a run of that attempt after the host has said that it is over.
+    pub(super) fn run_after_the_end(&self, grants: Vec<HttpGrant>) -> Run {
+        self.begin_run("c", 1, grants, vec![self.attempts.get()])
+    }
+
+    fn begin_run(
+        &self,
+        component: &str,
+        revision: u32,
+        grants: Vec<HttpGrant>,
+        over: Vec<u64>,
+    ) -> Run {
         let (ours, theirs) = StdStream::pair().unwrap();
         let pass = Pass {
             component: component.to_owned(),
@@ -168,12 +192,12 @@ impl World {
             time_left_ms: 600_000,
             trace: None,
             report_as: Some(ReportAs {
-                run: 5,
+                run: self.attempts.get(),
                 began_ms: 1_000_000,
                 first_span: None,
             }),
         };
-        self.tell(&ToBroker::Run(pass), Some(theirs.as_fd()));
+        self.tell(&ToBroker::Run { pass, over }, Some(theirs.as_fd()));
         ours.set_nonblocking(true).unwrap();
         let stream = UnixStream::from_std(ours).unwrap();
         let frames = Framed::new(
@@ -330,7 +354,7 @@ impl SilentServer {
     }
 
     pub(super) async fn closed(&mut self) {
-        while self.happened.recv().await.unwrap() {}
+        assert!(!self.happened.recv().await.unwrap());
     }
 }
 

@@ -24,6 +24,9 @@ const MESSAGES_MAX: usize = 4_096;
 /// How many requests of an attempt may have begun and not ended.
 const OPEN_MAX: usize = 1_024;
 
+/// How many ended attempts the broker is told of at once.
+const OVER_MAX: usize = 1_024;
+
 /// The records of the attempts that have not ended.
 #[derive(Default)]
 pub(super) struct Reports {
@@ -31,6 +34,8 @@ pub(super) struct Reports {
     control: Option<Arc<OwnedFd>>,
     records: HashMap<u64, Record>,
     records_made: u64,
+    /// The numbers of records that have ended, and that the broker has not been told.
+    over: Vec<u64>,
     watch: Option<Arc<dyn RequestWatch>>,
 }
 
@@ -124,6 +129,7 @@ impl Reports {
         let Some(mut record) = self.records.remove(&number) else {
             return Requests::default();
         };
+        self.over.push(number);
         let ran_ms = now.since_ms(record.started_at);
         for open in std::mem::take(&mut record.open).into_values() {
             let took_us = ran_ms.saturating_sub(open.at_ms).saturating_mul(1_000);
@@ -131,6 +137,12 @@ impl Reports {
             record.end(&open, ended, self.watch.as_ref());
         }
         record.requests
+    }
+
+    /// Returns numbers of records that have ended, each once.
+    pub(super) fn over(&mut self) -> Vec<u64> {
+        let kept = self.over.len().saturating_sub(OVER_MAX);
+        self.over.split_off(kept)
     }
 
     /// Reads what is at a socket.
