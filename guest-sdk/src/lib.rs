@@ -46,6 +46,8 @@ pub mod export;
 mod http;
 #[cfg(not(target_family = "wasm"))]
 mod mock;
+#[cfg(not(target_family = "wasm"))]
+mod replay;
 mod services;
 mod state;
 mod store;

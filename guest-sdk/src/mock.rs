@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::ctx::{Ctx, Job, Level};
 use crate::error::Error;
 use crate::http::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
+use crate::replay;
 use crate::services::Services;
 use crate::state::{Expected, Write};
 use crate::store::{NewJob, StoreError, StoreErrorKind};
@@ -133,6 +134,32 @@ impl MockHost {
     ) -> Self {
         self.answer = Some(Rc::new(answer));
         self
+    }
+
+    /// Answers the handler's requests as they were answered in a recording: a file in the format HAR, which developer
+    /// tools of browsers and proxies such as mitmproxy write. By hand, an entry needs no more than this one.
+    ///
+    /// A request gets the responses of the entries with its method and URL, and its body if `postData` has a `text`:
+    /// each once, in order, and then the last one. Cookies and keys of the recording are not read; remove them.
+    ///
+    /// ```
+    /// use guest_sdk::MockHost;
+    ///
+    /// // As a rule from a file: include_str!("rows.har").
+    /// let host = MockHost::new().replay(r#"{"log": {"entries": [{
+    ///     "request": {"method": "GET", "url": "https://api.example.com/rows"},
+    ///     "response": {"status": 200, "content": {"text": "[1,2]"}}
+    /// }]}}"#);
+    /// let answer = host.ctx().http().get("https://api.example.com/rows").send().unwrap();
+    /// assert_eq!(answer.text(), "[1,2]");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If it is not in the format HAR.
+    #[must_use]
+    pub fn replay(self, har: &str) -> Self {
+        self.answer(replay::answers(har))
     }
 
     /// Gives the handler state that it has kept before.

@@ -222,13 +222,17 @@ export class Cancelled extends Error {
   readonly partial: unknown;
 }
 
-/** Takes the place of the host in a test, and records what the handler does. Without `answer` no request is granted,
- * without `secrets` no secret, and with `store: false` neither jobs nor state. */
+/** Takes the place of the host in a test, and records what the handler does. Without `answer` and `replay` no request is
+ * granted, without `secrets` no secret, and with `store: false` neither jobs nor state. */
 export class MockHost {
   constructor(options?: {
     attempt?: number;
     attributes?: Record<string, string>;
     answer?: (request: HttpRequest) => Response;
+    /** A recording that answers requests: a file in the format HAR, which developer tools of browsers and proxies such as
+     * mitmproxy write. A request gets the responses of the entries with its method and URL, and its body if `postData`
+     * has a `text`: each once, in order, and then the last one. */
+    replay?: string;
     state?: Record<string, unknown>;
     secrets?: Record<string, string>;
     store?: boolean;

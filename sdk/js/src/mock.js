@@ -3,6 +3,7 @@
 import { Ctx } from './ctx.js';
 import { HttpError, StoreError } from './errors.js';
 import { call } from './handlers.js';
+import { answers } from './replay.js';
 
 const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
 const decode = (value) => JSON.parse(new TextDecoder().decode(value));
@@ -25,7 +26,8 @@ export class MockHost {
   #keptJobs = 0;
 
   constructor(options = {}) {
-    this.#options = options;
+    const { replay } = options;
+    this.#options = replay === undefined ? options : { ...options, answer: answers(replay) };
     const { attempt = 1, attributes = {}, state = {} } = options;
     this.job = {
       jobId: 'test',
@@ -144,7 +146,7 @@ export class MockHost {
   #send(request) {
     this.requests.push(request);
     const { answer } = this.#options;
-    if (!answer) throw new HttpError({ kind: 'not-granted', message: 'the mock answers no requests; give it `answer`' });
+    if (!answer) throw new HttpError({ kind: 'not-granted', message: 'the mock answers no requests; give it `answer` or `replay`' });
     const { status, headers, content } = answer(request);
     return { status, headers: [...headers], body: content };
   }

@@ -19,6 +19,7 @@ from .interface import (
     JobsErrorKind,
     LogLevel,
 )
+from .replay import answers
 from .values import to_json
 
 _Key = tuple["str | None", str]
@@ -36,7 +37,11 @@ class Line:
 class MockHost:
     """Takes the place of the host in a test, and records what the handler does.
 
-    Without `answer` no request is granted, without `secrets` no secret, and with `store=False` neither jobs nor state.
+    `replay` is a recording that answers requests: a file in the format HAR, which developer tools of browsers and proxies
+    such as mitmproxy write. A request gets the responses of the entries with its method and URL, and its body if
+    `postData` has a `text`: each once, in order, and then the last one.
+
+    Without `answer` and `replay` no request is granted, without `secrets` no secret, and with `store=False` neither jobs nor state.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class MockHost:
         attempt: int = 1,
         attributes: Mapping[str, str] | None = None,
         answer: Callable[[HttpRequest], Response] | None = None,
+        replay: str | None = None,
         state: Mapping[str, Any] | None = None,
         secrets: Mapping[str, str] | None = None,
         store: bool = True,
@@ -75,7 +81,8 @@ class MockHost:
         """The jobs that were enqueued at once."""
         self.slept = 0.0
         """All sleeps together, in seconds. The mock does not really sleep."""
-        self._answer, self._secrets, self._has_store = answer, dict(secrets or {}), store
+        self._answer = answer if replay is None else answers(replay)
+        self._secrets, self._has_store = dict(secrets or {}), store
         self._reason: str | None = None
         self._checks_left: int | None = None
         self._values: dict[_Key, bytes] = {(None, key): _bytes(value) for key, value in (state or {}).items()}
@@ -153,7 +160,7 @@ class MockHost:
     def send(self, request: HttpRequest) -> HttpResponse:
         self.requests.append(request)
         if self._answer is None:
-            raise HttpError(HttpErrorKind.NOT_GRANTED, "the mock answers no requests; give it `answer`")
+            raise HttpError(HttpErrorKind.NOT_GRANTED, "the mock answers no requests; give it `answer` or `replay`")
         answer = self._answer(request)
         return HttpResponse(answer.status_code, list(answer.headers.items()), answer.content)
 

@@ -24,6 +24,7 @@ const RUST: Files = files!["guest-sdk":
     "src/http.rs",
     "src/lib.rs",
     "src/mock.rs",
+    "src/replay.rs",
     "src/services.rs",
     "src/state.rs",
     "src/store.rs",
@@ -49,6 +50,7 @@ const JAVASCRIPT: Files = files!["sdk/js":
     "src/quickjs/queue.js",
     "src/quickjs/random.js",
     "src/quickjs/text.js",
+    "src/replay.js",
     "src/schema.js",
     "src/source_map.js",
     "src/starlingmonkey.js",
@@ -64,6 +66,7 @@ const PYTHON: Files = files!["sdk/python/host_jobs":
     "interface.py",
     "mock.py",
     "py.typed",
+    "replay.py",
     "values.py",
 ];
 
