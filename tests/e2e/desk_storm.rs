@@ -1,15 +1,17 @@
-//! Exactly if completed: hosts and cells are killed while attempts enqueue jobs and change state. Afterwards each parent
-//! that has completed has its children, and no other job has any; counters are the numbers of completed attempts.
+//! Exactly if completed: hosts, cells and brokers are killed while attempts send requests, enqueue jobs and change state.
+//! Afterwards each parent that has completed has its children, and no other job has any; counters are the numbers of
+//! completed attempts.
 //!
 //! `HOST_LONG_TESTS` runs many more.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::time::Duration;
 
-use host_tests::processes::{children, command};
-use host_tests::{Client, Options, Server, eventually, guests};
-use rustix::process::{Pid, Signal, kill_process};
+use host_tests::processes::{broker, children, command, kill};
+use host_tests::reflector::Reflector;
+use host_tests::{Client, Server, eventually, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -24,46 +26,47 @@ const COUNTERS: usize = 8;
 
 const MANIFEST: &str = "[handlers.ask]\nbackoff = { base_seconds = 0.01, max_seconds = 0.1 }\n\
                         [[handlers.ask.jobs]]\nhandlers = [\"noop\"]\nqueues = [\"rows\"]\n\
-                        [handlers.ask.state]\nshared = [\"counters\"]\n";
+                        [handlers.ask.state]\nshared = [\"counters\"]\n[[handlers.ask.http]]\nto = \"ORIGIN\"\n";
 
-/// How many parents there are, and how often something is killed meanwhile.
+/// What is killed, one after the other.
+#[derive(Clone, Copy)]
+enum Victim {
+    Host,
+    Cell,
+    Broker,
+}
+
+const VICTIMS: [Victim; 3] = [Victim::Host, Victim::Cell, Victim::Broker];
+
+/// How often something is killed, and how many parents there are each time.
 fn size() -> (usize, usize) {
     match std::env::var_os("HOST_LONG_TESTS") {
-        Some(_) => (2_000, 40),
-        None => (60, 4),
+        Some(_) => (60, 40),
+        None => (6, 10),
     }
 }
 
-fn deploy(client: &Client) {
-    for (name, manifest) in [("basics", None), ("hostile", Some(MANIFEST))] {
+fn deploy(client: &Client, server: &Reflector) {
+    let manifest = MANIFEST.replace("ORIGIN", &server.origin());
+    for (name, manifest) in [("basics", None), ("hostile", Some(&*manifest))] {
         let component = fs::read(guests::component(name)).unwrap();
         let answer = client.deploy_accepted(name, &component, manifest);
         assert_eq!(answer.unwrap().status, 201);
     }
 }
 
-/// A parent, which adds one to a counter that it shares with others.
-fn parent(n: usize) -> Value {
+/// A parent, which adds one to a counter that it shares with others, and sends a request between what it writes.
+fn parent(n: usize, url: &str) -> Value {
     let child =
         json!({"handler": "noop", "queue": "rows", "attributes": {"parent": n.to_string()}});
     let counter = json!({"space": "counters", "key": (n % COUNTERS).to_string()});
+    let asks = json!([{"enqueue": [child]}, {"increment": counter}, {"request": url}, {"enqueue": [child]}]);
     json!({
         "handler": "ask",
-        "params": {"asks": [{"enqueue": [child, child]}, {"increment": counter}], "sleep_ms": 20},
+        "params": {"asks": asks, "sleep_ms": 20},
         "attributes": {"parent": n.to_string()},
         "max_attempts": 1000,
-        "unique": {"key": n.to_string(), "scope": "retained"},
     })
-}
-
-/// Enqueues all parents, however often the host that is asked is killed meanwhile.
-fn enqueue(clients: &dyn Fn() -> Client, parents: usize) {
-    for n in 0..parents {
-        eventually("a parent is accepted", PATIENCE, || {
-            let answer = clients().post("/api/v1/jobs", &parent(n)).ok()?;
-            matches!(answer.status, 200 | 201).then_some(())
-        });
-    }
 }
 
 fn completed(client: &Client) -> Option<usize> {
@@ -73,23 +76,67 @@ fn completed(client: &Client) -> Option<usize> {
     usize::try_from(count).ok()
 }
 
-/// Waits until so many parents have completed.
-fn wait_for(clients: &dyn Fn() -> Client, parents: usize) {
-    eventually("parents complete", PATIENCE, || {
-        completed(&clients())
-            .filter(|count| *count >= parents)
-            .map(drop)
-    });
+/// Kills the cells of a host.
+fn kill_cells(host: &Server) {
+    for child in children(host.pid()) {
+        if command(child).contains("cell run") {
+            kill(child);
+        }
+    }
 }
 
-fn kill_a_cell(host: &Server) {
-    let mut cells = children(host.pid());
-    cells.retain(|pid| command(*pid).contains("cell run"));
-    if let Some(cell) = cells.first() {
-        let pid = Pid::from_raw(cell.cast_signed()).unwrap();
-        // It may have ended by itself.
-        let _gone = kill_process(pid, Signal::KILL);
+/// Kills hosts that share a store, their cells and their brokers, each time while a parent waits for its answer and others
+/// are at work. Returns how many parents there are.
+fn storm(
+    mut hosts: Vec<Server>,
+    start: &dyn Fn(usize) -> Server,
+    server: &Reflector,
+) -> (Vec<Server>, usize) {
+    let (kills, parents) = size();
+    let mut made = 0;
+    for round in 0..kills {
+        let client = hosts[0].client();
+        let held = client.enqueue(&parent(made, &server.url("/wait")));
+        made += 1;
+        for _ in 1..parents {
+            client.enqueue(&parent(made, &server.url(&format!("/{made}"))));
+            made += 1;
+        }
+        let mut waiting = vec![server.waiting.recv_timeout(PATIENCE).unwrap()];
+        let victim = VICTIMS[round % VICTIMS.len()];
+        match victim {
+            Victim::Host => {
+                let of = round / VICTIMS.len() % hosts.len();
+                hosts.remove(of).kill();
+                hosts.insert(of, start(of));
+            }
+            Victim::Cell => hosts.iter().for_each(kill_cells),
+            Victim::Broker => hosts
+                .iter()
+                .filter_map(|host| broker(host.pid()))
+                .for_each(kill),
+        }
+        let client = hosts[0].client();
+        eventually("the parent that waits completes", PATIENCE, || {
+            waiting.extend(server.waiting.try_iter());
+            for mut stream in waiting.drain(..) {
+                // Of an attempt that is gone, nobody gets it.
+                let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+            }
+            (client.job(&held)["state"] == "completed").then_some(())
+        });
+        let attempts = client.items(&format!("/api/v1/jobs/{held}/attempts"));
+        let may_be_elsewhere = hosts.len() > 1 && matches!(victim, Victim::Host);
+        assert!(
+            attempts.len() > 1 || may_be_elsewhere,
+            "it was hit: {attempts:?}"
+        );
     }
+    let client = hosts[0].client();
+    eventually("all parents complete", PATIENCE, || {
+        completed(&client).filter(|count| *count == made).map(drop)
+    });
+    (hosts, made)
 }
 
 /// Checks what the attempts have left.
@@ -122,57 +169,26 @@ fn check(client: &Client, parents: usize) {
 
 #[test]
 fn children_and_counters_are_those_of_completed_attempts() {
-    let data = TempDir::new().unwrap();
-    let (parents, kills) = size();
-    let options = Options::new(data.path());
-    let mut server = Server::start(&options);
-    deploy(&server.client());
-    enqueue(&|| server.client(), parents);
-    for kill in 0..kills {
-        let client = server.client();
-        wait_for(&|| client.clone(), parents * kill / (kills + 1));
-        if kill % 2 == 0 {
-            server.kill();
-            server = Server::start(&options);
-        } else {
-            kill_a_cell(&server);
-        }
-    }
-    let client = server.client();
-    wait_for(&|| client.clone(), parents);
-    check(&client, parents);
-    assert_eq!(server.stop(), Some(0));
-    let found = host_store::check(&data.path().join("host.db"));
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let options = reflector.options(&data, "", "");
+    let start = |_| Server::start(&options);
+    let first = start(0);
+    deploy(&first.client(), &reflector);
+    let (mut hosts, parents) = storm(vec![first], &start, &reflector);
+    check(&hosts[0].client(), parents);
+    assert_eq!(hosts.remove(0).stop(), Some(0));
+    let found = host_store::check(&options.data.join("host.db"));
     assert_eq!(found, []);
 }
 
 #[test]
 fn two_nodes_leave_children_and_counters_of_completed_attempts() {
-    let (parents, kills) = size();
+    let reflector = Reflector::start();
     let nodes = [Node::new("desk_storm"), Node::new("desk_storm")];
-    let mut servers = nodes.each_ref().map(Node::start);
-    deploy(&servers[0].client());
-    crate::nodes::knows(&servers[1].client());
-    enqueue(&|| servers[0].client(), parents);
-    for kill in 0..kills {
-        let client = servers[0].client();
-        wait_for(&|| client.clone(), parents * kill / (kills + 1));
-        let of = kill / 2 % 2;
-        if kill % 2 == 0 {
-            let [a, b] = servers;
-            let (gone, stays) = if of == 0 { (a, b) } else { (b, a) };
-            gone.kill();
-            let again = nodes[of].start();
-            servers = if of == 0 {
-                [again, stays]
-            } else {
-                [stays, again]
-            };
-        } else {
-            kill_a_cell(&servers[of]);
-        }
-    }
-    let client = servers[1].client();
-    wait_for(&|| client.clone(), parents);
-    check(&client, parents);
+    let start = |of: usize| nodes[of].start_configured(&reflector.grants(""));
+    let hosts = vec![start(0), start(1)];
+    deploy(&hosts[0].client(), &reflector);
+    crate::nodes::knows(&hosts[1].client());
+    let (hosts, parents) = storm(hosts, &start, &reflector);
+    check(&hosts[1].client(), parents);
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::process::Command;
 
-use host_tests::processes::{children, command};
+use host_tests::processes::{self, children, command, kill};
 use host_tests::reflector::{Reflector, SECRET, SOON};
 use host_tests::server::host;
 use host_tests::worker::cache;
@@ -33,8 +33,7 @@ fn deploy(client: &Client, reflector: &Reflector) {
 }
 
 fn broker(server: &Server) -> Option<u32> {
-    let mut children = children(server.pid()).into_iter();
-    children.find(|child| command(*child).contains("egress"))
+    processes::broker(server.pid())
 }
 
 #[test]
@@ -247,8 +246,7 @@ fn broker_dies(server: &Server, reflector: &Reflector, handler: &str, gone: &str
     let id = client.enqueue(&waiting(reflector, handler));
     let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
     let first = broker(server).unwrap();
-    let pid = Pid::from_raw(first.cast_signed()).unwrap();
-    kill_process(pid, Signal::KILL).unwrap();
+    kill(first);
     let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
     stream
         .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
@@ -282,9 +280,7 @@ fn an_attempt_that_is_lost_keeps_its_requests() {
     let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
     let cells = children(server.pid()).into_iter();
     for cell in cells.filter(|child| command(*child).contains(" cell")) {
-        let pid = Pid::from_raw(cell.cast_signed()).unwrap();
-        // One may have ended by itself.
-        let _gone = kill_process(pid, Signal::KILL);
+        kill(cell);
     }
     let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
     stream
@@ -340,15 +336,19 @@ fn the_broker_has_rights_of_its_own() {
     let params = json!({"requests": [{"url": reflector.url("/")}]});
     client.run(&json!({"handler": "request", "params": params}));
     let pid = eventually("a broker", SOON, || broker(&server));
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    for line in ["CapEff:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
-        assert!(status.contains(line), "{status}");
-    }
+    crate::grants::assert_confined(pid, server.pid(), &["ipc", "mnt", "pid", "uts"]);
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let size = limits.lines().find(|it| it.starts_with("Max file size"));
+    let words: Vec<_> = size.unwrap().split_whitespace().collect();
+    assert_eq!(words[3..5], ["0", "0"], "it can write to no file: {limits}");
     if rustix::process::geteuid().is_root() {
-        assert!(
-            status.contains("Uid:\t65534\t65534\t65534\t65534"),
-            "{status}"
-        );
+        for file in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
+            // What it is started with, and what its runtime makes.
+            let open = fs::read_link(file.unwrap().path()).unwrap();
+            let open = open.to_string_lossy();
+            let kinds = ["socket:", "pipe:", "anon_inode:", "/dev/null"];
+            assert!(kinds.iter().any(|it| open.starts_with(it)), "{open}");
+        }
     }
     let arguments = command(pid);
     assert!(!arguments.contains(SECRET), "{arguments}");

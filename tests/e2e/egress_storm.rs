@@ -4,10 +4,9 @@
 use std::fs;
 use std::io::Write as _;
 
-use host_tests::processes::{children, command};
+use host_tests::processes::{broker, kill};
 use host_tests::reflector::{Reflector, SOON};
-use host_tests::{Client, Server, eventually, guests};
-use rustix::process::{Pid, Signal, kill_process};
+use host_tests::{Client, eventually, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -30,11 +29,6 @@ headers = { authorization = "Bearer {secret:api}" }
 to = "ORIGIN"
 headers = { authorization = "Bearer {secret:api}" }
 "#;
-
-fn broker(server: &Server) -> Option<u32> {
-    let mut children = children(server.pid()).into_iter();
-    children.find(|child| command(*child).contains("egress"))
-}
 
 #[test]
 fn no_job_suffers_from_a_broker_that_is_killed_again_and_again() {
@@ -64,10 +58,9 @@ fn no_job_suffers_from_a_broker_that_is_killed_again_and_again() {
         let id = client.enqueue(&json!({"handler": handler, "params": hit, "max_attempts": 1_000}));
         let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
         let pid = eventually("another broker", SOON, || {
-            broker(&server).filter(|pid| Some(*pid) != killed)
+            broker(server.pid()).filter(|pid| Some(*pid) != killed)
         });
-        let process = Pid::from_raw(pid.cast_signed()).unwrap();
-        kill_process(process, Signal::KILL).unwrap();
+        kill(pid);
         killed = Some(pid);
         let mut again = reflector.waiting.recv_timeout(SOON).unwrap();
         again

@@ -38,46 +38,51 @@ fn has_namespaces(is_root: bool) -> bool {
 fn cells_have_nothing_of_the_host() {
     let own = own();
     let pid = own.server.pid();
-    let is_root = rustix::process::geteuid().is_root();
-    let has_namespaces = has_namespaces(is_root);
     let cells: Vec<u32> = children(pid)
         .into_iter()
         .filter(|child| command(*child).contains("cell run"))
         .collect();
     assert!(!cells.is_empty());
     for cell in cells {
-        let status = status(cell);
-        for (name, value) in [
-            ("CapEff", "0000000000000000"),
-            ("CapPrm", "0000000000000000"),
-            ("NoNewPrivs", "1"),
-            ("Seccomp", "2"),
-        ] {
-            assert_eq!(status[name], value, "{name}");
-        }
-        if is_root {
-            let users = status["Uid"].split_whitespace();
-            assert!(users.clone().all(|user| user == "65534"), "{status:?}");
-        }
-        if !has_namespaces {
-            eprintln!("this machine has no namespaces for cells");
-            continue;
-        }
-        let own = status["NSpid"].split_whitespace().last();
-        assert_eq!(own, Some("1"), "it is alone among its processes");
-        if !is_root {
-            // The kernel shows others nothing more of a non-dumpable process.
-            let users = |pid: u32| fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap();
-            assert_ne!(users(cell), users(pid), "it has users of its own");
-            continue;
-        }
-        for space in ["ipc", "mnt", "net", "pid", "uts"] {
-            let of = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/{space}")).unwrap();
-            assert_ne!(of(cell), of(pid), "{space}");
-        }
-        let files = fs::read_dir(format!("/proc/{cell}/root")).unwrap().count();
-        assert_eq!(files, 0);
+        assert_confined(cell, pid, &["ipc", "mnt", "net", "pid", "uts"]);
     }
+}
+
+/// Checks that a child of a host has no rights, and these namespaces of its own where the machine allows it.
+pub(crate) fn assert_confined(child: u32, host: u32, spaces: &[&str]) {
+    let is_root = rustix::process::geteuid().is_root();
+    let has_namespaces = has_namespaces(is_root);
+    let status = status(child);
+    for (name, value) in [
+        ("CapEff", "0000000000000000"),
+        ("CapPrm", "0000000000000000"),
+        ("NoNewPrivs", "1"),
+        ("Seccomp", "2"),
+    ] {
+        assert_eq!(status[name], value, "{name}");
+    }
+    if is_root {
+        let users = status["Uid"].split_whitespace();
+        assert!(users.clone().all(|user| user == "65534"), "{status:?}");
+    }
+    if !has_namespaces {
+        eprintln!("this machine has no namespaces for children");
+        return;
+    }
+    let own = status["NSpid"].split_whitespace().last();
+    assert_eq!(own, Some("1"), "it is alone among its processes");
+    if !is_root {
+        // The kernel shows others nothing more of a non-dumpable process.
+        let users = |pid: u32| fs::read_to_string(format!("/proc/{pid}/uid_map")).unwrap();
+        assert_ne!(users(child), users(host), "it has users of its own");
+        return;
+    }
+    for space in spaces {
+        let of = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/{space}")).unwrap();
+        assert_ne!(of(child), of(host), "{space}");
+    }
+    let files = fs::read_dir(format!("/proc/{child}/root")).unwrap().count();
+    assert_eq!(files, 0);
 }
 
 /// Makes a folder with a file `etc/passwd` for a guest to read.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host_tests::reflector::{Reflector, SOON};
+use host_tests::reflector::{Reflector, SECRET, SOON};
 use host_tests::{eventually, guests};
 use serde_json::{Value, json};
 
@@ -214,4 +214,91 @@ fn a_rhai_script_makes_each_request_once_under_the_grants_of_its_manifest() {
         assert!(request.starts_with(start), "{request}");
     }
     assert!(reflector.requests.try_recv().is_err(), "each is sent once");
+}
+
+/// The grants are those of the handlers that run, not of the interpreter.
+#[test]
+fn actions_reach_out_under_the_grants_of_their_handlers() {
+    let (data, reflector) = (tempfile::TempDir::new().unwrap(), Reflector::start());
+    let server = reflector.host(&data);
+    let client = server.client();
+    deploy(&client, "hero-heroscript");
+    let actions = std::fs::read(guests::component("actions")).unwrap();
+    let manifest = format!(
+        "[[handlers.\"vm.reach\".http]]\nto = \"{}\"\n\
+         headers = {{ authorization = \"Bearer {{secret:api}}\" }}\n\
+         [[handlers.\"vm.reach\".jobs]]\nhandlers = [\"vm.attempt\"]\nqueues = [\"default\"]\n\
+         [handlers.\"vm.reach\".state]\nquota_kib = 64\n",
+        reflector.origin()
+    );
+    let deployed = client.deploy_accepted("actions", &actions, Some(&manifest));
+    assert_eq!(deployed.unwrap().status, 201);
+    let reach = format!("!!vm.reach url:'{}'\n", reflector.url("/a"));
+    let children = || {
+        let count = client.get("/api/v1/jobs/count?handler=vm.attempt");
+        count.unwrap().body["jobs"].clone()
+    };
+    // Nothing of an attempt that fails stays.
+    let job = client.run(&heroscript(&format!("{reach}!!vm.fail_first attempts:9\n")));
+    assert_eq!(job["state"], "discarded", "{job}");
+    assert_eq!(children(), 0);
+    let job = client.run(&heroscript(&reach.repeat(2)));
+    assert_eq!(job["state"], "completed", "{job}");
+    let mut ids = Vec::new();
+    for times in 0..2 {
+        let got = &job["result"][times];
+        assert_eq!(
+            (&got["status"], &got["times"]),
+            (&json!(200), &json!(times))
+        );
+        ids.push(got["job"].clone());
+    }
+    for id in &ids {
+        assert_eq!(client.wait(id.as_str().unwrap())["state"], "completed");
+    }
+    assert_eq!(children(), 2);
+    for _ in 0..3 {
+        let request = reflector.requests.recv_timeout(SOON).unwrap();
+        assert!(
+            request.contains(&format!("Bearer {SECRET}\r\n")),
+            "{request}"
+        );
+    }
+    // Without its grants, the same action reaches nothing.
+    assert_eq!(
+        client.deploy("actions", &actions, None).unwrap().status,
+        201
+    );
+    let job = client.run(&heroscript(&reach));
+    assert_eq!(job["failure"]["user_kind"], "http_not_granted", "{job}");
+    assert!(reflector.requests.try_recv().is_err());
+}
+
+/// A script is started again after each call; its requests are counted over all of them.
+#[test]
+fn a_rhai_script_makes_no_more_requests_than_an_attempt_may() {
+    let (data, reflector) = (tempfile::TempDir::new().unwrap(), Reflector::start());
+    let server = reflector.host(&data);
+    let client = server.client();
+    let manifest = format!(
+        "[[handlers.\"hero.rhai\".http]]\nto = \"{}\"\nmax_requests = 2\n",
+        reflector.origin()
+    );
+    let interpreter = std::fs::read(guests::component("hero-rhai")).unwrap();
+    let deployed = client.deploy_accepted("hero-rhai", &interpreter, Some(&manifest));
+    assert_eq!(deployed.unwrap().status, 201);
+    deploy(&client, "actions");
+    let script = format!(
+        r#"
+        for n in 0..2 {{ http_get("{0}/a"); run("vm.attempt"); }}
+        try {{ http_get("{0}/b"); }} catch (e) {{ return e.kind; }}
+        "#,
+        reflector.origin()
+    );
+    for _ in 0..2 {
+        let job = client.run(&rhai(&script));
+        assert_eq!(job["result"], "http_limit_reached", "{job}");
+        let sent: Vec<String> = reflector.requests.try_iter().collect();
+        assert_eq!(sent.len(), 2, "{sent:?}");
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::fs::read_to_string;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// Returns the resident memory of a process, in bytes.
 ///
 /// # Panics
@@ -40,6 +42,19 @@ pub fn children(pid: u32) -> Vec<u32> {
         .collect();
     children.sort_unstable();
     children
+}
+
+/// Returns the broker of a host, if it runs.
+pub fn broker(host: u32) -> Option<u32> {
+    let mut children = children(host).into_iter();
+    children.find(|child| command(*child).contains("egress"))
+}
+
+/// Kills a process, which may have ended by itself.
+pub fn kill(pid: u32) {
+    if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
+        let _gone = kill_process(pid, Signal::KILL);
+    }
 }
 
 /// Returns a process's state and its parent.

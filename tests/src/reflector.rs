@@ -101,6 +101,12 @@ impl Reflector {
         Server::start(&self.options(data, "", ""))
     }
 
+    /// Returns the part of a configuration that lets handlers send requests to it, and to more origins.
+    pub fn grants(&self, origins: &str) -> String {
+        let origin = self.origin();
+        format!("[grants]\nhttp = [\"{origin}\"{origins}]\nhttp_networks = [\"127.0.0.1/32\"]\n")
+    }
+
     /// Returns the options of such a host, with more origins for `grants.http` and settings after `[grants]`.
     ///
     /// # Panics
@@ -109,9 +115,8 @@ impl Reflector {
     pub fn options(&self, data: &TempDir, origins: &str, settings: &str) -> Options {
         let file = data.path().join("host.toml");
         let text = format!(
-            "[secrets.api]\nenv = \"API_KEY\"\n[grants]\nhttp = [\"{}\"{origins}]\n\
-             http_networks = [\"127.0.0.1/32\"]\n{settings}",
-            self.origin()
+            "[secrets.api]\nenv = \"API_KEY\"\n{}{settings}",
+            self.grants(origins)
         );
         std::fs::write(&file, text).expect("the folder is writable");
         let mut options = Options::new(&data.path().join("data"));

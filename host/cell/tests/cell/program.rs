@@ -78,9 +78,13 @@ fn confinement(how: &str, user: u32, folder: &str) -> Confinement {
     }
 }
 
-/// Restricts this process as a child of this kind: `cell`, `compiler` or `schemas`.
+/// Restricts this process as a child of this kind: `broker`, `cell`, `compiler` or `schemas`.
 fn restrict(kind: &str, memory: u64, cpu: u64, confinement: Confinement) -> Result<(), String> {
     match kind {
+        "broker" => {
+            let restricted = host_confine::broker(confinement);
+            restricted.map(drop).map_err(|error| error.to_string())
+        }
         "cell" => child::restrict_cell(confinement).map(drop),
         "compiler" => child::restrict_compiler(memory, cpu, confinement),
         "schemas" => child::restrict_schemas(memory, cpu, confinement),

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use guest_sdk::{Ctx, Error, export_handlers, handler};
+use guest_sdk::{Ctx, Error, NewJob, export_handlers, handler};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The pause after each line of [`tick`].
 const TICK_PAUSE: Duration = Duration::from_millis(5);
 
-export_handlers!(define, attempt, spin, fail_first, tick);
+export_handlers!(define, attempt, spin, fail_first, tick, reach);
 
 /// Returns its params.
 #[handler("vm.define")]
@@ -70,4 +70,19 @@ fn tick(ctx: &Ctx, params: Tick) -> Result<(), Error> {
         return Err(Error::retry_after_ms("not yet", 10));
     }
     Ok(())
+}
+
+#[derive(Deserialize)]
+struct Reach {
+    url: String,
+}
+
+/// Sends a request, enqueues a job, and counts in its state. Returns what it got.
+#[handler("vm.reach")]
+fn reach(ctx: &Ctx, params: Reach) -> Result<Value, Error> {
+    let status = ctx.http().get(params.url).send()?.status;
+    let job = ctx.enqueue(&NewJob::new("vm.attempt"))?;
+    let times: u64 = ctx.state().get("times")?.unwrap_or_default();
+    ctx.state().set("times", &(times + 1))?;
+    Ok(json!({"status": status, "job": job, "times": times}))
 }

@@ -47,6 +47,8 @@ enum Ask {
     Increment(Place),
     /// As many jobs of the handler `noop`.
     EnqueueMany(usize),
+    /// The status of a URL; without an answer, the attempt fails.
+    Request(String),
 }
 
 /// A key, perhaps in a shared space, and whether it changes at once.
@@ -81,6 +83,7 @@ pub(crate) fn ask(ctx: &Ctx, params: Asked) -> Result<Vec<Value>, Error> {
                 let jobs = vec![NewJob::new("noop"); jobs];
                 ctx.enqueue_all(&jobs).map(|ids| json!(ids.len()))
             }
+            Ask::Request(url) => Ok(json!(ctx.http().get(url).send()?.status)),
             Ask::Get(place) => place
                 .state(ctx)
                 .get_bytes(&place.key)
