@@ -13,6 +13,7 @@ mod jobs;
 mod limit_keys;
 mod nodes;
 mod queues;
+mod quotas;
 mod retention;
 mod retry;
 mod runners;

@@ -1,0 +1,55 @@
+//! What a token may use: requests a second, and jobs that wait.
+
+use axum::http::StatusCode;
+use serde_json::json;
+
+use super::access::Guarded;
+
+#[tokio::test]
+async fn a_token_asks_as_often_as_it_may_and_hears_when_to_come_again() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "slow", "role": "viewer", "rate": 1});
+    let slow = guarded.make(&body).await;
+    let path = ("GET", "/api/v1/queues");
+    let mut answer = guarded.send(&slow, path, None).await.is(StatusCode::OK);
+    // One a second is let in, so one of a hundred is not, however slow this is.
+    for _ in 0..100 {
+        if answer.status != 200 {
+            break;
+        }
+        answer = guarded.send(&slow, path, None).await;
+    }
+    answer.refused(429, "rate_limited");
+    assert_eq!(answer.headers["retry-after"], "1");
+    guarded
+        .send(&guarded.admin, path, None)
+        .await
+        .is(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_token_has_as_many_jobs_waiting_as_it_may() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "few", "role": "producer", "max_waiting": 2});
+    let few = guarded.make(&body).await;
+    let path = ("POST", "/api/v1/jobs");
+    let job = json!({"handler": "noop", "delay_seconds": 3_600});
+    let first = guarded.send(&few, path, Some(&job)).await;
+    let first = first.is(StatusCode::CREATED).body;
+    guarded
+        .send(&few, path, Some(&job))
+        .await
+        .is(StatusCode::CREATED);
+    let refused = guarded.send(&few, path, Some(&job)).await;
+    refused.refused(429, "too_many_of_token");
+    guarded.job("default", "noop").await;
+    let cancel = format!("/api/v1/jobs/{}/cancel", first["id"].as_str().unwrap());
+    let cancelled = guarded
+        .send(&few, ("POST", &cancel), Some(&json!({})))
+        .await;
+    cancelled.is(StatusCode::OK);
+    guarded
+        .send(&few, path, Some(&job))
+        .await
+        .is(StatusCode::CREATED);
+}
