@@ -44,6 +44,9 @@ const PAUSES: [Duration; 3] = [
 /// Also the longest pause between short connections.
 const REST_MS: u64 = 30_000;
 
+/// How long the first worker may take to find out the dialect before the others begin.
+const LEARN_TIME: Duration = Duration::from_secs(1);
+
 /// Root, who can become any user.
 const ROOT: u32 = 0;
 
@@ -138,32 +141,41 @@ pub(super) async fn work(
     let mut tasks = TaskGroup::default();
     let endings = Endings::default();
     let has_warned = Arc::new(AtomicBool::new(false));
+    let mut first = None;
     for setup in config.setups() {
         let (ports, path, program) = (ports.clone(), config.socket.clone(), program.clone());
         let (endings, has_warned) = (endings.clone(), Arc::clone(&has_warned));
         let (stopping, ended) = (stopping.clone(), ended.clone());
+        let moment = Moment {
+            now: ports.clock.now(),
+            wall: ports.clock.wall(),
+        };
+        let (calls, asked) = Calls::channel();
+        let guests = Guests {
+            execute: (ports.execute)(),
+            calls: program.is_some().then_some(calls),
+            socket: path.clone(),
+            has_warned,
+        };
+        let hub = Hub::new(
+            Worker::new(setup, moment),
+            guests,
+            ports.clock,
+            ports.counters,
+        );
+        let before = first.clone();
+        first.get_or_insert_with(|| Arc::clone(&hub));
         tasks.spawn(async move {
-            let moment = Moment {
-                now: ports.clock.now(),
-                wall: ports.clock.wall(),
-            };
-            let (calls, asked) = Calls::channel();
-            let guests = Guests {
-                execute: (ports.execute)(),
-                calls: program.is_some().then_some(calls),
-                socket: path.clone(),
-                has_warned,
-            };
-            let hub = Hub::new(
-                Worker::new(setup, moment),
-                guests,
-                ports.clock,
-                ports.counters,
-            );
             let answers = Arc::clone(&hub);
             let calling = asked.serve(program, move |end| answers.report(Event::Called(end)));
+            let living = async {
+                if let Some(first) = before {
+                    learn_dialect(&hub, &first, &stopping).await;
+                }
+                live(&hub, &path, &endings, &stopping, comes_back).await
+            };
             tokio::select! {
-                end = live(&hub, &path, &endings, &stopping, comes_back) => {
+                end = living => {
                     // The receiver outlives this.
                     let _heard = ended.send(end).await;
                 }
@@ -190,6 +202,14 @@ pub(super) async fn work(
     }
     tasks.join().await;
     result
+}
+
+/// Lets a worker begin in the dialect that the first one has found out, or after a moment: an orchestrator that speaks
+/// frames alone may keep a place for each connection that it does not understand.
+async fn learn_dialect(hub: &Arc<WorkerHub>, first: &WorkerHub, stopping: &CancellationToken) {
+    let learning = timeout(LEARN_TIME, first.until(Worker::has_found_out));
+    stopping.run_until_cancelled(learning).await;
+    hub.report(Event::Speak(first.inspect(Worker::dialect)));
 }
 
 fn launcher() -> Result<Launcher, OpenError> {

@@ -80,6 +80,8 @@ pub(super) enum Event {
     Stop,
     /// A worker that got SHUTDOWN may ask again.
     Again,
+    /// Another worker has found out that the orchestrator speaks this dialect.
+    Speak(Dialect),
 }
 
 /// A request to the host.
@@ -200,6 +202,16 @@ impl Worker {
     /// Returns whether the orchestrator has sent this worker SHUTDOWN.
     pub(super) const fn was_shut_down(&self) -> bool {
         self.was_shut_down
+    }
+
+    /// Returns whether it knows the orchestrator's dialect, or tries the other one than it began with.
+    pub(super) fn has_found_out(&self) -> bool {
+        self.choice.is_settled || self.choice.dialect != self.setup.dialect
+    }
+
+    /// Returns the dialect that it speaks.
+    pub(super) const fn dialect(&self) -> Dialect {
+        self.choice.dialect
     }
 
     /// Returns the issue that the program has not closed or set back yet.
@@ -508,6 +520,7 @@ impl Session for Worker {
             Event::Ended(tag, outcome) => self.ended(now, tag, outcome.as_ref(), actions),
             Event::Called(end) => self.called(now, end, actions),
             Event::Stop => self.end(actions),
+            Event::Speak(dialect) => self.choice.dialect = dialect,
             Event::Again => (self.is_over, self.was_shut_down) = (false, false),
         }
     }

@@ -335,6 +335,9 @@ async fn an_orchestrator_that_hangs_up_at_once_is_called_ever_less_often() {
     assert!(is_least, "called after {seconds:?} s");
 }
 
+/// How many connections the public orchestrator takes. That of one that it did not understand stays taken.
+const PLACES: usize = 5;
+
 /// The public orchestrator: speaks frames alone, and answers READY, DONE and FAILED alike. Returns the first 30
 /// ends.
 async fn public_orchestrator(listener: UnixListener) -> Vec<String> {
@@ -344,6 +347,7 @@ async fn public_orchestrator(listener: UnixListener) -> Vec<String> {
     let serving = async {
         for number in 1.. {
             let (stream, _) = listener.accept().await.unwrap();
+            assert!(number <= PLACES, "it keeps a place for each connection");
             let (tasks, ends) = (Arc::clone(&tasks), Arc::clone(&ends));
             open.spawn(async move { public_connection(stream, number, &tasks, &ends).await });
         }
