@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use host_tests::reflector::{Reflector, SECRET, SOON};
-use host_tests::{eventually, guests};
+use host_tests::{Client, eventually, guests};
 use serde_json::{Value, json};
 
 use crate::fixture::{Own, deploy, own};
@@ -179,20 +179,23 @@ fn interpreters_allow_scripts_one_hour() {
     }
 }
 
+/// Deploys the interpreter of Rhai with a grant to send requests to the reflector, and actions for its scripts.
+fn deploy_rhai(client: &Client, reflector: &Reflector, grant: &str) {
+    let origin = reflector.origin();
+    let manifest = format!("[[handlers.\"hero.rhai\".http]]\nto = \"{origin}\"\n{grant}\n");
+    let interpreter = std::fs::read(guests::component("hero-rhai")).unwrap();
+    let deployed = client.deploy_accepted("hero-rhai", &interpreter, Some(&manifest));
+    assert_eq!(deployed.unwrap().status, 201);
+    deploy(client, "actions");
+}
+
 #[test]
 fn a_rhai_script_makes_each_request_once_under_the_grants_of_its_manifest() {
     let (data, reflector) = (tempfile::TempDir::new().unwrap(), Reflector::start());
     let server = reflector.host(&data);
     let client = server.client();
-    let manifest = format!(
-        "[[handlers.\"hero.rhai\".http]]\nto = \"{}\"\n\
-         headers = {{ authorization = \"Bearer {{secret:api}}\" }}\n",
-        reflector.origin()
-    );
-    let interpreter = std::fs::read(guests::component("hero-rhai")).unwrap();
-    let deployed = client.deploy_accepted("hero-rhai", &interpreter, Some(&manifest));
-    assert_eq!(deployed.unwrap().status, 201);
-    deploy(&client, "actions");
+    let grant = "headers = { authorization = \"Bearer {secret:api}\" }";
+    deploy_rhai(&client, &reflector, grant);
     let script = format!(
         r#"
         let got = http_get("{0}/a");
@@ -280,14 +283,7 @@ fn a_rhai_script_makes_no_more_requests_than_an_attempt_may() {
     let (data, reflector) = (tempfile::TempDir::new().unwrap(), Reflector::start());
     let server = reflector.host(&data);
     let client = server.client();
-    let manifest = format!(
-        "[[handlers.\"hero.rhai\".http]]\nto = \"{}\"\nmax_requests = 2\n",
-        reflector.origin()
-    );
-    let interpreter = std::fs::read(guests::component("hero-rhai")).unwrap();
-    let deployed = client.deploy_accepted("hero-rhai", &interpreter, Some(&manifest));
-    assert_eq!(deployed.unwrap().status, 201);
-    deploy(&client, "actions");
+    deploy_rhai(&client, &reflector, "max_requests = 2");
     let script = format!(
         r#"
         for n in 0..2 {{ http_get("{0}/a"); run("vm.attempt"); }}

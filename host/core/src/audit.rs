@@ -189,15 +189,14 @@ impl Chain {
         self.last.as_ref()
     }
 
-    /// Returns the oldest entry that the chain should begin with, if no entry says that the host forgot those before
-    /// it. Somebody else has removed them then.
-    pub fn cut(&self) -> Option<u64> {
-        Some(self.forgotten?.0 + 1)
+    /// Returns the oldest entry and what is wrong with it, if no entry says that the host forgot those before it. Somebody
+    /// else has removed them then.
+    pub fn flaw_at_start(&self) -> Option<(u64, &'static str)> {
+        let (forgotten, _) = self.forgotten?;
+        let flaw = "entries before it are missing, and the host did not forget them";
+        Some((forgotten + 1, flaw))
     }
 }
-
-/// What is wrong with an entry that [`Chain::cut`] names.
-pub const CUT: &str = "entries before it are missing, and the host did not forget them";
 
 /// The SHA-256 of the canonical form: the previous hash in hexadecimal digits, a line break, the number, a line
 /// break, and the record.
@@ -250,7 +249,7 @@ mod tests {
                 return Some(entry.number);
             }
         }
-        chain.cut()
+        chain.flaw_at_start().map(|(number, _)| number)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use host_core::audit::{CUT, Chain, Entry};
+use host_core::audit::{Chain, Entry};
 use host_core::id::BatchId;
 use host_core::job::{Lifecycle, LimitKey, State};
 use host_core::job_batch::{BatchCounts, JobBatch};
@@ -39,8 +39,8 @@ impl Findings {
 
     /// Adds what is wrong with an audit of which all entries were seen.
     pub(crate) fn end_of(&mut self, chain: &Chain) {
-        if let Some(number) = chain.cut() {
-            self.add(format!("entry {number} of the audit"), CUT);
+        if let Some((number, flaw)) = chain.flaw_at_start() {
+            self.add(format!("entry {number} of the audit"), flaw);
         }
     }
 

@@ -147,7 +147,7 @@ impl Choice {
 }
 
 impl Contexts {
-    /// Reads the user's contexts. Without a file there are none.
+    /// Reads the user's contexts. If there is no file, the user has none.
     pub fn load() -> Result<Self, Unusable> {
         let Some(path) = contexts_path() else {
             return Ok(Self::default());

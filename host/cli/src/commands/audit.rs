@@ -8,7 +8,7 @@ use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain, waiting};
-use host_core::audit::{CUT, Chain, Entry, from_hex, hex};
+use host_core::audit::{Chain, Entry, from_hex, hex};
 use host_core::query::PAGE_ITEMS_MAX;
 
 /// How long to wait for the next entries, in milliseconds.
@@ -167,8 +167,8 @@ fn verify(remote: &Remote) -> Result<(), CliError> {
         };
         flaw.map_or(Ok(()), |flaw| Err(broken(number, flaw)))
     })?;
-    if let Some(number) = chain.cut() {
-        return Err(broken(number, CUT));
+    if let Some((number, flaw)) = chain.flaw_at_start() {
+        return Err(broken(number, flaw));
     }
     let Some(last) = chain.last() else {
         return put_line("the audit has no entries");

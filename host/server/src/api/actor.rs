@@ -60,7 +60,7 @@ impl Actor {
         }
     }
 
-    /// Records a change that was made without a command.
+    /// Records a change that no single command makes.
     pub(super) async fn record(
         &self,
         shared: &Shared,

@@ -3,12 +3,13 @@
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use host_core::audit::{DONE, Note, cut};
 use host_core::command::Command;
 use host_dispatch::Dispatch;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 /// The folder in the data directory.
@@ -37,8 +38,14 @@ pub fn leave(data: &Path, verb: &str, object: &str) -> io::Result<()> {
         .create(&folder)?;
     let [verb, object] = [verb, object].map(|text| cut(text.to_owned()));
     let left = Left { verb, object };
+    let owner = fs::metadata(data)?;
+    if geteuid().is_root() {
+        // The host may run as another user, and it removes the notes.
+        chown(&folder, Some(owner.uid()), Some(owner.gid()))?;
+    }
     let path = folder.join(host_runtime::ids::unique());
     let mut file = fs::File::create_new(&path)?;
+    file.set_permissions(fs::Permissions::from_mode(0o644))?;
     file.write_all(&serde_json::to_vec(&left)?)?;
     file.sync_all()?;
     fs::rename(&path, path.with_extension(WHOLE))?;
@@ -93,6 +100,21 @@ fn read(path: &Path) -> io::Result<Note> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_of_root_is_for_the_owner_of_the_data_directory() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let data = tempfile::TempDir::new().unwrap();
+        chown(data.path(), Some(65_534), Some(65_534)).unwrap();
+        leave(data.path(), "backup", "data to a").unwrap();
+        let folder = data.path().join(FOLDER);
+        let of_folder = fs::metadata(&folder).unwrap();
+        assert_eq!((of_folder.uid(), of_folder.mode() & 0o777), (65_534, 0o700));
+        let note = fs::metadata(&waiting(&folder)[0]).unwrap();
+        assert_eq!((note.uid(), note.mode() & 0o777), (0, 0o644));
+    }
 
     #[test]
     fn a_note_is_read_as_it_was_left() {

@@ -167,7 +167,7 @@ pub(crate) fn chain(store: &dyn Store) -> Vec<Entry> {
     for entry in &all {
         assert_eq!(chain.follow(entry.clone()), None, "{entry:?}");
     }
-    assert_eq!(chain.cut(), None, "what was forgotten is named");
+    assert_eq!(chain.flaw_at_start(), None, "what was forgotten is named");
     all
 }
 

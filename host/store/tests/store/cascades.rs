@@ -18,7 +18,8 @@ use uuid::Uuid;
 
 use crate::cases::{self, state};
 use crate::jobs::{
-    Everything, NODE, NOW, ask, claim, claimed, commit, complete, enqueue, id, job, read, returned,
+    Everything, NODE, NOW, ask, claim, claimed, commit, complete, enqueue, id, job, read, recover,
+    returned,
 };
 use crate::kill::{named_by_the_parent, start};
 use crate::postgres::{TESTED, target};
@@ -234,11 +235,7 @@ fn a_cascade_survives_a_kill() {
     child.kill().unwrap();
     child.wait().unwrap();
     let mut store = SqliteStore::open(&path).unwrap();
-    let recover = Command::Recover {
-        after: 0,
-        node: NODE,
-        living: Vec::new(),
-    };
+    let recover = recover(NODE);
     let recovered = commit(&mut store, NOW, vec![recover]);
     assert!(matches!(
         recovered.replies[..],

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use crate::jobs::{
     NODE, NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, failed, foreign, id, job,
-    job_for, lease, read, returned, revision, runner, unique,
+    job_for, lease, read, recover, returned, revision, runner, unique,
 };
 
 /// Runs a case on each engine, on PostgreSQL unless `HOST_TEST_STORE` is `sqlite`.
@@ -420,16 +420,7 @@ fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
             matches!(committed.effects[..], [(_, Effect::Stop { .. })]),
             "{committed:?}"
         );
-        ask(
-            store,
-            NOW,
-            Command::Recover {
-                after: 0,
-                node: NODE,
-                living: Vec::new(),
-            },
-        )
-        .unwrap();
+        ask(store, NOW, recover(NODE)).unwrap();
         assert_eq!(
             (state(store, 1), state(store, 2)),
             (State::Available, State::Cancelled)

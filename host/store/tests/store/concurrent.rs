@@ -17,8 +17,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::jobs::{
-    Everything, NOW, claim_in, commit, complete, enqueue, failed, id, job, lease, read, returned,
-    runner, unique,
+    Everything, NOW, claim_in, commit, complete, enqueue, failed, id, job, lease, read, recover,
+    returned, runner, unique,
 };
 use crate::postgres::{TESTED, target};
 use crate::server::Schema;
@@ -166,11 +166,7 @@ impl Writer {
             Step::Purge { job } => Command::Purge {
                 job: id(self.pick(job)),
             },
-            Step::Recover => Command::Recover {
-                after: 0,
-                node: self.node(),
-                living: Vec::new(),
-            },
+            Step::Recover => recover(self.node()),
         }
     }
 }

@@ -21,8 +21,8 @@ use tempfile::TempDir;
 use crate::access::chain;
 use crate::golden::story;
 use crate::jobs::{
-    NODE, NOW, ask, claim, claimed, commit, complete, enqueue, id, job, job_for, read, returned,
-    revision, set_state, unique,
+    NODE, NOW, ask, claim, claimed, commit, complete, enqueue, id, job, job_for, read, recover,
+    returned, revision, set_state, unique,
 };
 use crate::postgres::TESTED;
 use crate::server::Schema;
@@ -136,16 +136,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     assert_eq!(chain(&store).len(), 2, "the chain goes on");
 
     assert_eq!(running(&store), State::Running);
-    ask(
-        &mut store,
-        NOW,
-        Command::Recover {
-            after: 0,
-            node: NODE,
-            living: Vec::new(),
-        },
-    )
-    .unwrap();
+    ask(&mut store, NOW, recover(NODE)).unwrap();
     assert_ne!(running(&store), State::Running, "its lease is taken back");
     let mut keyed = job(30);
     keyed.queue = "other".parse().unwrap();

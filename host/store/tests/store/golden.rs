@@ -19,8 +19,8 @@ use tempfile::TempDir;
 use crate::access::{put, token};
 use crate::job_batches::new_batch;
 use crate::jobs::{
-    NODE, NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, read, returned,
-    revision, set_state, unique,
+    NODE, NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, read, recover,
+    returned, revision, set_state, unique,
 };
 use crate::limit_keys::one_waits;
 use crate::schedules::{every, fire, set};
@@ -240,16 +240,7 @@ fn a_store_of_each_layout_opens_and_goes_on() {
 
 /// Runs all jobs to their end.
 fn goes_on(store: &mut SqliteStore) {
-    ask(
-        store,
-        NOW,
-        Command::Recover {
-            after: 0,
-            node: NODE,
-            living: Vec::new(),
-        },
-    )
-    .unwrap();
+    ask(store, NOW, recover(NODE)).unwrap();
     for n in [7, 8] {
         let retry = Command::Retry {
             job: id(n),

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use self::steps::{Message, Step, step};
 use crate::job_batches::{cancel, close, new_batch, within};
-use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, returned, runner};
+use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, recover, returned, runner};
 use crate::limit_keys::{check_room, params_of, set_limit};
 use crate::schedules::{every, set};
 use crate::server::Schema;
@@ -169,11 +169,7 @@ impl History {
                 }
             }
             Step::Tick => Command::Tick { limit: 5 },
-            Step::Restart { node } => Command::Recover {
-                after: 0,
-                node: numbered(*node),
-                living: Vec::new(),
-            },
+            Step::Restart { node } => recover(numbered(*node)),
         }
     }
 

@@ -123,6 +123,15 @@ pub(crate) fn foreign(n: u128, outcome: Outcome) -> Command {
     }))
 }
 
+/// The start of a node, which takes back what ended with it, at first.
+pub(crate) fn recover(node: NodeId) -> Command {
+    Command::Recover {
+        node,
+        living: Vec::new(),
+        after: 0,
+    }
+}
+
 pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {
     Command::Complete {
         job: id(job),

@@ -11,8 +11,8 @@ use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
 use crate::jobs::{
-    NODE, NOW, claim, claim_in, claimed, commit, complete, id, job, job_for, lease, read, returned,
-    runner,
+    NODE, NOW, claim, claim_in, claimed, commit, complete, id, job, job_for, lease, read, recover,
+    returned, runner,
 };
 
 const ROUNDS: u32 = 20;
@@ -36,15 +36,7 @@ fn child_that_is_killed() {
     let Some(mut store) = named_by_the_parent() else {
         return;
     };
-    commit(
-        &mut store,
-        NOW,
-        vec![Command::Recover {
-            after: 0,
-            node: NODE,
-            living: Vec::new(),
-        }],
-    );
+    commit(&mut store, NOW, vec![recover(NODE)]);
     let first = read(&*host_store::store::Store::reader(&store).unwrap())
         .jobs
         .len() as u128;
@@ -158,15 +150,7 @@ fn a_lease_by_ttl_survives_a_kill() {
     child.wait().unwrap();
 
     let mut store = SqliteStore::open(&path).unwrap();
-    commit(
-        &mut store,
-        NOW,
-        vec![Command::Recover {
-            after: 0,
-            node: NODE,
-            living: Vec::new(),
-        }],
-    );
+    commit(&mut store, NOW, vec![recover(NODE)]);
     let reader = host_store::store::Store::reader(&store).unwrap();
     assert_eq!(reader.state(id(2)).unwrap(), Some(State::Available));
     let leases = reader.remote_leases().unwrap();

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::cases::check;
 use crate::jobs::{
     NODE, NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, failed, id, job, lease,
-    read, returned,
+    read, recover, returned,
 };
 
 const TTL_MS: u64 = 30_000;

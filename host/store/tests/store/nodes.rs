@@ -72,7 +72,8 @@ fn take(store: &mut PostgresStore, dead: Command) -> u32 {
     taken
 }
 
-/// A takeover goes in slices. Whoever begins anew ends it; a node that comes back meanwhile keeps what it claims.
+/// A takeover runs in slices. If one stops halfway, another node starts over and finishes; a node that comes back in the
+/// middle keeps what it claims.
 #[test]
 fn a_takeover_goes_in_slices_and_ends_though_who_began_it_dies() {
     let schema = Schema::new();

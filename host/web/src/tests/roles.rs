@@ -1,4 +1,4 @@
-//! Pages offer only what whoever looks at them may do. That the rest is refused as well is the API's matter.
+//! A page offers only what its reader may do. The API refuses the rest.
 
 use super::*;
 

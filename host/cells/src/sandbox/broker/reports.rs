@@ -24,7 +24,7 @@ const MESSAGES_MAX: usize = 4_096;
 /// How many requests of an attempt may have begun and not ended.
 const OPEN_MAX: usize = 1_024;
 
-/// How many ended attempts the broker is told of at once.
+/// The most ended attempts that one message to the broker names.
 const OVER_MAX: usize = 1_024;
 
 /// The records of the attempts that have not ended.
@@ -34,7 +34,7 @@ pub(super) struct Reports {
     control: Option<Arc<OwnedFd>>,
     records: HashMap<u64, Record>,
     records_made: u64,
-    /// The numbers of records that have ended, and that the broker has not been told.
+    /// Records that have ended, by number. The broker has yet to hear of them.
     over: Vec<u64>,
     watch: Option<Arc<dyn RequestWatch>>,
 }
@@ -139,7 +139,7 @@ impl Reports {
         record.requests
     }
 
-    /// Returns numbers of records that have ended, each once.
+    /// Takes the numbers of records that have ended, for the broker.
     pub(super) fn over(&mut self) -> Vec<u64> {
         let kept = self.over.len().saturating_sub(OVER_MAX);
         self.over.split_off(kept)

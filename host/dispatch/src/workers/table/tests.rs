@@ -208,8 +208,8 @@ fn a_lease_held_by_connection_has_nothing_to_store() {
     );
 }
 
-#[test]
-fn many_renewals_are_stored_in_several_batches() {
+/// Makes more leases than one batch renews, each with a heartbeat.
+fn more_than_a_batch() -> (LeaseTable, Vec<Lifecycle>) {
     let table = LeaseTable::new(RENEWAL_MS_MAX);
     let jobs: Vec<_> = (0..BATCH_MAX + 10)
         .map(|_| running(TTL, Policy::default()))
@@ -218,6 +218,12 @@ fn many_renewals_are_stored_in_several_batches() {
         add(&table, job);
         beat(&table, job, 5).unwrap();
     }
+    (table, jobs)
+}
+
+#[test]
+fn many_renewals_are_stored_in_several_batches() {
+    let (table, jobs) = more_than_a_batch();
     let now = at(1_005);
     for expected in [BATCH_MAX, 10] {
         let taken = table.take_renewals(now, &[]).now;
@@ -354,14 +360,7 @@ fn after_a_pause_each_lease_by_ttl_gets_a_whole_ttl() {
 
 #[test]
 fn after_a_pause_leases_are_renewed_in_several_batches() {
-    let table = LeaseTable::new(RENEWAL_MS_MAX);
-    let jobs: Vec<_> = (0..BATCH_MAX + 10)
-        .map(|_| running(TTL, Policy::default()))
-        .collect();
-    for job in &jobs {
-        add(&table, job);
-        beat(&table, job, 5).unwrap();
-    }
+    let (table, jobs) = more_than_a_batch();
     table.renew_all();
     let last = jobs.iter().map(|job| job.id).max().unwrap();
     let first = table.take_renewals(at(20_000), &[last]);

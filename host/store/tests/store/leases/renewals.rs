@@ -72,16 +72,7 @@ fn a_host_that_starts_gives_each_lease_by_ttl_a_whole_ttl() {
         claimed(store, NOW, claim_by_ttl(OTHER_NODE, [2]));
         // The host was down for longer than the leases, so their workers could not renew them.
         let started = at(10 * TTL_MS);
-        ask(
-            store,
-            started,
-            Command::Recover {
-                after: 0,
-                node: NODE,
-                living: Vec::new(),
-            },
-        )
-        .unwrap();
+        ask(store, started, recover(NODE)).unwrap();
         let expected = started.plus_ms(TTL_MS);
         let leases = store.reader().unwrap().remote_leases().unwrap();
         let ends: Vec<_> = leases.iter().map(|held| held.lease.expires_at).collect();
@@ -99,16 +90,7 @@ fn a_host_that_starts_changes_no_other_time_of_a_lease() {
     check(|store| {
         start(store, ack_window());
         moved(store, at(1), cancel(9_000));
-        ask(
-            store,
-            at(4_000),
-            Command::Recover {
-                after: 0,
-                node: NODE,
-                living: Vec::new(),
-            },
-        )
-        .unwrap();
+        ask(store, at(4_000), recover(NODE)).unwrap();
         let job = stored(store);
         assert_eq!(job.lease.unwrap().ack_by, Some(at(WINDOW_MS)));
         assert_eq!(job.cancel.unwrap().grace_ends_at, Some(at(9_001)));
@@ -125,16 +107,7 @@ fn a_file_that_is_opened_again_goes_on_with_its_leases() {
         let before = read(&*store.reader().unwrap());
         drop(store);
         let mut store = SqliteStore::open(&path).unwrap();
-        ask(
-            &mut store,
-            NOW,
-            Command::Recover {
-                after: 0,
-                node: NODE,
-                living: Vec::new(),
-            },
-        )
-        .unwrap();
+        ask(&mut store, NOW, recover(NODE)).unwrap();
         assert_eq!(read(&*store.reader().unwrap()), before);
         assert_eq!(before.remote_leases.len(), 1);
         store
