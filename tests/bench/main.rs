@@ -106,7 +106,7 @@ enum Suite {
     Exposure,
     /// Large stores and requests beside a steady load, on both stores
     Bounded,
-    /// For limits by key: the bare store without them
+    /// For limits, batches and schedules: the same jobs without them
     Limits,
     /// For requests of handlers: a bare client of the same libraries
     Egress,

@@ -1,12 +1,15 @@
-//! The keys of limits that a batch has read or changed, and the first jobs that wait for each. It contains no SQL, and
-//! forgets everything with the batch.
+//! The keys of limits that a batch has read or changed, and the first jobs that wait for each. It contains no SQL. Only a
+//! store with one writer may keep it for the next batch.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, LimitKey};
 use host_core::limit::KeyUse;
 use host_core::time::Time;
+
+/// How many keys stay in memory between batches.
+const KEYS_MAX: usize = 16_384;
 
 /// The place of a job among those that wait: its priority and its number.
 pub(crate) type WaitingPlace = (u8, i64);
@@ -14,16 +17,21 @@ pub(crate) type WaitingPlace = (u8, i64);
 #[derive(Default)]
 pub(crate) struct HeldKeys {
     uses: BTreeMap<LimitKey, HeldUse>,
+    /// The keys that were set since the last write.
+    changed: BTreeSet<LimitKey>,
     /// Jobs that wait for a key and whose rows may not show it.
     in_hand: BTreeMap<LimitKey, BTreeMap<WaitingPlace, JobId>>,
     stored: BTreeMap<LimitKey, Stored>,
 }
 
 struct HeldUse {
-    used: KeyUse,
-    wake_at: Option<Time>,
-    is_changed: bool,
+    now: Kept,
+    /// What its row says, if it has one.
+    row: Option<Kept>,
 }
+
+/// How much of a key is used, and when it is due.
+pub(crate) type Kept = (KeyUse, Option<Time>);
 
 /// The next jobs whose rows show that they wait for a key.
 struct Stored {
@@ -42,32 +50,32 @@ pub(crate) enum First {
     After(WaitingPlace, u32),
 }
 
-/// What to write of a key; without a use, its row is removed.
-pub(crate) type KeyRow<'a> = (&'a LimitKey, Option<(&'a KeyUse, Option<Time>)>);
+/// What to do with the row of a key.
+pub(crate) struct KeyRow {
+    pub(crate) key: LimitKey,
+    /// What it says, if it exists.
+    pub(crate) before: Option<Kept>,
+    /// What it must say; `None` if it must go.
+    pub(crate) after: Option<Kept>,
+}
 
 impl HeldKeys {
     pub(crate) fn key_use(&self, key: &LimitKey) -> Option<KeyUse> {
-        self.uses.get(key).map(|held| held.used)
+        self.uses.get(key).map(|held| held.now.0)
     }
 
-    /// Adds a key that was read.
-    pub(crate) fn load(&mut self, key: LimitKey, used: KeyUse, wake_at: Option<Time>) {
-        self.uses.entry(key).or_insert(HeldUse {
-            used,
-            wake_at,
-            is_changed: false,
-        });
+    /// Adds a key that was read: what its row says, if it has one.
+    pub(crate) fn load(&mut self, key: LimitKey, row: Option<Kept>) {
+        let now = row.unwrap_or_default();
+        self.uses.entry(key).or_insert(HeldUse { now, row });
     }
 
-    pub(crate) fn set(&mut self, key: &LimitKey, used: Option<(KeyUse, Option<Time>)>) {
-        let is_changed = true;
-        let (used, wake_at) = used.unwrap_or_default();
-        let held = HeldUse {
-            used,
-            wake_at,
-            is_changed,
-        };
-        self.uses.insert(key.clone(), held);
+    /// Changes a key that was read.
+    pub(crate) fn set(&mut self, key: &LimitKey, used: Option<Kept>) {
+        if let Some(held) = self.uses.get_mut(key) {
+            held.now = used.unwrap_or_default();
+            self.changed.insert(key.clone());
+        }
     }
 
     /// Records that a job at this number in the order has changed.
@@ -128,23 +136,40 @@ impl HeldKeys {
     /// Returns keys that jobs wait for of which none was read, `key` among them.
     pub(crate) fn unread<'a>(&'a self, key: &'a LimitKey) -> impl Iterator<Item = &'a LimitKey> {
         let others = self.uses.iter().filter(move |(other, held)| {
-            *other != key && held.used.waiting > 0 && !self.stored.contains_key(*other)
+            *other != key && held.now.0.waiting > 0 && !self.stored.contains_key(*other)
         });
         std::iter::once(key).chain(others.map(|(other, _)| other))
     }
 
-    /// Takes the keys whose rows must be written.
-    pub(crate) fn take_changed(&mut self) -> impl Iterator<Item = KeyRow<'_>> {
-        self.uses.iter_mut().filter_map(|(key, held)| {
-            let is_used = held.used != KeyUse::default();
-            let row = (key, is_used.then_some((&held.used, held.wake_at)));
-            std::mem::take(&mut held.is_changed).then_some(row)
-        })
+    /// Takes the rows that must be written. They then count as written.
+    pub(crate) fn take_changed(&mut self) -> impl Iterator<Item = KeyRow> {
+        let uses = &mut self.uses;
+        std::mem::take(&mut self.changed)
+            .into_iter()
+            .filter_map(|key| {
+                let held = uses.get_mut(&key)?;
+                let after = (held.now.0 != KeyUse::default()).then_some(held.now);
+                let before = std::mem::replace(&mut held.row, after);
+                (before != after).then_some(KeyRow { key, before, after })
+            })
     }
 
     /// Records that the rows of jobs are up to date.
     pub(crate) fn jobs_are_written(&mut self) {
         self.in_hand.clear();
         self.stored.clear();
+    }
+
+    /// Keeps keys for the next batch, unless they are too many. Call it when the batch is committed.
+    pub(crate) fn settle(&mut self) {
+        self.jobs_are_written();
+        if self.uses.len() > KEYS_MAX {
+            self.clear();
+        }
+    }
+
+    /// Removes everything, so that all keys are read from their rows again.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
     }
 }

@@ -53,6 +53,7 @@ pub use self::reserve::reserved;
 use self::reserve::{Reserve, Room};
 use crate::engine::{self, Bounds};
 use crate::error::StoreError;
+use crate::held_keys::HeldKeys;
 use crate::store::{Reader, Store};
 
 /// How many prepared statements a connection keeps.
@@ -72,6 +73,7 @@ pub struct SqliteStore {
     connection: Connection,
     counters: Counters,
     hot: Hot,
+    held: HeldKeys,
     reserve: Reserve,
     bounds: Bounds,
     broken: Option<String>,
@@ -109,6 +111,7 @@ impl SqliteStore {
             counters,
             connection,
             hot: Hot::default(),
+            held: HeldKeys::default(),
             reserve: Reserve::beside(path, room),
             bounds: Bounds::default(),
             broken: None,
@@ -134,13 +137,19 @@ impl SqliteStore {
             .connection
             .unchecked_transaction()
             .map_err(doing("begin a transaction"))?;
-        let mut rows = Transaction::new(&transaction, &mut self.counters, &mut self.hot);
+        let mut rows = Transaction::new(
+            &transaction,
+            &mut self.counters,
+            &mut self.hot,
+            &mut self.held,
+        );
         let committed = engine::run(&mut rows, now, &self.bounds, batch)?;
         rows.flush()?;
         self.counters.look_for_firsts(&transaction)?;
         self.counters.save(&transaction)?;
         transaction.commit().map_err(doing("commit a batch"))?;
         self.hot.settle();
+        self.held.settle();
         Ok(committed)
     }
 }
@@ -175,6 +184,7 @@ impl Store for SqliteStore {
             Err(error @ (StoreError::Full | StoreError::Failing { .. })) => {
                 self.counters = Counters::load(&self.connection)?;
                 self.hot.clear();
+                self.held.clear();
                 if matches!(error, StoreError::Full) {
                     self.reserve.give_up();
                 }

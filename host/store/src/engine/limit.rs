@@ -47,7 +47,8 @@ pub trait LimitRows {
 
     /// Returns how much of a key is used.
     fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError>;
-    /// Writes how much of a key is used and when it is due; `None` for a key that is the same as never used.
+    /// Changes how much of a key is used and when it is due; `None` for a key that is the same as never used. It was read
+    /// before.
     fn set_key_use(
         &mut self,
         key: &LimitKey,

@@ -192,7 +192,10 @@ impl Transaction<'_> {
         let mut keys = Vec::new();
         for row in &rows {
             let (key, used, wake_at) = key_of(row);
-            self.overlay.limits.keys.load(key.clone(), used, wake_at);
+            self.overlay
+                .limits
+                .keys
+                .load(key.clone(), Some((used, wake_at)));
             keys.push(key);
         }
         Ok(keys)
@@ -239,10 +242,10 @@ async fn read_keys(
     for row in pipeline.run().await?.iter().flatten() {
         let (key, used, wake_at) = key_of(row);
         unknown.remove(&key);
-        overlay.limits.keys.load(key, used, wake_at);
+        overlay.limits.keys.load(key, Some((used, wake_at)));
     }
     for key in unknown {
-        overlay.limits.keys.load(key, KeyUse::default(), None);
+        overlay.limits.keys.load(key, None);
     }
     Ok(())
 }

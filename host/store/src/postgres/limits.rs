@@ -14,7 +14,7 @@ use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
 use super::typed::Values;
 use crate::error::StoreError;
-use crate::held_keys::HeldKeys;
+use crate::held_keys::{HeldKeys, KeyRow};
 
 /// What a batch has read and changed of the keys of limits.
 #[derive(Default)]
@@ -30,9 +30,9 @@ impl HeldLimits {
         let (mut reserved, mut running, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
         let (mut refilled_at_ns, mut wake_at) = (Vec::new(), Vec::new());
         let (mut idle_numbers, mut idle_keys) = (Vec::new(), Vec::new());
-        for (key, used) in self.keys.take_changed() {
-            let (number, key) = (key.limit.cast_signed(), key.key.to_string());
-            if let Some((used, wakes)) = used {
+        for KeyRow { key, after, .. } in self.keys.take_changed() {
+            let (number, key) = (key.limit.cast_signed(), String::from(key.key));
+            if let Some((used, wakes)) = after {
                 numbers.push(number);
                 keys.push(key);
                 reserved.push(i64::from(used.reserved));

@@ -27,7 +27,7 @@ pub(super) struct Transaction<'a> {
     pub(super) connection: &'a Connection,
     pub(super) counters: &'a mut Counters,
     pub(super) hot: &'a mut Hot,
-    pub(super) held: HeldKeys,
+    pub(super) held: &'a mut HeldKeys,
 }
 
 impl<'a> Transaction<'a> {
@@ -35,12 +35,13 @@ impl<'a> Transaction<'a> {
         connection: &'a Connection,
         counters: &'a mut Counters,
         hot: &'a mut Hot,
+        held: &'a mut HeldKeys,
     ) -> Self {
         Self {
             connection,
             counters,
             hot,
-            held: HeldKeys::default(),
+            held,
         }
     }
 
@@ -101,7 +102,7 @@ impl<'a> Transaction<'a> {
             },
         )?;
         self.held.jobs_are_written();
-        limits::write(self.connection, &mut self.held)
+        limits::write(self.connection, self.held)
     }
 
     fn execute(

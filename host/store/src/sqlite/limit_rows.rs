@@ -14,9 +14,10 @@ use super::limits::{key_of, used_of, write};
 use super::{damaged, doing, execute, job_id};
 use crate::engine::LimitRows;
 use crate::error::StoreError;
-use crate::held_keys::First;
+use crate::held_keys::{First, WaitingPlace};
+use crate::record::decode;
 
-/// How many waiting jobs of a key are read at once.
+/// How many waiting jobs of a key are read at once, after the first.
 const WAITING_AT_ONCE: usize = 8;
 
 const KEY: &str = "SELECT reserved, running, waiting, refilled_at_ns, wake_at FROM limit_keys \
@@ -86,11 +87,9 @@ impl LimitRows for Transaction<'_> {
                 let params = params![key.limit.cast_signed(), &*key.key];
                 statement.query_row(params, used_of).optional()
             });
-        let (used, wake_at) = read
-            .map_err(doing("read a key of a limit"))?
-            .unwrap_or_default();
-        self.held.load(key.clone(), used, wake_at);
-        Ok(used)
+        let row = read.map_err(doing("read a key of a limit"))?;
+        self.held.load(key.clone(), row);
+        Ok(row.unwrap_or_default().0)
     }
 
     fn set_key_use(
@@ -104,23 +103,13 @@ impl LimitRows for Transaction<'_> {
 
     fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<JobId>, StoreError> {
         loop {
-            let after = match self.held.first(key, |id| self.hot.is_dirty(id)) {
+            let (after, reads) = match self.held.first(key, |id| self.hot.is_dirty(id)) {
                 First::Job(id) => return Ok(id),
-                First::After(place, _) => place,
+                First::After(place, reads) => (place, reads),
             };
-            let read = || {
-                let mut statement = self.connection.prepare_cached(
-                    "SELECT id, priority, seq FROM jobs INDEXED BY jobs_waiting \
-                     WHERE waits_for = +?1 AND (priority, seq) > (+?2, +?3) \
-                     ORDER BY priority, seq LIMIT +?4",
-                )?;
-                let params = params![key.to_string(), after.0, after.1, WAITING_AT_ONCE];
-                let rows = statement
-                    .query_map(params, |row| Ok(((row.get(1)?, row.get(2)?), job_id(row)?)))?;
-                rows.collect::<Result<VecDeque<_>, _>>()
-            };
-            let jobs = read().map_err(doing("find jobs that wait for a limit"))?;
-            let is_all = jobs.len() < WAITING_AT_ONCE;
+            let limit = if reads == 0 { 1 } else { WAITING_AT_ONCE };
+            let jobs = self.waiting_from(key, after, limit)?;
+            let is_all = jobs.len() < limit;
             self.held.add_stored(key, jobs, is_all);
         }
     }
@@ -153,6 +142,39 @@ impl LimitRows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    /// Returns the next jobs whose rows show that they wait for a key, and keeps them in the cache.
+    fn waiting_from(
+        &mut self,
+        key: &LimitKey,
+        after: WaitingPlace,
+        limit: usize,
+    ) -> Result<VecDeque<(WaitingPlace, JobId)>, StoreError> {
+        let reading = doing("find jobs that wait for a limit");
+        let mut statement = self
+            .connection
+            .prepare_cached(
+                "SELECT id, priority, seq, rank, body FROM jobs INDEXED BY jobs_waiting \
+                 WHERE waits_for = +?1 AND (priority, seq) > (+?2, +?3) \
+                 ORDER BY priority, seq LIMIT +?4",
+            )
+            .map_err(&reading)?;
+        let mut rows = statement
+            .query(params![key.to_string(), after.0, after.1, limit])
+            .map_err(&reading)?;
+        let mut found = VecDeque::new();
+        while let Some(row) = rows.next().map_err(&reading)? {
+            let read = || Ok((job_id(row)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            let (id, priority, seq, rank) = read().map_err(&reading)?;
+            if self.hot.get(id).is_none() {
+                let body = row.get_ref(4).and_then(|body| Ok(body.as_blob()?));
+                let job = decode(body.map_err(&reading)?, || format!("job {id}"))?;
+                self.hot.load(seq, rank, job);
+            }
+            found.push_back(((priority, seq), id));
+        }
+        Ok(found)
+    }
+
     /// Returns keys, after it has written those that have changed.
     fn keys(
         &mut self,
@@ -160,7 +182,7 @@ impl Transaction<'_> {
         sql: &str,
         params: impl Params,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        write(self.connection, &mut self.held)?;
+        write(self.connection, self.held)?;
         let read = || {
             let mut statement = self.connection.prepare_cached(sql)?;
             let rows = statement.query_map(params, key_of)?;

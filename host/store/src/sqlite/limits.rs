@@ -10,38 +10,41 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::{damaged, doing, execute};
 use crate::engine::AT_ONCE;
 use crate::error::StoreError;
-use crate::held_keys::HeldKeys;
+use crate::held_keys::{HeldKeys, Kept, KeyRow};
 
-/// Writes the keys that have changed.
+/// Writes the keys that have changed. An index is touched only if its column changes.
 pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {
-    for (key, used) in held.take_changed() {
-        let number = key.limit.cast_signed();
-        if let Some((used, wake_at)) = used {
-            execute(
-                connection,
-                "write a key of a limit",
-                "INSERT OR REPLACE INTO limit_keys \
-                 (number, key, reserved, running, waiting, refilled_at_ns, wake_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                params![
-                    number,
-                    &*key.key,
-                    used.reserved,
-                    used.running,
-                    used.waiting.cast_signed(),
-                    used.refilled_at_ns,
-                    wake_at.map(|at| at.0)
-                ],
-            )?;
-        } else {
+    const INSERT: &str = "INSERT INTO limit_keys \
+                          (reserved, running, refilled_at_ns, waiting, wake_at, number, key) \
+                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    const UPDATE: &str = "UPDATE limit_keys \
+                          SET reserved = ?1, running = ?2, refilled_at_ns = ?3, waiting = ?4, \
+                          wake_at = ?5 WHERE number = ?6 AND key = ?7";
+    const UPDATE_PLACES: &str = "UPDATE limit_keys \
+                                 SET reserved = ?1, running = ?2, refilled_at_ns = ?3 \
+                                 WHERE number = ?4 AND key = ?5";
+    for KeyRow { key, before, after } in held.take_changed() {
+        let (number, name) = (key.limit.cast_signed(), &*key.key);
+        let Some((used, wake_at)) = after else {
             let sql = "DELETE FROM limit_keys WHERE number = ?1 AND key = ?2";
             execute(
                 connection,
                 "remove a key of a limit",
                 sql,
-                params![number, &*key.key],
+                params![number, name],
             )?;
-        }
+            continue;
+        };
+        let places = params![used.reserved, used.running, used.refilled_at_ns];
+        let waiting = params![used.waiting.cast_signed(), wake_at.map(|at| at.0)];
+        let key = params![number, name];
+        let is_same = |row: Kept| row.0.waiting == used.waiting && row.1 == wake_at;
+        let (sql, values) = match before {
+            Some(row) if is_same(row) => (UPDATE_PLACES, [places, key].concat()),
+            Some(_) => (UPDATE, [places, waiting, key].concat()),
+            None => (INSERT, [places, waiting, key].concat()),
+        };
+        execute(connection, "write a key of a limit", sql, &*values)?;
     }
     Ok(())
 }
@@ -66,7 +69,7 @@ pub(super) fn next_wakeup(
         .map_err(doing("find the next key that is due"))
 }
 
-pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<(KeyUse, Option<Time>)> {
+pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
     let used = KeyUse {
         reserved: row.get(0)?,
         running: row.get(1)?,
