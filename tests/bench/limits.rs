@@ -109,7 +109,7 @@ impl Load {
     /// Makes a batch that stays open. Returns its id.
     fn batch(&self) -> Result<String> {
         let made = self.call("POST", "/api/v1/batches", &json!({"open": true}))?;
-        let id = made["id"].as_str().context("a batch has an id")?;
+        let id = made["batch"]["id"].as_str().context("a batch has an id")?;
         Ok(id.to_owned())
     }
 

@@ -1,4 +1,5 @@
-//! Acknowledged jobs are kept: the host is killed while jobs run, and every job still ends exactly once.
+//! Acknowledged jobs are kept: the host is killed while jobs run and while the jobs that wait for a cancelled one are
+//! discarded, and every job still ends exactly once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,6 +15,9 @@ use crate::fixture::deploy;
 const JOBS: usize = 10_000;
 const CLIENTS: usize = 64;
 const KILLS: usize = 5;
+
+/// How many jobs wait for one that is cancelled just before each kill: more than fit into a batch.
+const DEPENDENTS: usize = 1_000;
 
 /// State shared by the clients: the host's current address and the acknowledged jobs.
 struct Load {
@@ -51,6 +55,17 @@ impl Load {
     }
 }
 
+/// Enqueues a job that starts in a day, and others that wait for it. Returns its id.
+fn tree(client: &Client) -> String {
+    let later = json!({"handler": "echo", "queue": "trees", "delay_seconds": 86_400});
+    let id = client.enqueue(&later);
+    let dependent = json!({"handler": "echo", "queue": "trees", "depends_on": [id]});
+    let dependents = vec![dependent; DEPENDENTS];
+    let answer = client.post("/api/v1/jobs", &json!(dependents)).unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    id
+}
+
 #[test]
 fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
     let data = TempDir::new().unwrap();
@@ -72,6 +87,10 @@ fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
             eventually("the load to continue", Duration::from_mins(2), || {
                 (load.acknowledged.lock().unwrap().len() >= enough).then_some(())
             });
+            let root = tree(&server.client());
+            let cancel = format!("/api/v1/jobs/{root}/cancel");
+            let cancelled = server.client().post(&cancel, &json!({})).unwrap();
+            assert_eq!(cancelled.body["state"], "cancelled", "{cancelled:?}");
             server.kill();
             server = Server::start(&options);
             *load.client.write().unwrap() = server.client();
@@ -86,7 +105,14 @@ fn every_acknowledged_job_ends_exactly_once_despite_five_kills() {
         let queue = client.get("/api/v1/queues/default").ok()?.body;
         (queue["counts"]["completed"].as_u64()? == JOBS as u64).then_some(())
     });
-    let kept = client.items("/api/v1/jobs");
+    let trees = json!({"cancelled": KILLS, "discarded": KILLS * DEPENDENTS});
+    eventually("every tree to end", Duration::from_mins(2), || {
+        let counts = client.get("/api/v1/queues/trees").ok()?.body["counts"].clone();
+        let ended = json!({"cancelled": counts["cancelled"], "discarded": counts["discarded"]});
+        (ended == trees).then_some(())
+    });
+    let mut kept = client.items("/api/v1/jobs");
+    kept.retain(|job| job["queue"] == "default");
     let ids: BTreeSet<&str> = kept.iter().map(|job| job["id"].as_str().unwrap()).collect();
     assert_eq!(
         kept.len(),
