@@ -170,7 +170,7 @@ impl Load {
         self.call("POST", "/api/v1/queues/fired/pause", &json!({}))?;
         for n in 0..SCHEDULES {
             let schedule = json!({
-                "when": {"every": "1m"}, "spread": "1m", "overlap": "allow",
+                "when": {"every": "1m"}, "spread": "59s", "overlap": "allow",
                 "job": {"handler": "noop", "queue": "fired"},
             });
             self.call("PUT", &format!("/api/v1/schedules/tick-{n}"), &schedule)?;

@@ -71,7 +71,7 @@ impl LogPage {
 
 /// Writes logs.
 pub trait LogWriter: Send {
-    /// Adds all lines at the end, or none of them. Drops the oldest lines if the limit is exceeded.
+    /// Adds lines at the end, and drops the oldest if the limit is exceeded. After an error, the first of them may be there.
     fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError>;
 
     /// Removes the lines of jobs that were purged.

@@ -63,6 +63,28 @@ struct FileReader {
     connection: Connection,
 }
 
+/// A line to append.
+struct Line {
+    entry: LogEntry,
+    /// Its fields as JSON, if it has any.
+    fields: Option<String>,
+    /// How much room it takes, in bytes.
+    bytes: u64,
+}
+
+impl Line {
+    fn new(entry: LogEntry) -> Result<Self, StoreError> {
+        let fields = (!entry.fields.is_empty()).then(|| serde_json::to_string(&entry.fields));
+        let fields = fields.transpose().map_err(damaged("a line to write"))?;
+        let text = entry.message.len() + fields.as_ref().map_or(0, String::len);
+        Ok(Self {
+            bytes: LINE_BYTES + text as u64,
+            entry,
+            fields,
+        })
+    }
+}
+
 impl LogStore {
     /// Opens the logs at `path` with a limit of [`LOG_BYTES_MAX`], and creates the file if it does
     /// not exist.
@@ -73,8 +95,7 @@ impl LogStore {
     /// Opens the logs at `path` with a limit of `bytes_max`, and creates the file if it does not
     /// exist.
     ///
-    /// The file exceeds the limit only by lines of one call of [`LogStore::append`] that exceed it alone. Its
-    /// write-ahead log takes a twentieth more, and while lines are appended as much as they have.
+    /// The file with its write-ahead log exceeds the limit by at most a tenth, or by its longest line.
     pub fn open_bounded(path: &Path, bytes_max: u64) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let connection = connect(path, flags)?;
@@ -126,6 +147,38 @@ impl LogStore {
         }
     }
 
+    /// Appends lines of so many bytes together, in one transaction.
+    fn append_slice(&self, lines: &[Line], bytes: u64) -> Result<(), StoreError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let write = doing("append to the logs");
+        let transaction = self.connection.unchecked_transaction().map_err(&write)?;
+        self.make_room(bytes)?;
+        for Line { entry, fields, .. } in lines {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO lines (job, attempt, at, level, source, message, fields) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                )
+                .and_then(|mut statement| {
+                    statement.execute(params![
+                        entry.job.0.as_bytes(),
+                        entry.attempt,
+                        entry.at.0,
+                        entry.level as u8,
+                        entry.source as u8,
+                        entry.message,
+                        fields,
+                    ])
+                })
+                .map_err(&write)?;
+        }
+        self.make_room(0)?;
+        transaction.commit().map_err(&write)?;
+        self.checkpoint()
+    }
+
     /// Empties the write-ahead log if it has become large.
     fn checkpoint(&self) -> Result<(), StoreError> {
         let log = std::fs::metadata(log_of(&self.path)).map_or(0, |log| log.len());
@@ -170,43 +223,16 @@ pub fn check(path: &Path) -> Option<Finding> {
 
 impl LogWriter for LogStore {
     fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
-        let write = doing("append to the logs");
-        let mut added = 0;
-        let mut lines = Vec::with_capacity(entries.len());
+        let (mut slice, mut bytes) = (Vec::new(), 0);
         for entry in entries {
-            let fields = if entry.fields.is_empty() {
-                None
-            } else {
-                Some(serde_json::to_string(&entry.fields).map_err(damaged("a line to write"))?)
-            };
-            let text = entry.message.len() + fields.as_ref().map_or(0, String::len);
-            added += LINE_BYTES + text as u64;
-            lines.push((entry, fields));
+            let line = Line::new(entry)?;
+            if bytes + line.bytes > self.bytes_max / LOG_PART {
+                self.append_slice(&std::mem::take(&mut slice), std::mem::take(&mut bytes))?;
+            }
+            bytes += line.bytes;
+            slice.push(line);
         }
-        let transaction = self.connection.unchecked_transaction().map_err(&write)?;
-        self.make_room(added)?;
-        for (entry, fields) in lines {
-            transaction
-                .prepare_cached(
-                    "INSERT INTO lines (job, attempt, at, level, source, message, fields) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                )
-                .and_then(|mut statement| {
-                    statement.execute(params![
-                        entry.job.0.as_bytes(),
-                        entry.attempt,
-                        entry.at.0,
-                        entry.level as u8,
-                        entry.source as u8,
-                        entry.message,
-                        fields,
-                    ])
-                })
-                .map_err(&write)?;
-        }
-        self.make_room(0)?;
-        transaction.commit().map_err(&write)?;
-        self.checkpoint()
+        self.append_slice(&slice, bytes)
     }
 
     fn forget(&mut self, jobs: &[JobId]) -> Result<(), StoreError> {

@@ -61,6 +61,20 @@ fn a_small_file_is_full_of_long_lines_and_no_larger_than_its_limit() {
 }
 
 #[test]
+fn a_burst_of_many_times_the_limit_stays_within_it() {
+    const BYTES_MAX: u64 = 1 << 20;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("logs.db");
+    let mut logs = LogStore::open_bounded(&path, BYTES_MAX).unwrap();
+    let text = "x".repeat(1_000);
+    logs.append((0..10_000).map(|_| entry(1, &text)).collect())
+        .unwrap();
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let size = size(&path) + size(&log_of(&path));
+    assert!(size <= BYTES_MAX * 11 / 10, "{size}");
+}
+
+#[test]
 fn a_file_of_a_later_version_is_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("logs.db");
