@@ -725,8 +725,8 @@ class Limit(TypedDict):
     """How it was set."""
     name: str
     """Its name."""
-    source: str
-    """Where it comes from: `api` or `configuration`."""
+    source: LimitSource
+    """Where it comes from."""
     waiting: int
     """How many jobs wait for it."""
 
@@ -784,6 +784,10 @@ class LimitRate(TypedDict):
     """1–2,678,400 (31 days)."""
 
 
+LimitSource: TypeAlias = 'Literal["api", "configuration"]'
+"""Where a limit comes from."""
+
+
 LimitWhenFull: TypeAlias = 'Literal["wait", "refuse"]'
 """What happens to a new job whose key of a limit is full."""
 
@@ -816,14 +820,22 @@ class Line(TypedDict):
     """During which attempt."""
     fields: Dict[str, str]
     """Structured fields."""
-    level: str
-    """trace, debug, info, warn or error."""
+    level: LogLevel
+    """How severe it is."""
     message: str
     """The message."""
     seq: int
     """Its position; increases from line to line."""
-    source: str
-    """log, stdout, stderr or host."""
+    source: LogLineSource
+    """Where it comes from."""
+
+
+LogLevel: TypeAlias = 'Literal["trace", "debug", "info", "warn", "error"]'
+"""How severe a line of a log is."""
+
+
+LogLineSource: TypeAlias = 'Literal["log", "stdout", "stderr", "host"]'
+"""Where a line of a log comes from."""
 
 
 class MadeBatch(TypedDict):
@@ -997,7 +1009,7 @@ NewTokenBody = TypedDict(
         'name': 'str',
         'queues': 'NotRequired[List[str]]',
         'rate': 'NotRequired[int | None]',
-        'role': 'NotRequired[str | None]',
+        'role': 'NotRequired[TokenRole | None]',
     },
 )
 """A token to make. It may not allow more than the token that makes it."""
@@ -1421,8 +1433,8 @@ class Runner(TypedDict):
     """Its process, if we started it."""
     reason: NotRequired[str | None]
     """Why it takes no work, if known."""
-    state: str
-    """down, starting, up, draining or ending."""
+    state: RunnerState
+    """Its state."""
 
 
 class RunnerPool(TypedDict):
@@ -1450,6 +1462,10 @@ class RunnerPool(TypedDict):
     """How many of its runners take work."""
     wire: str
     """Its wire."""
+
+
+RunnerState: TypeAlias = 'Literal["down", "starting", "up", "draining", "ending"]'
+"""The state of a foreign runner."""
 
 
 class Schedule(TypedDict):
@@ -1573,6 +1589,10 @@ class StateValue(TypedDict):
     """When it was written last (RFC 3339)."""
     value: NotRequired[str | None]
     """The value, if it is UTF-8."""
+
+
+TokenRole: TypeAlias = 'Literal["producer", "viewer", "operator", "deployer", "admin"]'
+"""A named set of verbs."""
 
 
 class Trend(TypedDict):

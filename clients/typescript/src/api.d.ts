@@ -621,8 +621,8 @@ export interface Limit {
   limit: NewLimit;
   /** Its name. */
   name: string;
-  /** Where it comes from: `api` or `configuration`. */
-  source: string;
+  /** Where it comes from. */
+  source: LimitSource;
   /** How many jobs wait for it. */
   waiting: number;
 }
@@ -676,6 +676,9 @@ export interface LimitRate {
   per_seconds: number;
 }
 
+/** Where a limit comes from. */
+export type LimitSource = "api" | "configuration";
+
 /** What happens to a new job whose key of a limit is full. */
 export type LimitWhenFull = "wait" | "refuse";
 
@@ -705,15 +708,21 @@ export interface Line {
   attempt: number;
   /** Structured fields. */
   fields: Record<string, string>;
-  /** trace, debug, info, warn or error. */
-  level: string;
+  /** How severe it is. */
+  level: LogLevel;
   /** The message. */
   message: string;
   /** Its position; increases from line to line. */
   seq: number;
-  /** log, stdout, stderr or host. */
-  source: string;
+  /** Where it comes from. */
+  source: LogLineSource;
 }
+
+/** How severe a line of a log is. */
+export type LogLevel = "trace" | "debug" | "info" | "warn" | "error";
+
+/** Where a line of a log comes from. */
+export type LogLineSource = "log" | "stdout" | "stderr" | "host";
 
 /** A batch that was made, with its first jobs. */
 export interface MadeBatch {
@@ -874,8 +883,8 @@ export interface NewTokenBody {
   queues?: Array<string>;
   /** How many requests it may make in a second. */
   rate?: number | null;
-  /** `producer`, `viewer`, `operator`, `deployer` or `admin`; its verbs are added to those of `allow`. */
-  role?: string | null;
+  /** Its verbs are added to those of `allow`. */
+  role?: TokenRole | null;
 }
 
 /** A node: one host of those that share the store. */
@@ -1304,8 +1313,8 @@ export interface Runner {
   pid?: number | null;
   /** Why it takes no work, if known. */
   reason?: string | null;
-  /** down, starting, up, draining or ending. */
-  state: string;
+  /** Its state. */
+  state: RunnerState;
 }
 
 /** A pool of foreign runners. */
@@ -1333,6 +1342,9 @@ export interface RunnerPool {
   /** Its wire. */
   wire: string;
 }
+
+/** The state of a foreign runner. */
+export type RunnerState = "down" | "starting" | "up" | "draining" | "ending";
 
 /** A schedule. */
 export interface Schedule {
@@ -1475,6 +1487,9 @@ export interface Token {
   /** The verbs that it allows. */
   verbs: Array<string>;
 }
+
+/** A named set of verbs. */
+export type TokenRole = "producer" | "viewer" | "operator" | "deployer" | "admin";
 
 /** How many jobs came and went, and how long they took. A node counts what it does itself, since its start. */
 export interface Trend {

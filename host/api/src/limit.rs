@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::pretty;
-use crate::words::LimitWhenFull;
+use crate::words::{LimitSource, LimitWhenFull};
 
 /// Which jobs a limit concerns. All of them if both are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -84,9 +84,9 @@ pub struct LimitView {
     pub name: String,
     /// How it was set.
     pub limit: LimitBody,
-    /// Where it comes from: `api` or `configuration`.
+    /// Where it comes from.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = LimitSource, required = true)]
     pub source: String,
     /// How many jobs wait for it.
     #[serde(default)]

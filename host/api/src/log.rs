@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::words::{LogLevel, LogLineSource};
+
 /// One line of a log. A line break in its message is text.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct LineView {
@@ -24,13 +26,13 @@ pub struct LineView {
     #[serde(default)]
     #[schema(required = true)]
     pub at_ms: u64,
-    /// trace, debug, info, warn or error.
+    /// How severe it is.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = LogLevel, required = true)]
     pub level: String,
-    /// log, stdout, stderr or host.
+    /// Where it comes from.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = LogLineSource, required = true)]
     pub source: String,
     /// The message.
     #[serde(default)]

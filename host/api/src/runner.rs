@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::node::NamedNode;
+use crate::words::RunnerState;
 
 /// A pool of foreign runners.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -64,9 +65,9 @@ fn is_zero(number: &u64) -> bool {
 pub struct RunnerView {
     /// Its name in attempts: `python/1`.
     pub executor: String,
-    /// down, starting, up, draining or ending.
+    /// Its state.
     #[serde(default)]
-    #[schema(required = true)]
+    #[schema(value_type = RunnerState, required = true)]
     pub state: String,
     /// Where it listens, or the Redis from which it takes its jobs.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,14 +6,17 @@ use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::words::TokenRole;
+
 /// A token to make. It may not allow more than the token that makes it.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewTokenBody {
     /// What it is for, in 1 to 128 bytes.
     pub name: String,
-    /// `producer`, `viewer`, `operator`, `deployer` or `admin`; its verbs are added to those of `allow`.
+    /// Its verbs are added to those of `allow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TokenRole>)]
     pub role: Option<String>,
     /// The verbs that it allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use host_core::access::Role;
 use host_core::failure::{CATEGORIES, Category, FAILURE_KINDS, FailureKind};
 use host_core::job::{STATES, State};
 use host_core::node::{STANDINGS, Standing};
@@ -65,6 +66,16 @@ words! {
     RequestErrorWord: FAILED_ENDS.map(|end| end.error().unwrap_or_default());
     /// The state of a node.
     NodeState: STANDINGS.map(Standing::as_str);
+    /// The state of a foreign runner.
+    RunnerState: ["down", "starting", "up", "draining", "ending"];
+    /// How severe a line of a log is.
+    LogLevel: ["trace", "debug", "info", "warn", "error"];
+    /// Where a line of a log comes from.
+    LogLineSource: ["log", "stdout", "stderr", "host"];
+    /// Where a limit comes from.
+    LimitSource: ["api", "configuration"];
+    /// A named set of verbs.
+    TokenRole: Role::ALL.iter().map(|role| role.as_str());
     /// The order of a list.
     ListOrder: ["newest", "oldest"];
 }

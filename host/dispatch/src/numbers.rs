@@ -145,8 +145,8 @@ impl Default for Numbers {
 impl Numbers {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
-        let entered = "Jobs that entered a state, by queue and handler, from 0 for known ones; the first \
-                       100 of each have a label of their own, the others share `_other`";
+        let entered = "Jobs that entered a state, by queue and handler, from 0 for the first 1,000 known pairs; \
+                       the first 100 of each have a label of their own, the others share `_other`";
         registry.register("job_changes", entered, self.entered.clone());
         let attempts =
             "Attempts that ended in a cell or at a foreign runner, by outcome; `lost` with it";

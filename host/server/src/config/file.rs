@@ -210,8 +210,12 @@ fn unknown(path: &Path, key: String) -> ConfigError {
 /// The most edits between an unknown key and a suggested one.
 const EDITS_MAX: usize = 3;
 
-/// Returns the known key that is near to `key`, as a whole or in its last part.
+/// Returns the known key that is near to `key`, as a whole or in its last part. The last part counts only in a table whose
+/// name is near, too.
 fn nearest(key: &str) -> Option<&'static str> {
+    fn first(key: &str) -> &str {
+        key.split('.').next().unwrap_or(key)
+    }
     fn last(key: &str) -> &str {
         key.rsplit('.').next().unwrap_or(key)
     }
@@ -221,8 +225,10 @@ fn nearest(key: &str) -> Option<&'static str> {
         .chain(named)
         .map(|known| {
             let whole = strsim::damerau_levenshtein(known, key);
-            let edits = whole.min(strsim::damerau_levenshtein(last(known), last(key)));
-            (edits, known)
+            let is_near = !key.contains('.')
+                || strsim::damerau_levenshtein(first(known), first(key)) <= EDITS_MAX;
+            let part = is_near.then(|| strsim::damerau_levenshtein(last(known), last(key)));
+            (part.map_or(whole, |part| whole.min(part)), known)
         })
         .filter(|(edits, _)| *edits <= EDITS_MAX.min(last(key).chars().count() / 2))
         .min_by_key(|(edits, _)| *edits)

@@ -314,6 +314,12 @@ fn an_unknown_key_is_named_with_a_similar_known_one() {
         };
         assert_eq!(resolve(&[], &[], text).unwrap_err(), expected);
     }
+    let far = resolve(&[], &[], "[protocol.arco]\nnope = 1").unwrap_err();
+    assert!(
+        far.to_string()
+            .ends_with("unknown key `protocol.arco.nope`"),
+        "{far}"
+    );
     let message = resolve(&[], &[], "color = 1").unwrap_err().to_string();
     assert_eq!(message, "host.toml: unknown key `color`");
 }

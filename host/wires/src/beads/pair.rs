@@ -532,6 +532,11 @@ fn run(seed: u64, dialect: Dialect) -> u32 {
     }
     let leases = world.model.leases(|_| true);
     assert_eq!(leases, [], "seed {seed}: a lease outlives its task");
+    for life in world.lives.iter().flatten() {
+        let health = life.session.health();
+        let busy: Vec<_> = health.iter().filter(|it| it.in_flight > 0).collect();
+        assert!(busy.is_empty(), "seed {seed}: {busy:?}");
+    }
     for id in &ids {
         let kept = world.model.kept(*id).unwrap();
         assert_eq!(kept.job.lifecycle.state, State::Completed, "seed {seed}");

@@ -223,6 +223,34 @@ async fn numbers_of_requests_have_bounds() {
     }
 }
 
+/// What wires have from their peers is whatever these send, and a problem has the state of any resource.
+#[tokio::test]
+async fn states_are_closed_lists_of_words() {
+    let host = Host::start().await;
+    let document = host.get("/api/v1/openapi.json").await.body;
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let mut states = Vec::new();
+    for (name, schema) in schemas {
+        if ["Arco", "Delta", "Hero", "Problem", "WaitsFor", "Health"]
+            .iter()
+            .any(|it| name.starts_with(it))
+        {
+            continue;
+        }
+        let properties = schema["properties"].as_object().into_iter().flatten();
+        for (property, of) in properties {
+            if ["state", "status", "level", "role"].contains(&property.as_str()) {
+                states.push(format!("{name}.{property}"));
+                let is_text = of["type"].to_string().contains("string");
+                assert!(!is_text, "{name}.{property} is {of}");
+            }
+        }
+    }
+    for name in ["Job.state", "Runner.state", "Batch.state", "LineView.level"] {
+        assert!(states.iter().any(|it| it == name), "{name} in {states:?}");
+    }
+}
+
 /// Health and look-ups have readers of their own.
 #[tokio::test]
 async fn while_all_scans_are_busy_health_and_look_ups_answer() {

@@ -25,6 +25,11 @@ impl LogChunks {
         self.next
     }
 
+    /// Records that so many bytes were received, by other nodes or before a restart.
+    pub(super) fn received(&mut self, bytes: u64) {
+        self.kept = self.kept.max(bytes);
+    }
+
     /// Takes the next chunk and returns its lines.
     pub(super) fn push(&mut self, bytes: &[u8], at_ms: u64) -> Vec<LogLine> {
         self.next = self.next.saturating_add(bytes.len() as u64);
@@ -139,6 +144,18 @@ mod tests {
         assert_eq!(said.count(), 1);
         let bytes: usize = lines.iter().map(|line| line.message.len()).sum();
         assert!(bytes as u64 <= LOG_BYTES_MAX, "{bytes}");
+    }
+
+    #[test]
+    fn what_other_nodes_received_counts() {
+        let mut log = LogChunks::default();
+        log.received(LOG_BYTES_MAX - 100);
+        let texts = texts(log.push(b"one\ntwo\nthree\n", 0));
+        assert_eq!(texts.first().map(String::as_str), Some("one"));
+        assert!(
+            texts.last().unwrap().starts_with("the log is cut here"),
+            "{texts:?}"
+        );
     }
 
     #[test]

@@ -228,6 +228,7 @@ impl Orchestrator {
     ) -> Answer {
         if let Some(lease) = self.leases.live(named) {
             let at_ms = now.since_ms(lease.began_at);
+            lease.log.received(offset);
             let mut lines = lease.log.push(bytes, at_ms);
             if self.node.is_some() {
                 lines.extend(lease.log.flush(at_ms));
