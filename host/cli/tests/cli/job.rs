@@ -414,11 +414,16 @@ fn retry() {
         (200, &job("completed", "")),
         (200, &job("pending", "")),
         (200, &available),
+        (
+            200,
+            &job("available", r#","removed_deadline":"2026-05-17T18:29:59Z""#),
+        ),
     ]);
     seen.add(&host.run(&["job", "retry", A]));
     seen.add(&host.run(&["job", "retry", A, "--wait"]));
     seen.add(&host.run(&["job", "retry", A]));
     seen.add(&host.run(&["job", "retry", A, "--force"]));
+    seen.add(&host.run(&["job", "retry", A]));
     seen.check();
 }
 
