@@ -47,7 +47,7 @@ words! {
     /// What a callback of a batch waits for.
     BatchCallback: ["on_first_failure", "on_success", "on_end"];
     /// What happens to a new job whose key of a limit is full.
-    LimitWhenFull: ["wait", "refuse"];
+    LimitWhenFull: ["wait", "refuse", "replace_waiting"];
     /// What happens to a firing while an earlier job of the schedule has not ended.
     ScheduleOverlap: ["skip", "queue_one", "queue_all", "cancel", "allow"];
     /// What happens to firings that passed while no host was there.

@@ -61,6 +61,8 @@ pub enum WhenFull {
     Wait,
     /// It is refused.
     Refuse,
+    /// It waits, and those that wait already are cancelled.
+    ReplaceWaiting,
 }
 
 /// A limit, as it was set.

@@ -118,7 +118,7 @@ host_wires::table_settings! {
     "limits.by.NAME.rate", "none",
         "How many jobs of a key may start in a time: `{ count = 100, per_seconds = 60, burst = 10 }`; without `burst`, it is `count`";
     "limits.by.NAME.when_full", "`wait`",
-        "What happens to a new job whose key is full: `wait` or `refuse`";
+        "What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting`";
     "schedules.NAME.when", "none",
         "When this schedule fires: `{ cron = \"30 2 * * *\" }`, `{ cron = [\"…\", \"…\"] }` or `{ every = \"10m\", phase = \"2m\" }`";
     "schedules.NAME.job", "none",

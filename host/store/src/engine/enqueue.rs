@@ -38,6 +38,7 @@ impl<R: Rows> Batch<'_, R> {
                 let mut job = Lifecycle::accept(self.now, &accepted, open);
                 job.limits.keys = keys.remove(&new.id).unwrap_or_default();
                 self.pass_limits(None, &mut job)?;
+                self.replace_waiting(&job)?;
                 self.rows.insert(&job, &accepted)?;
                 if let Some(owner) = &job.owner {
                     self.rows.count_owned(owner, 1)?;

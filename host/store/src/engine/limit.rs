@@ -206,6 +206,35 @@ impl<R: Rows> Batch<'_, R> {
         Ok(freed)
     }
 
+    /// Cancels the jobs that wait for the key that a new job waits for, if its limit says so. What the batch cannot move any
+    /// more goes on waiting.
+    pub(super) fn replace_waiting(&mut self, new: &Lifecycle) -> Result<(), Stop> {
+        let Some(key) = new.waits_for_key() else {
+            return Ok(());
+        };
+        let limits = self.rows.limits()?;
+        let limit = limits.get(key.limit);
+        let Some(limit) = limit.filter(|it| it.when_full == WhenFull::ReplaceWaiting) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "replaced by job {}, as the limit {} says",
+            new.id, limit.name
+        );
+        let cancel = Input::Cancel {
+            reason: Some(&reason),
+            grace_ms: None,
+        };
+        while self.moves_left > 0
+            && let Some(waiting) = self.rows.first_waiting(key)?
+        {
+            self.moves_left -= 1;
+            let waiting = self.get(waiting)?;
+            self.apply(&waiting, &cancel)?;
+        }
+        Ok(())
+    }
+
     /// Returns which limit of a job is full, or has jobs that wait, unless the job `passes` them.
     fn first_full(
         &mut self,

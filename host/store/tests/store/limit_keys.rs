@@ -280,6 +280,35 @@ fn a_full_limit_may_refuse_jobs_all_of_a_request_or_none() {
 }
 
 #[test]
+fn a_limit_may_let_a_new_job_replace_those_that_wait() {
+    check(|store| {
+        let replacing = Limit {
+            when_full: WhenFull::ReplaceWaiting,
+            ..by_customer(Some(1), None)
+        };
+        ask(store, NOW, set_limit(replacing)).unwrap();
+        enqueue(store, vec![of(7, 1), of(7, 2), of(7, 3), of(8, 4)]);
+        ids_of(store, NOW, 1..3);
+        let states = |store: &mut dyn Store| [1, 2, 3, 4].map(|n| state(store, n));
+        let (running, waits) = (State::Running, State::Pending);
+        assert_eq!(states(store), [running, State::Cancelled, waits, running]);
+        let mut after = of(9, 6);
+        after.depends_on = vec![id(3)];
+        enqueue(store, vec![after]);
+        enqueue(store, vec![of(7, 5)]);
+        assert_eq!(state(store, 3), State::Cancelled);
+        assert_eq!(state(store, 6), State::Discarded, "it waited for that");
+        let replaced = store.reader().unwrap().job(id(3)).unwrap().unwrap();
+        let reason = replaced.lifecycle.cancel.unwrap().reason.unwrap();
+        let expected = format!("replaced by job {}, as the limit by-customer says", id(5));
+        assert_eq!(reason, expected);
+        ask(store, NOW, complete(1, 1, returned())).unwrap();
+        assert_eq!(state(store, 5), State::Available);
+        read(&*store.reader().unwrap());
+    });
+}
+
+#[test]
 fn keys_survive_retries_losses_and_dead_letters() {
     check(|store| {
         ask(store, NOW, set_limit(by_customer(Some(1), None))).unwrap();

@@ -132,7 +132,7 @@ pub(super) struct LimitChange {
     pub(super) of_customers: bool,
     pub(super) concurrency: Option<u8>,
     pub(super) has_rate: bool,
-    pub(super) refuses: bool,
+    pub(super) when_full: WhenFull,
 }
 
 impl LimitChange {
@@ -150,22 +150,24 @@ impl LimitChange {
             limit.matches.queues = vec!["default".to_owned().try_into().unwrap()];
             limit
         };
-        if self.refuses {
-            limit.when_full = WhenFull::Refuse;
-        }
+        limit.when_full = self.when_full;
         limit
     }
 }
 
 pub(super) fn limit_change() -> impl Strategy<Value = LimitChange> {
     let concurrency = proptest::option::weighted(0.8, 1_u8..4);
-    let refuses = proptest::bool::weighted(0.1);
-    (any::<bool>(), concurrency, any::<bool>(), refuses).prop_map(
-        |(of_customers, concurrency, has_rate, refuses)| LimitChange {
+    let when_full = prop_oneof![
+        8 => Just(WhenFull::Wait),
+        1 => Just(WhenFull::Refuse),
+        1 => Just(WhenFull::ReplaceWaiting),
+    ];
+    (any::<bool>(), concurrency, any::<bool>(), when_full).prop_map(
+        |(of_customers, concurrency, has_rate, when_full)| LimitChange {
             of_customers,
             concurrency,
             has_rate,
-            refuses,
+            when_full,
         },
     )
 }
