@@ -36,7 +36,7 @@ const SCHEDULES_MAX: f64 = 0.02;
 /// How long all jobs may take.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
+pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let keys = vec![count(WAITING)];
     report.add("jobs that wait, of 10,000 customers", "jobs", keys, None);
     let stage = Stage::with(&["basics"], Vec::new())?;
@@ -44,7 +44,7 @@ pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
         client: stage.server.client(),
         pid: stage.server.pid(),
     };
-    load.limit_customers()?;
+    tokio::task::block_in_place(|| load.limit_customers())?;
     let mut free = Column::default();
     let mut limited = Column::default();
     let mut batch = Column::default();
@@ -53,9 +53,12 @@ pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
             "round {round} of {}: with and without limits and batches",
             args.rounds
         );
-        free.add(load.drain("free", None)?);
-        limited.add(load.drain("limited", None)?);
-        batch.add(load.drain("batches", Some(load.batch()?))?);
+        tokio::task::block_in_place(|| {
+            free.add(load.drain("free", None)?);
+            limited.add(load.drain("limited", None)?);
+            batch.add(load.drain("batches", Some(&load.batch()?))?);
+            anyhow::Ok(())
+        })?;
     }
     let (name, beside) = ("one job of each customer at once", "without limits");
     report.add(name, "jobs/s", limited.jobs_per_second, None);
@@ -67,9 +70,9 @@ pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
     report.add(beside, "µs", free.cpu_us, None);
     let target = Target::AtMost(BATCH_MAX);
     report.ratio("in a batch to in none", name, beside, target);
-    load.schedules(report)?;
+    load.schedules(report).await?;
     stage.stop()?;
-    bare_store(args, report)
+    tokio::task::block_in_place(|| bare_store(args, report))
 }
 
 /// A host, and what it is asked to do.
@@ -115,7 +118,7 @@ impl Load {
 
     /// Enqueues jobs in a paused queue and lets them run. Returns how many ran a second, and the CPU time of each in the
     /// host and its cells.
-    fn drain(&self, queue: &str, batch: Option<String>) -> Result<(f64, f64)> {
+    fn drain(&self, queue: &str, batch: Option<&str>) -> Result<(f64, f64)> {
         self.client.run(&json!({"handler": "noop", "queue": queue}));
         self.call("POST", &format!("/api/v1/queues/{queue}/pause"), &json!({}))?;
         let job = |n: usize| {
@@ -123,7 +126,7 @@ impl Load {
             json!({"handler": "noop", "params": params, "queue": queue})
         };
         let before = self.completed(queue)?;
-        if let Some(batch) = &batch {
+        if let Some(batch) = batch {
             for first in (0..WAITING).step_by(ADDED) {
                 let jobs: Vec<Value> = (first..first + ADDED).map(job).collect();
                 let path = format!("/api/v1/batches/{batch}/jobs");
@@ -162,9 +165,27 @@ impl Load {
     }
 
     /// Lets schedules fire each minute, in a queue that is paused, and compares with a minute without them.
-    fn schedules(&self, report: &mut Report) -> Result<()> {
+    async fn schedules(&self, report: &mut Report) -> Result<()> {
         eprintln!("{SCHEDULES} schedules that fire each minute");
-        let idle = self.cpu_of_a_minute()?;
+        let idle = self.cpu_of_a_minute().await?;
+        tokio::task::block_in_place(|| self.set_schedules())?;
+        let waiting = || -> Result<f64> {
+            let queue = self.client.get("/api/v1/queues/fired")?.body;
+            queue["counts"]["available"]
+                .as_f64()
+                .context("a queue has counts")
+        };
+        let before = tokio::task::block_in_place(waiting)?;
+        let busy = self.cpu_of_a_minute().await?;
+        let fired = tokio::task::block_in_place(waiting)? - before;
+        report.add("fired in a minute", "jobs", vec![fired], None);
+        let cores = vec![(busy - idle) / 1e6 / MINUTE.as_secs_f64()];
+        let target = Target::AtMost(SCHEDULES_MAX);
+        report.add("CPU of 10,000 schedules", "cores", cores, Some(target));
+        Ok(())
+    }
+
+    fn set_schedules(&self) -> Result<()> {
         self.client
             .run(&json!({"handler": "noop", "queue": "fired"}));
         self.call("POST", "/api/v1/queues/fired/pause", &json!({}))?;
@@ -175,25 +196,12 @@ impl Load {
             });
             self.call("PUT", &format!("/api/v1/schedules/tick-{n}"), &schedule)?;
         }
-        let waiting = || -> Result<f64> {
-            let queue = self.client.get("/api/v1/queues/fired")?.body;
-            queue["counts"]["available"]
-                .as_f64()
-                .context("a queue has counts")
-        };
-        let before = waiting()?;
-        let busy = self.cpu_of_a_minute()?;
-        let fired = waiting()? - before;
-        report.add("fired in a minute", "jobs", vec![fired], None);
-        let cores = vec![(busy - idle) / 1e6 / MINUTE.as_secs_f64()];
-        let target = Target::AtMost(SCHEDULES_MAX);
-        report.add("CPU of 10,000 schedules", "cores", cores, Some(target));
         Ok(())
     }
 
-    fn cpu_of_a_minute(&self) -> Result<f64> {
+    async fn cpu_of_a_minute(&self) -> Result<f64> {
         let before = self.cpu_us()?;
-        std::thread::sleep(MINUTE);
+        tokio::time::sleep(MINUTE).await;
         Ok(self.cpu_us()? - before)
     }
 }

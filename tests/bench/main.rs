@@ -329,7 +329,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Postgres => postgres::measure(args, &mut report).await?,
         Suite::Exposure => exposure::measure(args, &mut report).await?,
         Suite::Bounded => bounded::measure(args, &mut report).await?,
-        Suite::Limits => tokio::task::block_in_place(|| limits::measure(args, &mut report))?,
+        Suite::Limits => limits::measure(args, &mut report).await?,
         Suite::Egress => egress::measure(args, &mut report).await?,
         Suite::Pages => pages::measure(args, &mut report).await?,
     }

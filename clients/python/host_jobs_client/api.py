@@ -788,7 +788,7 @@ LimitSource: TypeAlias = 'Literal["api", "configuration"]'
 """Where a limit comes from."""
 
 
-LimitWhenFull: TypeAlias = 'Literal["wait", "refuse"]'
+LimitWhenFull: TypeAlias = 'Literal["wait", "refuse", "replace_waiting"]'
 """What happens to a new job whose key of a limit is full."""
 
 
@@ -1639,8 +1639,19 @@ class Unique(TypedDict):
 
     key: str
     """The key, 1 to 256 bytes."""
+    max_delay_seconds: NotRequired[float | None]
+    """With `push_back`: it starts at most so long after it was enqueued."""
+    on_conflict: NotRequired[UniqueOnConflict | None]
+    """What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the
+    params of this one. `push_back`: that, and it starts when this one would. Only a job of the same handler
+    and principal changes.
+    """
     scope: NotRequired[UniqueScope]
     """Which earlier job with the key stands for this one; `active` if absent."""
+
+
+UniqueOnConflict: TypeAlias = 'Literal["keep", "replace", "push_back"]'
+"""What becomes of an earlier job with the same unique key."""
 
 
 class UniqueScopeSeconds(TypedDict):

@@ -282,8 +282,8 @@ pub fn job(handler: &str, params: &impl Serialize) -> Result<NewJob, serde_json:
 fn keyed(mut job: NewJob) -> NewJob {
     if job.unique.is_none() && job.unique_key.is_none() {
         job.unique = Some(UniqueBody {
-            key: format!("client-{}", Uuid::new_v4()),
             scope: ScopeBody::Retained,
+            ..UniqueBody::active(format!("client-{}", Uuid::new_v4()))
         });
     }
     job

@@ -680,7 +680,7 @@ export interface LimitRate {
 export type LimitSource = "api" | "configuration";
 
 /** What happens to a new job whose key of a limit is full. */
-export type LimitWhenFull = "wait" | "refuse";
+export type LimitWhenFull = "wait" | "refuse" | "replace_waiting";
 
 /** What an attempt may use. */
 export interface Limits {
@@ -1531,9 +1531,20 @@ export interface TriggeredJobs {
 export interface Unique {
   /** The key, 1 to 256 bytes. */
   key: string;
+  /** With `push_back`: it starts at most so long after it was enqueued. */
+  max_delay_seconds?: number | null;
+  /**
+   * What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the params
+   * of this one. `push_back`: that, and it starts when this one would. Only a job of the same handler and
+   * principal changes.
+   */
+  on_conflict?: UniqueOnConflict | null;
   /** Which earlier job with the key stands for this one; `active` if absent. */
   scope?: UniqueScope;
 }
+
+/** What becomes of an earlier job with the same unique key. */
+export type UniqueOnConflict = "keep" | "replace" | "push_back";
 
 /** Which earlier job with the same key stands for the new one. */
 export type UniqueScope = "active" | "retained" | { seconds: number };

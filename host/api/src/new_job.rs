@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::words::JobState;
+use crate::words::{JobState, UniqueOnConflict};
 
 /// A job to enqueue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -111,6 +111,39 @@ pub struct UniqueBody {
     /// Which earlier job with the key stands for this one; `active` if absent.
     #[serde(default, deserialize_with = "read_scope")]
     pub scope: ScopeBody,
+    /// What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the params of this
+    /// one. `push_back`: that, and it starts when this one would. Only a job of the same handler and principal changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<UniqueOnConflict>)]
+    pub on_conflict: Option<OnConflictBody>,
+    /// With `push_back`: it starts at most so long after it was enqueued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>, minimum = 0, maximum = 31_536_000)]
+    pub max_delay_seconds: Option<Seconds>,
+}
+
+impl UniqueBody {
+    /// A key that a job has until it has ended.
+    pub const fn active(key: String) -> Self {
+        Self {
+            key,
+            scope: ScopeBody::Active,
+            on_conflict: None,
+            max_delay_seconds: None,
+        }
+    }
+}
+
+/// What becomes of an earlier job with the same unique key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflictBody {
+    /// It stays as it is.
+    Keep,
+    /// It gets the params of the new one.
+    Replace,
+    /// That, and it starts when the new one would.
+    PushBack,
 }
 
 /// Which earlier job with the same key stands for the new one.

@@ -76,6 +76,8 @@ words! {
     LimitSource: ["api", "configuration"];
     /// A named set of verbs.
     TokenRole: Role::ALL.iter().map(|role| role.as_str());
+    /// What becomes of an earlier job with the same unique key.
+    UniqueOnConflict: ["keep", "replace", "push_back"];
     /// The order of a list.
     ListOrder: ["newest", "oldest"];
 }

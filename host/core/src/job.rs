@@ -281,6 +281,21 @@ pub struct Origin {
 pub struct UniqueKey {
     pub key: String,
     pub scope: UniqueScope,
+    pub on_conflict: OnConflict,
+}
+
+/// What becomes of the earlier job that an enqueue with its unique key returns. It changes only if no attempt has begun, and
+/// if the same principal has enqueued both for the same handler.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OnConflict {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It gets the params of the new one.
+    Replace,
+    /// It gets the params of the new one and starts when that would, but at most so many milliseconds after it was
+    /// enqueued.
+    PushBack { max_delay_ms: Option<u64> },
 }
 
 /// Which earlier job with the same key an enqueue returns. A job that has not ended always qualifies.

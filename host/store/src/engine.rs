@@ -118,6 +118,8 @@ pub struct Counts {
 pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
+    /// Replaces the params of a job that was read in this batch.
+    fn set_params(&mut self, id: JobId, params: &JsonText) -> Result<(), StoreError>;
     /// Appends a job to the order. Its dependencies follow.
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError>;
     /// Writes the new version of a job. Its place in the order does not change.

@@ -19,6 +19,7 @@ mod limits;
 mod list;
 pub mod logs;
 mod moment;
+mod payloads;
 mod reader;
 mod registry;
 mod reserve;

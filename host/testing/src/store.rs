@@ -134,6 +134,11 @@ impl Rows for Model {
         Ok(self.entry(id)?.payload.clone())
     }
 
+    fn set_params(&mut self, id: JobId, params: &JsonText) -> Result<(), StoreError> {
+        self.entry(id)?.payload.params.clone_from(params);
+        Ok(())
+    }
+
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
         let seq = self.next_seq;
         self.next_seq += 1;

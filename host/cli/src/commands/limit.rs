@@ -62,7 +62,7 @@ struct Set {
     /// Let so many start together after a pause [default: the count of the rate]
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), requires = "rate")]
     burst: Option<u32>,
-    /// What happens to a new job whose key is full: wait, refuse or replace_waiting [default: wait]
+    /// What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting` [default: wait]
     #[arg(long, value_name = "CHOICE", value_parser = word::<WhenFull>)]
     when_full: Option<WhenFull>,
     #[command(flatten)]

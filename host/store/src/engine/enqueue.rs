@@ -6,7 +6,7 @@ use host_core::access::Object;
 use host_core::command::{Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, State, UniqueKey};
+use host_core::job::{Lifecycle, OnConflict, Payload, State, UniqueKey};
 use host_core::name::{Name, address};
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
@@ -50,6 +50,9 @@ impl<R: Rows> Batch<'_, R> {
             }
         }
         self.settle_new(jobs, &stands_for, &ended)?;
+        for new in jobs.iter().filter(|new| !is_new(new)) {
+            self.resolve_conflict(new, stands_for[&new.id])?;
+        }
         let mut replies = Vec::with_capacity(jobs.len());
         for new in jobs {
             let id = stands_for[&new.id];
@@ -87,7 +90,7 @@ impl<R: Rows> Batch<'_, R> {
         let mut stands_for = BTreeMap::new();
         for new in jobs {
             let mut id = new.id;
-            if let Some(UniqueKey { key, scope }) = &new.unique_key {
+            if let Some(UniqueKey { key, scope, .. }) = &new.unique_key {
                 let latest = self.rows.by_unique_key(&new.queue, key)?;
                 let latest = latest.map(|id| self.get(id)).transpose()?;
                 // A job that the principal may not see does not hold its key against it.
@@ -102,6 +105,34 @@ impl<R: Rows> Batch<'_, R> {
             stands_for.insert(new.id, id);
         }
         Ok(stands_for)
+    }
+
+    /// Changes the job that stands for a new one with its unique key, as that asks.
+    fn resolve_conflict(&mut self, new: &NewJob, earlier: JobId) -> Result<(), Stop> {
+        let on_conflict = new.unique_key.as_ref().map(|unique| unique.on_conflict);
+        let on_conflict = on_conflict.unwrap_or_default();
+        let job = self.get(earlier)?;
+        let waits = matches!(
+            job.state,
+            State::Pending | State::Scheduled | State::Available
+        );
+        let is_alike = job.handler == new.handler && job.runner == new.runner;
+        if on_conflict == OnConflict::Keep || !waits || job.attempt > 0 || !is_alike {
+            return Ok(());
+        }
+        let payload = self.rows.payload(earlier)?;
+        let principal = |payload: &Payload| payload.origin.as_ref().map(|it| it.principal.clone());
+        if principal(&payload) != principal(&new.payload) {
+            return Ok(());
+        }
+        self.rows.set_params(earlier, &new.payload.params)?;
+        if let OnConflict::PushBack { max_delay_ms } = on_conflict {
+            let latest = max_delay_ms.map(|ms| job.enqueued_at.plus_ms(ms));
+            let run_at = new.run_at.into_iter().chain(latest).min();
+            let run_at = run_at.unwrap_or(self.now);
+            self.apply(&job, &Input::Reschedule(run_at))?;
+        }
+        Ok(())
     }
 
     /// Returns the prerequisites that have ended. Refuses those that do not exist.

@@ -220,12 +220,15 @@ impl<R: Rows> Batch<'_, R> {
         if !self.rows.limits()?.0.is_empty() {
             self.rows.lock_limits()?;
         }
-        let steps = std::mem::take(&mut self.steps);
-        let ids: Vec<BatchId> = steps.keys().copied().collect();
-        self.rows.lock_batches(&ids)?;
-        for (id, step) in steps {
-            if let Some(batch) = self.rows.job_batch(id)? {
-                self.count_batch(batch, step)?;
+        // A callback may replace a job of another batch that waits for a limit.
+        while !self.steps.is_empty() {
+            let steps = std::mem::take(&mut self.steps);
+            let ids: Vec<BatchId> = steps.keys().copied().collect();
+            self.rows.lock_batches(&ids)?;
+            for (id, step) in steps {
+                if let Some(batch) = self.rows.job_batch(id)? {
+                    self.count_batch(batch, step)?;
+                }
             }
         }
         Ok(())

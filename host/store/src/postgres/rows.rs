@@ -157,6 +157,19 @@ impl Rows for Transaction<'_> {
         }
     }
 
+    fn set_params(&mut self, id: JobId, params: &JsonText) -> Result<(), StoreError> {
+        drop(self.overlay.claimed.remove(&id));
+        if let Some(new) = self.overlay.new.get_mut(&id) {
+            new.payload.params.clone_from(params);
+        }
+        if !self.overlay.payloads.contains(&id) {
+            let sql = "UPDATE host_payloads SET params = $2 WHERE job = $1";
+            let values = values![id.0, params.as_str().to_owned()];
+            self.query("replace a job's params", sql, values)?;
+        }
+        Ok(())
+    }
+
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {
         let seq = self.take_seq()?;
         self.counts.make(&job.queue);

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
 use super::job_batches;
-use super::{available, changes, dependencies, doing, execute, job_id, limits, registry};
+use super::{available, changes, dependencies, doing, execute, job_id, limits, payloads, registry};
 use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::held_keys::HeldKeys;
@@ -155,32 +155,6 @@ pub(super) fn seq_of(connection: &Connection, id: JobId) -> Result<Option<i64>, 
         .map_err(doing("find a job"))
 }
 
-/// Reads a job's payload and the data kept with it.
-pub(super) fn payload_of(
-    connection: &Connection,
-    seq: i64,
-) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
-    let (params, wire, unique_key, extra) = connection
-        .prepare_cached("SELECT params, wire, unique_key, extra FROM payloads WHERE seq = ?1")
-        .and_then(|mut statement| {
-            statement.query_row([seq], |row| {
-                let extra: Option<Vec<u8>> = row.get(3)?;
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, extra))
-            })
-        })
-        .map_err(doing("read a job's params"))?;
-    let extra = Extra::read(extra, || seq.to_string())?;
-    let payload = Payload {
-        params: JsonText(params),
-        wire,
-        external_id: extra.external_id,
-        trace_context: extra.trace_context,
-        attributes: extra.attributes,
-        origin: extra.origin,
-    };
-    Ok((payload, unique_key, extra.depends_on))
-}
-
 impl Rows for Transaction<'_> {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError> {
         if let Some(entry) = self.hot.get(id) {
@@ -209,7 +183,12 @@ impl Rows for Transaction<'_> {
         if let Some(payload) = self.hot.take_payload(id) {
             return Ok(payload);
         }
-        Ok(payload_of(self.connection, self.seq(id)?)?.0)
+        Ok(payloads::of(self.connection, self.seq(id)?)?.0)
+    }
+
+    fn set_params(&mut self, id: JobId, params: &JsonText) -> Result<(), StoreError> {
+        drop(self.hot.take_payload(id));
+        payloads::set_params(self.connection, self.seq(id)?, params)
     }
 
     fn insert(&mut self, job: &Lifecycle, new: &NewJob) -> Result<(), StoreError> {

@@ -10,8 +10,8 @@ use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page}
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::doing;
-use super::jobs::payload_of;
 use super::moment::Moment;
+use super::payloads;
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
@@ -164,7 +164,7 @@ fn has_payload(connection: &Connection, filter: &JobFilter, seq: i64) -> Result<
     if !filter.needs_payload() {
         return Ok(true);
     }
-    let (payload, unique_key, _) = payload_of(connection, seq)?;
+    let (payload, unique_key, _) = payloads::of(connection, seq)?;
     Ok(filter.has_payload(&payload, unique_key.as_deref()))
 }
 

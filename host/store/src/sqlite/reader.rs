@@ -22,11 +22,11 @@ use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::jobs::{payload_of, seq_of};
+use super::jobs::seq_of;
 use super::moment::Moment;
 use super::{
-    access, available, changes, dependencies, doing, job_batches, job_id, limits, list, registry,
-    schedules, state,
+    access, available, changes, dependencies, doing, job_batches, job_id, limits, list, payloads,
+    registry, schedules, state,
 };
 use crate::error::StoreError;
 use crate::record::decode;
@@ -120,7 +120,7 @@ impl Reader for SqliteReader {
         let Some(seq) = seq_of(&moment, id)? else {
             return Ok(None);
         };
-        let (payload, unique_key, depends_on) = payload_of(&moment, seq)?;
+        let (payload, unique_key, depends_on) = payloads::of(&moment, seq)?;
         let (result, failure, progress) = self.ending(seq)?;
         Ok(Some(JobDetail {
             lifecycle: self.lifecycle(seq)?,

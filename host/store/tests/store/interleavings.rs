@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use host_core::command::{Command, Fire};
 use host_core::id::NodeId;
-use host_core::job::{Lane, UniqueKey, UniqueScope};
+use host_core::job::{Lane, OnConflict, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold};
 use host_core::policy::Retention;
 use host_core::schedule::{Overlap, Progress as ScheduleProgress};
@@ -74,8 +74,19 @@ impl History {
                 1 => UniqueScope::Retained,
                 _ => UniqueScope::Within { ms: 1_000 },
             };
+            let on_conflict = match self.jobs % 4 {
+                0 => OnConflict::Replace,
+                1 => OnConflict::PushBack {
+                    max_delay_ms: Some(5_000),
+                },
+                _ => OnConflict::Keep,
+            };
             let key = format!("key-{}", self.jobs % 5);
-            new.unique_key = keyed.then_some(UniqueKey { key, scope });
+            new.unique_key = keyed.then_some(UniqueKey {
+                key,
+                scope,
+                on_conflict,
+            });
             new.depends_on = earlier.into_iter().collect();
             // Perhaps to one that is closed or that nobody has made.
             if *priority == 0 && self.jobs.is_multiple_of(2) {

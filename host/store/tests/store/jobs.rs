@@ -7,6 +7,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::invariants;
+use host_core::job::OnConflict;
 use host_core::job::{Lane, Lifecycle, LimitKey, Payload, STATES, State, UniqueKey, UniqueScope};
 use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
@@ -69,7 +70,12 @@ pub(crate) fn job(n: u128) -> NewJob {
 
 pub(crate) fn unique(key: &str, scope: UniqueScope) -> UniqueKey {
     let key = key.to_owned();
-    UniqueKey { key, scope }
+    let on_conflict = OnConflict::Keep;
+    UniqueKey {
+        key,
+        scope,
+        on_conflict,
+    }
 }
 
 pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Command {

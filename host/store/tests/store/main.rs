@@ -11,6 +11,7 @@ mod check;
 mod claims;
 mod components;
 mod concurrent;
+mod conflicts;
 mod copy;
 mod database_check;
 mod filters;

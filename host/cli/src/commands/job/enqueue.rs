@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use host_api::client::Client;
-use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
+use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
 use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
@@ -12,6 +12,8 @@ use host_console::{human, json, plain};
 use host_core::json::Pairs;
 use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
+
+use crate::commands::schedule::word;
 
 use super::{ID_CHARS, fetch, has_ended, parse_id, short_id, wait};
 
@@ -21,7 +23,8 @@ use super::{ID_CHARS, fetch, has_ended, parse_id, short_id, wait};
 Examples:
   host job enqueue echo --params '{\"a\": 1}' --wait
   host job enqueue report --params @input.json --queue nightly --run-at 2026-05-17T02:00:00Z
-  id=$(host job enqueue build --unique-key build-42)")]
+  id=$(host job enqueue build --unique-key build-42)
+  host job enqueue index --params '{\"page\": 7}' --unique-key page-7 --on-conflict push_back --delay 30s")]
 pub(super) struct Enqueue {
     /// The handler to run
     name: String,
@@ -62,6 +65,13 @@ pub(super) struct Enqueue {
     /// is kept, or a duration for one that was enqueued so recently
     #[arg(long, value_name = "SCOPE", value_parser = parse_scope, requires = "unique_key")]
     unique_scope: Option<ScopeBody>,
+    /// What becomes of that job if it has not begun: `keep`, `replace` for these params, or `push_back` for these params and
+    /// the delay of this job [default: keep]
+    #[arg(long, value_name = "CHOICE", value_parser = word::<OnConflictBody>, requires = "unique_key")]
+    on_conflict: Option<OnConflictBody>,
+    /// With `push_back`, start it at most so long after it was enqueued
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration, requires = "on_conflict")]
+    max_delay: Option<Seconds>,
     /// Start only when this job has completed (repeatable)
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     depends_on: Vec<String>,
@@ -132,9 +142,17 @@ impl Enqueue {
 
     fn job(self, client: &Client, params: Option<Box<RawValue>>) -> Result<NewJobBody, CliError> {
         let key = self.unique_key;
-        let (unique_key, unique) = match self.unique_scope {
-            None => (key, None),
-            Some(scope) => (None, key.map(|key| UniqueBody { key, scope })),
+        let (unique_key, unique) = match (self.unique_scope, self.on_conflict) {
+            (None, None) => (key, None),
+            (scope, on_conflict) => {
+                let unique = key.map(|key| UniqueBody {
+                    scope: scope.unwrap_or_default(),
+                    on_conflict,
+                    max_delay_seconds: self.max_delay,
+                    ..UniqueBody::active(key)
+                });
+                (None, unique)
+            }
         };
         let depends_on = self.depends_on.iter().map(|id| full_id(client, id));
         let attributes: BTreeMap<_, _> = self.attributes.into_iter().collect();

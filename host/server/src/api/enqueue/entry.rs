@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use host_api::new_job::{NewJobBody, ScopeBody, UniqueBody};
+use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
 use host_api::time;
 use host_core::command::NewJob;
 use host_core::id::{BatchId, JobId};
-use host_core::job::{PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
+use host_core::job::{OnConflict, PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
 use host_core::json::{JsonText, Pairs};
 use host_core::name::Name;
 use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
@@ -76,6 +76,7 @@ pub(super) fn into_job(
     let mut policy = policy_of(&body, route.policy, route.timeout_ms_max)?;
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
     let batch = body.batch.as_deref().map(batch).transpose()?;
+    let run_at = start(&body, clock)?;
     let mut job = NewJob {
         id,
         handler: route.handler,
@@ -83,12 +84,12 @@ pub(super) fn into_job(
         component: route.component,
         queue: route.queue,
         priority: priority.unwrap_or(PRIORITY_DEFAULT),
-        run_at: start(&body, clock)?,
+        run_at,
         deadline: end(&body, clock)?,
         policy,
         depends_on: prerequisites(&body, siblings)?,
         batch: None,
-        unique_key: unique_key(body.unique_key, body.unique)?,
+        unique_key: unique_key(body.unique_key, body.unique, run_at.is_some())?,
         payload: Payload {
             params,
             wire: "http".to_owned(),
@@ -222,13 +223,16 @@ fn instant(field: &str, text: Option<&str>, clock: Clock) -> Result<Option<Time>
 fn unique_key(
     key: Option<String>,
     unique: Option<UniqueBody>,
+    is_delayed: bool,
 ) -> Result<Option<UniqueKey>, ApiError> {
-    let (field, key, scope) = match (key, unique) {
+    let (field, unique) = match (key, unique) {
         (None, None) => return Ok(None),
         (Some(_), Some(_)) => return Err(invalid("unique_key and unique are mutually exclusive")),
-        (Some(key), None) => ("unique_key", key, ScopeBody::Active),
-        (None, Some(unique)) => ("unique.key", unique.key, unique.scope),
+        (Some(key), None) => ("unique_key", UniqueBody::active(key)),
+        (None, Some(unique)) => ("unique.key", unique),
     };
+    let on_conflict = on_conflict(&unique, is_delayed)?;
+    let UniqueBody { key, scope, .. } = unique;
     if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
         return Err(invalid(format!(
             "{field}: must have 1–{UNIQUE_KEY_BYTES_MAX} bytes, got {}",
@@ -237,6 +241,7 @@ fn unique_key(
     }
     Ok(Some(UniqueKey {
         key,
+        on_conflict,
         scope: match scope {
             ScopeBody::Active => UniqueScope::Active,
             ScopeBody::Retained => UniqueScope::Retained,
@@ -247,6 +252,27 @@ fn unique_key(
             }
         },
     }))
+}
+
+fn on_conflict(unique: &UniqueBody, is_delayed: bool) -> Result<OnConflict, ApiError> {
+    let choice = unique.on_conflict.unwrap_or(OnConflictBody::Keep);
+    if choice != OnConflictBody::PushBack && unique.max_delay_seconds.is_some() {
+        return Err(invalid(
+            "unique.max_delay_seconds: needs on_conflict push_back",
+        ));
+    }
+    Ok(match choice {
+        OnConflictBody::Keep => OnConflict::Keep,
+        OnConflictBody::Replace => OnConflict::Replace,
+        OnConflictBody::PushBack if !is_delayed => {
+            return Err(invalid(
+                "unique.on_conflict: push_back needs delay_seconds or run_at",
+            ));
+        }
+        OnConflictBody::PushBack => OnConflict::PushBack {
+            max_delay_ms: unique.max_delay_seconds.map(|delay| delay.ms),
+        },
+    })
 }
 
 fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError> {

@@ -243,6 +243,18 @@ const BAD: &[Case<'_>] = &[
         "unique_key: must have 1–256 bytes",
     ),
     (
+        r#"{"handler":"noop","unique":{"key":"k","on_conflict":"push_back"}}"#,
+        422,
+        "invalid_request",
+        "unique.on_conflict: push_back needs delay_seconds or run_at",
+    ),
+    (
+        r#"{"handler":"noop","unique":{"key":"k","on_conflict":"replace","max_delay_seconds":1}}"#,
+        422,
+        "invalid_request",
+        "unique.max_delay_seconds: needs on_conflict push_back",
+    ),
+    (
         r#"{"handler":"noop","attributes":{"a":1}}"#,
         422,
         "invalid_request",

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_core::job::{UniqueKey, UniqueScope};
+use host_core::job::{OnConflict, UniqueKey, UniqueScope};
 
 use super::*;
 
@@ -79,6 +79,7 @@ fn a_purge_visits_no_other_unique_key() {
             unique_key: Some(UniqueKey {
                 key: format!("key-{n:05}"),
                 scope: UniqueScope::Active,
+                on_conflict: OnConflict::Keep,
             }),
             ..job(n)
         });

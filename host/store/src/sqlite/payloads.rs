@@ -1,0 +1,50 @@
+//! The params of jobs and the data kept with them.
+
+use host_core::id::JobId;
+use host_core::job::Payload;
+use host_core::json::JsonText;
+use rusqlite::{Connection, params};
+
+use super::{doing, execute};
+use crate::error::StoreError;
+use crate::record::Extra;
+
+/// Reads a job's payload and the data kept with it.
+pub(super) fn of(
+    connection: &Connection,
+    seq: i64,
+) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
+    let (params, wire, unique_key, extra) = connection
+        .prepare_cached("SELECT params, wire, unique_key, extra FROM payloads WHERE seq = ?1")
+        .and_then(|mut statement| {
+            statement.query_row([seq], |row| {
+                let extra: Option<Vec<u8>> = row.get(3)?;
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, extra))
+            })
+        })
+        .map_err(doing("read a job's params"))?;
+    let extra = Extra::read(extra, || seq.to_string())?;
+    let payload = Payload {
+        params: JsonText(params),
+        wire,
+        external_id: extra.external_id,
+        trace_context: extra.trace_context,
+        attributes: extra.attributes,
+        origin: extra.origin,
+    };
+    Ok((payload, unique_key, extra.depends_on))
+}
+
+/// Replaces the params of a job.
+pub(super) fn set_params(
+    connection: &Connection,
+    seq: i64,
+    params: &JsonText,
+) -> Result<(), StoreError> {
+    execute(
+        connection,
+        "replace a job's params",
+        "UPDATE payloads SET params = ?2 WHERE seq = ?1",
+        params![seq, params.as_str()],
+    )
+}
