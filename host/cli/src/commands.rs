@@ -18,6 +18,7 @@ pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod limit;
 pub(crate) mod man;
+mod moment;
 pub(crate) mod new;
 pub(crate) mod node;
 pub(crate) mod queue;

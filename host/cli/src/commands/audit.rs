@@ -7,9 +7,11 @@ use host_console::error::{CliError, Exit, cannot};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::table::{Cell, Column, Rows};
-use host_console::{human, plain, waiting};
+use host_console::{plain, waiting};
 use host_core::audit::{Chain, Entry, from_hex, hex};
 use host_core::query::PAGE_ITEMS_MAX;
+
+use super::moment::{self, Moment};
 
 /// How long to wait for the next entries, in milliseconds.
 const FOLLOW_MS: u64 = 1_000;
@@ -37,9 +39,9 @@ Examples:
 
 #[derive(Debug, Args)]
 struct Ls {
-    /// From this time on, or this long ago
-    #[arg(long, value_name = "TIME", value_parser = human::parse_time)]
-    since: Option<String>,
+    /// Only entries since this time, or so long ago at most
+    #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
+    since: Option<Moment>,
     /// Only entries of this principal: token:ID, uid:NUMBER or host
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
@@ -65,8 +67,9 @@ impl Audit {
 
 fn ls(ls: Ls) -> Result<(), CliError> {
     let (client, output) = ls.remote.open()?;
+    let [since] = moment::texts([&ls.since], &client)?;
     let mut query = AuditQuery {
-        since: ls.since,
+        since,
         principal: ls.principal,
         verb: ls.verb,
         limit: Some(PAGE_ITEMS_MAX),

@@ -3,7 +3,7 @@
 use host_core::audit::{Entry, hex};
 use host_core::time::Time;
 
-use crate::canned::{CannedHost, Transcript, run_alone};
+use crate::canned::{CannedHost, HANGS_UP, Transcript, run_alone};
 
 const CI: &str = r#"{"id":"4fGh01QwErTy","name":"ci","created_by":"uid:0","created_at":"2026-05-17T18:00:00Z","expires_at":"2026-08-15T18:00:00Z","last_used_at":"2026-05-17T18:29:00Z","verbs":["read","deploy"],"queues":[],"handlers":["mail-*","send"],"from":["10.1.0.0/16"],"rate":100,"max_waiting":5000}"#;
 const MINTED: &str = r#"{"token":"hst_4fGh01QwErTy_0000","id":"4fGh01QwErTy","name":"ci","created_by":"uid:0","created_at":"2026-05-17T18:00:00Z","expires_at":"2026-08-15T18:00:00Z","verbs":["read","deploy"],"queues":[],"handlers":[],"from":[]}"#;
@@ -96,5 +96,31 @@ fn the_audit_is_listed_and_verified() {
     seen.add(&host.run(&["audit", "ls", "--verb", "deploy"]));
     seen.add(&host.run(&["audit", "verify"]));
     seen.add(&host.run(&["audit", "verify"]));
+    seen.check();
+}
+
+#[test]
+fn the_audit_is_listed_since_a_time_or_so_long_ago_and_followed() {
+    let mut seen = Transcript::new("token_the_audit_is_listed_since_and_followed");
+    let whole = chain("");
+    let none = r#"{"items":[],"next_cursor":null}"#;
+    let host = CannedHost::start(&[
+        (
+            200,
+            r#"{"status":"ok","version":"0.9.0","uptime_seconds":60,"isolation":"shared"}"#,
+        ),
+        (200, &whole),
+        (200, none),
+        (200, &whole),
+        (200, none),
+        (HANGS_UP, ""),
+    ]);
+    let principal = ["--principal", "token:4fGh01QwErTy"];
+    let ls = ["audit", "ls", "--since"];
+    seen.add(&host.run(&[&ls[..], &["1d"], &principal].concat()));
+    seen.add(&host.run(&[&ls[..], &["2026-05-17T20:00:00+02:00"]].concat()));
+    seen.add(&host.run(&[&ls[..], &["yesterday"]].concat()));
+    // It asks for what comes after the last entry that it has seen, until the host is gone.
+    seen.add(&host.run(&["audit", "ls", "-f", "-o", "jsonl"]));
     seen.check();
 }

@@ -3,13 +3,11 @@
 use clap::Args;
 use host_api::client::Client;
 use host_api::filter::FilterQuery;
-use host_console::error::{CliError, Exit, cannot};
-use host_console::human;
+use host_console::error::CliError;
 use host_core::failure::FailureKind;
-use host_core::seconds::Seconds;
-use host_core::time::Time;
 
 use super::parse_id;
+use crate::commands::moment::{self, Moment};
 
 /// Which jobs. A job must match every option that is given.
 #[derive(Clone, Debug, Default, Args)]
@@ -24,10 +22,10 @@ pub(super) struct Filter {
     #[arg(long)]
     handler: Option<String>,
     /// Only jobs that were enqueued since this time, or so long ago at most
-    #[arg(long, value_name = "TIME|DURATION", value_parser = parse_moment)]
+    #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
     since: Option<Moment>,
     /// Only jobs that were enqueued before this time, or longer ago than this
-    #[arg(long, value_name = "TIME|DURATION", value_parser = parse_moment)]
+    #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
     until: Option<Moment>,
     /// Only jobs whose id starts with it
     #[arg(long, value_name = "PREFIX", value_parser = parse_id)]
@@ -54,23 +52,6 @@ pub(super) struct Filter {
     /// Only jobs that failed for this cause, as the dashboard shows it among the failures
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<String>,
-}
-
-/// An instant, or how long ago it was by the host's time.
-#[derive(Clone, Debug)]
-enum Moment {
-    At(String),
-    Ago(Seconds),
-}
-
-fn parse_moment(text: &str) -> Result<Moment, String> {
-    if let Ok(at) = human::parse_time(text) {
-        return Ok(Moment::At(at));
-    }
-    human::parse_duration(text).map(Moment::Ago).map_err(|_| {
-        "write a time as RFC 3339, such as 2026-05-17T18:30:00Z, or how long ago, such as 1h30m"
-            .to_owned()
-    })
 }
 
 impl Filter {
@@ -100,16 +81,7 @@ impl Filter {
 
     /// Returns the options as the API takes them. Asks the host for its time if one needs it.
     pub(super) fn query(&self, client: &Client) -> Result<FilterQuery, CliError> {
-        let moments = [&self.since, &self.until];
-        let needs_now = moments
-            .iter()
-            .any(|moment| matches!(moment, Some(Moment::Ago(_))));
-        let now = if needs_now { Some(now(client)?) } else { None };
-        let [since, until] = moments.map(|moment| match moment {
-            None => None,
-            Some(Moment::At(at)) => Some(at.clone()),
-            Some(Moment::Ago(ago)) => now.map(|now| before(now, *ago).to_rfc3339()),
-        });
+        let [since, until] = moment::texts([&self.since, &self.until], client)?;
         Ok(FilterQuery {
             q: self.text.clone(),
             queue: self.queue.clone(),
@@ -127,16 +99,4 @@ impl Filter {
             ..FilterQuery::default()
         })
     }
-}
-
-fn before(now: Time, ago: Seconds) -> Time {
-    Time(now.0.saturating_sub_unsigned(ago.ms))
-}
-
-fn now(client: &Client) -> Result<Time, CliError> {
-    let doing = "ask the host for its time";
-    let answer = client.health().map_err(cannot(doing))?;
-    answer
-        .now
-        .ok_or_else(|| CliError::new(Exit::Failed, doing, "its answer has no date"))
 }
