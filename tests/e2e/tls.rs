@@ -62,8 +62,13 @@ impl Fixture {
 
 /// Runs `host queue ls` as a client.
 fn queues(server: &str, files: &[(&str, String)]) -> Output {
+    run(&["queue", "ls"], server, files)
+}
+
+/// Runs a command as a client.
+fn run(args: &[&str], server: &str, files: &[(&str, String)]) -> Output {
     let mut command = Command::new(host());
-    command.args(["queue", "ls", "--server", server]);
+    command.args(args).args(["--server", server]);
     for (flag, path) in files {
         command.args([flag, path.as_str()]);
     }
@@ -160,6 +165,17 @@ fn a_client_needs_a_certificate_with_an_allowed_name() {
     };
     let reached = queues(&url, &pair(authority, "right"));
     assert_eq!(reached.status.code(), Some(0), "{}", said(&reached));
+    // The name of its certificate is the principal.
+    let paused = run(&["queue", "pause", "mail"], &url, &pair(authority, "right"));
+    assert_eq!(paused.status.code(), Some(0), "{}", said(&paused));
+    let name = ["--principal", "cert:deploy.ci.example.com"];
+    let listed = run(
+        &[&["audit", "ls"][..], &name].concat(),
+        &url,
+        &pair(authority, "right"),
+    );
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("queue mail"), "{listed}");
     let nothing = vec![("--ca-file", authority.text("ca.pem"))];
     for (files, cause, next) in [
         (nothing, "requires a certificate", "--client-cert"),
@@ -320,26 +336,48 @@ fn listeners_have_doors_of_their_own() {
                  content-type: application/json\r\nconnection: close\r\n\r\n{}";
     let answer = raw::ask(callbacks, lease.as_bytes());
     assert_eq!(answer.status, Some(401), "{answer:?}");
+    // A wrong token of a pool is a denial like any other.
+    let url = format!("https://localhost:{}", port(server.address()));
+    let ca = [("--ca-file", fixture.authority.text("ca.pem"))];
+    eventually("the denial to be recorded", WAIT_MAX, || {
+        let audit = run(&["audit", "ls", "-o", "jsonl"], &url, &ca);
+        let audit = String::from_utf8(audit.stdout).unwrap();
+        let is_it = |line: &str| {
+            line.contains("POST /api/v1/internal/lease") && line.contains("unauthenticated")
+        };
+        audit.lines().any(is_it).then_some(())
+    });
     assert_eq!(server.stop(), Some(0));
 }
 
 /// Proxies are on loopback here, so that a test can be one.
 #[test]
-fn only_a_trusted_proxy_says_that_a_request_came_with_tls() {
+fn only_a_trusted_proxy_says_where_a_request_came_from_and_whether_with_tls() {
     let fixture = Fixture::new();
     for (proxies, is_believed) in [("trusted_proxies = ['127.0.0.0/8']", true), ("", false)] {
-        let rest = "[[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['metrics']";
+        let rest = "[[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['api']";
         let server = fixture.start(proxies, rest);
-        let mut stream = TcpStream::connect(server.listener("metrics")).unwrap();
+        let mut stream = TcpStream::connect(server.listener("api")).unwrap();
         stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
-        let request = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-forwarded-proto: https\r\n\
-                       x-forwarded-for: 192.0.2.1\r\nconnection: close\r\n\r\n";
+        let request = "POST /api/v1/queues/mail/pause HTTP/1.1\r\nhost: localhost\r\n\
+                       x-forwarded-proto: https\r\nx-forwarded-for: 192.0.2.1\r\n\
+                       content-length: 0\r\nconnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         let has_hsts = answer.contains("strict-transport-security: ");
         assert_eq!(has_hsts, is_believed, "{answer}");
+        let url = format!("http://{}", server.listener("api"));
+        let audit = run(
+            &["audit", "ls", "--verb", "operate", "-o", "jsonl"],
+            &url,
+            &[],
+        );
+        let audit = String::from_utf8(audit.stdout).unwrap();
+        let last = audit.lines().last().unwrap();
+        assert_eq!(last.contains("\"192.0.2.1\""), is_believed, "{last}");
+        assert_eq!(last.contains("\"127.0.0.1\""), !is_believed, "{last}");
         assert_eq!(server.stop(), Some(0));
     }
 }

@@ -223,8 +223,7 @@ struct Asked {
 impl Asked {
     /// Keeps what the audit shows of a request, if anybody wants to know.
     fn of(guard: &Guard, request: &Request) -> Option<Self> {
-        let is_asked_for = guard.access.verb().is_some() || guard.access == Access::Known;
-        (is_asked_for && guard.gate.hears_of_denials()).then(|| Self {
+        guard.gate.hears_of_denials().then(|| Self {
             peer: request.extensions().get().cloned().unwrap_or_default(),
             principal: None,
             method: request.method().clone(),

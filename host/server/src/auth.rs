@@ -52,6 +52,13 @@ const LOOKS_PER_SECOND: u32 = 20;
 /// How often the last uses of tokens are stored.
 const USES_EVERY_MS: u64 = 60_000;
 
+/// How long tokens are kept after their end, in milliseconds: 30 days. And how many are removed at once.
+const KEPT_AFTER_END_MS: i64 = 30 * 24 * 3_600_000;
+const REMOVED_AT_ONCE: usize = 100;
+
+/// How long a host that stops waits until the last denials and uses are stored.
+const REST_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What is asked of those who use the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuthMode {
@@ -228,22 +235,23 @@ impl Auth {
         Ok(())
     }
 
-    /// Follows what other nodes change, ends what is over, and stores the last uses, until `stopping`.
+    /// Follows what other nodes change, ends and removes what is over, and stores denials and last uses, until
+    /// `stopping`.
     pub async fn run(self, stopping: CancellationToken) {
-        if !self.asks() {
-            return;
-        }
         let mut stored_at = self.0.clock.now();
         while stopping
             .run_until_cancelled(tokio::time::sleep(LOOK))
             .await
             .is_some()
         {
+            let now = self.0.clock.now();
+            self.record_denials(now).await;
+            if !self.asks() {
+                continue;
+            }
             // What cannot be read now is read next time.
             let _unread = self.look().await;
-            let now = self.0.clock.now();
             self.end_those_over(now);
-            self.record_denials(now).await;
             if let Ok(nodes) = self.0.dispatch.read(|reader| reader.nodes()).await {
                 let live = nodes
                     .iter()
@@ -253,8 +261,20 @@ impl Auth {
             if now.since_ms(stored_at) >= USES_EVERY_MS {
                 stored_at = now;
                 self.store_uses().await;
+                self.remove_those_over(now).await;
             }
         }
+    }
+
+    /// Stores the denials and last uses that wait for it. For a host that stops.
+    pub async fn store_rest(&self) {
+        let counted_to_now = self.0.clock.now().plus_ms(denials::WINDOW_MS);
+        let storing = async {
+            self.record_denials(counted_to_now).await;
+            self.store_uses().await;
+        };
+        // A store that does not answer keeps no host from stopping.
+        let _lost = tokio::time::timeout(REST_TIMEOUT, storing).await;
     }
 
     /// Reads the tokens if another node has changed them since this one has looked last.
@@ -274,6 +294,32 @@ impl Auth {
             let over = live.token.proofs().filter(is_over);
             over.for_each(|proof| live.end(|hash| hash.is(&proof.hash)));
         }
+    }
+
+    /// Removes tokens that ended long ago, some at a time, so that they do not count towards the most that there may be.
+    pub(crate) async fn remove_those_over(&self, now: Time) {
+        let long_ago = Time(now.0.saturating_sub(KEPT_AFTER_END_MS));
+        let over: Vec<TokenId> = {
+            let table = self.0.table.read();
+            let over = table.iter().filter(|(_, it)| it.token.has_ended(long_ago));
+            over.map(|(id, _)| id.clone())
+                .take(REMOVED_AT_ONCE)
+                .collect()
+        };
+        if over.is_empty() {
+            return;
+        }
+        for token in over {
+            let note = Note::by_host(Verb::Tokens.as_str(), format!("token {token}"));
+            let revoke = Command::RevokeToken { token };
+            // Another node may have removed it, or the next look does.
+            let _late = self
+                .0
+                .dispatch
+                .submit(revoke.noted(note.detail("ended long ago")))
+                .await;
+        }
+        let _read_later = self.reload().await;
     }
 
     async fn record_denials(&self, now: Time) {
@@ -460,22 +506,21 @@ impl Gate for Auth {
     /// Asks the store: another node may have made the token, or begun the session, a moment ago.
     fn learn(&self, peer: &Peer, headers: &HeaderMap) -> Option<BoxFuture<'static, ()>> {
         let (text, is_session) = presented(peer, headers)?;
-        let text = TokenText::read(text).filter(|_| self.asks())?;
+        TokenText::read(text).filter(|_| self.asks())?;
         let now = self.0.clock.now();
         self.0.looks.lock().take(LOOKS_PER_SECOND, now).ok()?;
         let (auth, address) = (self.clone(), peer.address);
         Some(Box::pin(async move {
             let _unread = auth.look().await;
-            let live = auth.0.table.read().get(&text.id()).cloned();
-            let proof = live.and_then(|live| live.token.proof(is_session, &text.hash(), now));
-            if proof.is_some_and(|proof| !proof.is_session) {
+            // The request is checked again now, and if it is still wrong, it counts then. Sessions never do.
+            if !is_session {
                 auth.0.failures.lock().forgive(address);
             }
         }))
     }
 
     fn hears_of_denials(&self) -> bool {
-        self.asks()
+        true
     }
 
     fn denied(&self, denied: &Denied<'_>) {

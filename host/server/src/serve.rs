@@ -260,7 +260,12 @@ async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<()
             () = stops.asked() => {
                 say_asked(phase);
                 supervisor::stopping();
-                phase = if phase == Phase::Running { Phase::Stopping } else { Phase::Killing };
+                phase = if phase == Phase::Running {
+                    host.store_rest().await;
+                    Phase::Stopping
+                } else {
+                    Phase::Killing
+                };
                 host.enter(phase);
             }
         }

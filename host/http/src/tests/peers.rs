@@ -1,5 +1,7 @@
 //! What requests know of their peer.
 
+use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use host_runtime::tasks::Tasks;
@@ -10,13 +12,34 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use super::fixture::{Counted, SOON, app};
 use crate::local::LocalListener;
 use crate::peer::Peer;
+use crate::proxies::Proxies;
 use crate::serve::{Accept, Transport, serve};
 
 const ASK: &[u8] = b"GET /api/peer HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
+/// A listener whose peers all seem to be at one address.
+struct From(TcpListener, IpAddr);
+
+impl Accept for From {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, _) = self.0.accept().await?;
+        Ok((stream, Peer::remote(self.1)))
+    }
+}
+
 fn start(tasks: &Tasks, listener: impl Accept + Send + Sync + 'static) {
+    start_behind(tasks, listener, Proxies::default());
+}
+
+fn start_behind(tasks: &Tasks, listener: impl Accept + Send + Sync + 'static, proxies: Proxies) {
     let (metrics, theirs) = (Arc::<Counted>::default(), tasks.clone());
-    let (router, transport) = (app(&metrics), Transport::default());
+    let transport = Transport {
+        proxies,
+        ..Transport::default()
+    };
+    let router = app(&metrics);
     tasks.spawn(async move { serve(listener, transport, router, metrics, &theirs, None).await });
 }
 
@@ -45,5 +68,31 @@ async fn a_request_knows_its_address_or_the_user_of_its_socket() {
     start(&tasks, LocalListener::bind(&path).unwrap());
     let answer = ask(UnixStream::connect(&path).await.unwrap()).await;
     assert_eq!(answer, format!("{:?}", Peer::local(geteuid().as_raw())));
+    tasks.stop();
+}
+
+#[tokio::test]
+async fn who_must_use_tls_and_does_not_is_told_so() {
+    let tasks = Tasks::default();
+    for (peer, is_let_in) in [
+        ("192.0.2.1", false),
+        ("10.1.2.3", true),
+        ("127.0.0.1", true),
+    ] {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = tcp.local_addr().unwrap();
+        let proxies = Proxies::from_iter(["10.0.0.0/8".parse().unwrap()]);
+        start_behind(&tasks, From(tcp, peer.parse().unwrap()), proxies);
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        if is_let_in {
+            assert!(ask(stream).await.contains(peer), "{peer}");
+            continue;
+        }
+        // It is told before it has said anything.
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+        assert!(answer.contains("403") && answer.contains("without TLS; use https://"));
+    }
     tasks.stop();
 }

@@ -92,9 +92,10 @@ async fn ask(
         );
         return Err(ApiError::new(&kinds::NODE_GONE, detail));
     }
-    shared.api.nodes.set_drain(id, drain).await?;
+    // The row of a node is not changed by commands. No change is without its entry.
     let detail = if drain { "drain" } else { "resume" };
     actor.record(shared, format!("node {id}"), detail).await?;
+    shared.api.nodes.set_drain(id, drain).await?;
     let nodes = shared.api.nodes.list().await?;
     let lives = |node: &&NodeRecord| node.id != id && node.standing() == Standing::Live;
     let others_live = nodes.iter().filter(lives).count();

@@ -124,28 +124,36 @@ pub(super) async fn restart(
 ) -> Result<Json<PoolView>, ApiError> {
     let RestartBody { runner } = small_body_or_default(&shared.api.bodies, request).await?;
     let pool = look(&shared, &name).await?;
-    let refused = |detail| Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
     if let Some(node) = &pool.node
         && !node.is(shared.api.nodes.own())
     {
-        return refused(format!(
+        return Err(invalid(format!(
             "{name} is a runner of the node {node}; ask that node to restart it"
-        ));
+        )));
     }
-    match shared.api.executors.restart(&name, runner) {
-        Ok(()) => {
-            actor
-                .record(&shared, format!("runner {name}"), "restart")
-                .await?;
-            look(&shared, &name).await.map(Json)
-        }
-        Err(RestartError::NotOurs) => refused(format!(
+    let cannot = |error| match error {
+        RestartError::NotOurs => invalid(format!(
             "{name} is not started by this host; restart it where it runs"
         )),
-        Err(RestartError::NoSuchWorker) => {
-            refused(format!("runner: must be 1–{}", pool.runners.len()))
-        }
+        RestartError::NoSuchWorker => invalid(format!("runner: must be 1–{}", pool.runners.len())),
+    };
+    if !pool.restartable {
+        return Err(cannot(RestartError::NotOurs));
     }
+    if runner.is_some_and(|runner| !(1..=pool.runners.len()).contains(&runner)) {
+        return Err(cannot(RestartError::NoSuchWorker));
+    }
+    // No command restarts runners. No restart is without its entry.
+    actor
+        .record(&shared, format!("runner {name}"), "restart")
+        .await?;
+    let restarted = shared.api.executors.restart(&name, runner);
+    restarted.map_err(cannot)?;
+    look(&shared, &name).await.map(Json)
+}
+
+fn invalid(detail: String) -> ApiError {
+    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }
 
 /// Finds a pool, first among those of this host.

@@ -2,6 +2,7 @@
 
 mod access;
 mod access_model;
+mod audit;
 mod deployed;
 mod desk;
 mod enqueue;
@@ -10,6 +11,7 @@ mod fixture;
 mod host;
 mod job_batches;
 mod jobs;
+mod lifetimes;
 mod limit_keys;
 mod nodes;
 mod queues;

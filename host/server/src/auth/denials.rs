@@ -7,7 +7,7 @@ use host_core::audit::Note;
 use host_core::time::Time;
 
 /// How long repetitions are counted, in milliseconds.
-const WINDOW_MS: u64 = 60_000;
+pub(super) const WINDOW_MS: u64 = 60_000;
 
 /// How many kinds are told apart at once. Others are counted together.
 const KINDS_MAX: usize = 1_024;

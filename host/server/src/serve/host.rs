@@ -337,6 +337,11 @@ impl Host {
         self.tasks.spawn(beats);
     }
 
+    /// Stores what is usually stored later, before the host begins to stop.
+    pub(super) async fn store_rest(&self) {
+        self.auth.store_rest().await;
+    }
+
     /// Moves the dispatch loop to `phase`. In any phase after `Running`, wires accept no more work.
     pub(super) fn enter(&self, phase: Phase) {
         if phase > Phase::Running {

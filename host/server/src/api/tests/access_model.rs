@@ -97,28 +97,55 @@ impl Model {
         if is_below("/api/v1/handlers/{name}") && !Self::has(&self.handlers, handler) {
             return Some("handler_not_found");
         }
-        if (access, path) == (Access::Scoped(Verb::Enqueue), "/api/v1/jobs")
-            && !self.sees(queue, handler)
-        {
+        let brings_jobs = [
+            "/api/v1/jobs",
+            "/api/v1/batches",
+            "/api/v1/batches/{id}/jobs",
+        ];
+        let brings_jobs = verb == Verb::Enqueue && brings_jobs.contains(&path);
+        if brings_jobs && !self.sees(queue, handler) {
             return Some("out_of_scope");
         }
+        // It was made by somebody else.
+        if is_below("/api/v1/batches/{id}") && !self.has_all() {
+            return Some("batch_not_found");
+        }
+        if path == "/api/v1/state/{space}/value" && !self.sees_state(handler) {
+            let is_set = method == "PUT";
+            return Some(if is_set {
+                "out_of_scope"
+            } else {
+                "state_not_found"
+            });
+        }
+        // It allows to read these jobs.
+        if is_below("/api/v1/tokens/{id}")
+            && !(self.verbs.contains(&Verb::Read) && self.sees(queue, handler))
+        {
+            return Some("token_not_found");
+        }
         None
+    }
+
+    fn sees_state(&self, handler: &str) -> bool {
+        let is_named = !self.handlers.is_empty() && Self::has(&self.handlers, handler);
+        self.has_all() || is_named
     }
 }
 
 /// Returns a body that the route takes.
 fn body_of(path: &str, queue: &str, handler: &str) -> Option<Value> {
+    let job = json!({"queue": queue, "handler": handler});
     match path {
-        "/api/v1/jobs" => Some(json!({"queue": queue, "handler": handler})),
-        "/api/v1/jobs/{id}/priority" => Some(json!({"priority": 3})),
+        "/api/v1/jobs" | "/api/v1/batches/{id}/jobs" => Some(job),
+        "/api/v1/batches" => Some(json!({"open": true, "jobs": [job]})),
+        "/api/v1/jobs/{id}/priority" | "/api/v1/jobs/priority" => Some(json!({"priority": 3})),
         "/api/v1/jobs/{id}/reschedule" => Some(json!({"delay_seconds": 9})),
-        "/api/v1/schedules/{name}" => {
-            let job = json!({"queue": queue, "handler": handler});
-            Some(json!({"when": {"every": "24h"}, "job": job}))
-        }
+        SCHEDULE => Some(json!({"when": {"every": "24h"}, "job": job})),
         "/api/v1/schedules/{name}/backfill" => {
             Some(json!({"from": "2026-01-01T00:00:00Z", "until": "2026-01-01T12:00:00Z"}))
         }
+        "/api/v1/state/{space}/value" => Some(json!({"value": "v"})),
         "/api/v1/components/{name}/rollback" => Some(json!({"revision": 1})),
         // It makes nothing, because it has no name.
         "/api/v1/tokens" => Some(json!({"name": ""})),
@@ -126,10 +153,8 @@ fn body_of(path: &str, queue: &str, handler: &str) -> Option<Value> {
     }
 }
 
-/// Whether a route answers after a while, or changes the host for the routes after it.
-fn is_apart(path: &str) -> bool {
-    ["/api/v1/events", "/api/v1/components/{name}"].contains(&path) || path.ends_with("/drain")
-}
+/// Routes whose answer goes on as long as somebody listens.
+const STREAMS: [&str; 2] = ["/api/v1/events", "/live"];
 
 /// What the paths of schedules begin with.
 const SCHEDULE: &str = "/api/v1/schedules/{name}";
@@ -139,23 +164,73 @@ fn schedule(queue: &str, handler: &str) -> String {
     format!("{queue}.{}", handler.replace('/', "."))
 }
 
-/// Puts an object into the place of a path.
-fn fill(path: &str, job: &str, queue: &str, handler: &str) -> String {
-    let name = match path {
-        _ if path.starts_with("/api/v1/jobs/") => job,
-        _ if path.starts_with("/api/v1/queues/") => queue,
-        _ if path.starts_with("/api/v1/handlers/") => handler,
-        _ if path.starts_with(SCHEDULE) => &schedule(queue, handler),
-        _ => "nobody",
+/// Makes an object for a route, as the administrator, and returns its name or id.
+async fn object(guarded: &Guarded, path: &str, queue: &str, handler: &str) -> String {
+    let put = async |method, path: &str, body: Value| {
+        let made = guarded.send(&guarded.admin, (method, path), Some(&body));
+        let made = made.await;
+        assert!([200, 201].contains(&made.status), "{path}: {made:?}");
+        made.body
     };
-    let filled = host_api::path::of(path, name);
-    let filled = filled.trim_end_matches('/').to_owned();
-    if !path.contains('{') {
-        return path.to_owned();
+    let body = body_of(path, queue, handler).unwrap_or_default();
+    let is_below = |start: &str| path.starts_with(start);
+    if is_below("/api/v1/jobs/{id}") {
+        guarded.job(queue, handler).await
+    } else if is_below("/api/v1/queues/") {
+        queue.to_owned()
+    } else if is_below("/api/v1/handlers/") {
+        handler.to_owned()
+    } else if is_below(SCHEDULE) {
+        let name = schedule(queue, handler);
+        let body = body_of(SCHEDULE, queue, handler).unwrap();
+        put("PUT", &host_api::path::of(SCHEDULE, &name), body).await;
+        name
+    } else if is_below("/api/v1/batches/") {
+        let made = put("POST", "/api/v1/batches", json!({"open": true})).await;
+        made["batch"]["id"].as_str().unwrap().to_owned()
+    } else if is_below("/api/v1/state/") {
+        let space = format!("handler:{handler}");
+        if !body.is_null() {
+            put("PUT", &fill(path, &space), body).await;
+        }
+        space
+    } else if is_below("/api/v1/tokens/{id}") {
+        let token =
+            json!({"name": "t", "allow": ["read"], "queues": [queue], "handlers": [handler]});
+        guarded.make(&token).await[4..16].to_owned()
+    } else {
+        "nobody".to_owned()
     }
-    match path {
-        "/api/v1/jobs/{id}/wait" => format!("{filled}?timeout_seconds=0"),
-        _ => filled,
+}
+
+/// Puts an object into the place of a path, and adds what the route needs.
+fn fill(path: &str, object: &str) -> String {
+    let mut filled = path.to_owned();
+    while filled.contains('{') {
+        filled = host_api::path::of(&filled, object);
+    }
+    let filled = filled.trim_end_matches('/');
+    let changes_many = ["retry", "cancel", "purge", "priority"];
+    match path.strip_prefix("/api/v1/jobs/") {
+        Some("{id}/wait") => format!("{filled}?timeout_seconds=0"),
+        Some(verb) if changes_many.contains(&verb) => format!("{filled}?state=available&limit=2"),
+        _ if path.ends_with("/value") => format!("{filled}?key=k"),
+        _ if path == "/" => path.to_owned(),
+        _ => filled.to_owned(),
+    }
+}
+
+/// Returns an id or a name that nothing has.
+fn nothing_like(object: &str, path: &str) -> String {
+    if path.starts_with("/api/v1/jobs/") || path.starts_with("/api/v1/batches/") {
+        "01990f3c-1a2b-7000-8000-000000000001".to_owned()
+    } else if path.starts_with("/api/v1/tokens/") {
+        "0".repeat(object.len())
+    } else if path.starts_with("/api/v1/state/") {
+        "handler:nobody".to_owned()
+    } else {
+        // No name is so near to it that it would be suggested.
+        "xxxxxxxxxx".to_owned()
     }
 }
 
@@ -168,72 +243,101 @@ async fn each_route_answers_as_the_model_of_verbs_and_scopes() {
         let model = Model::random(&guarded, &mut Random::new(2 * seed + 1)).await;
         for (queue, handler) in QUEUES.iter().flat_map(|q| HANDLERS.map(|h| (*q, h))) {
             for route in routes::all() {
-                let (access, path) = (route.access, route.path);
-                if is_apart(path) {
-                    continue;
-                }
-                let needs_job = path.starts_with("/api/v1/jobs/{id}");
-                let job = if needs_job {
-                    guarded.job(queue, handler).await
-                } else {
-                    String::new()
-                };
-                let filled = fill(path, &job, queue, handler);
-                if path.starts_with(SCHEDULE) {
-                    let set = fill(SCHEDULE, "", queue, handler);
-                    let body = body_of(SCHEDULE, queue, handler);
-                    let set = guarded.send(&guarded.admin, ("PUT", &set), body.as_ref());
-                    set.await.is(StatusCode::OK);
-                }
-                let body = body_of(path, queue, handler);
-                let body = body.filter(|_| route.method != "GET");
-                let asked = (route.method, filled.as_str());
-                let answer = guarded.send(&model.token, asked, body.as_ref()).await;
-                let code = answer.body["code"].as_str();
-                let context = format!("{asked:?} {:?} {queue} {handler}: {answer:?}", model.verbs);
-                match model.expects(access, (route.method, path), queue, handler) {
-                    Some("forbidden") => {
-                        let detail = answer.refused(403, "forbidden");
-                        let verb = access.verb().unwrap();
-                        let lacks = !model.verbs.contains(&verb);
-                        assert_eq!(detail.contains(verb.as_str()), lacks, "{context}");
-                    }
-                    Some("schedule_not_found") => {
-                        assert_eq!(code, Some("schedule_not_found"), "{context}");
-                        // No oracle: it reads as a name that no schedule has.
-                        let name = schedule(queue, handler);
-                        let other = filled.replace(&name, "nobody");
-                        let asked = (route.method, other.as_str());
-                        let missing = guarded.send(&model.token, asked, body.as_ref()).await;
-                        assert_eq!(missing.text.replace("nobody", &name), answer.text);
-                    }
-                    Some(expected) => assert_eq!(code, Some(expected), "{context}"),
-                    None => {
-                        let refused = [401, 403].contains(&answer.status);
-                        let names = needs_job && answer.status == 404;
-                        assert!(!refused && !names, "{context}");
-                    }
-                }
-                if code == Some("job_not_found") {
-                    // No oracle: it reads as an id that nobody has.
-                    let nobody = "01990f3c-1a2b-7000-8000-000000000001";
-                    let other = fill(path, nobody, queue, handler);
-                    let asked = (route.method, other.as_str());
-                    let missing = guarded.send(&model.token, asked, body.as_ref()).await;
-                    assert_eq!(missing.text.replace(nobody, &job), answer.text);
+                if !STREAMS.contains(&route.path) {
+                    let route = (route.access, route.method, route.path);
+                    answers(&guarded, &model, route, (queue, handler)).await;
                 }
             }
         }
         lists(&guarded, &model).await;
         pages(&guarded, &model).await;
+        streams(&guarded, &model).await;
+        wires(&guarded, &model).await;
+    }
+}
+
+/// A route answers as the model says, for an object of this queue and handler.
+async fn answers(
+    guarded: &Guarded,
+    model: &Model,
+    (access, method, path): (Access, &'static str, &'static str),
+    (queue, handler): (&str, &str),
+) {
+    let object = object(guarded, path, queue, handler).await;
+    let filled = fill(path, &object);
+    let body = body_of(path, queue, handler);
+    let body = body.filter(|_| !["GET", "DELETE"].contains(&method));
+    let asked = (method, filled.as_str());
+    let answer = guarded.send(&model.token, asked, body.as_ref()).await;
+    let code = answer.body["code"].as_str();
+    let context = format!("{asked:?} {:?} {queue} {handler}: {answer:?}", model.verbs);
+    match model.expects(access, (method, path), queue, handler) {
+        Some("forbidden") => {
+            let detail = answer.refused(403, "forbidden");
+            let verb = access.verb().unwrap();
+            let lacks = !model.verbs.contains(&verb);
+            assert_eq!(detail.contains(verb.as_str()), lacks, "{context}");
+        }
+        Some(expected) => assert_eq!(code, Some(expected), "{context}"),
+        None => {
+            let refused = [401, 403].contains(&answer.status);
+            let is_hidden = object != "nobody" && answer.status == 404;
+            assert!(!refused && !is_hidden, "{context}");
+        }
+    }
+    if code.is_some_and(|code| code.ends_with("_not_found")) && object != "nobody" {
+        // No oracle: it reads as an id or a name that nothing has.
+        let nothing = nothing_like(&object, path);
+        let other = fill(path, &nothing);
+        let missing = guarded.send(&model.token, (method, &other), body.as_ref());
+        let missing = missing.await.text;
+        assert_eq!(missing.replace(&nothing, &object), answer.text, "{context}");
+    }
+    if path.starts_with("/api/v1/tokens/{id}") {
+        // There may be only so many.
+        let revoke = ("DELETE", &*format!("/api/v1/tokens/{object}"));
+        guarded.send(&guarded.admin, revoke, None).await;
+    }
+}
+
+/// Answers that go on begin for those whom their verbs let in.
+async fn streams(guarded: &Guarded, model: &Model) {
+    let own = routes::all().into_iter();
+    let own = own.map(|route| (route.method, route.path, route.access));
+    for (method, path, access) in own.chain(host_web::pages()) {
+        if STREAMS.contains(&path) {
+            let expected = model.expects(access, (method, path), "", "");
+            let status = guarded.open(&model.token, path).await.status();
+            let expected = if expected.is_some() { 403 } else { 200 };
+            assert_eq!(status, expected, "{path} {:?}", model.verbs);
+        }
+    }
+}
+
+/// The routes of wires need verbs like others, or check proofs of their own: there a token of the API changes nothing.
+async fn wires(guarded: &Guarded, model: &Model) {
+    for (method, path, access) in &guarded.of_wires {
+        let filled = fill(path, "nobody");
+        let asked = (*method, filled.as_str());
+        let body = json!({});
+        let body = Some(&body).filter(|_| *method == "POST");
+        let one = guarded.send(&model.token, asked, body).await;
+        let context = format!("{asked:?} {:?}: {one:?}", model.verbs);
+        if *access == Access::Proof {
+            let none = guarded.send("", asked, body).await;
+            assert_eq!((one.status, &one.text), (none.status, &none.text), "{path}");
+        } else if model.expects(*access, (method, path), "", "").is_some() {
+            assert_eq!(one.status, 403, "{context}");
+        } else {
+            assert!(![401, 403].contains(&one.status), "{context}");
+        }
     }
 }
 
 /// Pages let in those whom their verbs and scopes let in.
 async fn pages(guarded: &Guarded, model: &Model) {
-    // `/live` answers as long as somebody listens.
-    for (method, path, access) in host_web::pages().filter(|(_, path, _)| *path != "/live") {
-        let filled = fill(path, "nobody", "nobody", "nobody");
+    for (method, path, access) in host_web::pages().filter(|(_, path, _)| !STREAMS.contains(path)) {
+        let filled = fill(path, "nobody");
         let answer = guarded.send(&model.token, (method, &filled), None).await;
         let context = format!("{method} {filled} {:?}: {}", model.verbs, answer.status);
         match model.expects(access, (method, path), "", "") {
@@ -293,4 +397,63 @@ async fn lists(guarded: &Guarded, model: &Model) {
         expected.retain(|name| Model::has(globs, name));
         assert_eq!(names(&list(&model.token, path).await), expected, "{path}");
     }
+}
+
+#[tokio::test]
+async fn changes_of_many_jobs_keep_to_the_scope() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "m", "role": "operator", "queues": ["mail-*"], "handlers": ["noop"]});
+    let token = guarded.make(&body).await;
+    let jobs = [("mail-eu", "noop"), ("mail-eu", "a/b"), ("web", "noop")];
+    let mut ids = Vec::new();
+    for (queue, handler) in jobs {
+        ids.push(guarded.job(queue, handler).await);
+    }
+    let seen = async |field: &str| {
+        let mut seen = Vec::new();
+        for id in &ids {
+            let path = format!("/api/v1/jobs/{id}");
+            let job = guarded.send(&guarded.admin, ("GET", &path), None).await;
+            seen.push(job.body[field].clone());
+        }
+        seen
+    };
+    let change = async |token: &str, change: &str, body: Value| {
+        let path = format!("/api/v1/jobs/{change}");
+        let changed = guarded.send(token, ("POST", &path), Some(&body)).await;
+        changed.is(StatusCode::OK).body["changed"].clone()
+    };
+    let none = json!({});
+    assert_eq!(
+        change(&token, "priority?state=available", json!({"priority": 1})).await,
+        1
+    );
+    let [own, others @ ..] = &seen("priority").await[..] else {
+        panic!("three jobs");
+    };
+    assert_eq!(*own, 1);
+    assert!(others.iter().all(|priority| *priority != 1), "{others:?}");
+    assert_eq!(
+        change(&token, "cancel?state=available", none.clone()).await,
+        1
+    );
+    assert_eq!(seen("state").await, ["cancelled", "available", "available"]);
+    assert_eq!(
+        change(&guarded.admin, "cancel?state=available", none.clone()).await,
+        2
+    );
+    assert_eq!(
+        change(&token, "retry?state=cancelled", none.clone()).await,
+        1
+    );
+    assert_eq!(seen("state").await, ["available", "cancelled", "cancelled"]);
+    assert_eq!(
+        change(&guarded.admin, "cancel?state=available", none.clone()).await,
+        1
+    );
+    assert_eq!(change(&token, "purge?state=cancelled", none).await, 1);
+    assert_eq!(
+        seen("state").await,
+        [json!(null), json!("cancelled"), json!("cancelled")]
+    );
 }

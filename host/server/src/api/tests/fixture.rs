@@ -389,6 +389,15 @@ impl Host {
         dispatch
     }
 
+    /// Returns a loop that has ended: it takes no commands any more.
+    pub(super) fn ended_loop() -> Dispatch {
+        let store = MemoryStore::default();
+        let (sender, _) = mpsc::channel(1);
+        let readers = Readers::open(&store, 2).unwrap();
+        let scanners = Readers::open(&store, SCANS).unwrap();
+        Dispatch::new(sender, readers, scanners, Arc::default())
+    }
+
     pub(super) async fn get(&self, path: &str) -> Answer {
         self.get_as("127.0.0.1:7700", path).await
     }

@@ -21,6 +21,14 @@ const FAR_MAX: usize = 3;
 #[derive(Default)]
 pub(super) struct Sample {
     far: Mutex<BTreeSet<Name>>,
+    restarts: Mutex<usize>,
+}
+
+impl Sample {
+    /// Returns how often an executor was restarted.
+    pub(super) fn restarts(&self) -> usize {
+        *self.restarts.lock()
+    }
 }
 
 /// Returns the rules of jobs for them.
@@ -124,7 +132,10 @@ impl Executors for Sample {
         match (pool_size(executor), only) {
             (None, _) => Err(RestartError::NotOurs),
             (Some(size), Some(n)) if !(1..=size).contains(&n) => Err(RestartError::NoSuchWorker),
-            (Some(_), _) => Ok(()),
+            (Some(_), _) => {
+                *self.restarts.lock() += 1;
+                Ok(())
+            }
         }
     }
 }

@@ -1,0 +1,130 @@
+//! How long tokens last, and what becomes of those that are over.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use host_core::access::token::{Rights, Token, TokenText, token_id};
+use host_core::access::{Role, Verbs};
+use host_core::command::Command;
+use host_core::time::Time;
+use host_runtime::clock::Clock;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::access::Guarded;
+
+const JOBS: (&str, &str) = ("GET", "/api/v1/jobs");
+const OWN: (&str, &str) = ("GET", "/api/v1/tokens/self");
+const DAY_MS: i64 = 24 * 3_600_000;
+
+/// How long a token lasts, by what its view says.
+fn lasts_ms(view: &serde_json::Value) -> i64 {
+    let time = |field: &str| Time::parse_rfc3339(view[field].as_str().unwrap()).unwrap();
+    time("expires_at").0 - time("created_at").0
+}
+
+/// Keeps a token that ends at a time, and returns its text.
+async fn ends_at(guarded: &Guarded, random: u8, end: Time) -> String {
+    let id = token_id(&[random; 32]);
+    let text = TokenText::new(&id, &[random; 32]);
+    let token = Box::new(Token {
+        id,
+        hash: text.hash(),
+        name: "over".to_owned(),
+        created_by: "uid:0".to_owned(),
+        created_at: Time(0),
+        rights: Rights {
+            verbs: Role::Viewer.verbs(),
+            expires_at: Some(end),
+            ..Rights::default()
+        },
+        previous: None,
+        sessions: Vec::new(),
+    });
+    assert_ne!(token.rights.verbs, Verbs::NONE);
+    let is_new = true;
+    let put = Command::PutToken { token, is_new };
+    guarded.host.dispatch.submit(put).await.unwrap();
+    guarded.auth.reload().await.unwrap();
+    text.expose().to_owned()
+}
+
+#[tokio::test]
+async fn a_token_lasts_90_days_and_the_first_one_a_day() {
+    let guarded = Guarded::start().await;
+    let own = guarded.send(&guarded.admin, OWN, None).await.body;
+    assert_eq!(lasts_ms(&own["token"]), DAY_MS);
+    let make = async |body| {
+        let asked = ("POST", "/api/v1/tokens");
+        let made = guarded.send(&guarded.admin, asked, Some(&body)).await;
+        lasts_ms(&made.is(StatusCode::CREATED).body)
+    };
+    // The first token makes tokens that last longer than itself.
+    let usual = make(json!({"name": "u", "role": "viewer"})).await;
+    assert_eq!(usual, 90 * DAY_MS);
+    let year = json!({"name": "y", "role": "viewer", "expires_seconds": 365 * 86_400});
+    assert_eq!(make(year).await, 365 * DAY_MS);
+}
+
+#[tokio::test]
+async fn a_token_that_is_over_lets_nobody_in_and_its_stream_ends() {
+    let guarded = Guarded::start().await;
+    let stopping = CancellationToken::new();
+    let running = guarded.auth.clone().run(stopping.clone());
+    let asking = async {
+        // On a slow machine, a token may be over before its stream is open.
+        for seconds in [1, 4, 16] {
+            let body = json!({"name": "w", "role": "viewer", "expires_seconds": seconds});
+            let token = guarded.make(&body).await;
+            let streaming = guarded.send(&token, ("GET", "/api/v1/events"), None);
+            let limit = Duration::from_mins(1);
+            let streamed = tokio::time::timeout(limit, streaming).await;
+            let streamed = streamed.expect("a stream ends with its token");
+            let after = guarded.send(&token, JOBS, None).await;
+            after.refused(401, "unauthenticated");
+            if streamed.status == 200 {
+                stopping.cancel();
+                return;
+            }
+        }
+        panic!("each token was over before its stream was open");
+    };
+    tokio::join!(running, asking);
+}
+
+#[tokio::test]
+async fn tokens_that_ended_long_ago_are_removed() {
+    let guarded = Guarded::start().await;
+    let now = Clock::start().now();
+    let long_ago = ends_at(&guarded, 1, Time(now.0 - 31 * DAY_MS)).await;
+    let lately = ends_at(&guarded, 2, Time(now.0 - 29 * DAY_MS)).await;
+    guarded.auth.remove_those_over(now).await;
+    let listed = guarded.send(&guarded.admin, ("GET", "/api/v1/tokens"), None);
+    let listed = listed.await.text;
+    assert!(!listed.contains(&long_ago[4..16]), "{listed}");
+    assert!(listed.contains(&lately[4..16]), "{listed}");
+    assert!(listed.contains(&guarded.admin[4..16]), "{listed}");
+    guarded
+        .send(&lately, JOBS, None)
+        .await
+        .refused(401, "unauthenticated");
+    let audit = guarded.send(&guarded.admin, ("GET", "/api/v1/audit?verb=tokens"), None);
+    let audit = audit.await.text;
+    assert!(audit.contains("ended long ago"), "{audit}");
+}
+
+#[tokio::test]
+async fn a_host_that_stops_stores_the_last_uses() {
+    let guarded = Guarded::start().await;
+    let token = guarded.make(&json!({"name": "u", "role": "viewer"})).await;
+    let stored = async || {
+        let kept = guarded.host.dispatch.read(|reader| reader.tokens()).await;
+        let mut kept = kept.unwrap();
+        kept.retain(|kept| kept.token.id.as_str() == &token[4..16]);
+        kept[0].used_at
+    };
+    guarded.send(&token, JOBS, None).await.is(StatusCode::OK);
+    assert_eq!(stored().await, None);
+    guarded.auth.store_rest().await;
+    assert!(stored().await.is_some());
+}
