@@ -166,3 +166,18 @@ fn a_host_alone_shows_itself() {
     assert_eq!(waited.status.code(), Some(0), "{waited:?}");
     assert_eq!(reported(&server.client()), [ready()]);
 }
+
+/// What a node without trusted keys has deployed, one with trusted keys does not run.
+#[test]
+fn a_node_with_trusted_keys_leaves_what_is_not_signed_to_others() {
+    let (first, second) = (Node::new("unsigned"), Node::new("unsigned"));
+    let server = first.start();
+    assert_eq!(deploy(&server, &[]).status.code(), Some(0));
+    let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+    let key = pair.pk.to_base64();
+    let other = second.start_with(&[("HOST_DEPLOY_TRUSTED_KEYS", &key)]);
+    let (client, its_client) = (server.client(), other.client());
+    fails_elsewhere(&client, "it is not signed");
+    fails_elsewhere(&its_client, "it is not signed");
+    runs_elsewhere([&client, &its_client]);
+}

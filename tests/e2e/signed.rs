@@ -92,6 +92,13 @@ fn only_components_with_a_trusted_signature_are_deployed_and_run() {
     );
     let again = json(&deploy(&file).stdout);
     assert_eq!(again["unchanged"], true, "{again}");
+    // The signature may be elsewhere.
+    let (beside, elsewhere) = (folder.join("basics.wasm.minisig"), folder.join("signature"));
+    std::fs::rename(beside, &elsewhere).unwrap();
+    let (file, elsewhere) = (file.to_str().unwrap(), elsewhere.to_str().unwrap());
+    let named = ["deploy", file, "--signature", elsewhere];
+    let named = run(&[&named[..], &["--server", &url, "-o", "json"]].concat());
+    assert_eq!(json(&named.stdout)["unchanged"], true, "{named:?}");
     // Another key is another revision of the same bytes.
     let second = deploy(&put(folder, "basics", Some(&two), &basics));
     assert_eq!(json(&second.stdout)["revision"], 2, "{second:?}");

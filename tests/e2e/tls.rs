@@ -176,6 +176,20 @@ fn a_client_needs_a_certificate_with_an_allowed_name() {
     );
     let listed = String::from_utf8(listed.stdout).unwrap();
     assert!(listed.contains("queue mail"), "{listed}");
+    // A context keeps the certificates of a client.
+    let home = fixture.data.path();
+    let in_home = |args: &[&str]| {
+        let mut command = Command::new(host());
+        let command = command.args(args).env("XDG_CONFIG_HOME", home);
+        command.env_remove("HOST_SERVER").output().unwrap()
+    };
+    let files = pair(authority, "right");
+    let mut add = vec!["context", "add", "tls", "--server", &url];
+    add.extend(files.iter().flat_map(|(flag, path)| [*flag, path.as_str()]));
+    let added = in_home(&add);
+    assert_eq!(added.status.code(), Some(0), "{}", said(&added));
+    let reached = in_home(&["queue", "ls"]);
+    assert_eq!(reached.status.code(), Some(0), "{}", said(&reached));
     let nothing = vec![("--ca-file", authority.text("ca.pem"))];
     for (files, cause, next) in [
         (nothing, "requires a certificate", "--client-cert"),
@@ -219,6 +233,12 @@ fn a_renewed_certificate_is_used_under_load_and_a_bad_one_is_not() {
         });
     };
     shows("host_http_certificate_reload_failures_total 0");
+    let numbers = metrics().body.as_str().unwrap().to_owned();
+    let days = numbers
+        .lines()
+        .find_map(|line| line.strip_prefix("host_http_certificate_days_left "));
+    let days: f64 = days.unwrap().parse().unwrap();
+    assert!(days > 10_000.0, "it ends in 2100: {days}");
     authority.sign("next", &["localhost"], (2020, 2101));
     let (done, reached) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {

@@ -23,21 +23,28 @@ const TOKEN_CHARS: usize = 66;
 const PATIENCE: Duration = Duration::from_secs(40);
 
 fn first_token(data: &Path) -> String {
-    let path = data.join("admin.token");
-    assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    token_in(&data.join("admin.token"))
+}
+
+fn token_in(path: &Path) -> String {
+    assert_eq!(std::fs::metadata(path).unwrap().mode() & 0o777, 0o600);
     std::fs::read_to_string(path).unwrap().trim().to_owned()
 }
 
 /// Runs a command of the user whose folder this is.
 fn run(folder: &Path, args: &[&str]) -> Output {
-    Command::new(host())
+    command(folder, args).output().unwrap()
+}
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(host());
+    command
         .args(args)
         .current_dir(folder)
         .env("XDG_CONFIG_HOME", folder)
         .env_remove("HOST_SERVER")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+        .stdin(Stdio::null());
+    command
 }
 
 fn done(folder: &Path, args: &[&str]) -> String {
@@ -67,14 +74,17 @@ fn a_host_with_tokens_is_closed_and_its_audit_tells_who_did_what() {
     let (data, user) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let mut options = Options::new(data.path());
     let export = user.path().join("audit.jsonl");
+    let first = user.path().join("first.token");
     let env = [
         ("HOST_AUTH_MODE", "tokens"),
+        ("HOST_AUTH_ADMIN_TOKEN_FILE", first.to_str().unwrap()),
         ("HOST_AUDIT_EXPORT_FILE", export.to_str().unwrap()),
     ];
     let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.env.extend(env);
     let server = Server::start(&options);
-    let admin = first_token(data.path());
+    assert!(!data.path().join("admin.token").exists());
+    let admin = token_in(&first);
     let client = server.client().with_token(&admin);
     deploy(&client, "basics");
 
@@ -153,12 +163,36 @@ fn a_host_with_tokens_is_closed_and_its_audit_tells_who_did_what() {
         (exported.lines().count() >= listed.lines().count()).then_some(exported)
     });
     assert!(exported.starts_with("{\"number\":1,"), "{exported}");
+    contexts(user, &admin);
     server.stop();
-    std::fs::remove_file(data.path().join("admin.token")).unwrap();
     for text in [&admin[17..], &token[17..]] {
         assert_eq!(is_below(data.path(), text), None, "a token was kept");
         assert!(!exported.contains(text) && !listed.contains(text));
     }
+}
+
+/// Another context becomes the current one, and one is removed. A token of the environment comes before theirs.
+fn contexts(user: &Path, admin: &str) {
+    let named = |args: &[&str]| {
+        let listed = done(user, args);
+        let mut lines = listed.lines();
+        let found = lines.find(|line| line.starts_with('*'));
+        found.map(|line| line.split_whitespace().nth(1).unwrap().to_owned())
+    };
+    let ls = ["context", "ls"];
+    assert_eq!(named(&ls).as_deref(), Some("admin"));
+    done(user, &["context", "use", "ci"]);
+    assert_eq!(named(&ls).as_deref(), Some("ci"));
+    let refused = run(user, &["queue", "ls"]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("unauthenticated"));
+    let given = command(user, &["queue", "ls"])
+        .env("HOST_TOKEN", admin)
+        .output();
+    let given = given.unwrap();
+    assert_eq!(given.status.code(), Some(0), "{given:?}");
+    done(user, &["context", "rm", "ci"]);
+    let left = done(user, &ls);
+    assert!(!left.split_whitespace().any(|word| word == "ci"), "{left}");
 }
 
 #[test]
@@ -242,6 +276,22 @@ fn grants_are_accepted_with_the_verb_grant() {
     );
     let accepted = operator.deploy_accepted("hostile", &hostile, Some(&manifest));
     assert_eq!(accepted.unwrap().status, 201);
+
+    // A deploy takes them away, and a rollback would bring them back.
+    let without = deployer.deploy("hostile", &hostile, None);
+    assert_eq!(without.unwrap().status, 201);
+    let back = roll_back(deployer, false);
+    assert_eq!(code(&back), "grants_not_accepted");
+    let forced = roll_back(deployer, true);
+    assert_eq!((forced.status, code(&forced).as_str()), (403, "forbidden"));
+    assert_eq!(roll_back(operator, true).status, 200);
+}
+
+/// Goes back to the first revision.
+fn roll_back(client: &Client, accept_grants: bool) -> Answer {
+    let body = json!({"revision": 1, "accept_grants": accept_grants});
+    let path = "/api/v1/components/hostile/rollback";
+    client.post(path, &body).unwrap()
 }
 
 #[test]
@@ -266,6 +316,18 @@ fn two_principals_are_needed_for_new_grants() {
     assert_eq!(accept(two).0, 201, "another has tried");
     let again = deployer.deploy("hostile", &hostile, Some(&manifest));
     assert_eq!(again.unwrap().status, 200, "it has no new grants");
+
+    let without = deployer.deploy("hostile", &hostile, None);
+    assert_eq!(without.unwrap().status, 201);
+    let accept = |client: &Client| {
+        let answer = roll_back(client, true);
+        (answer.status, answer.body["code"].clone())
+    };
+    assert_eq!(accept(one), needed, "nobody has tried to go back");
+    let tried = roll_back(one, false);
+    assert_eq!(tried.body["code"], "grants_not_accepted");
+    assert_eq!(accept(one), needed, "it has tried itself");
+    assert_eq!(accept(two).0, 200, "another has tried");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What a token may use: requests a second, and jobs that wait.
 
 use axum::http::StatusCode;
+use host_runtime::clock::Clock;
 use serde_json::json;
 
 use super::access::Guarded;
@@ -25,6 +26,32 @@ async fn a_token_asks_as_often_as_it_may_and_hears_when_to_come_again() {
         .send(&guarded.admin, path, None)
         .await
         .is(StatusCode::OK);
+}
+
+/// Nodes share the rate of a token: each lets in its part.
+#[tokio::test]
+async fn each_node_lets_in_its_part_of_a_rate() {
+    let guarded = Guarded::start().await;
+    let clock = Clock::start();
+    let let_in_by = async |nodes: usize| {
+        let body = json!({"name": "many", "role": "viewer", "rate": 100});
+        let many = guarded.make(&body).await;
+        guarded.auth.share_among(nodes);
+        let (begun, mut let_in) = (clock.now(), 0);
+        for _ in 0..100 {
+            let answer = guarded.send(&many, ("GET", "/api/v1/queues"), None).await;
+            let_in += u64::from(answer.status == 200);
+        }
+        (let_in, clock.now().since_ms(begun))
+    };
+    let (alone, _) = let_in_by(1).await;
+    assert_eq!(alone, 100, "as many as a second has");
+    let (shared, took_ms) = let_in_by(2).await;
+    // Those of one second at once, and 50 a second from then on.
+    assert!(
+        (50..=51 + took_ms / 20).contains(&shared),
+        "{shared} in {took_ms} ms"
+    );
 }
 
 #[tokio::test]
