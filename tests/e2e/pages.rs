@@ -1,6 +1,7 @@
 //! The dashboard of a real host, without scripts: what a person does with its links and forms.
 
 use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
 
 use host_tests::raw::{Raw, ask, connect};
 use host_tests::{Options, Server};
@@ -151,4 +152,125 @@ fn a_host_without_its_dashboard_has_no_pages() {
     let server = Server::start(&options);
     assert_eq!(get(&server, "/").0, Some(404));
     assert_eq!(get(&server, "/api/v1/queues").0, Some(200));
+}
+
+/// Runs a line of a page in a shell in which the host is installed, as somebody does who has copied it.
+fn in_a_shell(line: &str, token: &str) -> String {
+    let folder = TempDir::new().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let program = host_tests::server::host();
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .env(
+            "PATH",
+            format!("{}:{path}", program.parent().unwrap().display()),
+        )
+        .env("XDG_CONFIG_HOME", folder.path())
+        .env("HOST_TOKEN", token)
+        .env_remove("HOST_SERVER")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {shown}{error}");
+    shown
+}
+
+/// Returns the lines to copy of a page: that of the command line, and that with curl.
+fn lines_of(page: &str) -> [String; 2] {
+    ["cli", "curl"].map(|id| {
+        let (_, rest) = page
+            .split_once(&format!("<code id=\"{id}\">"))
+            .unwrap_or_else(|| panic!("no line {id}: {page}"));
+        let (line, _) = rest.split_once("</code>").unwrap();
+        let signs = [("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")];
+        let line = signs.iter().fold(line.to_owned(), |line, (code, sign)| {
+            line.replace(code, sign)
+        });
+        assert!(!line.contains("&#"), "{line}");
+        line
+    })
+}
+
+/// Each line to copy is run and shows what its page shows.
+#[test]
+fn what_a_page_says_to_copy_shows_the_same_in_a_shell() {
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    let auth = ("HOST_AUTH_MODE".to_owned(), "tokens".to_owned());
+    options.env.push(auth);
+    let server = Server::start(&options);
+    let token = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
+    let token = token.trim();
+    let client = server.client().with_token(token);
+    crate::fixture::deploy(&client, "basics");
+    let job = json!({"handler": "echo", "queue": "team/mail", "unique_key": "it's $(id) \"x\"", "params": {"customer": 1}});
+    let job = client.run(&job);
+    let id = job["id"].as_str().unwrap();
+    client.run(&json!({"handler": "echo", "queue": "-x"}));
+    let fails =
+        json!({"handler": "fail", "params": {"message": "x"}, "max_attempts": 1, "queue": "bad"});
+    let failed = client.run(&fails);
+    let failed = failed["id"].as_str().unwrap();
+    for (path, body) in [
+        (
+            "schedules/-nightly",
+            json!({"when": {"every": "1h"}, "job": {"handler": "echo"}}),
+        ),
+        ("limits/by:a", json!({"key": "/customer", "concurrency": 3})),
+    ] {
+        let set = client.call("PUT", &format!("/api/v1/{path}"), Some(&body));
+        assert_eq!(set.unwrap().status, 200, "{path}");
+    }
+    let callback = json!({"on_end": {"handler": "echo"}, "open": true});
+    let batch = client.post("/api/v1/batches", &callback).unwrap().body;
+    let batch = batch["batch"]["id"].as_str().unwrap();
+    let cookie = log_in(&server, token);
+    for (path, has) in [
+        ("/".to_owned(), "team/mail"),
+        ("/jobs".to_owned(), "team/mail"),
+        (
+            "/jobs?q=state%3Afailed+since%3A2h+sort%3Aoldest".to_owned(),
+            "bad",
+        ),
+        (
+            "/jobs?q=unique%3A%22it%27s+%24(id)+%5C%22x%5C%22%22".to_owned(),
+            "team/mail",
+        ),
+        ("/jobs?q=queue%3A-x&live=on".to_owned(), "-x"),
+        (format!("/jobs/{id}"), id),
+        (format!("/jobs/{failed}?attempt=1&find=x"), "told_to_fail"),
+        ("/failures".to_owned(), "told_to_fail"),
+        ("/queues".to_owned(), "team/mail"),
+        ("/batches".to_owned(), batch),
+        (format!("/batches/{batch}"), batch),
+        ("/schedules".to_owned(), "-nightly"),
+        ("/schedules/-nightly".to_owned(), "1h"),
+        ("/limits".to_owned(), "by:a"),
+        ("/limits/by:a".to_owned(), "/customer"),
+        ("/handlers".to_owned(), "echo"),
+        ("/handlers/echo".to_owned(), "Returns its params"),
+        ("/components".to_owned(), "basics"),
+        ("/components/basics".to_owned(), "echo"),
+        ("/executors".to_owned(), ""),
+        ("/nodes".to_owned(), "live"),
+        ("/tokens".to_owned(), "admin"),
+        ("/audit?verb=deploy&principal=".to_owned(), "basics"),
+    ] {
+        let (status, page) = get_with(&server, &path, &cookie);
+        assert_eq!(status, Some(200), "{path}: {page}");
+        let [cli, curl] = lines_of(&page);
+        assert!(
+            !cli.contains(token) && !curl.contains(token),
+            "{cli} {curl}"
+        );
+        let shown = in_a_shell(&cli, token);
+        assert!(shown.contains(has), "{path}: {cli}: {shown}");
+        let answer = in_a_shell(&curl, token);
+        let answer: Value =
+            serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{path}: {curl}: {answer}"));
+        assert!(answer.get("status").is_none(), "{path}: {curl}: {answer}");
+        assert!(answer.to_string().contains(has), "{path}: {curl}: {answer}");
+    }
 }

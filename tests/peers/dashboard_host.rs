@@ -256,6 +256,34 @@ fn a_node_is_drained_and_resumed() {
 }
 
 #[test]
+fn what_a_page_shows_is_copied_as_a_command() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.fail(queue, "x");
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs?q=queue:{queue}+state:failed"));
+        browser.sees(&format!("job ls --filter 'queue:{queue} state:failed'"));
+        // Also without scripts, one click marks all of a line.
+        let marks = "getComputedStyle(document.querySelector('footer code')).userSelect";
+        assert_eq!(browser.evaluate(marks), "all");
+        if !browser.runs_scripts() {
+            browser.sees_no("Copy as");
+            return;
+        }
+        // As where a page came over plain HTTP from another machine.
+        browser.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+        for (button, line) in [("Copy as CLI", "cli"), ("Copy as curl", "curl")] {
+            browser.press("", button);
+            browser.sees("Copied");
+            browser.paste("Filter");
+            let same = format!(
+                "document.getElementById('q').value === document.getElementById('{line}').innerText"
+            );
+            assert_eq!(browser.evaluate(&same), true, "{button}");
+        }
+    });
+}
+
+#[test]
 fn what_is_missing_is_said_with_what_to_do() {
     Desk::new().with_each_hand(|desk, _| {
         let browser = &mut desk.browser;
@@ -270,10 +298,6 @@ fn what_is_missing_is_said_with_what_to_do() {
                 browser.evaluate("document.querySelector('[role=alert]').innerText.length > 10");
             assert_eq!(alert, true, "{path}");
         }
-        // Over plain HTTP a browser has no clipboard for pages: one click marks all of a command instead.
-        browser.open("/queues");
-        let marks = "getComputedStyle(document.querySelector('footer code')).userSelect";
-        assert_eq!(browser.evaluate(marks), "all");
         browser.open("/executors");
         browser.sees("No foreign runner is configured");
         browser.click("The nodes");

@@ -128,17 +128,29 @@ impl Browser {
 
     /// Puts a text into a field instead of what it has. `label` names the field.
     pub fn fill(&mut self, label: &str, text: &str) {
+        self.mark(label);
+        if text.is_empty() {
+            self.key("Delete", 46, "");
+        } else {
+            self.call("Input.insertText", &json!({"text": text}));
+        }
+    }
+
+    /// Puts what was copied into a field instead of what it has.
+    pub fn paste(&mut self, label: &str) {
+        self.mark(label);
+        let paste = json!({"type": "keyDown", "key": "v", "modifiers": 2, "commands": ["paste"]});
+        self.call("Input.dispatchKeyEvent", &paste);
+    }
+
+    /// Marks what a field has.
+    fn mark(&mut self, label: &str) {
         self.reach(&format!("finder.field({})", json!(label)), label);
         if self.hand != Hand::Keyboard {
             self.evaluate("finder.focus()");
         }
         let all = json!({"type": "keyDown", "key": "a", "modifiers": 2, "commands": ["selectAll"]});
         self.call("Input.dispatchKeyEvent", &all);
-        if text.is_empty() {
-            self.key("Delete", 46, "");
-        } else {
-            self.call("Input.insertText", &json!({"text": text}));
-        }
     }
 
     /// Chooses the entry of a list that begins with a character.

@@ -32,9 +32,7 @@ use ureq::{Agent, AsSendBody, Body};
 
 use self::token::ClientToken;
 use crate::page::PageView;
-
-/// Where a host listens by default.
-pub const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
+pub use crate::path::SERVER_DEFAULT;
 
 /// The maximum number of bytes read from one answer.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Where a host listens by default.
+pub const SERVER_DEFAULT: &str = "http://127.0.0.1:7700";
+
 pub const JOBS: &str = "/api/v1/jobs";
 pub const JOBS_COUNT: &str = "/api/v1/jobs/count";
 pub const JOBS_RETRY: &str = "/api/v1/jobs/retry";

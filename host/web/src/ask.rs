@@ -91,8 +91,11 @@ impl Ask {
 
     /// Makes the frame of a page for whoever asks.
     pub(crate) fn frame(&self, title: impl Into<String>, section: &'static str) -> Frame {
+        let host = self.headers.get(HOST).and_then(|it| it.to_str().ok());
+        let scheme = if self.peer.is_tls { "https" } else { "http" };
         Frame {
             now: self.now,
+            origin: format!("{scheme}://{}", host.unwrap_or_default()),
             who: self
                 .caller
                 .as_ref()

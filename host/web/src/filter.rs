@@ -5,6 +5,8 @@ use host_api::filter_text;
 use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+use crate::same::with_query;
+
 /// Which jobs a page shows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Shown {
@@ -35,8 +37,7 @@ impl Shown {
 
     /// Returns the address of the page.
     pub(crate) fn address(&self) -> String {
-        let query = serde_urlencoded::to_string(self).unwrap_or_default();
-        format!("/jobs?{query}")
+        with_query("/jobs", self)
     }
 }
 

@@ -12,6 +12,7 @@ mod format;
 mod login;
 mod page;
 mod pages;
+mod same;
 mod timeline;
 
 #[cfg(test)]

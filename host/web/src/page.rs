@@ -13,6 +13,7 @@ pub(crate) use host_core::access::Verb;
 use host_core::time::Time;
 
 use crate::format::ago;
+use crate::same::{Command, curl};
 
 /// Nothing but our own files, and forms and questions to ourselves: no script in a page, no frame, no other host.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; \
@@ -74,9 +75,13 @@ pub(crate) struct Frame {
     pub(crate) events: String,
     /// Its address, for the link that turns reloading on or off.
     pub(crate) reload_link: String,
-    /// The command that shows the same.
+    /// The scheme and the host in the address of the page.
+    pub(crate) origin: String,
+    /// The line for a shell that shows the same.
     pub(crate) command: String,
-    /// The path of the API that answers the same.
+    /// The one with curl.
+    pub(crate) curl: String,
+    /// The address at which the API answers the same, without its origin.
     pub(crate) api: String,
 }
 
@@ -90,7 +95,9 @@ impl Frame {
             reload_seconds: None,
             events: String::new(),
             reload_link: String::new(),
+            origin: String::new(),
             command: String::new(),
+            curl: String::new(),
             api: String::new(),
         }
     }
@@ -119,8 +126,10 @@ impl Frame {
     }
 
     /// Says how to get the same elsewhere.
-    pub(crate) fn same_as(mut self, command: impl Into<String>, api: impl Into<String>) -> Self {
-        (self.command, self.api) = (command.into(), api.into());
+    pub(crate) fn same_as(mut self, command: impl Into<Command>, api: impl Into<String>) -> Self {
+        self.api = api.into();
+        self.command = command.into().line(&self.origin);
+        self.curl = curl(&self.origin, &self.api, self.token().is_some());
         self
     }
 

@@ -314,12 +314,16 @@ async fn every_page_is_html_that_loads_nothing_from_elsewhere() {
         assert!(policy.starts_with("default-src 'none';") && !policy.contains("unsafe"));
         assert!(page.starts_with("<!doctype html>"), "{path}");
         assert!(
-            !page.contains("http://") && !page.contains("https://"),
+            !page.contains("=\"http://") && !page.contains("https://"),
             "{path}"
         );
+        let has_lines = !path.starts_with("/find") && expected == StatusCode::OK;
+        for line in ["\"cli\">host --server http://localhost ", "\"curl\">curl "] {
+            assert_eq!(page.contains(line), has_lines, "{path} has {line}");
+        }
+        let scripts = usize::from(path.contains("live=on")) + usize::from(has_lines);
         assert!(
-            !page.contains("style=")
-                && page.matches("<script").count() == usize::from(path.contains("live=on")),
+            !page.contains("style=") && page.matches("<script").count() == scripts,
             "{path}"
         );
         assert!(page.len() < 100 << 10, "{path}: {} bytes", page.len());

@@ -9,6 +9,7 @@ use host_api::path;
 
 use crate::ask::{Ask, Problem};
 use crate::page::{Frame, show};
+use crate::same::{Command, with_query};
 
 /// How many entries a page has.
 const ENTRIES_SHOWN: u32 = 100;
@@ -29,6 +30,7 @@ pub(crate) async fn list(ask: Ask, Query(query): Query<AuditQuery>) -> Result<Re
     let query = AuditQuery {
         principal: some(query.principal),
         verb: some(query.verb),
+        since: some(query.since),
         limit: Some(ENTRIES_SHOWN),
         ..query
     };
@@ -46,10 +48,20 @@ pub(crate) async fn list(ask: Ask, Query(query): Query<AuditQuery>) -> Result<Re
         format!("/audit?{next}")
     });
     let entries = page.items.iter();
+    let command = [
+        ("--since", &query.since),
+        ("--principal", &query.principal),
+        ("--verb", &query.verb),
+    ];
+    let command = command
+        .iter()
+        .fold(Command::of("audit ls"), |command, (option, value)| {
+            command.option(option, value.as_deref().unwrap_or_default())
+        });
     Ok(show(&Page {
         frame: ask
             .frame("Audit", "/audit")
-            .same_as("host audit ls", path::AUDIT),
+            .same_as(command, with_query(path::AUDIT, &query)),
         principal: query.principal.unwrap_or_default(),
         verb: query.verb.unwrap_or_default(),
         entries: entries

@@ -12,6 +12,7 @@ use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
 use crate::page::{Confirm, Frame, show as show_page};
+use crate::same::{Command, with_query};
 
 #[derive(Template)]
 #[template(path = "batches.html")]
@@ -30,7 +31,7 @@ pub(crate) async fn list(ask: Ask, Query(asked): Query<BatchesQuery>) -> Result<
     Ok(show_page(&List {
         frame: ask
             .frame("Batches", "/batches")
-            .same_as("host batch ls", path::BATCHES),
+            .same_as("batch ls", with_query(path::BATCHES, &asked)),
         batches: batches.items,
         next,
     }))
@@ -55,7 +56,7 @@ impl Detail {
 pub(crate) async fn show(ask: Ask, Path(id): Path<String>) -> Result<Response, Problem> {
     let batch: BatchView = ask.get(&path::of(path::BATCH, &id), &ALL).await?;
     let frame = ask.frame("Batch", "/batches").same_as(
-        format!("host batch show {}", batch.id),
+        Command::of("batch show").name(&batch.id),
         path::of(path::BATCH, &batch.id),
     );
     Ok(show_page(&Detail { frame, batch }))

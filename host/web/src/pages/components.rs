@@ -16,6 +16,7 @@ use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem, Web};
 use crate::form::Form;
 use crate::page::{Confirm, Frame, show as show_page, with_status};
+use crate::same::Command;
 
 #[derive(Template)]
 #[template(path = "components.html")]
@@ -29,7 +30,7 @@ pub(crate) async fn list(ask: Ask) -> Result<Response, Problem> {
     Ok(show_page(&List {
         frame: ask
             .frame("Components", "/components")
-            .same_as("host component ls", path::COMPONENTS),
+            .same_as("component ls", path::COMPONENTS),
         revisions: revisions.items,
     }))
 }
@@ -46,7 +47,7 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
     let frame = ask
         .frame(component.component.clone(), "/components")
         .same_as(
-            format!("host component show {}", component.component),
+            Command::of("component show").name(&component.component),
             path::of(path::COMPONENT, &component.component),
         );
     Ok(show_page(&Detail { frame, component }))

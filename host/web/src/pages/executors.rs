@@ -25,7 +25,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     let pools: PageView<PoolView> = ask.get(path::RUNNERS, &ALL).await?;
     let frame = ask
         .frame("Executors", "/executors")
-        .same_as("host runner ls", path::RUNNERS);
+        .same_as("runner ls", path::RUNNERS);
     Ok(show(&Page {
         frame: frame.live("/executors", live.is_on(), ""),
         pools: pools.items,

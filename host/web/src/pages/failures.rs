@@ -23,7 +23,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     let found: CausesView = ask.get(path::FAILURES, &ALL).await?;
     let frame = ask
         .frame("Failures", "/failures")
-        .same_as("host job ls --state discarded", path::FAILURES);
+        .same_as("job ls --state discarded", path::FAILURES);
     Ok(show(&Page {
         frame: frame.live("/failures", live.is_on(), ""),
         causes: found.items,

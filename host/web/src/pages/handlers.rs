@@ -14,6 +14,7 @@ use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
 use crate::fields::{self, FIELD, Field, Kind, begin};
 use crate::page::{Frame, show as show_page};
+use crate::same::Command;
 
 #[derive(Template)]
 #[template(path = "handlers.html")]
@@ -26,7 +27,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     let handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
     let frame = ask
         .frame("Handlers", "/handlers")
-        .same_as("host handler ls", path::HANDLERS);
+        .same_as("handler ls", path::HANDLERS);
     Ok(show_page(&List {
         frame: frame.live("/handlers", live.is_on(), ""),
         handlers: handlers.items,
@@ -70,7 +71,7 @@ pub(crate) async fn show(
     let fields = schema.and_then(fields::of);
     let fields = fields.and_then(|mut fields| begin(&mut fields, &params).then_some(fields));
     let frame = ask.frame(handler.name.clone(), "/handlers").same_as(
-        format!("host handler show {}", handler.name),
+        Command::of("handler show").name(&handler.name),
         path::of(path::HANDLER, &handler.name),
     );
     Ok(show_page(&Detail {

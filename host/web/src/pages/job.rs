@@ -22,6 +22,7 @@ use crate::fields;
 use crate::form::Form;
 use crate::format::{SHOWN_BYTES_MAX, cut};
 use crate::page::{Confirm, Frame, show as show_page};
+use crate::same::Command;
 use crate::timeline::{Bar, draw};
 
 /// How many attempts and lines of a log are shown.
@@ -250,7 +251,7 @@ pub(crate) async fn show(
     let frame = ask
         .frame(format!("{} {}", job.handler, job.id), "/jobs")
         .same_as(
-            format!("host job show {}", job.id),
+            Command::of("job show").name(&job.id),
             path::of(path::JOB, &job.id),
         );
     Ok(show_page(&Page {

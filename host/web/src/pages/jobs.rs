@@ -18,6 +18,7 @@ use crate::ask::{Ask, Problem};
 use crate::filter::{Shown, jobs};
 use crate::format::number;
 use crate::page::{Frame, Verb, show, with_status};
+use crate::same::{Command, with_query};
 
 /// How many jobs a page has.
 pub(super) const JOBS_SHOWN: u32 = 50;
@@ -75,8 +76,6 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         live: None,
         ..shown.clone()
     };
-    let query = serde_urlencoded::to_string(&filter).unwrap_or_default();
-    let joint = if query.is_empty() { "" } else { "?" };
     // What happens in other queues changes nothing here.
     let what = filter.queue.as_deref().map(|queue| ("queue", queue));
     let what = serde_urlencoded::to_string(Vec::from_iter(what)).unwrap_or_default();
@@ -88,9 +87,18 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         let allowed = self::actions(state);
         marked.retain(|(action, _)| allowed.iter().any(|(it, _)| it == action));
     }
+    let same = FilterQuery {
+        q: Some(shown.q.clone()).filter(|q| !q.is_empty()),
+        limit: Some(JOBS_SHOWN),
+        cursor: shown.cursor.clone(),
+        ..FilterQuery::default()
+    };
+    let command = Command::of("job ls")
+        .option("--filter", &shown.q)
+        .option("--limit", &JOBS_SHOWN.to_string());
     let frame = ask
         .frame("Jobs", "/jobs")
-        .same_as(command(&filter), format!("{}{joint}{query}", path::JOBS));
+        .same_as(command, with_query(path::JOBS, &same));
     Ok(show(&Page {
         frame: frame.live(&here.address(), shown.live.is_some(), &what),
         turned: turned(&filter),
@@ -194,44 +202,4 @@ pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
             ("priority", "Set priority of all"),
         ],
     }
-}
-
-/// Returns the command that lists the same jobs.
-fn command(filter: &FilterQuery) -> String {
-    let sort = filter.sort.map(|order| match order {
-        Order::Newest => "newest",
-        Order::Oldest => "oldest",
-    });
-    let options = [
-        (
-            "--state",
-            filter.state.map(|state| state.as_str().to_owned()),
-        ),
-        ("--queue", filter.queue.clone()),
-        ("--handler", filter.handler.clone()),
-        ("--failure", filter.failure.clone()),
-        ("--wire", filter.wire.clone()),
-        ("--unique-key", filter.unique_key.clone()),
-        ("--since", filter.since.clone()),
-        ("--until", filter.until.clone()),
-        ("--attribute", filter.attribute.clone()),
-        ("--param", filter.param.clone()),
-        ("--batch", filter.batch.clone()),
-        ("--fingerprint", filter.fingerprint.clone()),
-        ("--id", filter.id.clone()),
-        ("--sort", sort.map(str::to_owned)),
-    ];
-    let mut command = "host job ls".to_owned();
-    for (option, value) in options {
-        if let Some(value) = value {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:=/#".contains(c);
-            let value = if value.chars().all(plain) {
-                value
-            } else {
-                format!("'{}'", value.replace('\'', "'\\''"))
-            };
-            command = format!("{command} {option} {value}");
-        }
-    }
-    command
 }

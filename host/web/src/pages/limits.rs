@@ -12,6 +12,7 @@ use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
 use crate::page::{Confirm, Frame, show as show_page};
+use crate::same::Command;
 
 #[derive(Template)]
 #[template(path = "limits.html")]
@@ -25,7 +26,7 @@ pub(crate) async fn list(ask: Ask) -> Result<Response, Problem> {
     Ok(show_page(&List {
         frame: ask
             .frame("Limits", "/limits")
-            .same_as("host limit ls", path::LIMITS),
+            .same_as("limit ls", path::LIMITS),
         limits: limits.items,
     }))
 }
@@ -40,7 +41,7 @@ struct Detail {
 pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
     let limit: LimitView = ask.get(&path::of(path::LIMIT, &name), &ALL).await?;
     let frame = ask.frame(limit.name.clone(), "/limits").same_as(
-        format!("host limit show {}", limit.name),
+        Command::of("limit show").name(&limit.name),
         path::of(path::LIMIT, &limit.name),
     );
     Ok(show_page(&Detail { frame, limit }))

@@ -23,9 +23,7 @@ struct Page {
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let nodes: PageView<NodeView> = ask.get(path::NODES, &ALL).await?;
-    let frame = ask
-        .frame("Nodes", "/nodes")
-        .same_as("host node ls", path::NODES);
+    let frame = ask.frame("Nodes", "/nodes").same_as("node ls", path::NODES);
     Ok(show(&Page {
         frame: frame.live("/nodes", live.is_on(), ""),
         nodes: nodes.items,

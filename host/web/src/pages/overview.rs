@@ -133,7 +133,7 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     let here = if is_day { "/?span=day" } else { "/" };
     Ok(show_page(&Page {
         frame: frame
-            .same_as("host queue ls", path::QUEUES)
+            .same_as("queue ls", path::QUEUES)
             .live(here, shown.live.is_some(), ""),
         charts: trend.map(|trend| draw(&trend, ask.now)).unwrap_or_default(),
         is_day,

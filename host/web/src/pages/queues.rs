@@ -26,7 +26,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let frame = ask
         .frame("Queues", "/queues")
-        .same_as("host queue ls", path::QUEUES);
+        .same_as("queue ls", path::QUEUES);
     Ok(show(&Page {
         frame: frame.live("/queues", live.is_on(), ""),
         queues: queues.items,

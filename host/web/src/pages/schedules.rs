@@ -20,6 +20,7 @@ use crate::ask::{Ask, Problem};
 use crate::form::Form;
 use crate::format::{SHOWN_BYTES_MAX, cut};
 use crate::page::{Confirm, Frame, show as show_page};
+use crate::same::{Command, with_query};
 
 /// How many coming times are shown.
 const COMING_SHOWN: u32 = 10;
@@ -51,7 +52,7 @@ pub(crate) async fn list(ask: Ask, Query(asked): Query<Asked>) -> Result<Respons
     Ok(show_page(&List {
         frame: ask
             .frame("Schedules", "/schedules")
-            .same_as("host schedule ls", path::SCHEDULES),
+            .same_as("schedule ls", with_query(path::SCHEDULES, &query)),
         schedules: schedules.items,
         next,
     }))
@@ -81,7 +82,7 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
         .await?;
     let job = pretty::json(schedule.schedule.job.get());
     let frame = ask.frame(schedule.name.clone(), "/schedules").same_as(
-        format!("host schedule show {}", schedule.name),
+        Command::of("schedule show").name(&schedule.name),
         path::of(path::SCHEDULE, &schedule.name),
     );
     Ok(show_page(&Detail {

@@ -60,7 +60,7 @@ async fn page(ask: &Ask, minted: Option<MintedView>) -> Result<Response, Problem
     Ok(show(&Page {
         frame: ask
             .frame("Tokens", "/tokens")
-            .same_as("host token ls", path::TOKENS),
+            .same_as("token ls", path::TOKENS),
         tokens: tokens.items,
         minted,
         minted_name: minted_name.unwrap_or_default(),
