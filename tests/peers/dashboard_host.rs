@@ -24,6 +24,14 @@ fn the_overview_leads_to_what_is_wrong() {
         browser.click("discarded:");
         browser.sees("told_to_fail");
         browser.click("Overview");
+        browser.sees("Why jobs were discarded lately");
+        browser.click("told_to_fail");
+        assert_eq!(
+            browser.path(),
+            "/jobs?q=state%3Adiscarded+failure%3Atold_to_fail"
+        );
+        browser.click("Overview");
+        browser.sees("slots in");
         browser.sees("Jobs a second");
         browser.click("the last day");
         browser.sees("The last day");

@@ -45,7 +45,7 @@ fn a_job_is_watched_cancelled_and_purged() {
         browser.open(&format!("/jobs?q=queue:{queue}"));
         browser.click("sleep");
         browser.sees("600000");
-        browser.sees(&format!("host job show {id}"));
+        browser.sees(&format!("job show {id}"));
         browser.click("Cancel");
         let job = desk.client.wait(&id);
         assert_eq!(job["state"], "cancelled", "{job}");
@@ -236,10 +236,14 @@ fn a_log_is_read_page_by_page_and_searched() {
         let path = format!("/jobs/{}", job["id"].as_str().unwrap());
         let browser = &mut desk.browser;
         browser.open(&path);
-        browser.sees("line 200 of 250");
-        browser.sees_no("line 201 of 250");
+        browser.sees("line 100 of 250");
+        browser.sees_no("line 101 of 250");
         browser.click("Later lines");
+        browser.sees("line 200 of 250");
+        browser.open(&path);
+        browser.click("The last lines");
         browser.sees("line 250 of 250");
+        browser.sees_no("line 150 of 250");
         browser.open(&path);
         browser.fill("Lines with", "line 24");
         browser.choose("Attempt", '1');
@@ -298,10 +302,11 @@ fn a_page_that_is_live_follows_what_happens() {
     Desk::new().with_each_hand(|desk, queue| {
         let id = desk.sleep(queue);
         let browser = &mut desk.browser;
-        browser.open(&format!("/jobs/{id}"));
+        browser.open(&format!("/jobs/{id}?find=none"));
         browser.sees("running");
         browser.click("Live: off");
         browser.sees("Live: on");
+        assert_eq!(browser.path(), format!("/jobs/{id}?find=none&live=on"));
         let with_scripts = browser.runs_scripts();
         browser.evaluate("window.kept = true");
         let cancelled = desk

@@ -539,6 +539,8 @@ class Handler(TypedDict):
 class Health(TypedDict):
     """How the host is."""
 
+    certificate_days_left: NotRequired[float | None]
+    """Days until the certificate of the API expires, negative if it has; only with TLS."""
     isolation: str
     """Which jobs share a cell: `shared`, all of them, or `component`, those of the same component."""
     status: str

@@ -437,6 +437,8 @@ export interface Handler {
 
 /** How the host is. */
 export interface Health {
+  /** Days until the certificate of the API expires, negative if it has; only with TLS. */
+  certificate_days_left?: number | null;
   /** Which jobs share a cell: `shared`, all of them, or `component`, those of the same component. */
   isolation: string;
   /** Always `ok`. */

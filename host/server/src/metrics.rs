@@ -2,8 +2,8 @@
 //! registers its own metrics; this file has those of the API.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use host_core::job::{STATES, State};
@@ -111,6 +111,7 @@ pub struct Metrics {
     batches: Gauge,
     refused: Family<Refused, Counter>,
     depths: Family<Depth, Gauge>,
+    certificate_days: Arc<OnceLock<Gauge<f64, AtomicU64>>>,
 }
 
 /// What counts the firings of schedules.
@@ -214,6 +215,7 @@ impl Default for Metrics {
             batches,
             refused,
             depths,
+            certificate_days: Arc::default(),
         }
     }
 }
@@ -222,6 +224,16 @@ impl Metrics {
     /// Lets another part of the server register its metrics.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock());
+    }
+
+    /// Shows how long the certificate of the listeners is valid. There is one.
+    pub(crate) fn show_certificate(&self, days_left: Gauge<f64, AtomicU64>) {
+        let _only_one = self.certificate_days.set(days_left);
+    }
+
+    /// Returns how many days that certificate is still valid; `None` without TLS.
+    pub(crate) fn certificate_days_left(&self) -> Option<f64> {
+        self.certificate_days.get().map(Gauge::get)
     }
 
     /// Sets how many jobs wait for each limit.

@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::format::cut;
+
 /// How many fields a form has at most.
 const FIELDS_MAX: usize = 20;
+
+/// The longest schema that is simple, in bytes on a page.
+const SCHEMA_BYTES_MAX: usize = 8 << 10;
 
 /// What stands before a field's name in a form.
 pub(crate) const FIELD: &str = "field.";
@@ -46,6 +51,9 @@ impl Field {
 
 /// Returns the fields of a schema, or nothing if it is not that simple.
 pub(crate) fn of(schema: &str) -> Option<Vec<Field>> {
+    if cut(schema, SCHEMA_BYTES_MAX).1 {
+        return None;
+    }
     let schema: Value = serde_json::from_str(schema).ok()?;
     let properties = schema.get("properties")?.as_object()?;
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");

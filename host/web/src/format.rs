@@ -72,15 +72,54 @@ pub(crate) fn bytes(bytes: impl Whole) -> String {
     }
 }
 
-/// The most of a text that a page shows, in bytes.
-pub(crate) const SHOWN_BYTES_MAX: usize = 32 << 10;
+/// How many names a cell of a table shows.
+pub(crate) const NAMES_SHOWN: usize = 20;
 
-/// Cuts a text that is too long for a page. Returns whether it was.
+/// The most of a text that a page shows, in bytes.
+pub(crate) const SHOWN_BYTES_MAX: usize = 16 << 10;
+
+/// Cuts a text that takes more than so many bytes on a page, where some characters are escaped. Returns whether it was.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> (&str, bool) {
-    (
-        &text[..text.floor_char_boundary(bytes_max)],
-        text.len() > bytes_max,
-    )
+    let mut bytes = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        bytes += on_page(*c);
+        bytes > bytes_max
+    });
+    match end {
+        Some((end, _)) => (&text[..end], true),
+        None => (text, false),
+    }
+}
+
+/// Returns how many bytes a character takes on a page.
+fn on_page(c: char) -> usize {
+    match c {
+        '<' | '>' | '&' | '"' | '\'' => "&#60;".len(),
+        c => c.len_utf8(),
+    }
+}
+
+/// Cuts a text where it is. Returns whether it was too long.
+pub(crate) fn shorten(text: &mut String, bytes_max: usize) -> bool {
+    let (shown, is_cut) = cut(text, bytes_max);
+    let shown = shown.len();
+    if is_cut {
+        text.truncate(shown);
+        text.push('…');
+    }
+    is_cut
+}
+
+/// How many bytes a page still has for what others wrote.
+pub(crate) struct Room(pub(crate) usize);
+
+impl Room {
+    /// Takes the room for a text and cuts what is more than that, or than `bytes_max`. Returns whether it was cut.
+    pub(crate) fn take(&mut self, text: &mut String, bytes_max: usize) -> bool {
+        let is_cut = shorten(text, bytes_max.min(self.0));
+        self.0 = self.0.saturating_sub(text.chars().map(on_page).sum());
+        is_cut
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +154,23 @@ mod tests {
             [bytes(1_023_u32), bytes(1_536_u32), bytes(64_u32 << 20)],
             ["1023 B", "1.5 KiB", "64.0 MiB"]
         );
+    }
+
+    #[test]
+    fn texts_are_cut_by_what_they_take_on_a_page() {
+        for (text, bytes_max, expected) in [
+            ("abc", 3, ("abc", false)),
+            ("abcd", 3, ("abc", true)),
+            ("äb", 2, ("ä", true)),
+            ("äb", 1, ("", true)),
+            ("a<b", 6, ("a<", true)),
+            ("a<b", 5, ("a", true)),
+        ] {
+            assert_eq!(cut(text, bytes_max), expected, "{text} {bytes_max}");
+        }
+        let mut text = "a'b".to_owned();
+        shorten(&mut text, 4);
+        assert_eq!(text, "a…");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use host_core::access::Principal;
 pub(crate) use host_core::access::Verb;
 use host_core::time::Time;
 
-use crate::format::ago;
+use crate::format::{ago, cut};
 use crate::same::{Command, curl};
 
 /// Nothing but our own files, and forms and questions to ourselves: no script in a page, no frame, no other host.
@@ -61,6 +61,7 @@ const fn section(
 }
 
 /// The frame of a page.
+#[derive(Clone)]
 pub(crate) struct Frame {
     pub(crate) title: String,
     /// Who looks at it; `None` for anyone.
@@ -83,6 +84,8 @@ pub(crate) struct Frame {
     pub(crate) curl: String,
     /// The address at which the API answers the same, without its origin.
     pub(crate) api: String,
+    /// The address of the rest of what it lists.
+    pub(crate) next: Option<String>,
 }
 
 impl Frame {
@@ -99,6 +102,7 @@ impl Frame {
             command: String::new(),
             curl: String::new(),
             api: String::new(),
+            next: None,
         }
     }
 
@@ -133,6 +137,13 @@ impl Frame {
         self
     }
 
+    /// Links to the rest of what the page lists, from the item at `next` on. `address` is that of the page.
+    pub(crate) fn followed_by(&self, address: &str, next: Option<usize>) -> Self {
+        let mut frame = self.clone();
+        frame.next = next.map(|next| format!("{address}?from={next}"));
+        frame
+    }
+
     /// Lets the page follow what happens: `what` of it, as parameters. `address` is its address without that.
     pub(crate) fn live(mut self, address: &str, is_on: bool, what: &str) -> Self {
         const SECONDS: u32 = 3;
@@ -150,6 +161,12 @@ impl Frame {
     }
 }
 
+/// The largest page, in bytes.
+pub(crate) const PAGE_BYTES_MAX: usize = 100 << 10;
+
+/// How many rows a page shows at most of a list that the API gives as a whole.
+pub(crate) const ROWS_MAX: usize = 100;
+
 /// Answers with a page.
 pub(crate) fn show(page: &impl Template) -> Response {
     with_status(StatusCode::OK, page)
@@ -157,7 +174,31 @@ pub(crate) fn show(page: &impl Template) -> Response {
 
 /// Answers with a page that is not what was asked for.
 pub(crate) fn with_status(status: StatusCode, page: &impl Template) -> Response {
-    let Ok(text) = page.render() else {
+    answer(status, page.render().ok())
+}
+
+/// Answers with a page of as many items, from the one at `from` on, as it has room for. `page` makes it of these and of
+/// the place of the next one, if there are more.
+pub(crate) fn show_part<'a, T, P: Template>(
+    items: &'a [T],
+    from: usize,
+    page: impl Fn(&'a [T], Option<usize>) -> P,
+) -> Response {
+    let items = items.get(from..).unwrap_or_default();
+    let mut rows = items.len().min(ROWS_MAX);
+    loop {
+        let next = (rows < items.len()).then_some(from + rows);
+        let text = page(&items[..rows], next).render().ok();
+        let is_large = text.as_ref().is_some_and(|it| it.len() > PAGE_BYTES_MAX);
+        if !is_large || rows <= 1 {
+            return answer(StatusCode::OK, text);
+        }
+        rows /= 2;
+    }
+}
+
+fn answer(status: StatusCode, text: Option<String>) -> Response {
+    let Some(text) = text else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
     let headers = [
@@ -178,10 +219,14 @@ struct Failed<'a> {
     next: &'a str,
 }
 
+/// The most that is shown of what went wrong, in bytes.
+const REFUSAL_BYTES_MAX: usize = 8 << 10;
+
 /// Answers with what went wrong and what to do next.
 pub(crate) fn failed(status: StatusCode, title: &str, detail: &str, next: &str) -> Response {
     let title = if title.is_empty() { "Failed" } else { title };
     let frame = Frame::new(title, "");
+    let [detail, next] = [detail, next].map(|text| cut(text, REFUSAL_BYTES_MAX).0);
     with_status(
         status,
         &Failed {

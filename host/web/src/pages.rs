@@ -21,17 +21,26 @@ pub(crate) mod tokens;
 use serde::Deserialize;
 
 pub(crate) use crate::ask::ALL;
+use crate::same::with_query;
 
-/// Whether a page reloads itself.
+/// Whether a page reloads itself, and which part of a list it shows.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Live {
     live: Option<String>,
+    /// The place of the first item.
+    pub(crate) from: usize,
 }
 
 impl Live {
     pub(crate) fn is_on(&self) -> bool {
         self.live.is_some()
+    }
+
+    /// Returns the address of the part that is shown, of a page without other parameters.
+    pub(crate) fn address(&self, page: &str) -> String {
+        let from = Some(("from", self.from)).filter(|_| self.from > 0);
+        with_query(page, &Vec::from_iter(from))
     }
 }
 

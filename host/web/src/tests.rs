@@ -1,6 +1,7 @@
 //! All pages over an API that answers from a table: which address shows what, and that no text of a guest becomes
 //! part of a page.
 
+mod answers;
 mod roles;
 
 use std::future::poll_fn;
@@ -19,8 +20,11 @@ use host_core::time::Time;
 use host_http::budget::ByteBudget;
 use host_http::gate::Caller;
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use tower_service::Service;
+
+use self::answers::{Said, answer};
+use crate::page;
 
 /// A clock that stands still.
 struct Still;
@@ -68,152 +72,16 @@ const PAGES: &[&str] = &[
     "/jobs/missing",
 ];
 
-fn job(text: &str) -> Value {
-    json!({
-        "id": ID, "state": "discarded", "handler": text, "queue": text, "priority": 5, "attempt": 1,
-        "max_attempts": 2, "waited_ms": 5, "ran_ms": 6, "wire": text, "enqueued_at": "2026-05-17T18:30:00.000Z",
-        "node": {"id": text, "name": text}, "waits_because": text, "unique_key": text, "external_id": text,
-        "attributes": {text: text}, "depends_on": [text], "dependents": [text], "cancel_reason": text,
-        "cancel_requested_at": "2026-05-17T18:30:00.000Z",
-        "progress": {"percent": 45.5, "message": text},
-        "params": {"n": 9_007_199_254_740_993_u64, text: text}, "result": text, "failure": failure(text),
-    })
-}
-
-fn schedule(text: &str) -> Value {
-    json!({
-        "name": text, "source": "api", "fires_at": "2026-05-17T18:30:00Z", "previous": "2026-05-17T18:30:00Z",
-        "held": 1, "counts": {"fired": 9, "late": 1, "skipped": 2, "missed": 3, "failed": 4},
-        "schedule": {"when": {"cron": [text, text]}, "time_zone": text, "overlap": "skip", "catch_up": "last",
-            "job": {"handler": text, "params": {text: text}}, "paused": true, "note": text},
-    })
-}
-
-fn batch(text: &str) -> Value {
-    let callback = json!({"on": text, "handler": text, "queue": text, "job": ID, "enqueued": true});
-    json!({"id": text, "state": text, "created_at": "2026-05-17T18:30:00Z", "created_by": text, "waits_because": text,
-        "counts": {"jobs": 9, "not_ended": 4, "completed": 3, "discarded": 2, "cancelled": 0}, "callbacks": [callback]})
-}
-
-fn limit(text: &str) -> Value {
-    json!({
-        "name": text, "source": "api", "waiting": 9,
-        "limit": {"match": {"queue": text, "handler": text}, "key": [text, text], "concurrency": 3,
-            "rate": {"count": 10, "per_seconds": 60}},
-        "keys": [{"key": text, "waiting": 9, "available": 1, "running": 2}],
-    })
-}
-
-fn failure(text: &str) -> Value {
-    json!({"kind": "user_error", "category": "USER_CODE", "message": text, "user_kind": text, "stack": text})
-}
-
-/// Answers as the API does. `text` is wherever others may put any text.
-fn answer(path: &str, text: &str) -> Option<Value> {
-    let page = |item: Value| json!({"items": [item], "next_cursor": "7"});
-    let spread = json!({"p50": 1, "p99": 2, "max": 3});
-    let cost = json!({"runs": 10, "failures": 9, "ran_ms": spread, "fuel": spread, "cpu_us": spread,
-        "peak_memory_bytes": spread});
-    let handler = json!({
-        "name": text, "description": text, "component": text, "revision": 1, "max_attempts": 20,
-        "backoff": {"base_ms": 1, "max_ms": 2},
-        "limits": {"memory_bytes": 1, "timeout_ms": 1, "grace_ms": 1, "result_bytes_max": 1, "log_bytes_max": 1},
-        "grants": {"env": [text], "read_dirs": [{"host": text, "guest": text}], "http": []},
-        "cost": [{"component": text, "revision": 1, "last_hour": cost, "last_day": cost}],
-        "params_schema": {"description": text, "type": "object", "properties": {
-            text: {"type": "string", "description": text}, "who": {"enum": [text]},
-        }},
-    });
-    let token = json!({"id": text, "name": text, "created_by": text, "created_at": "2026-05-17T18:30:00Z",
-        "verbs": ["read"], "queues": [text], "handlers": [text], "from": [text]});
-    let revision = json!({"component": text, "revision": 1, "digest": text, "handlers": [text],
-        "deployed_at": "2026-05-17T18:30:00.000Z"});
-    let path = path.strip_prefix("/api/v1/")?;
-    Some(match path {
-        "jobs" => page(job(text)),
-        "jobs/count" => {
-            json!({"jobs": 1_234, "complete": false, "oldest": null, "newest": null, "next_cursor": "9"})
-        }
-        "jobs/01990f3c" | "jobs/01990f3c-1a2b-7000-8000-000000000001" => job(text),
-        "jobs/hidden" => {
-            let mut hidden = job(text);
-            hidden["id"] = json!("hidden");
-            hidden
-        }
-        "failures" => {
-            json!({"examined": 5_000, "complete": false, "items": [{"fingerprint": "0a1b2c3d4e5f",
-            "handler": text, "kind": "user_error", "user_kind": text, "pattern": text, "jobs": 3,
-            "first_at": "2026-05-17T18:30:00Z", "last_at": "2026-05-17T18:30:00Z", "example": ID}]})
-        }
-        "trends" => {
-            json!({"step_seconds": 60, "points": [{"at": "2026-05-17T18:30:00Z", "enqueued": 1,
-            "completed": 2, "discarded": 3, "cancelled": 4, "failures": 5, "waiting": 6, "waited_ms": spread,
-            "ran_ms": spread}]})
-        }
-        "tokens" => page(token),
-        "audit" => {
-            let record = json!({"at": "2026-05-17T18:30:00Z", "principal": text, "address": text, "verb": "cancel",
-                "object": text, "outcome": text, "detail": text, "times": 2});
-            page(json!({"number": 1, "previous": "0", "hash": "1", "record": record}))
-        }
-        "schedules" => page(schedule(text)),
-        "schedules/nightly" => schedule(text),
-        "schedules/nightly/next" => {
-            json!({"items": [{"nominal": "2026-05-17T18:30:00+02:00", "fires_at": "2026-05-17T16:30:00Z"}],
-                "next_cursor": null})
-        }
-        "schedules/nightly/firings" => {
-            let fired = json!({"nominal": "2026-05-17T18:30:00Z", "at": "2026-05-17T18:30:00Z", "fate": "fired",
-                "job": ID});
-            let failed = json!({"nominal": "2026-05-17T18:30:00Z", "at": "2026-05-17T18:30:00Z", "fate": "failed",
-                "reason": text, "times": 3});
-            json!({"items": [fired, failed], "next_cursor": null})
-        }
-        "batches" => page(batch(text)),
-        "batches/01990f3c" => batch(text),
-        "limits" => page(limit(text)),
-        "limits/by-customer" => limit(text),
-        "queues" => {
-            page(json!({"name": text, "paused": true, "counts": {"available": 3, "discarded": 4}}))
-        }
-        "handlers" => page(handler),
-        "handlers/echo" => handler,
-        "components" => page(revision),
-        "components/basics" => {
-            let mut kept = revision;
-            kept["current"] = json!(false);
-            kept["manifest"] = json!({});
-            json!({"component": text, "current": 2, "revisions": [kept],
-                "nodes": [{"id": text, "name": text, "state": "live", "component": "failed", "reason": text}]})
-        }
-        "runners" => page(
-            json!({"name": text, "node": {"id": text, "name": text}, "wire": text, "restartable": true,
-            "queues": [text], "up": 0, "runners": [{"executor": text, "state": "down", "address": text,
-            "reason": text, "doing": text}]}),
-        ),
-        "nodes" => page(
-            json!({"id": text, "name": text, "state": "silent", "version": text, "wires": [text],
-            "heartbeat_age_seconds": 1.5}),
-        ),
-        _ if path.ends_with("/attempts") => {
-            page(json!({"number": 1, "executor": text, "component": text,
-            "revision": 1, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
-            "duration_ms": 1_000, "outcome": "failed", "failure": failure(text), "cpu_ms": 0.5}))
-        }
-        _ if path.ends_with("/logs") && !path.contains("hidden") => page(
-            json!({"seq": 1, "attempt": 1, "at": "2026-05-17T18:30:00.000Z",
-            "at_ms": 1, "level": "warn", "source": "log", "message": text, "fields": {text: text}}),
-        ),
-        _ => return None,
-    })
-}
-
 /// Returns the pages over such an API.
 fn pages(text: &str) -> Router {
-    let text = text.to_owned();
+    pages_of(Said::once(text))
+}
+
+fn pages_of(said: Said) -> Router {
     let api = Router::new().fallback(any(move |method: Method, uri: Uri, headers: HeaderMap| {
-        let text = text.clone();
+        let said = said.clone();
         async move {
+            let text = said.text.as_str();
             assert_eq!(headers[HOST], "localhost", "who asks is passed on");
             if method == Method::POST || method == Method::PUT {
                 assert_eq!(headers[CONTENT_TYPE], "application/json");
@@ -227,10 +95,12 @@ fn pages(text: &str) -> Router {
                 )
                 .into_response();
             }
-            if let Some(answer) = answer(uri.path(), &text) {
+            let limit = uri.query().and_then(|it| it.split_once("limit="));
+            let limit = limit.and_then(|(_, rest)| rest.split('&').next()?.parse().ok());
+            if let Some(answer) = answer(uri.path(), &said, limit.unwrap_or(usize::MAX)) {
                 return axum::Json(answer).into_response();
             }
-            let problem = json!({"title": text, "detail": text, "next": text});
+            let problem = json!({"title": said.name, "detail": text, "next": text});
             let status = match uri.path() {
                 "/readyz" => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::NOT_FOUND,
@@ -354,6 +224,22 @@ async fn a_node_that_takes_no_work_is_on_the_overview() {
         page.contains("this node takes no work: its disk is full"),
         "{page}"
     );
+}
+
+#[tokio::test]
+async fn what_needs_attention_leads_to_where_it_is_mended() {
+    let (_, page) = get(&pages("nightly"), "/").await;
+    for concern in [
+        "href=\"/nodes\"><bdi>the certificate of this node expires in 3 days",
+        "href=\"/components/nightly\"><bdi>no node can run jobs of nightly, revision 2: nightly<",
+        "href=\"/schedules/nightly\"><bdi>schedule nightly failed its last time: nightly<",
+        "href=\"/queues\"><bdi>nightly is paused with 3 jobs waiting<",
+        "href=\"/executors\"><bdi>no runner of nightly takes work: nightly<",
+        "href=\"/handlers/nightly\"><bdi>nightly failed in 9 of 10 attempts",
+        "href=\"/jobs?q=state%3Adiscarded+failure%3Anightly\"><bdi>nightly</bdi></a> 1<",
+    ] {
+        assert!(page.contains(concern), "{concern}: {page}");
+    }
 }
 
 #[tokio::test]
@@ -547,6 +433,50 @@ async fn a_change_of_many_ends_at_the_time_of_its_question() {
     );
 }
 
+/// Every page has a limit, whatever others write and however much there is: the longest names, texts that are
+/// escaped, and long lists.
+#[tokio::test]
+async fn the_largest_pages_are_at_most_100_kb() {
+    for name in ["n".repeat(128), "a/:".repeat(42)] {
+        let pages = pages_of(Said {
+            name,
+            text: "<'&x".repeat(5 << 8),
+            items: 120,
+        });
+        for path in PAGES {
+            let (answer, page) = get(&pages, path).await;
+            assert_ne!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+            let shown = page.len();
+            assert!(shown <= page::PAGE_BYTES_MAX, "{path}: {shown} bytes");
+            if *path == "/queues" {
+                assert!(page.contains("href=\"/queues?from="), "{page}");
+            }
+        }
+    }
+}
+
+/// The parts of a list follow each other without a gap.
+#[tokio::test]
+async fn the_parts_of_a_list_are_all_of_it() {
+    let said = Said {
+        items: 250,
+        ..Said::once("plain")
+    };
+    let pages = pages_of(said);
+    let (mut at, mut rows, mut parts) = ("/handlers".to_owned(), 0, 0);
+    loop {
+        let (_, page) = get(&pages, &at).await;
+        rows += page.matches("<a href=\"/handlers/plain\">").count();
+        parts += 1;
+        let next = page.split_once("class=\"next\"><a href=\"/handlers?from=");
+        let Some((number, _)) = next.and_then(|(_, rest)| rest.split_once('"')) else {
+            break;
+        };
+        at = format!("/handlers?from={number}");
+    }
+    assert_eq!((rows, parts), (250, 3));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -573,7 +503,7 @@ fn scripts_and_huge_lines_are_only_text() {
         "' onmouseover='alert(1)",
         "</textarea></pre><h1>",
         "javascript:alert(1)",
-        &"x".repeat(8 << 10),
+        &"x".repeat(2 << 10),
     ] {
         let (plain, hostile) = (pages("plain"), pages(text));
         let (_, page) = run(get(&hostile, "/jobs/01990f3c"));

@@ -21,11 +21,23 @@ pub(crate) struct Bar {
     pub(crate) text: String,
 }
 
+/// The attempts, and the words below them.
+#[derive(Default)]
+pub(crate) struct Timeline {
+    pub(crate) bars: Vec<Bar>,
+    /// How long it is.
+    pub(crate) whole: String,
+}
+
 /// Draws the attempts. Between them the job waited.
-pub(crate) fn draw(now: Time, job: &JobView, attempts: &[AttemptView]) -> Vec<Bar> {
+pub(crate) fn draw<'a>(
+    now: Time,
+    job: &JobView,
+    attempts: impl Iterator<Item = &'a AttemptView>,
+) -> Timeline {
     let at = |text: &str| Time::parse_rfc3339(text);
     let Some(begin) = at(&job.enqueued_at) else {
-        return Vec::new();
+        return Timeline::default();
     };
     let end = job.finished_at.as_deref().and_then(at).unwrap_or(now);
     let whole_ms = end.since_ms(begin).max(1);
@@ -33,7 +45,7 @@ pub(crate) fn draw(now: Time, job: &JobView, attempts: &[AttemptView]) -> Vec<Ba
         let share = u128::from(instant.since_ms(begin).min(whole_ms)) * u128::from(WIDTH);
         u64::try_from(share / u128::from(whole_ms)).unwrap_or(WIDTH)
     };
-    let bars = attempts.iter().filter_map(|attempt| {
+    let bars = attempts.filter_map(|attempt| {
         let from = at(&attempt.started_at)?;
         let to = attempt.finished_at.as_deref().and_then(at).unwrap_or(end);
         let x = place(from).min(WIDTH - BAR_MIN);
@@ -50,7 +62,10 @@ pub(crate) fn draw(now: Time, job: &JobView, attempts: &[AttemptView]) -> Vec<Ba
             ),
         })
     });
-    bars.collect()
+    Timeline {
+        bars: bars.collect(),
+        whole: duration(end.since_ms(begin)),
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +91,9 @@ mod tests {
         ]);
         let job: JobView = serde_json::from_value(job).unwrap();
         let attempts: Vec<AttemptView> = serde_json::from_value(attempts).unwrap();
-        let bars = draw(Time(0), &job, &attempts);
+        let timeline = draw(Time(0), &job, attempts.iter());
+        assert_eq!(timeline.whole, "10.0 s");
+        let bars = timeline.bars;
         assert!(bars.iter().all(|bar| bar.x + bar.width <= WIDTH));
         assert_eq!((bars[0].x, bars[0].width), (0, 500));
         assert!(bars[1].text.contains("0 ms"), "{}", bars[1].text);

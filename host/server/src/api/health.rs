@@ -104,6 +104,7 @@ fn health(shared: &Shared) -> Health {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_seconds: shared.api.clock.uptime().as_secs(),
         isolation: shared.api.isolation.as_str().to_owned(),
+        certificate_days_left: shared.api.metrics.certificate_days_left(),
         // On a host with tokens that is for those who may read its log.
         weak: if shared.api.auth.asks() {
             Vec::new()

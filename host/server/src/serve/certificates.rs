@@ -51,6 +51,7 @@ pub(super) fn watch(
     }
     let numbers = Numbers::default();
     metrics.register(|registry| numbers.register(registry));
+    metrics.show_certificate(numbers.days_left.clone());
     numbers.days_left.set(tls.days_left(clock.now()));
     let followed = files::follow(tasks, move |is_asked| {
         let (tls, numbers, now) = (tls.clone(), numbers.clone(), clock.now());

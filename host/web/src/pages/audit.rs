@@ -8,11 +8,15 @@ use host_api::page::PageView;
 use host_api::path;
 
 use crate::ask::{Ask, Problem};
+use crate::format::shorten;
 use crate::page::{Frame, show};
 use crate::same::{Command, with_query};
 
 /// How many entries a page has.
-const ENTRIES_SHOWN: u32 = 100;
+const ENTRIES_SHOWN: u32 = 60;
+
+/// The most that is shown of each text of an entry, in bytes.
+const TEXT_BYTES_MAX: usize = 200;
 
 #[derive(Template)]
 #[template(path = "audit.html")]
@@ -64,9 +68,21 @@ pub(crate) async fn list(ask: Ask, Query(query): Query<AuditQuery>) -> Result<Re
             .same_as(command, with_query(path::AUDIT, &query)),
         principal: query.principal.unwrap_or_default(),
         verb: query.verb.unwrap_or_default(),
-        entries: entries
-            .map(|entry| (entry.number, entry.record().unwrap_or_default()))
-            .collect(),
+        entries: entries.map(|entry| (entry.number, shown(entry))).collect(),
         next,
     }))
+}
+
+fn shown(entry: &EntryView) -> RecordView {
+    let mut record = entry.record().unwrap_or_default();
+    let texts = [
+        &mut record.principal,
+        &mut record.object,
+        &mut record.outcome,
+    ];
+    let more = [&mut record.address, &mut record.detail];
+    for text in texts.into_iter().chain(more.into_iter().flatten()) {
+        shorten(text, TEXT_BYTES_MAX);
+    }
+    record
 }

@@ -14,6 +14,9 @@ use crate::form::Form;
 use crate::page::{Confirm, Frame, show as show_page};
 use crate::same::{Command, with_query};
 
+/// How many batches a page has.
+const BATCHES_SHOWN: u32 = 100;
+
 #[derive(Template)]
 #[template(path = "batches.html")]
 struct List {
@@ -23,6 +26,10 @@ struct List {
 }
 
 pub(crate) async fn list(ask: Ask, Query(asked): Query<BatchesQuery>) -> Result<Response, Problem> {
+    let asked = BatchesQuery {
+        limit: Some(BATCHES_SHOWN),
+        ..asked
+    };
     let batches: PageView<BatchView> = ask.get(path::BATCHES, &asked).await?;
     let next = batches.next_cursor.map(|cursor| {
         let cursor = serde_urlencoded::to_string([("cursor", cursor)]);

@@ -2,47 +2,58 @@
 
 use askama::Template;
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest as _, Multipart, Path, Query, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use host_api::component::{ComponentView, DeployQuery, DeployedView, RevisionView, RollbackBody};
+use host_api::component::{
+    ComponentView, DeployQuery, DeployedView, KeptView, RevisionView, RollbackBody,
+};
 use host_api::page::PageView;
 use host_api::path;
 use host_core::audit::hex;
 use sha2::{Digest as _, Sha256};
 
 use super::job::unknown_action;
-use super::{ALL, Clicked};
+use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem, Web};
 use crate::form::Form;
-use crate::page::{Confirm, Frame, show as show_page, with_status};
+use crate::format::NAMES_SHOWN;
+use crate::page::{Confirm, Frame, show as show_page, show_part, with_status};
 use crate::same::Command;
 
 #[derive(Template)]
 #[template(path = "components.html")]
-struct List {
+struct List<'a> {
     frame: Frame,
-    revisions: Vec<RevisionView>,
+    revisions: &'a [RevisionView],
 }
 
-pub(crate) async fn list(ask: Ask) -> Result<Response, Problem> {
+pub(crate) async fn list(ask: Ask, Query(part): Query<Live>) -> Result<Response, Problem> {
     let revisions: PageView<RevisionView> = ask.get(path::COMPONENTS, &ALL).await?;
-    Ok(show_page(&List {
-        frame: ask
-            .frame("Components", "/components")
-            .same_as("component ls", path::COMPONENTS),
-        revisions: revisions.items,
+    let frame = ask
+        .frame("Components", "/components")
+        .same_as("component ls", path::COMPONENTS);
+    Ok(show_part(&revisions.items, part.from, |revisions, next| {
+        List {
+            frame: frame.followed_by("/components", next),
+            revisions,
+        }
     }))
 }
 
 #[derive(Template)]
 #[template(path = "component.html")]
-struct Detail {
+struct Detail<'a> {
     frame: Frame,
-    component: ComponentView,
+    component: &'a ComponentView,
+    revisions: &'a [KeptView],
 }
 
-pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
+pub(crate) async fn show(
+    ask: Ask,
+    Path(name): Path<String>,
+    Query(part): Query<Live>,
+) -> Result<Response, Problem> {
     let component: ComponentView = ask.get(&path::of(path::COMPONENT, &name), &ALL).await?;
     let frame = ask
         .frame(component.component.clone(), "/components")
@@ -50,7 +61,13 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
             Command::of("component show").name(&component.component),
             path::of(path::COMPONENT, &component.component),
         );
-    Ok(show_page(&Detail { frame, component }))
+    let here = format!("/components/{}", path::segment(&component.component));
+    let all = &component.revisions;
+    Ok(show_part(all, part.from, |revisions, next| Detail {
+        frame: frame.followed_by(&here, next),
+        component: &component,
+        revisions,
+    }))
 }
 
 /// Goes back to a revision, after a question.

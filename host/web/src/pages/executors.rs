@@ -12,23 +12,36 @@ use super::job::unknown_action;
 use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
-use crate::page::{Confirm, Frame, show};
+use crate::format::{NAMES_SHOWN, shorten};
+use crate::page::{Confirm, Frame, show, show_part};
+
+/// The most that is shown of what a runner does and why, in bytes.
+const TEXT_BYTES_MAX: usize = 300;
 
 #[derive(Template)]
 #[template(path = "executors.html")]
-struct Page {
+struct Page<'a> {
     frame: Frame,
-    pools: Vec<PoolView>,
+    pools: &'a [PoolView],
 }
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
-    let pools: PageView<PoolView> = ask.get(path::RUNNERS, &ALL).await?;
+    let mut pools: PageView<PoolView> = ask.get(path::RUNNERS, &ALL).await?;
+    for runner in pools.items.iter_mut().flat_map(|pool| &mut pool.runners) {
+        for text in [&mut runner.reason, &mut runner.doing]
+            .into_iter()
+            .flatten()
+        {
+            shorten(text, TEXT_BYTES_MAX);
+        }
+    }
     let frame = ask
         .frame("Executors", "/executors")
         .same_as("runner ls", path::RUNNERS);
-    Ok(show(&Page {
-        frame: frame.live("/executors", live.is_on(), ""),
-        pools: pools.items,
+    let frame = frame.live(&live.address("/executors"), live.is_on(), "");
+    Ok(show_part(&pools.items, live.from, |pools, next| Page {
+        frame: frame.followed_by("/executors", next),
+        pools,
     }))
 }
 

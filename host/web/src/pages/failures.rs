@@ -8,25 +8,33 @@ use host_api::path;
 
 use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
-use crate::page::{Frame, show};
+use crate::format::shorten;
+use crate::page::{Frame, show_part};
+
+/// The longest pattern that is shown, in bytes.
+const PATTERN_BYTES_MAX: usize = 500;
 
 #[derive(Template)]
 #[template(path = "failures.html")]
-struct Page {
+struct Page<'a> {
     frame: Frame,
-    causes: Vec<CauseView>,
+    causes: &'a [CauseView],
     examined: u64,
     complete: bool,
 }
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
-    let found: CausesView = ask.get(path::FAILURES, &ALL).await?;
+    let mut found: CausesView = ask.get(path::FAILURES, &ALL).await?;
+    for cause in &mut found.items {
+        shorten(&mut cause.pattern, PATTERN_BYTES_MAX);
+    }
     let frame = ask
         .frame("Failures", "/failures")
         .same_as("job ls --state discarded", path::FAILURES);
-    Ok(show(&Page {
-        frame: frame.live("/failures", live.is_on(), ""),
-        causes: found.items,
+    let frame = frame.live(&live.address("/failures"), live.is_on(), "");
+    Ok(show_part(&found.items, live.from, |causes, next| Page {
+        frame: frame.followed_by("/failures", next),
+        causes,
         examined: found.examined,
         complete: found.complete,
     }))

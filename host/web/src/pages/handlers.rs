@@ -13,24 +13,43 @@ use serde_json::value::RawValue;
 use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
 use crate::fields::{self, FIELD, Field, Kind, begin};
-use crate::page::{Frame, show as show_page};
+use crate::format::{NAMES_SHOWN, Room, SHOWN_BYTES_MAX, shorten};
+use crate::page::{Frame, show as show_page, show_part};
 use crate::same::Command;
+
+/// The most that is shown of what a handler or a field says of itself in a list, in bytes.
+const ABOUT_BYTES_MAX: usize = 300;
+
+/// How much of the page of a handler has what others wrote, and the longest params in its form, in bytes. A form with
+/// fields has them twice.
+const ROOM_BYTES: usize = 64 << 10;
+const PARAMS_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Template)]
 #[template(path = "handlers.html")]
-struct List {
+struct List<'a> {
     frame: Frame,
-    handlers: Vec<HandlerView>,
+    handlers: &'a [HandlerView],
 }
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
-    let handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
+    let mut handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
+    for about in handlers
+        .items
+        .iter_mut()
+        .filter_map(|it| it.description.as_mut())
+    {
+        shorten(about, ABOUT_BYTES_MAX);
+    }
     let frame = ask
         .frame("Handlers", "/handlers")
         .same_as("handler ls", path::HANDLERS);
-    Ok(show_page(&List {
-        frame: frame.live("/handlers", live.is_on(), ""),
-        handlers: handlers.items,
+    let frame = frame.live(&live.address("/handlers"), live.is_on(), "");
+    Ok(show_part(&handlers.items, live.from, |handlers, next| {
+        List {
+            frame: frame.followed_by("/handlers", next),
+            handlers,
+        }
     }))
 }
 
@@ -42,6 +61,8 @@ struct Detail {
     schema: String,
     /// What the form begins with.
     params: String,
+    /// Set if a job's params are too long for the form.
+    are_long: bool,
     queue: String,
     /// One field for each of the params, if their schema is that simple.
     fields: Vec<Field>,
@@ -60,26 +81,44 @@ pub(crate) async fn show(
     Path(name): Path<String>,
     Query(again): Query<Again>,
 ) -> Result<Response, Problem> {
-    let handler: HandlerView = ask.get(&path::of(path::HANDLER, &name), &ALL).await?;
+    let mut handler: HandlerView = ask.get(&path::of(path::HANDLER, &name), &ALL).await?;
+    let mut room = Room(ROOM_BYTES);
     let (mut params, mut queue) = ("{}".to_owned(), String::new());
+    let mut are_long = false;
     if let Some(job) = again.job {
         let job: JobView = ask.get(&path::of(path::JOB, &job), &ALL).await?;
         let text = job.params.as_deref().map_or("null", RawValue::get);
         (params, queue) = (pretty::json(text), job.queue);
+        // Params that are cut would be other ones.
+        are_long = room.take(&mut params, PARAMS_BYTES_MAX);
+        if are_long {
+            params.clear();
+        }
     }
     let schema = handler.params_schema.as_deref().map(RawValue::get);
     let fields = schema.and_then(fields::of);
     let fields = fields.and_then(|mut fields| begin(&mut fields, &params).then_some(fields));
+    let mut fields = fields.unwrap_or_default();
+    for field in &mut fields {
+        room.take(&mut field.value, PARAMS_BYTES_MAX);
+        room.take(&mut field.about, ABOUT_BYTES_MAX);
+    }
+    let mut schema = schema.map(pretty::json).unwrap_or_default();
+    room.take(&mut schema, SHOWN_BYTES_MAX);
+    if let Some(about) = &mut handler.description {
+        room.take(about, SHOWN_BYTES_MAX);
+    }
     let frame = ask.frame(handler.name.clone(), "/handlers").same_as(
         Command::of("handler show").name(&handler.name),
         path::of(path::HANDLER, &handler.name),
     );
     Ok(show_page(&Detail {
         frame,
-        schema: schema.map(pretty::json).unwrap_or_default(),
-        params,
-        queue,
-        fields: fields.unwrap_or_default(),
         handler,
+        schema,
+        params,
+        are_long,
+        queue,
+        fields,
     }))
 }

@@ -1,9 +1,11 @@
 //! One job: its attempts to scale, what it was called with, what came of it, its log, and what can be done.
 
+mod log;
+
 use askama::Template;
 use axum::extract::{Path, Query};
 use axum::response::Response;
-use host_api::attempt::AttemptView;
+use host_api::attempt::{AttemptView, FailureView};
 use host_api::filter::{FilterQuery, PageQuery};
 use host_api::handler::HandlerView;
 use host_api::job::JobView;
@@ -12,25 +14,22 @@ use host_api::new_job::{AcceptedView, NewJobBody};
 use host_api::page::PageView;
 use host_api::{path, pretty};
 use host_core::job::State;
-use serde::Deserialize;
+use host_core::time::Time;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use self::log::{Lines, Look};
 use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
 use crate::fields;
 use crate::form::Form;
-use crate::format::{SHOWN_BYTES_MAX, cut};
-use crate::page::{Confirm, Frame, show as show_page};
+use crate::format::{Room, SHOWN_BYTES_MAX};
+use crate::page::{Confirm, Frame, show as show_page, show_part};
 use crate::same::Command;
-use crate::timeline::{Bar, draw};
+use crate::timeline::{Timeline, draw};
 
-/// How many attempts and lines of a log are shown.
-const ATTEMPTS_SHOWN: u32 = 100;
-const LINES_SHOWN: usize = 200;
-
-/// How many thousands of lines a search reads before somebody says whether to go on.
-const PAGES_SEARCHED: usize = 10;
+/// How many attempts are shown.
+const ATTEMPTS_SHOWN: u32 = 20;
 
 /// How many attempts may be chosen of a log.
 const ATTEMPTS_OFFERED: usize = 20;
@@ -38,37 +37,111 @@ const ATTEMPTS_OFFERED: usize = 20;
 /// How many jobs are shown that a job waits for, and that wait for it.
 const NODES_SHOWN: usize = 10;
 
-/// The longest message of a line that is shown, in bytes.
-const MESSAGE_BYTES_MAX: usize = 4 << 10;
+/// How much of the page has what others wrote besides the log, in bytes.
+const ROOM_BYTES: usize = 40 << 10;
 
-/// The longest message of an attempt in the list of them, in bytes.
-const ATTEMPT_MESSAGE_BYTES_MAX: usize = 300;
+/// The most of one such text, of one in a list, and of a stack.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+const LISTED_BYTES_MAX: usize = 300;
+const STACK_BYTES_MAX: usize = 4 << 10;
 
 #[derive(Template)]
 #[template(path = "job.html")]
-struct Page {
+struct Page<'a> {
     frame: Frame,
-    job: JobView,
-    attempts: Vec<AttemptView>,
-    /// Set if there are more.
-    attempts_next: Option<String>,
-    bars: Vec<Bar>,
-    params: Document,
-    result: Document,
-    graph: Graph,
-    lines: Vec<LineView>,
+    job: &'a JobView,
+    attributes: &'a [(String, String)],
+    /// Of the failure.
+    details: &'a Document,
+    attempts: &'a [Row],
+    /// The addresses of the attempts before and behind these.
+    attempts_before: Option<String>,
+    attempts_behind: Option<String>,
+    timeline: &'a Timeline,
+    params: &'a Document,
+    result: &'a Document,
+    graph: &'a Graph,
+    lines: Vec<&'a LineView>,
     /// Which lines.
-    look: Look,
+    look: &'a Look,
     attempt_numbers: Vec<u32>,
     /// How many lines were searched.
     searched: usize,
     /// Why the log cannot be shown.
-    lines_wrong: Option<String>,
-    /// The address of the next lines.
+    lines_wrong: Option<&'a str>,
+    /// The addresses of the next lines and of the last ones.
     lines_next: Option<String>,
+    lines_last: Option<String>,
     can_cancel: bool,
     can_retry: bool,
     can_purge: bool,
+}
+
+/// One attempt.
+struct Row {
+    attempt: AttemptView,
+    /// How long the job had waited before it, if that is known.
+    waited_ms: Option<u64>,
+}
+
+/// Returns the attempts with how long the job waited before each. `from` is when the first of them began to wait.
+fn rows(from: Option<&str>, attempts: Vec<AttemptView>, room: &mut Room) -> Vec<Row> {
+    let at = |text: &str| Time::parse_rfc3339(text);
+    let mut begun = from.and_then(at);
+    let rows = attempts.into_iter().map(|mut attempt| {
+        if let Some(failure) = &mut attempt.failure {
+            fit(failure, room, LISTED_BYTES_MAX);
+        }
+        room.take(&mut attempt.executor, LISTED_BYTES_MAX);
+        let started = at(&attempt.started_at);
+        let waited_ms = started
+            .zip(begun)
+            .map(|(started, begun)| started.since_ms(begun));
+        begun = attempt.finished_at.as_deref().and_then(at);
+        Row { attempt, waited_ms }
+    });
+    rows.collect()
+}
+
+/// Cuts what a failure says to what the page has room for.
+fn fit(failure: &mut FailureView, room: &mut Room, message_bytes_max: usize) {
+    room.take(&mut failure.message, message_bytes_max);
+    for text in [&mut failure.user_kind, &mut failure.code]
+        .into_iter()
+        .flatten()
+    {
+        room.take(text, LISTED_BYTES_MAX);
+    }
+    if let Some(stack) = &mut failure.stack {
+        room.take(stack, STACK_BYTES_MAX);
+    }
+}
+
+/// The same for all that others wrote of a job. Returns its attributes.
+fn fit_job(job: &mut JobView, room: &mut Room) -> Vec<(String, String)> {
+    if let Some(failure) = &mut job.failure {
+        fit(failure, room, TEXT_BYTES_MAX);
+    }
+    if let Some(progress) = &mut job.progress {
+        room.take(&mut progress.message, TEXT_BYTES_MAX);
+    }
+    let texts = [
+        &mut job.waits_because,
+        &mut job.cancel_reason,
+        &mut job.unique_key,
+        &mut job.external_id,
+    ];
+    for text in texts.into_iter().flatten() {
+        room.take(text, TEXT_BYTES_MAX);
+    }
+    let attributes = job.attributes.take().unwrap_or_default().into_iter();
+    attributes
+        .map(|(mut name, mut value)| {
+            room.take(&mut name, LISTED_BYTES_MAX);
+            room.take(&mut value, LISTED_BYTES_MAX);
+            (name, value)
+        })
+        .collect()
 }
 
 /// JSON as it is shown.
@@ -79,34 +152,10 @@ struct Document {
 }
 
 impl Document {
-    fn of(json: Option<&RawValue>) -> Self {
-        let text = pretty::json(json.map(RawValue::get).unwrap_or_default());
-        let (shown, is_cut) = cut(&text, SHOWN_BYTES_MAX);
-        Self {
-            text: shown.to_owned(),
-            is_cut,
-        }
-    }
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Look {
-    live: Option<String>,
-    /// Lines of the log behind this one.
-    after: Option<String>,
-    /// Only lines of this attempt; empty for all.
-    attempt: String,
-    /// Only lines with this text.
-    find: String,
-}
-
-impl Look {
-    fn has(&self, line: &LineView) -> bool {
-        let fields = line.fields.iter().flat_map(|(name, value)| [name, value]);
-        let mut texts = fields.chain([&line.message]);
-        (self.attempt.is_empty() || self.attempt == line.attempt.to_string())
-            && (self.find.is_empty() || texts.any(|text| text.contains(&self.find)))
+    fn of(json: Option<&RawValue>, room: &mut Room) -> Self {
+        let mut text = pretty::json(json.map(RawValue::get).unwrap_or_default());
+        let is_cut = room.take(&mut text, SHOWN_BYTES_MAX);
+        Self { text, is_cut }
     }
 }
 
@@ -164,119 +213,110 @@ async fn nodes(ask: &Ask, ids: Option<&[String]>) -> (Vec<Node>, usize) {
     (nodes, ids.len().saturating_sub(NODES_SHOWN))
 }
 
-/// Lines of a log.
-struct Lines {
-    shown: Vec<LineView>,
-    searched: usize,
-    next: Option<String>,
-}
-
-/// Reads the lines of a log that are looked for: of a bounded number of lines.
-async fn lines(ask: &Ask, job: &JobView, look: &Look) -> Result<Lines, Problem> {
-    let mut found = Lines {
-        shown: Vec::new(),
-        searched: 0,
-        next: look.after.clone(),
-    };
-    let is_search = !look.attempt.is_empty() || !look.find.is_empty();
-    let (limit, pages) = if is_search {
-        (1_000, PAGES_SEARCHED)
-    } else {
-        (LINES_SHOWN, 1)
-    };
-    let route = path::of(path::JOB_LOGS, &job.id);
-    for _ in 0..pages {
-        let query = PageQuery {
-            limit: u32::try_from(limit).ok(),
-            cursor: found.next.take(),
-        };
-        let page: PageView<LineView> = ask.get(&route, &query).await?;
-        let is_full = page.items.len() >= limit;
-        for line in page.items {
-            if found.shown.len() == LINES_SHOWN {
-                break;
-            }
-            found.searched += 1;
-            found.next = Some(line.seq.to_string());
-            found.shown.extend(Some(line).filter(|line| look.has(line)));
-        }
-        if found.shown.len() == LINES_SHOWN {
-            break;
-        }
-        if !is_full {
-            found.next = None;
-            break;
-        }
-    }
-    for line in &mut found.shown {
-        let shown = cut(&line.message, MESSAGE_BYTES_MAX).0.len();
-        line.message.truncate(shown);
-    }
-    Ok(found)
-}
-
 pub(crate) async fn show(
     ask: Ask,
     Path(id): Path<String>,
     Query(look): Query<Look>,
 ) -> Result<Response, Problem> {
-    let job: JobView = ask.get(&path::of(path::JOB, &id), &ALL).await?;
-    let limit = ATTEMPTS_SHOWN.to_string();
-    let attempts = path::of(path::JOB_ATTEMPTS, &job.id);
-    let mut attempts: PageView<AttemptView> = ask.get(&attempts, &[("limit", &limit)]).await?;
-    for attempt in &mut attempts.items {
-        if let Some(failure) = &mut attempt.failure {
-            let shown = cut(&failure.message, ATTEMPT_MESSAGE_BYTES_MAX).0.len();
-            failure.message.truncate(shown);
-        }
-    }
+    let mut job: JobView = ask.get(&path::of(path::JOB, &id), &ALL).await?;
     // The rest of the page can be shown all the same.
-    let (lines, lines_wrong) = match lines(&ask, &job, &look).await {
-        Ok(lines) => (Some(lines), None),
-        Err(problem) => (None, Some(problem.detail)),
+    let (lines, lines_wrong) = match log::read(&ask, &job, &look).await {
+        Ok(lines) => (lines, None),
+        Err(problem) => (Lines::default(), Some(problem.detail)),
     };
-    let here = format!("/jobs/{}", job.id);
-    let searched = lines.as_ref().map_or(0, |lines| lines.searched);
-    let (lines, next) = lines.map(|it| (it.shown, it.next)).unwrap_or_default();
-    let next = next.map(|after| {
-        let query = [
-            ("attempt", &look.attempt),
-            ("find", &look.find),
-            ("after", &after),
-        ];
-        serde_urlencoded::to_string(query).unwrap_or_default()
-    });
+    let mut room = Room(ROOM_BYTES);
+    let attributes = fit_job(&mut job, &mut room);
+    let details = job.failure.as_ref().and_then(|it| it.details.as_deref());
+    let details = Document::of(details, &mut room);
+    let params = Document::of(job.params.as_deref(), &mut room);
+    let result = Document::of(job.result.as_deref(), &mut room);
+    let from = look.attempts_after;
+    let from = from.unwrap_or_else(|| job.attempt.saturating_sub(ATTEMPTS_SHOWN));
+    let attempts = attempts(&ask, &job, from, &mut room).await?;
+    let timeline = draw(ask.now, &job, attempts.iter().map(|row| &row.attempt));
+    let graph = Graph::of(&ask, &job).await;
     let state = State::from_name(&job.state);
     let is_terminal = state.is_some_and(State::is_terminal);
-    let frame = ask
+    let mut frame = ask
         .frame(format!("{} {}", job.handler, job.id), "/jobs")
         .same_as(
             Command::of("job show").name(&job.id),
             path::of(path::JOB, &job.id),
         );
-    Ok(show_page(&Page {
-        frame: if is_terminal {
-            frame
-        } else {
-            frame.live(&here, look.live.is_some(), &format!("job={}", job.id))
-        },
-        graph: Graph::of(&ask, &job).await,
-        attempt_numbers: (1..=job.attempt).rev().take(ATTEMPTS_OFFERED).collect(),
-        searched,
-        look,
-        bars: draw(ask.now, &job, &attempts.items),
-        attempts_next: attempts.next_cursor,
-        attempts: attempts.items,
-        params: Document::of(job.params.as_deref()),
-        result: Document::of(job.result.as_deref()),
-        lines,
-        lines_wrong,
-        lines_next: next.map(|next| format!("{here}?{next}#log")),
-        can_cancel: !is_terminal && job.cancel_requested_at.is_none(),
-        can_retry: matches!(state, Some(State::Discarded | State::Cancelled)),
-        can_purge: is_terminal,
-        job,
+    if !is_terminal {
+        let here = Look {
+            live: None,
+            ..look.clone()
+        };
+        let what = format!("job={}", job.id);
+        frame = frame.live(&here.address(&job.id), look.live.is_some(), &what);
+    }
+    let at = |look: Look, part: &str| format!("{}#{part}", look.address(&job.id));
+    let attempts_at = |after| {
+        let look = Look {
+            attempts_after: Some(after),
+            ..look.clone()
+        };
+        at(look, "attempts")
+    };
+    let behind = from.saturating_add(ATTEMPTS_SHOWN);
+    Ok(show_part(&lines.found, 0, |found, rest| {
+        let mut found = Vec::from_iter(found);
+        if look.is_tail() {
+            found.reverse();
+        }
+        let last = found.last().map(|line| line.seq);
+        let next = match rest {
+            Some(_) if !look.is_tail() => last,
+            _ => lines.next,
+        };
+        let lines_at = |after: Option<u64>| Look {
+            after: after.map(|seq| seq.to_string()),
+            tail: after.is_none().then(|| "on".to_owned()),
+            ..look.clone()
+        };
+        let has_rest = next.is_some() && !look.is_tail();
+        Page {
+            frame: frame.clone(),
+            job: &job,
+            attributes: &attributes,
+            details: &details,
+            attempts: &attempts,
+            attempts_before: (from > 0).then(|| attempts_at(from.saturating_sub(ATTEMPTS_SHOWN))),
+            attempts_behind: (behind < job.attempt).then(|| attempts_at(behind)),
+            timeline: &timeline,
+            params: &params,
+            result: &result,
+            graph: &graph,
+            lines: found,
+            look: &look,
+            attempt_numbers: (1..=job.attempt).rev().take(ATTEMPTS_OFFERED).collect(),
+            searched: lines.searched,
+            lines_wrong: lines_wrong.as_deref(),
+            lines_next: next.map(|next| at(lines_at(Some(next)), "log")),
+            lines_last: has_rest.then(|| at(lines_at(None), "log")),
+            can_cancel: !is_terminal && job.cancel_requested_at.is_none(),
+            can_retry: matches!(state, Some(State::Discarded | State::Cancelled)),
+            can_purge: is_terminal,
+        }
     }))
+}
+
+/// Reads the attempts behind one.
+async fn attempts(
+    ask: &Ask,
+    job: &JobView,
+    after: u32,
+    room: &mut Room,
+) -> Result<Vec<Row>, Problem> {
+    let query = PageQuery {
+        limit: Some(ATTEMPTS_SHOWN),
+        cursor: Some(after.to_string()),
+    };
+    let route = path::of(path::JOB_ATTEMPTS, &job.id);
+    let page: PageView<AttemptView> = ask.get(&route, &query).await?;
+    let from = Some(job.enqueued_at.as_str()).filter(|_| after == 0);
+    Ok(rows(from, page.items, room))
 }
 
 /// Does what a button of the page says.

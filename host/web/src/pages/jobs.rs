@@ -16,12 +16,15 @@ use host_core::query::Order;
 use super::ALL;
 use crate::ask::{Ask, Problem};
 use crate::filter::{Shown, jobs};
-use crate::format::number;
+use crate::format::{number, shorten};
 use crate::page::{Frame, Verb, show, with_status};
 use crate::same::{Command, with_query};
 
 /// How many jobs a page has.
 pub(super) const JOBS_SHOWN: u32 = 50;
+
+/// The most that a list shows of a handler's own name of an error, in bytes.
+const OWN_NAME_BYTES_MAX: usize = 100;
 
 #[derive(Template)]
 #[template(path = "jobs.html")]
@@ -52,13 +55,16 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         cursor: shown.cursor.clone(),
         ..filter.clone()
     };
-    let page: PageView<JobView> = match ask.get(path::JOBS, &query).await {
+    let mut page: PageView<JobView> = match ask.get(path::JOBS, &query).await {
         Ok(page) => page,
         Err(problem) if problem.status == StatusCode::BAD_REQUEST => {
             return Ok(refused(&ask, shown.q, problem.detail));
         }
         Err(problem) => return Err(problem),
     };
+    for job in &mut page.items {
+        fit(job);
+    }
     let count = if let Some(jobs) = counters(&ask, &filter).await? {
         how_many(jobs, true)
     } else {
@@ -112,6 +118,14 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     }))
+}
+
+/// Cuts what is too long for a list.
+pub(super) fn fit(job: &mut JobView) {
+    let name = job.failure.as_mut().and_then(|it| it.user_kind.as_mut());
+    if let Some(name) = name {
+        shorten(name, OWN_NAME_BYTES_MAX);
+    }
 }
 
 fn refused(ask: &Ask, q: String, wrong: String) -> Response {

@@ -1,33 +1,38 @@
 //! The limits by key: how many jobs wait for each, and its fullest keys.
 
 use askama::Template;
-use axum::extract::Path;
+use axum::extract::{Path, Query};
 use axum::response::Response;
 use host_api::limit::{LimitView, RemovedLimitView};
 use host_api::page::PageView;
 use host_api::path;
 
 use super::job::unknown_action;
-use super::{ALL, Clicked};
+use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
-use crate::page::{Confirm, Frame, show as show_page};
+use crate::format::shorten;
+use crate::page::{Confirm, Frame, show as show_page, show_part};
 use crate::same::Command;
+
+/// The most that is shown of a key, in bytes.
+const KEY_BYTES_MAX: usize = 300;
 
 #[derive(Template)]
 #[template(path = "limits.html")]
-struct List {
+struct List<'a> {
     frame: Frame,
-    limits: Vec<LimitView>,
+    limits: &'a [LimitView],
 }
 
-pub(crate) async fn list(ask: Ask) -> Result<Response, Problem> {
+pub(crate) async fn list(ask: Ask, Query(part): Query<Live>) -> Result<Response, Problem> {
     let limits: PageView<LimitView> = ask.get(path::LIMITS, &ALL).await?;
-    Ok(show_page(&List {
-        frame: ask
-            .frame("Limits", "/limits")
-            .same_as("limit ls", path::LIMITS),
-        limits: limits.items,
+    let frame = ask
+        .frame("Limits", "/limits")
+        .same_as("limit ls", path::LIMITS);
+    Ok(show_part(&limits.items, part.from, |limits, next| List {
+        frame: frame.followed_by("/limits", next),
+        limits,
     }))
 }
 
@@ -39,7 +44,10 @@ struct Detail {
 }
 
 pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
-    let limit: LimitView = ask.get(&path::of(path::LIMIT, &name), &ALL).await?;
+    let mut limit: LimitView = ask.get(&path::of(path::LIMIT, &name), &ALL).await?;
+    for key in limit.keys.iter_mut().flatten() {
+        shorten(&mut key.key, KEY_BYTES_MAX);
+    }
     let frame = ask.frame(limit.name.clone(), "/limits").same_as(
         Command::of("limit show").name(&limit.name),
         path::of(path::LIMIT, &limit.name),

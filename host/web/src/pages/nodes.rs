@@ -12,21 +12,22 @@ use super::job::unknown_action;
 use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
-use crate::page::{Confirm, Frame, show};
+use crate::page::{Confirm, Frame, show, show_part};
 
 #[derive(Template)]
 #[template(path = "nodes.html")]
-struct Page {
+struct Page<'a> {
     frame: Frame,
-    nodes: Vec<NodeView>,
+    nodes: &'a [NodeView],
 }
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let nodes: PageView<NodeView> = ask.get(path::NODES, &ALL).await?;
     let frame = ask.frame("Nodes", "/nodes").same_as("node ls", path::NODES);
-    Ok(show(&Page {
-        frame: frame.live("/nodes", live.is_on(), ""),
-        nodes: nodes.items,
+    let frame = frame.live(&live.address("/nodes"), live.is_on(), "");
+    Ok(show_part(&nodes.items, live.from, |nodes, next| Page {
+        frame: frame.followed_by("/nodes", next),
+        nodes,
     }))
 }
 

@@ -1,11 +1,16 @@
 //! What the host does now, and what needs attention.
 
+mod concerns;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use askama::Template;
 use axum::extract::Query;
-use axum::http::StatusCode;
 use axum::response::Response;
+use host_api::filter::FilterQuery;
+use host_api::filter_text;
 use host_api::handler::HandlerView;
-use host_api::health::Health;
 use host_api::job::JobView;
 use host_api::node::NodeView;
 use host_api::page::PageView;
@@ -17,15 +22,24 @@ use host_core::job::{STATES, State};
 use host_core::node::Standing;
 use serde::Deserialize;
 
+use self::concerns::Concern;
 use super::ALL;
+use super::jobs::fit;
 use crate::ask::{Ask, Problem};
 use crate::chart::{Chart, draw};
 use crate::filter::jobs;
-use crate::format::number;
-use crate::page::{Frame, Verb, show as show_page};
+use crate::format::shorten;
+use crate::page::{Frame, show as show_page};
+
+/// How many discarded jobs say how jobs fail, and the longest such word, in bytes.
+const DISCARDED_READ: u32 = 100;
+const KIND_BYTES_MAX: usize = 100;
 
 /// How many running jobs are shown.
 const RUNNING_SHOWN: u32 = 10;
+
+/// How many things that need attention are shown.
+const CONCERNS_SHOWN: usize = 20;
 
 /// How many queues and handlers are shown.
 const ROWS_SHOWN: usize = 10;
@@ -37,6 +51,11 @@ struct Page {
     /// By state: its name, how many jobs, and their page.
     totals: Vec<(&'static str, u64, String)>,
     concerns: Vec<Concern>,
+    concerns_more: usize,
+    /// How the newest discarded jobs failed: the words, how many of them, and their page.
+    kinds: Vec<(String, u64, String)>,
+    /// Of the cells of all nodes.
+    slots: Option<Slots>,
     charts: Vec<Chart>,
     is_day: bool,
     /// Whether other nodes count for themselves.
@@ -47,10 +66,34 @@ struct Page {
     running: Vec<JobView>,
 }
 
-/// What needs attention, and the page where it is fixed.
-struct Concern {
-    text: String,
-    page: String,
+/// How many attempts run in cells, and how many could.
+struct Slots {
+    busy: u64,
+    all: u64,
+    cells: u64,
+}
+
+impl Slots {
+    fn of(nodes: &[NodeView]) -> Option<Self> {
+        let live = nodes
+            .iter()
+            .filter(|node| node.state != Standing::Gone.as_str());
+        let known = live.filter_map(|node| {
+            let (cells, slots) = node.cells.zip(node.slots)?;
+            Some((node.running.cells, u64::from(cells), u64::from(slots)))
+        });
+        let none = Self {
+            busy: 0,
+            all: 0,
+            cells: 0,
+        };
+        let sum = known.fold(none, |sum, (busy, cells, slots)| Self {
+            busy: sum.busy + busy,
+            all: sum.all + cells * slots,
+            cells: sum.cells + cells,
+        });
+        (sum.cells > 0).then_some(sum)
+    }
 }
 
 /// What the page shows.
@@ -83,37 +126,34 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     }
     let limit = RUNNING_SHOWN.to_string();
     let query = [("state", State::Running.as_str()), ("limit", &limit)];
-    let running: PageView<JobView> = ask.get(path::JOBS, &query).await?;
+    let mut running: PageView<JobView> = ask.get(path::JOBS, &query).await?;
+    running.items.iter_mut().for_each(fit);
     let totals = STATES.map(|state| {
         let count = queues.items.iter().map(|queue| queue.count(state)).sum();
         let name = state.as_str();
         (name, count, jobs(format!("state:{name}")))
     });
-    let dead = if ask.may(Verb::ReadPayload) {
-        "/failures".to_owned()
-    } else {
-        jobs("state:discarded")
+    let shown_anyway = concerns::Shown {
+        queues: &queues.items,
+        handlers: &handlers.items,
+        pools: &pools,
+        nodes: &nodes,
     };
-    let mut concerns = concerns(&queues.items, dead, &handlers.items, &pools, &nodes);
-    // Such as a full disk.
-    if let Err(problem) = ask.get::<Health>(path::READY, &()).await
-        && problem.status == StatusCode::SERVICE_UNAVAILABLE
-    {
-        concerns.insert(
-            0,
-            Concern {
-                text: format!("this node takes no work: {}", problem.detail),
-                page: "/nodes".to_owned(),
-            },
-        );
-    }
+    let mut concerns = concerns::all(&ask, &shown_anyway).await?;
+    let count = |queue: &QueueView| queue.count(State::Discarded);
+    let kinds = if queues.items.iter().any(|queue| count(queue) > 0) {
+        kinds(&ask).await?
+    } else {
+        Vec::new()
+    };
+    let slots = Slots::of(&nodes);
+    let concerns_more = concerns.len().saturating_sub(CONCERNS_SHOWN);
+    concerns.truncate(CONCERNS_SHOWN);
     let open = |queue: &QueueView| {
         let open = STATES.iter().filter(|state| !state.is_terminal());
         open.map(|state| queue.count(*state)).sum::<u64>()
     };
-    queues
-        .items
-        .sort_by_key(|queue| std::cmp::Reverse(open(queue)));
+    queues.items.sort_by_key(|queue| Reverse(open(queue)));
     let queues_more = queues.items.len().saturating_sub(ROWS_SHOWN);
     queues.items.truncate(ROWS_SHOWN);
     let runs = |handler: &HandlerView| {
@@ -124,9 +164,7 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         last.map_or(0, |cost| cost.runs)
     };
     handlers.items.retain(|handler| !handler.cost.is_empty());
-    handlers
-        .items
-        .sort_by_key(|handler| std::cmp::Reverse(runs(handler)));
+    handlers.items.sort_by_key(|handler| Reverse(runs(handler)));
     handlers.items.truncate(ROWS_SHOWN);
     let frame = ask.frame("Overview", "/");
     let is_day = shown.span == Span::Day;
@@ -139,7 +177,10 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         is_day,
         is_among_nodes: nodes.len() > 1,
         totals: totals.to_vec(),
+        concerns_more,
         concerns,
+        kinds,
+        slots,
         queues: queues.items,
         queues_more,
         handlers: handlers.items,
@@ -147,72 +188,31 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     }))
 }
 
-fn jobs_of(count: u64) -> String {
-    let noun = if count == 1 { "job" } else { "jobs" };
-    format!("{} {noun}", number(count))
-}
-
-fn concerns(
-    queues: &[QueueView],
-    dead_letters: String,
-    handlers: &[HandlerView],
-    pools: &[PoolView],
-    nodes: &[NodeView],
-) -> Vec<Concern> {
-    let mut concerns = Vec::new();
-    for queue in queues {
-        let waiting = queue.count(State::Available) + queue.count(State::Retryable);
-        if queue.paused && waiting > 0 {
-            concerns.push(Concern {
-                text: format!("{} is paused with {} waiting", queue.name, jobs_of(waiting)),
-                page: "/queues".to_owned(),
-            });
-        }
+/// Returns how the newest discarded jobs failed: the words, how many jobs, and their page. Of a bounded number, which no
+/// counter has.
+async fn kinds(ask: &Ask) -> Result<Vec<(String, u64, String)>, Problem> {
+    let discarded = FilterQuery {
+        state: Some(State::Discarded),
+        limit: Some(DISCARDED_READ),
+        ..FilterQuery::default()
+    };
+    let newest: PageView<JobView> = ask.get(path::JOBS, &discarded).await?;
+    let mut kinds = BTreeMap::<_, u64>::new();
+    for failure in newest.items.into_iter().filter_map(|job| job.failure) {
+        let kind = failure.user_kind.unwrap_or(failure.kind);
+        *kinds.entry(kind).or_default() += 1;
     }
-    let dead: u64 = queues
-        .iter()
-        .map(|queue| queue.count(State::Discarded))
-        .sum();
-    if dead > 0 {
-        concerns.push(Concern {
-            text: format!("discarded: {}", jobs_of(dead)),
-            page: dead_letters,
-        });
-    }
-    for handler in handlers {
-        let last = handler
-            .cost
-            .first()
-            .and_then(|cost| cost.last_hour.as_ref());
-        if let Some(cost) = last.filter(|cost| cost.failures * 2 > cost.runs) {
-            concerns.push(Concern {
-                text: format!(
-                    "{} failed in {} of {} attempts of the last hour",
-                    handler.name,
-                    number(cost.failures),
-                    number(cost.runs)
-                ),
-                page: format!("/handlers/{}", path::segment(&handler.name)),
-            });
-        }
-    }
-    for pool in pools.iter().filter(|pool| pool.up == 0) {
-        let reason = pool.runners.iter().find_map(|it| it.reason.as_deref());
-        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
-        concerns.push(Concern {
-            text: format!("no runner of {} takes work{reason}", pool.name),
-            page: "/executors".to_owned(),
-        });
-    }
-    for node in nodes
-        .iter()
-        .filter(|node| node.state != Standing::Live.as_str())
-    {
-        let name = node.name.as_deref().unwrap_or(&node.id);
-        concerns.push(Concern {
-            text: format!("node {name} is {}", node.state),
-            page: "/nodes".to_owned(),
-        });
-    }
-    concerns
+    let mut kinds = Vec::from_iter(kinds);
+    kinds.sort_by_key(|(_, count)| Reverse(*count));
+    kinds.truncate(ROWS_SHOWN);
+    let row = |(mut kind, count): (String, u64)| {
+        let filter = FilterQuery {
+            state: Some(State::Discarded),
+            failure: Some(kind.clone()),
+            ..FilterQuery::default()
+        };
+        shorten(&mut kind, KIND_BYTES_MAX);
+        (kind, count, jobs(filter_text::write(&filter)))
+    };
+    Ok(kinds.into_iter().map(row).collect())
 }

@@ -13,13 +13,13 @@ use super::job::unknown_action;
 use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
-use crate::page::{Frame, show};
+use crate::page::{Frame, show_part};
 
 #[derive(Template)]
 #[template(path = "queues.html")]
-struct Page {
+struct Page<'a> {
     frame: Frame,
-    queues: Vec<QueueView>,
+    queues: &'a [QueueView],
 }
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
@@ -27,9 +27,10 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     let frame = ask
         .frame("Queues", "/queues")
         .same_as("queue ls", path::QUEUES);
-    Ok(show(&Page {
-        frame: frame.live("/queues", live.is_on(), ""),
-        queues: queues.items,
+    let frame = frame.live(&live.address("/queues"), live.is_on(), "");
+    Ok(show_part(&queues.items, live.from, |queues, next| Page {
+        frame: frame.followed_by("/queues", next),
+        queues,
     }))
 }
 

@@ -18,9 +18,15 @@ use super::job::unknown_action;
 use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
-use crate::format::{SHOWN_BYTES_MAX, cut};
+use crate::format::{SHOWN_BYTES_MAX, cut, shorten};
 use crate::page::{Confirm, Frame, show as show_page};
 use crate::same::{Command, with_query};
+
+/// How many schedules a page has.
+const SCHEDULES_SHOWN: u32 = 50;
+
+/// The most of a note, a reason or patterns that is shown, in bytes.
+const TEXT_BYTES_MAX: usize = 500;
 
 /// How many coming times are shown.
 const COMING_SHOWN: u32 = 10;
@@ -41,8 +47,8 @@ pub(crate) struct Asked {
 
 pub(crate) async fn list(ask: Ask, Query(asked): Query<Asked>) -> Result<Response, Problem> {
     let query = SchedulesQuery {
+        limit: Some(SCHEDULES_SHOWN),
         cursor: asked.cursor,
-        ..SchedulesQuery::default()
     };
     let schedules: PageView<ScheduleView> = ask.get(path::SCHEDULES, &query).await?;
     let next = schedules.next_cursor.map(|cursor| {
@@ -77,9 +83,12 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
     let coming: PageView<ComingView> = ask
         .get(&path::of(path::SCHEDULE_NEXT, &name), &count)
         .await?;
-    let firings: PageView<FiringView> = ask
+    let mut firings: PageView<FiringView> = ask
         .get(&path::of(path::SCHEDULE_FIRINGS, &name), &ALL)
         .await?;
+    for reason in firings.items.iter_mut().filter_map(|it| it.reason.as_mut()) {
+        shorten(reason, TEXT_BYTES_MAX);
+    }
     let job = pretty::json(schedule.schedule.job.get());
     let frame = ask.frame(schedule.name.clone(), "/schedules").same_as(
         Command::of("schedule show").name(&schedule.name),
@@ -92,6 +101,13 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
         coming: coming.items,
         firings: firings.items,
     }))
+}
+
+/// Returns when a schedule fires, as far as there is room for it.
+pub(crate) fn when(schedule: &ScheduleView) -> String {
+    let mut words = schedule.schedule.when_in_words();
+    shorten(&mut words, TEXT_BYTES_MAX);
+    words
 }
 
 /// Returns the handler of a schedule's job.

@@ -1,6 +1,7 @@
 //! Tokens: creating, rotating and revoking them. The text of a token is shown once.
 
 use askama::Template;
+use axum::extract::Query;
 use axum::response::Response;
 use host_api::page::PageView;
 use host_api::path;
@@ -8,11 +9,12 @@ use host_api::token::{MintedView, NewTokenBody, RevokedView, RotateBody, TokenVi
 use host_core::seconds::Seconds;
 use serde::Deserialize;
 
-use super::ALL;
 use super::job::unknown_action;
+use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
 use crate::form::Form;
-use crate::page::{Confirm, Frame, show};
+use crate::format::NAMES_SHOWN;
+use crate::page::{Confirm, Frame, show, show_part};
 
 /// The roles, the one that may do least first.
 const ROLES: &[&str] = &["viewer", "producer", "operator", "deployer", "admin"];
@@ -22,11 +24,11 @@ const DAY_MS: u64 = 24 * 3_600_000;
 
 #[derive(Template)]
 #[template(path = "tokens.html")]
-struct Page {
+struct Page<'a> {
     frame: Frame,
-    tokens: Vec<TokenView>,
-    minted: Option<String>,
-    minted_name: String,
+    tokens: &'a [TokenView],
+    minted: Option<&'a str>,
+    minted_name: &'a str,
     roles: &'static [&'static str],
 }
 
@@ -50,20 +52,21 @@ pub(crate) struct Clicked {
     days: String,
 }
 
-pub(crate) async fn list(ask: Ask) -> Result<Response, Problem> {
-    page(&ask, None).await
+pub(crate) async fn list(ask: Ask, Query(part): Query<Live>) -> Result<Response, Problem> {
+    page(&ask, None, part.from).await
 }
 
-async fn page(ask: &Ask, minted: Option<MintedView>) -> Result<Response, Problem> {
+async fn page(ask: &Ask, minted: Option<MintedView>, from: usize) -> Result<Response, Problem> {
     let tokens: PageView<TokenView> = ask.get(path::TOKENS, &ALL).await?;
     let (minted, minted_name) = minted.map(|it| (it.token, it.view.name)).unzip();
-    Ok(show(&Page {
-        frame: ask
-            .frame("Tokens", "/tokens")
-            .same_as("token ls", path::TOKENS),
-        tokens: tokens.items,
-        minted,
-        minted_name: minted_name.unwrap_or_default(),
+    let frame = ask
+        .frame("Tokens", "/tokens")
+        .same_as("token ls", path::TOKENS);
+    Ok(show_part(&tokens.items, from, |tokens, next| Page {
+        frame: frame.followed_by("/tokens", next),
+        tokens,
+        minted: minted.as_deref(),
+        minted_name: minted_name.as_deref().unwrap_or_default(),
         roles: ROLES,
     }))
 }
@@ -75,7 +78,7 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
         "create" => {
             let token = new(&asked)?;
             let minted = ask.post(path::TOKENS, &ALL, &token).await?;
-            page(&ask, Some(minted)).await
+            page(&ask, Some(minted), 0).await
         }
         "rotate" if !asked.sure => Ok(confirm(
             &ask,
@@ -87,7 +90,7 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
         "rotate" => {
             let route = path::of(path::TOKEN_ROTATE, id);
             let minted = ask.post(&route, &ALL, &RotateBody::default()).await?;
-            page(&ask, Some(minted)).await
+            page(&ask, Some(minted), 0).await
         }
         "revoke" if !asked.sure => Ok(confirm(
             &ask,

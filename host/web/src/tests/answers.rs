@@ -1,0 +1,188 @@
+//! What the API answers in these tests.
+
+use serde_json::{Value, json};
+
+use super::ID;
+
+/// What others say, in all answers.
+#[derive(Clone)]
+pub(super) struct Said {
+    /// Wherever they choose names.
+    pub(super) name: String,
+    /// Wherever they may put any text.
+    pub(super) text: String,
+    /// How many items lists have.
+    pub(super) items: usize,
+}
+
+impl Said {
+    pub(super) fn once(text: &str) -> Self {
+        Self {
+            name: text.to_owned(),
+            text: text.to_owned(),
+            items: 1,
+        }
+    }
+}
+
+fn job(said: &Said) -> Value {
+    let (name, text) = (said.name.as_str(), said.text.as_str());
+    json!({
+        "id": ID, "state": "discarded", "handler": name, "queue": name, "priority": 5, "attempt": 1,
+        "max_attempts": 2, "waited_ms": 5, "ran_ms": 6, "wire": name, "enqueued_at": "2026-05-17T18:30:00.000Z",
+        "node": {"id": name, "name": name}, "waits_because": text, "unique_key": text, "external_id": text,
+        "attributes": {text: text}, "depends_on": vec![name; said.items], "dependents": vec![name; said.items], "cancel_reason": text,
+        "cancel_requested_at": "2026-05-17T18:30:00.000Z",
+        "progress": {"percent": 45.5, "message": text},
+        "params": {"n": 9_007_199_254_740_993_u64, text: text}, "result": text, "failure": failure(said),
+    })
+}
+
+fn schedule(said: &Said) -> Value {
+    let (name, text) = (said.name.as_str(), said.text.as_str());
+    json!({
+        "name": name, "source": "api", "fires_at": "2026-05-17T18:30:00Z", "previous": "2026-05-17T18:30:00Z",
+        "held": 1, "counts": {"fired": 9, "late": 1, "skipped": 2, "missed": 3, "failed": 4},
+        "schedule": {"when": {"cron": [text, text]}, "time_zone": name, "overlap": "skip", "catch_up": "last",
+            "job": {"handler": name, "params": {text: text}}, "paused": true, "note": text},
+    })
+}
+
+fn batch(said: &Said) -> Value {
+    let (name, text) = (said.name.as_str(), said.text.as_str());
+    let callback = json!({"on": name, "handler": name, "queue": name, "job": ID, "enqueued": true});
+    json!({"id": name, "state": name, "created_at": "2026-05-17T18:30:00Z", "created_by": name, "waits_because": text,
+        "counts": {"jobs": 9, "not_ended": 4, "completed": 3, "discarded": 2, "cancelled": 0}, "callbacks": [callback]})
+}
+
+fn limit(said: &Said) -> Value {
+    let (name, text) = (said.name.as_str(), said.text.as_str());
+    json!({
+        "name": name, "source": "api", "waiting": 9,
+        "limit": {"match": {"queue": name, "handler": name}, "key": [name, name], "concurrency": 3,
+            "rate": {"count": 10, "per_seconds": 60}},
+        "keys": vec![json!({"key": text, "waiting": 9, "available": 1, "running": 2}); said.items.min(20)],
+    })
+}
+
+fn failure(said: &Said) -> Value {
+    let text = said.text.as_str();
+    json!({"kind": "user_error", "category": "USER_CODE", "message": text, "user_kind": text, "stack": text})
+}
+
+/// Answers as the API does.
+pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
+    let (name, text) = (said.name.as_str(), said.text.as_str());
+    let page = |item: Value| json!({"items": vec![item; said.items.min(most)], "next_cursor": "7"});
+    let spread = json!({"p50": 1, "p99": 2, "max": 3});
+    let cost = json!({"runs": 10, "failures": 9, "ran_ms": spread, "fuel": spread, "cpu_us": spread,
+        "peak_memory_bytes": spread});
+    let handler = json!({
+        "name": name, "description": text, "component": name, "revision": 1, "max_attempts": 20,
+        "backoff": {"base_ms": 1, "max_ms": 2},
+        "limits": {"memory_bytes": 1, "timeout_ms": 1, "grace_ms": 1, "result_bytes_max": 1, "log_bytes_max": 1},
+        "grants": {"env": vec![name; said.items], "read_dirs": [{"host": name, "guest": name}], "http": []},
+        "cost": [{"component": name, "revision": 1, "last_hour": cost, "last_day": cost}],
+        "params_schema": {"description": text, "type": "object", "properties": {
+            text: {"type": "string", "description": text}, "who": {"enum": [text]},
+        }},
+    });
+    let token = json!({"id": name, "name": name, "created_by": name, "created_at": "2026-05-17T18:30:00Z",
+        "verbs": ["read"], "queues": vec![name; said.items], "handlers": vec![name; said.items], "from": [name]});
+    let revision = json!({"component": name, "revision": 1, "digest": name, "handlers": vec![name; said.items],
+        "deployed_at": "2026-05-17T18:30:00.000Z"});
+    if path == "/healthz" {
+        return Some(
+            json!({"status": "ok", "version": "1", "uptime_seconds": 1, "isolation": "shared",
+            "certificate_days_left": 3.2}),
+        );
+    }
+    let path = path.strip_prefix("/api/v1/")?;
+    Some(match path {
+        "jobs" => page(job(said)),
+        "jobs/count" => {
+            json!({"jobs": 1_234, "complete": false, "oldest": null, "newest": null, "next_cursor": "9"})
+        }
+        "jobs/01990f3c" | "jobs/01990f3c-1a2b-7000-8000-000000000001" => job(said),
+        "jobs/hidden" => {
+            let mut hidden = job(said);
+            hidden["id"] = json!("hidden");
+            hidden
+        }
+        "failures" => {
+            let cause = json!({"fingerprint": "0a1b2c3d4e5f",
+            "handler": name, "kind": "user_error", "user_kind": text, "pattern": text, "jobs": 3,
+            "first_at": "2026-05-17T18:30:00Z", "last_at": "2026-05-17T18:30:00Z", "example": ID});
+            json!({"examined": 5_000, "complete": false, "items": vec![cause; said.items]})
+        }
+        "trends" => {
+            json!({"step_seconds": 60, "points": [{"at": "2026-05-17T18:30:00Z", "enqueued": 1,
+            "completed": 2, "discarded": 3, "cancelled": 4, "failures": 5, "waiting": 6, "waited_ms": spread,
+            "ran_ms": spread}]})
+        }
+        "tokens" => page(token),
+        "audit" => {
+            let record = json!({"at": "2026-05-17T18:30:00Z", "principal": text, "address": text, "verb": "cancel",
+                "object": text, "outcome": text, "detail": text, "times": 2});
+            page(json!({"number": 1, "previous": "0", "hash": "1", "record": record}))
+        }
+        "schedules" => page(schedule(said)),
+        _ if path.starts_with("schedules/") => of_schedule(path, said)?,
+        "batches" => page(batch(said)),
+        "batches/01990f3c" => batch(said),
+        "limits" => page(limit(said)),
+        "limits/by-customer" => limit(said),
+        "queues" => {
+            page(json!({"name": name, "paused": true, "counts": {"available": 3, "discarded": 4}}))
+        }
+        "handlers" => page(handler),
+        "handlers/echo" => handler,
+        "components" => page(revision),
+        "components/basics" | "components/nightly" => {
+            let mut kept = revision;
+            kept["current"] = json!(false);
+            kept["manifest"] = json!({});
+            json!({"component": name, "current": 2, "revisions": vec![kept; said.items],
+                "nodes": [{"id": name, "name": name, "state": "live", "component": "failed", "reason": text}]})
+        }
+        "runners" => {
+            let pool = json!({"name": name, "node": {"id": name, "name": name}, "wire": name, "restartable": true,
+            "queues": vec![name; said.items], "up": 0, "runners": vec![json!({"executor": name, "state": "down", "address": name,
+            "reason": text, "doing": text}); said.items.min(25)]});
+            json!({"items": vec![pool; said.items.min(5)], "next_cursor": null})
+        }
+        "nodes" => page(
+            json!({"id": name, "name": name, "state": "silent", "version": name, "wires": [name],
+            "heartbeat_age_seconds": 1.5}),
+        ),
+        _ if path.ends_with("/attempts") => {
+            page(json!({"number": 1, "executor": name, "component": name,
+            "revision": 1, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
+            "duration_ms": 1_000, "outcome": "failed", "failure": failure(said), "cpu_ms": 0.5}))
+        }
+        _ if path.ends_with("/logs") && !path.contains("hidden") => page(
+            json!({"seq": 1, "attempt": 1, "at": "2026-05-17T18:30:00.000Z",
+            "at_ms": 1, "level": "warn", "source": "log", "message": text, "fields": {text: text}}),
+        ),
+        _ => return None,
+    })
+}
+
+fn of_schedule(path: &str, said: &Said) -> Option<Value> {
+    let text = said.text.as_str();
+    Some(match path {
+        "schedules/nightly" => schedule(said),
+        "schedules/nightly/next" => {
+            json!({"items": [{"nominal": "2026-05-17T18:30:00+02:00", "fires_at": "2026-05-17T16:30:00Z"}],
+                "next_cursor": null})
+        }
+        "schedules/nightly/firings" => {
+            let fired = json!({"nominal": "2026-05-17T18:30:00Z", "at": "2026-05-17T18:30:00Z", "fate": "fired",
+                "job": ID});
+            let failed = json!({"nominal": "2026-05-17T18:30:00Z", "at": "2026-05-17T18:30:00Z", "fate": "failed",
+                "reason": text, "times": 3});
+            json!({"items": [failed, fired], "next_cursor": null})
+        }
+        _ => return None,
+    })
+}
