@@ -2,8 +2,8 @@
 //! Needs no store and no API: a job that was not answered still belongs to the orchestrator.
 
 mod job_lines;
+mod refusals;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,6 @@ use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::broker::Reach;
 use host_cells::sandbox::spawn::CellProgram;
 use host_core::name::Name;
-use host_core::port::Counters;
 use host_core::port::spans::Spans;
 use host_dispatch::dispatch_loop::EVENTS_MAX;
 use host_dispatch::foreign::{Foreign, Wiring};
@@ -32,7 +31,6 @@ use host_runtime::tasks::Tasks;
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
 use host_wires::wire::{self, Configured, Mode, OpenError, Ports};
-use parking_lot::Mutex;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
 use tokio::runtime::Runtime;
@@ -40,6 +38,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::job_lines::JobLines;
+use self::refusals::LoggedRefusals;
 use crate::config;
 use crate::deploy;
 use crate::folder::{self, FolderError};
@@ -337,10 +336,7 @@ impl Workers {
         let foreign = self.foreign.clone();
         Ports {
             clock: Arc::new(clock),
-            counters: Arc::new(LoggedRefusals {
-                counts: Mutex::default(),
-                metrics: metrics.clone(),
-            }),
+            counters: Arc::new(LoggedRefusals::new(metrics.clone())),
             execute: Arc::new(move || foreign.session()),
             leases: None,
             stopping,
@@ -396,29 +392,6 @@ fn stop_on_signals(mut stops: Stops) -> CancellationToken {
         std::future::pending::<()>().await;
     });
     stopping
-}
-
-/// Counts refusals and logs them too, because a worker shows no metrics. The more refusals a code has,
-/// the fewer of them are logged, so that no peer can fill the log.
-struct LoggedRefusals {
-    counts: Mutex<BTreeMap<&'static str, u64>>,
-    metrics: Metrics,
-}
-
-impl Counters for LoggedRefusals {
-    fn refused(&self, wire: &'static str, code: &'static str) {
-        self.metrics.refused(wire, code);
-        let mut counts = self.counts.lock();
-        let count = counts.entry(code).or_default();
-        *count += 1;
-        if count.is_power_of_two() {
-            tracing::warn!(wire, code, count, "messages are refused");
-        }
-    }
-
-    fn set_depth(&self, wire: &'static str, worker: &str, state: &'static str, count: u64) {
-        self.metrics.set_depth(wire, worker, state, count);
-    }
 }
 
 fn system(operation: &'static str) -> impl Fn(io::Error) -> WorkerError {

@@ -44,6 +44,7 @@ Prints `ready beads=PATH` once the handlers are loaded, and then connects: one t
 and connects again. SHUTDOWN and SIGTERM stop all guests, within a second, and it exits with 0.",
     doing: "work for beads orchestrators",
     flags: settings::FLAGS,
+    usual_refusals: &[],
 };
 
 /// The beads-workers protocol as a wire.

@@ -116,6 +116,7 @@ gives the job to another runner.",
         WorkerFlag::new("cache-dir", CACHE_DIR),
         WorkerFlag::new("log", LOG).about("With --lease: where the log is written, as it comes"),
     ],
+    usual_refusals: &[],
 };
 
 /// Orchestrators pass these flags to the runners that they launch. They are no keys of the configuration.

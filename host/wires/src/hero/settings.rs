@@ -70,6 +70,7 @@ variables and keys of [protocol.hero] in docs/config.md hold here too.",
         WorkerFlag::new("pop-side", POP_SIDE),
         WorkerFlag::new("log-dir", LOG_DIR),
     ],
+    usual_refusals: &[],
 };
 
 /// The most worker ids. Each has two connections of its own.

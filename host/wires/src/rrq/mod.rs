@@ -50,6 +50,7 @@ worker exits within 200 ms. Any number of workers may run beside each other and 
             .about("Where the orchestrator connects: a loopback address and a port, HOST:PORT")
             .required()
     }],
+    usual_refusals: &[],
 };
 
 /// The RRQ runner protocol as a wire.

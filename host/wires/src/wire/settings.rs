@@ -144,6 +144,8 @@ pub struct WorkerRole {
     pub doing: &'static str,
     /// Its options, beside those that all workers have.
     pub flags: &'static [WorkerFlag],
+    /// The codes of refusals that are a part of the work, like that of a worker without room.
+    pub usual_refusals: &'static [&'static str],
 }
 
 /// One option of `host worker <wire>`: it sets a key of the wire.

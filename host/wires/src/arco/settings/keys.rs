@@ -1,5 +1,6 @@
 //! The keys of `[protocol.arco]` and the options of `host worker arco`, as data.
 
+use crate::arco::refusals::Code;
 use crate::arco::token::TTL_SECONDS_MAX;
 use crate::wire::settings::{WorkerFlag, WorkerRole};
 use crate::{settings, table_settings};
@@ -77,4 +78,5 @@ in docs/config.md apply here too.",
         WorkerFlag::new("allow-plaintext", ALLOW_PLAINTEXT).about("Allow callbacks to other machines without TLS"),
         WorkerFlag::new("concurrency", CONCURRENCY).about("How many tasks run at once"),
     ],
+    usual_refusals: &[Code::Busy.as_str()],
 };

@@ -245,3 +245,9 @@ fn invalid_values_are_refused_with_their_place_and_no_secret() {
     ];
     assert_refused(cases);
 }
+
+/// A control plane sends it again.
+#[test]
+fn only_a_dispatch_without_room_is_a_usual_refusal() {
+    assert_eq!(WORKER_ROLE.usual_refusals, ["E_BUSY"]);
+}
