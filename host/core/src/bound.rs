@@ -31,7 +31,7 @@ impl Command {
             Self::Ack { .. }
             | Self::Heartbeat { .. }
             | Self::Log { .. }
-            | Self::Renew { .. }
+            | Self::Renew(_)
             | Self::CancelReceived { .. }
             | Self::SetPriority { .. }
             | Self::Reschedule { .. }

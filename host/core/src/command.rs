@@ -12,7 +12,7 @@ use crate::id::{BatchId, JobId, LeaseId, NodeId};
 use crate::job::{Lane, Lifecycle, Payload, State};
 use crate::job_batch::BatchPlan;
 use crate::json::JsonText;
-use crate::lease::{Fence, Hold};
+use crate::lease::{Fence, Hold, Renewal};
 use crate::limit::Limit;
 use crate::name::Name;
 use crate::node::Dead;
@@ -112,13 +112,8 @@ pub enum Command {
         offset: u64,
         bytes: u64,
     },
-    /// Store that a lease was renewed by heartbeats that were already answered. Answered by [`Reply::Moved`].
-    Renew {
-        job: JobId,
-        lease: LeaseId,
-        /// The end that its worker was promised.
-        until: Time,
-    },
+    /// Store that a lease was renewed. Answered by [`Reply::Moved`].
+    Renew(Renewal),
     /// An attempt has ended. Answered by [`Reply::Moved`].
     Complete {
         job: JobId,
@@ -353,7 +348,7 @@ impl Command {
             Self::Ack { .. } => "ack",
             Self::Heartbeat { .. } => "heartbeat",
             Self::Log { .. } => "log",
-            Self::Renew { .. } => "renew",
+            Self::Renew(_) => "renew",
             Self::Complete { .. } => "complete",
             Self::Lose { .. } => "lose",
             Self::Cancel { .. } => "cancel",

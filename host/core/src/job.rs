@@ -220,10 +220,16 @@ impl Lifecycle {
         self.finished_at.map(|end| end.plus_ms(kept_ms))
     }
 
+    /// Returns when the running attempt ends whatever its worker does. A cancel has a grace of its own.
+    pub fn ends_by(&self) -> Option<Time> {
+        let lease = self.lease.as_ref().filter(|_| self.cancel.is_none())?;
+        lease.ends_by.filter(|_| lease.ack_by.is_none())
+    }
+
     /// Returns when time alone next changes this job; `None` if never.
     ///
-    /// One instant covers start, backoff, acknowledgement, lease end, deadline, cancel grace and
-    /// the end of retention, so that a store needs only one index of time.
+    /// One instant covers start, backoff, acknowledgement, lease end, deadline, cancel grace, the end of an attempt's
+    /// time and the end of retention, so that a store needs only one index of time.
     pub fn wakeup(&self) -> Option<Time> {
         match self.state {
             State::Pending | State::Available => self.deadline,
@@ -235,7 +241,7 @@ impl Lifecycle {
                     lease.and_then(|lease| lease.ack_by),
                 );
                 let grace_end = self.cancel.as_ref().and_then(|cancel| cancel.grace_ends_at);
-                earliest(lease_end, grace_end)
+                earliest(earliest(lease_end, grace_end), self.ends_by())
             }
             State::Completed | State::Cancelled | State::Discarded => self.kept_until(),
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{LeaseId, NodeId};
+use crate::id::{JobId, LeaseId, NodeId};
 use crate::time::Time;
 
 /// What keeps a lease alive.
@@ -32,6 +32,9 @@ pub struct Lease {
     pub expires_at: Option<Time>,
     /// When the worker must have acknowledged the lease; `None` if it has, or if it need not.
     pub ack_by: Option<Time>,
+    /// When the worker must have reported the end of the attempt, however often it sends heartbeats. It counts
+    /// once the lease is acknowledged.
+    pub ends_by: Option<Time>,
     /// How much of its log the worker has uploaded, in bytes.
     pub logged: u64,
 }
@@ -62,6 +65,16 @@ impl Lease {
     }
 }
 
+/// A promise of the host to the holder of a lease by TTL: that it has the lease until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewal {
+    pub job: JobId,
+    pub lease: LeaseId,
+    pub until: Time,
+    /// Whether the holder gets this time because the host could not hear it: it may also report the end until then.
+    pub was_unheard: bool,
+}
+
 /// Why the host has taken a lease away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revocation {
@@ -71,6 +84,8 @@ pub enum Revocation {
     Expired,
     /// The job was cancelled, and its worker has not stopped in time or has fallen silent.
     Cancelled,
+    /// Its worker has not reported the end of the attempt, whose time is over.
+    TimedOut,
     /// Its worker has sent the end of the attempt to another node.
     EndedElsewhere,
 }

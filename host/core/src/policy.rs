@@ -140,6 +140,9 @@ pub struct Policy {
     pub lost_lease_costs_attempt: bool,
     /// The time that a worker has to acknowledge its lease, in milliseconds; `None` if it need not.
     pub ack_window_ms: Option<u64>,
+    /// How long after its time limit or the deadline a worker that sends heartbeats may take to report how the
+    /// attempt ended, in milliseconds; `None` if its wire ends the attempt.
+    pub report_ms: Option<u64>,
 }
 
 impl Default for Policy {
@@ -153,6 +156,7 @@ impl Default for Policy {
             on_grace_expired: OnGraceExpired::Cancelled,
             lost_lease_costs_attempt: false,
             ack_window_ms: None,
+            report_ms: None,
         }
     }
 }

@@ -53,7 +53,12 @@ pub enum Input<'a> {
     /// The worker is alive.
     Heartbeat(&'a Fence),
     /// The host has promised the worker its lease until this instant, whatever the stored end.
-    Renew(&'a Fence, Time),
+    Renew {
+        fence: &'a Fence,
+        until: Time,
+        /// Whether the worker may also report the end of the attempt until then, because the host could not hear it.
+        was_unheard: bool,
+    },
     /// The attempt ended.
     Complete(&'a Fence, &'a Outcome),
     /// The lease was lost or given back, and no outcome is known.
@@ -140,7 +145,11 @@ impl Lifecycle {
                 offset,
                 bytes,
             } => heartbeat::log(self, now, fence, *offset, *bytes),
-            Input::Renew(fence, until) => heartbeat::renew(self, fence, *until),
+            Input::Renew {
+                fence,
+                until,
+                was_unheard,
+            } => heartbeat::renew(self, fence, *until, *was_unheard),
             Input::Complete(fence, outcome) => complete::apply(self, now, fence, outcome),
             Input::Lose(fence, loss) => lose::apply(self, now, fence, *loss),
             Input::Cancel { reason, grace_ms } => cancel::apply(self, now, *reason, *grace_ms),

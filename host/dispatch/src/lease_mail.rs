@@ -6,15 +6,18 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 use host_core::id::{JobId, NodeId};
+use host_core::job::State;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
 use host_core::port::lease::{
     Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
-    Resumed, Secret, Standing, WAIT_FOREVER,
+    Resumed, Secret, Standing, WAIT_FOREVER, Wanted,
 };
+use host_core::query::JobFilter;
 use host_runtime::clock::Clock;
 use host_runtime::mailbox::Mailbox;
+use host_store::{Reader, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::readers::READERS;
@@ -46,11 +49,24 @@ pub(crate) struct Resume {
     pub(crate) respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
 }
 
-/// A job to read, and where the answer goes.
-struct JobLookup {
-    job: JobId,
-    respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>,
+/// A job to read or to find, and where the answer goes.
+enum JobLookup {
+    Read(JobId, Box<dyn Respond<Result<Option<Kept>, LeaseError>>>),
+    Find(Wanted, Box<dyn Respond<Result<Option<JobId>, LeaseError>>>),
 }
+
+/// The states of jobs that have had an attempt, in the order in which one is looked for.
+const WITH_ATTEMPTS: [State; 6] = [
+    State::Running,
+    State::Completed,
+    State::Retryable,
+    State::Discarded,
+    State::Cancelled,
+    State::Available,
+];
+
+/// How many of the newest jobs that match a description are looked at, whether they have had the attempt.
+const FOUND_MAX: u32 = 10;
 
 /// The most jobs that may wait to be read.
 const LOOKUPS_MAX: usize = 4_096;
@@ -125,7 +141,7 @@ impl LeaseService {
             () = stopping.cancelled() => {}
         }
         for lookup in self.lookups.close() {
-            let _gone = lookup.respond.respond(Err(LeaseError::Stopping)).is_err();
+            lookup.refuse(LeaseError::Stopping);
         }
     }
 
@@ -147,6 +163,16 @@ impl LeaseService {
             self.mail.wake();
         }
         Some(outcome.standing)
+    }
+
+    fn look_up(&self, lookup: JobLookup) {
+        if let Err(lookup) = self.lookups.put_below(LOOKUPS_MAX, lookup) {
+            lookup.refuse(if self.lookups.is_closed() {
+                LeaseError::Stopping
+            } else {
+                LeaseError::Busy
+            });
+        }
     }
 
     fn put(&self, mail: LeaseMail) {
@@ -190,22 +216,61 @@ pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
     };
 }
 
-/// Reads one job with its attempts.
-async fn answer(dispatch: &Dispatch, lookup: JobLookup) {
-    let id = lookup.job;
-    let read = dispatch.read(move |reader| {
-        let Some(job) = reader.job(id)? else {
-            return Ok(None);
+impl JobLookup {
+    fn refuse(self, error: LeaseError) {
+        // The requester may have gone.
+        let _gone = match self {
+            Self::Read(_, respond) => respond.respond(Err(error)).is_err(),
+            Self::Find(_, respond) => respond.respond(Err(error)).is_err(),
         };
-        let attempts = reader.attempts(id, 0, u32::MAX)?;
-        Ok(Some(Kept { job, attempts }))
-    });
-    let answer = read.await.map_err(|error| {
-        tracing::warn!(job = %id, %error, "cannot read a job for a worker's message");
-        LeaseError::Busy
-    });
+    }
+}
+
+/// Reads one job with its attempts, or finds one.
+async fn answer(dispatch: &Dispatch, lookup: JobLookup) {
     // The requester may have gone.
-    let _gone = lookup.respond.respond(answer).is_err();
+    let _gone = match lookup {
+        JobLookup::Read(job, respond) => {
+            let read = dispatch.read(move |reader| {
+                let Some(job) = reader.job(job)? else {
+                    return Ok(None);
+                };
+                let attempts = reader.attempts(job.lifecycle.id, 0, u32::MAX)?;
+                Ok(Some(Kept { job, attempts }))
+            });
+            respond
+                .respond(read.await.map_err(|error| unread(&error)))
+                .is_err()
+        }
+        JobLookup::Find(wanted, respond) => {
+            let found = dispatch.scan(move |reader| find(reader, wanted));
+            respond
+                .respond(found.await.map_err(|error| unread(&error)))
+                .is_err()
+        }
+    };
+}
+
+fn unread(error: &StoreError) -> LeaseError {
+    tracing::warn!(%error, "cannot read a job for a worker's message");
+    LeaseError::Busy
+}
+
+fn find(reader: &dyn Reader, wanted: Wanted) -> Result<Option<JobId>, StoreError> {
+    let mut filter = JobFilter {
+        handler: Some((Some(wanted.executor), wanted.handler)),
+        attribute: Some(wanted.attribute),
+        ..JobFilter::default()
+    };
+    for state in WITH_ATTEMPTS {
+        filter.state = Some(state);
+        let page = reader.jobs(&filter, None, FOUND_MAX)?;
+        let mut jobs = page.items.into_iter().map(|job| job.lifecycle);
+        if let Some(job) = jobs.find(|job| job.attempt >= wanted.attempt) {
+            return Ok(Some(job.id));
+        }
+    }
+    Ok(None)
 }
 
 impl Leases for LeaseService {
@@ -254,15 +319,11 @@ impl Leases for LeaseService {
     }
 
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        let lookup = JobLookup { job, respond };
-        if let Err(lookup) = self.lookups.put_below(LOOKUPS_MAX, lookup) {
-            let error = if self.lookups.is_closed() {
-                LeaseError::Stopping
-            } else {
-                LeaseError::Busy
-            };
-            let _gone = lookup.respond.respond(Err(error)).is_err();
-        }
+        self.look_up(JobLookup::Read(job, respond));
+    }
+
+    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+        self.look_up(JobLookup::Find(wanted, respond));
     }
 
     fn node(&self) -> Option<NodeId> {

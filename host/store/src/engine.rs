@@ -319,9 +319,7 @@ impl<R: Rows> Batch<'_, R> {
                 offset,
                 bytes,
             } => self.log(*job, fence, *offset, *bytes),
-            Command::Renew { job, lease, until } => {
-                self.moved(*job, &Input::Renew(&Fence::Lease(*lease), *until))
-            }
+            Command::Renew(renewal) => self.renew(renewal),
             Command::Complete {
                 job,
                 fence,

@@ -171,6 +171,19 @@ pub struct Kept {
     pub attempts: Vec<Attempt>,
 }
 
+/// A job that a worker names otherwise than by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The executor that has had its attempt.
+    pub executor: Name,
+    /// Its handler there.
+    pub handler: Name,
+    /// One of its attributes.
+    pub attribute: (String, String),
+    /// The number of an attempt that it has had.
+    pub attempt: u32,
+}
+
 /// A worker's message about its lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LeaseMessage {
@@ -294,6 +307,12 @@ pub trait Leases: Send + Sync {
     /// Reads a job, to explain a refusal or to recognize a repeated message. The answer is `None` if
     /// there is no job with this id.
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
+
+    /// Finds the newest job that `wanted` describes, among so many of the newest of the handler. By default, none.
+    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+        let _ = wanted;
+        let _gone = respond.respond(Ok(None)).is_err();
+    }
 
     /// Returns this node, if others may share the store.
     fn node(&self) -> Option<NodeId> {

@@ -20,6 +20,10 @@ pub(super) fn apply(
     if job.state != State::Available || job.is_overdue(now) {
         return Err(Rejection::WrongState(job.state));
     }
+    let expires_at = match hold {
+        Hold::Connection => None,
+        Hold::Ttl { ttl_ms } => Some(now.plus_ms(ttl_ms)),
+    };
     job.state = State::Running;
     job.attempt += 1;
     job.lease_epoch += 1;
@@ -29,12 +33,18 @@ pub(super) fn apply(
         worker: worker.to_owned(),
         hold,
         granted_at: now,
-        expires_at: match hold {
-            Hold::Connection => None,
-            Hold::Ttl { ttl_ms } => Some(now.plus_ms(ttl_ms)),
-        },
+        expires_at,
         ack_by: job.policy.ack_window_ms.map(|window| now.plus_ms(window)),
+        ends_by: expires_at.and_then(|_| ends_by(job, now)),
         logged: 0,
     });
     Ok(Vec::new())
+}
+
+/// Returns when a worker that sends heartbeats must have reported the end of an attempt that is granted at `now`.
+fn ends_by(job: &Lifecycle, now: Time) -> Option<Time> {
+    let report_ms = job.policy.report_ms?;
+    let limit = job.policy.timeout_ms.map(|limit_ms| now.plus_ms(limit_ms));
+    let end = limit.into_iter().chain(job.deadline).min()?;
+    Some(end.plus_ms(report_ms))
 }

@@ -58,19 +58,19 @@ pub(super) fn log(
 }
 
 /// Extends the current lease to `until` at least, even if its stored end has passed: no other worker can have
-/// it while it is the current one.
+/// it while it is the current one. A worker that the host could not hear may also report the end until then.
 pub(super) fn renew(
     job: &mut Lifecycle,
     fence: &Fence,
     until: Time,
+    was_unheard: bool,
 ) -> Result<Vec<Effect>, Rejection> {
     job.check_current(fence)?;
-    if let Some(end) = job
-        .lease
-        .as_mut()
-        .and_then(|lease| lease.expires_at.as_mut())
-    {
-        *end = until.max(*end);
+    if let Some(lease) = &mut job.lease {
+        let ends_by = lease.ends_by.as_mut().filter(|_| was_unheard);
+        for end in lease.expires_at.as_mut().into_iter().chain(ends_by) {
+            *end = until.max(*end);
+        }
     }
     Ok(Vec::new())
 }

@@ -26,12 +26,15 @@ pub(super) fn apply(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
     }
 }
 
-/// Ends a job whose cancel got no answer, or revokes a lease that has expired.
+/// Ends a job whose cancel got no answer, or an attempt whose time is over, or revokes a lease that has expired.
 fn running(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
+    let is_expired = job.lease.as_ref().is_some_and(|it| it.is_expired(now));
+    let is_over = !is_expired && job.ends_by().is_some_and(|end| now >= end);
     let revoke = job.lease.as_ref().map(|lease| {
         let why = match (lease.ack_by, &job.cancel) {
             (Some(_), _) => Revocation::NotAcknowledged,
             (None, Some(_)) => Revocation::Cancelled,
+            (None, None) if is_over => Revocation::TimedOut,
             (None, None) => Revocation::Expired,
         };
         let lease = lease.id;
@@ -44,6 +47,8 @@ fn running(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
         .is_some_and(|end| now >= end);
     let ended = if grace_over {
         grace_expired(job, now)
+    } else if is_over {
+        timed_out(job, now)
     } else {
         lose::lose(job, now, Loss::Expired)
     };
@@ -63,4 +68,16 @@ fn grace_expired(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
             "the worker did not stop within the grace of the cancel",
         ),
     }]
+}
+
+/// Ends an attempt that its worker keeps alive without an end.
+fn timed_out(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
+    let report_s = job.policy.report_ms.unwrap_or_default() / 1_000;
+    let message = format!(
+        "the worker has not ended the attempt, whose time has been over for more than {report_s} s"
+    );
+    let failure = Failure::new(FailureKind::TimedOut, message);
+    job.failure = Some(failure.kind);
+    job.try_again(now, None);
+    vec![Effect::AttemptLost { failure }]
 }

@@ -6,7 +6,7 @@ use host_cells::pool::CellSlot;
 use host_core::command::{Command, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::Lane;
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Renewal};
 use host_core::name::Name;
 use host_core::outcome::Report;
 use host_core::requests::Requests;
@@ -21,7 +21,6 @@ use crate::numbers::Ran;
 use crate::span::Enqueues;
 use crate::workers::WorkerMessage;
 use crate::workers::requests::RequestId;
-use crate::workers::table::Renewal;
 use crate::{Request, SubmitError};
 
 /// The size that an end is counted with beside what it writes, in bytes.
@@ -234,9 +233,8 @@ impl Batch {
 
     /// Stores renewals. They come first: nothing else in the batch may take such a lease for over.
     pub(super) fn renew(&mut self, renewals: Vec<Renewal>) {
-        for Renewal { job, lease, until } in renewals {
-            let renew = Command::Renew { job, lease, until };
-            self.push(renew, Origin::Renewal(job));
+        for renewal in renewals {
+            self.push(Command::Renew(renewal), Origin::Renewal(renewal.job));
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use host_core::command::Change;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
-use host_core::lease::{Fence, Hold, Revocation};
+use host_core::lease::{Fence, Hold, Renewal, Revocation};
 use host_core::name::{Name, address};
 use host_core::port::lease::{LeaseEvents, Standing};
 use host_core::query::RemoteLease;
@@ -80,14 +80,6 @@ struct Stored {
     job: Lifecycle,
     /// `None` if a connection holds the lease.
     end: Option<Time>,
-}
-
-/// A renewal to store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Renewal {
-    pub(crate) job: JobId,
-    pub(crate) lease: LeaseId,
-    pub(crate) until: Time,
 }
 
 /// Renewals to store in one batch.
@@ -471,6 +463,7 @@ impl Table {
             job,
             lease: lease.id,
             until: lease.expires_at?,
+            was_unheard: false,
         })
     }
 
@@ -484,6 +477,7 @@ impl Table {
             job,
             lease: held.lease,
             until: now.plus_ms(ttl_ms),
+            was_unheard: true,
         })
     }
 

@@ -1,11 +1,11 @@
-//! Ends attempts, and decides what is kept of each attempt and of the job.
+//! Renews leases, ends attempts, and decides what is kept of each attempt and of the job.
 
 use host_core::command::Reply;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
 use host_core::json::JsonText;
-use host_core::lease::Fence;
+use host_core::lease::{Fence, Renewal};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::rejection::Rejection;
 use host_core::transition::{Input, Loss};
@@ -15,6 +15,16 @@ use super::{ATTEMPTS_KEPT, Batch, Ended, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
+    /// Stores that a lease was renewed.
+    pub(super) fn renew(&mut self, renewal: &Renewal) -> Result<Reply, Stop> {
+        let renew = Input::Renew {
+            fence: &Fence::Lease(renewal.lease),
+            until: renewal.until,
+            was_unheard: renewal.was_unheard,
+        };
+        self.moved(renewal.job, &renew)
+    }
+
     /// Records a worker's report and the attempt it ends, with what it writes if it completed.
     pub(super) fn complete(
         &mut self,

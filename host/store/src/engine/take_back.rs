@@ -17,7 +17,10 @@ impl<R: Rows> Batch<'_, R> {
         living: &[NodeId],
         after: i64,
     ) -> Result<Reply, Stop> {
-        let (jobs, next) = self.take_back(node, |of| !living.contains(&of), after)?;
+        // If others live, its workers could reach these.
+        let was_unheard = living.is_empty();
+        let is_left = |of| !living.contains(&of);
+        let (jobs, next) = self.take_back(node, is_left, was_unheard, after)?;
         let next = next.map(|after| (after, None));
         Ok(Reply::TakenBack { jobs, next })
     }
@@ -26,7 +29,7 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn take_over(&mut self, dead: &Dead, after: i64) -> Result<Reply, Stop> {
         let (mut jobs, mut next) = (0, None);
         if let Some(fenced) = self.rows.fence(dead)? {
-            let taken = self.take_back(dead.node, |of| of == dead.node, after)?;
+            let taken = self.take_back(dead.node, |of| of == dead.node, false, after)?;
             jobs = taken.0;
             match taken.1 {
                 Some(after) => next = Some((after, Some(fenced))),
@@ -42,6 +45,7 @@ impl<R: Rows> Batch<'_, R> {
         &mut self,
         node: NodeId,
         is_left: impl Fn(NodeId) -> bool,
+        was_unheard: bool,
         after: i64,
     ) -> Result<(u32, Option<i64>), Stop> {
         let running = self.rows.running(after, TAKEN_BACK_MAX)?;
@@ -64,8 +68,12 @@ impl<R: Rows> Batch<'_, R> {
                     if std::mem::replace(&mut lease.node, node) != node {
                         self.rows.update(&before, &job)?;
                     }
-                    let until = self.now.plus_ms(ttl_ms);
-                    self.apply(&job, &Input::Renew(&fence, until))?;
+                    let renew = Input::Renew {
+                        fence: &fence,
+                        until: self.now.plus_ms(ttl_ms),
+                        was_unheard,
+                    };
+                    self.apply(&job, &renew)?;
                 }
                 Hold::Connection | Hold::Ttl { .. } => {}
             }

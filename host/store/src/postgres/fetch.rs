@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use host_core::command::Command;
 use host_core::id::{BatchId, JobId};
 use host_core::job::Lifecycle;
+use host_core::lease::Renewal;
 use host_core::name::Name;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -68,7 +69,7 @@ impl Named {
             Command::Ack { job, .. }
             | Command::Heartbeat { job, .. }
             | Command::Log { job, .. }
-            | Command::Renew { job, .. }
+            | Command::Renew(Renewal { job, .. })
             | Command::Complete { job, .. }
             | Command::Lose { job, .. }
             | Command::Cancel { job, .. }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use host_core::command::{Command, Fire};
 use host_core::id::NodeId;
 use host_core::job::{Lane, OnConflict, UniqueKey, UniqueScope};
-use host_core::lease::{Fence, Hold};
+use host_core::lease::{Fence, Hold, Renewal};
 use host_core::policy::Retention;
 use host_core::schedule::{Overlap, Progress as ScheduleProgress};
 use host_core::writes::Writes;
@@ -222,11 +222,12 @@ impl History {
         match message {
             Message::Ack => Command::Ack { job: of, fence },
             Message::Heartbeat => Command::Heartbeat { job: of, fence },
-            Message::Renewed { ms } => Command::Renew {
+            Message::Renewed { ms } => Command::Renew(Renewal {
                 job: of,
                 lease: crate::jobs::lease(lease_id),
                 until: now.plus_ms(ms.into()),
-            },
+                was_unheard: ms % 2 == 1,
+            }),
             Message::Returned => complete(number, lease_id, returned()),
             Message::Wrote {
                 job: waits_for,

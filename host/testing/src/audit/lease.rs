@@ -12,7 +12,7 @@ use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::lease::{
     Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
-    Resumed, Standing,
+    Resumed, Standing, Wanted,
 };
 use host_core::rejection::Rejection;
 
@@ -127,6 +127,10 @@ impl Leases for LeaseAudit {
 
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         self.leases.read(job, respond);
+    }
+
+    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+        self.leases.find(wanted, respond);
     }
 }
 

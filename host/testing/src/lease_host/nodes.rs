@@ -11,7 +11,7 @@ use host_core::outcome::Meter;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
     End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
-    Respond, Resumed, Secret, Standing,
+    Respond, Resumed, Secret, Standing, Wanted,
 };
 use host_core::transition::{Input, Loss};
 
@@ -107,6 +107,7 @@ impl LeaseHost {
         let mut inner = self.inner.lock();
         inner.nodes.0.insert(node, BTreeMap::new());
         let inner = &mut *inner;
+        let is_alone = inner.nodes.0.len() == 1;
         for job in inner.jobs.values_mut() {
             let Some(lease) = &mut job.lifecycle.lease else {
                 continue;
@@ -115,7 +116,11 @@ impl LeaseHost {
             if let (true, Hold::Ttl { ttl_ms }) = (is_left, lease.hold) {
                 lease.node = node;
                 let fence = Fence::Lease(lease.id);
-                let renew = Input::Renew(&fence, now.plus_ms(ttl_ms));
+                let renew = Input::Renew {
+                    fence: &fence,
+                    until: now.plus_ms(ttl_ms),
+                    was_unheard: is_alone,
+                };
                 job.lifecycle.apply(now, &renew).expect("it is current");
                 job.is_restored = true;
             }
@@ -173,6 +178,17 @@ impl LeaseHost {
             calls.insert(0, Box::new(move |_| drop(respond.respond(answer))));
             ((), calls)
         });
+    }
+
+    fn find(&self, wanted: &Wanted) -> Option<JobId> {
+        let inner = self.inner.lock();
+        let found = inner.jobs.iter().rev().find(|(_, job)| {
+            job.lifecycle.runner.as_ref() == Some(&wanted.executor)
+                && job.lifecycle.handler == wanted.handler
+                && job.payload.attributes.contains(&wanted.attribute)
+                && job.lifecycle.attempt >= wanted.attempt
+        });
+        found.map(|(id, _)| *id)
     }
 
     fn resumed(
@@ -236,6 +252,10 @@ impl Leases for LeaseNode {
 
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         let _gone = respond.respond(Ok(self.host.kept(job))).is_err();
+    }
+
+    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+        let _gone = respond.respond(Ok(self.host.find(&wanted))).is_err();
     }
 
     fn node(&self) -> Option<NodeId> {

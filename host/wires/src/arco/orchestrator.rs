@@ -3,7 +3,7 @@
 
 mod answers;
 mod attempts;
-mod envelope;
+pub(super) mod envelope;
 mod executors;
 mod explain;
 mod host;

@@ -556,7 +556,7 @@ fn run(seed: u64, dialect: Dialect) -> u32 {
 #[test]
 fn two_nodes_execute_no_attempt_twice() {
     let mut again = 0;
-    for seed in 1..=histories(40, 5_000) {
+    for seed in 1..=histories(40, 10_000) {
         let seed = u64::from(seed) * 0x2545_f491;
         again += run(seed, Dialect::Lines) + run(seed, Dialect::Framed);
     }

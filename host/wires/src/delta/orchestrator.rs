@@ -20,7 +20,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use host_core::cell::LogLine;
 use host_core::id::{JobId, LeaseId, NodeId};
-use host_core::lease::{Hold, Revocation};
+use host_core::lease::Hold;
 use host_core::name::Name;
 use host_core::port::Tag;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Standing};
@@ -31,7 +31,7 @@ use self::leases::{Lease, Leases};
 use self::request::worker;
 use super::NAME;
 use super::messages::read::Ask;
-use super::refusals::{Code, Refused, Stale};
+use super::refusals::{Code, Refused};
 use super::settings::DeltaConfig;
 use super::tags::{self, Lanes};
 use crate::kit::leases::LeaseEvent;
@@ -69,8 +69,6 @@ enum Step {
         bytes: Bytes,
     },
     End(Box<End>),
-    /// The attempt is ended because it lasts too long.
-    Overrun,
     GiveBack,
 }
 
@@ -316,14 +314,14 @@ impl Orchestrator {
     }
 
     /// Lets all requests go that wait.
-    fn stop(&mut self, now: Time, todo: &mut Todo) {
+    fn stop(&mut self, todo: &mut Todo) {
         self.is_stopping = true;
         for (link, waiting) in std::mem::take(&mut self.waiting) {
             todo.effect(Effect::Withdraw(waiting.tag));
             todo.send(link, Ok(Answer::Granted(None)));
         }
         for beat in self.leases.take_waiting(|_| true) {
-            self.beat_again(now, beat, todo);
+            self.beat_again(beat, todo);
         }
     }
 }
@@ -363,21 +361,15 @@ impl Session for Orchestrator {
             Event::Read(lookup, kept) => self.looked_up(now, *lookup, kept, todo),
             Event::Lease(LeaseEvent::Cancelled { lease, .. }) => {
                 for beat in self.leases.cancelled(lease) {
-                    self.beat_again(now, beat, todo);
+                    self.beat_again(beat, todo);
                 }
             }
-            Event::Lease(LeaseEvent::Revoked { lease, why, .. }) => {
-                let why = match why {
-                    Revocation::Expired => Stale::Expired,
-                    Revocation::NotAcknowledged
-                    | Revocation::Cancelled
-                    | Revocation::EndedElsewhere => Stale::Revoked,
-                };
-                self.leases.close(lease, Over::Stale(why), todo);
+            Event::Lease(LeaseEvent::Revoked { job, lease, why }) => {
+                self.revoked(now, (job, lease), why, todo);
             }
             Event::HandedOut(lease) => self.leases.hand_out(lease),
             Event::LaneAdded(lane) => self.lane_added(now, &lane, todo),
-            Event::Stop => self.stop(now, todo),
+            Event::Stop => self.stop(todo),
         }
     }
 
@@ -394,7 +386,7 @@ impl Session for Orchestrator {
     fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
         self.leases.forget_silent(now, self.ttl_ms());
         for beat in self.leases.take_waiting(|until| until <= now) {
-            self.beat_again(now, beat, todo);
+            self.beat_again(beat, todo);
         }
     }
 

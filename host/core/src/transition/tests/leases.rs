@@ -1,10 +1,10 @@
 //! Leases: acknowledgement, fences, giving back, and the answer to a cancel.
 
-use super::fixture::{LEASE, NODE, NOW, TTL, running};
+use super::fixture::{LEASE, NODE, NOW, TTL, claim, running};
 use crate::failure::FailureKind;
 use crate::id::NodeId;
 use crate::job::{Lifecycle, State};
-use crate::lease::{Fence, Hold};
+use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
 use crate::rejection::Rejection;
@@ -210,4 +210,76 @@ fn each_fence_names_the_current_attempt_only() {
         assert_eq!(refused, Err(Rejection::Stale), "{fence:?}");
         assert_eq!(job, before);
     }
+}
+
+/// A job whose worker has a second, and as long again to report.
+fn limited(ack_window_ms: Option<u64>, hold: Hold) -> Lifecycle {
+    let policy = Policy {
+        timeout_ms: Some(1_000),
+        report_ms: Some(1_000),
+        ack_window_ms,
+        ..Policy::default()
+    };
+    running(policy, hold)
+}
+
+#[test]
+fn heartbeats_keep_no_attempt_alive_whose_time_is_over() {
+    let mut job = limited(None, TTL);
+    job.apply(NOW.plus_ms(1_999), &Input::Heartbeat(&FENCE))
+        .unwrap();
+    assert_eq!(job.wakeup(), Some(NOW.plus_ms(2_000)));
+    assert_eq!(job.apply(NOW.plus_ms(1_999), &Input::Tick), Ok(Vec::new()));
+    let effects = job.apply(NOW.plus_ms(2_000), &Input::Tick).unwrap();
+    let [Effect::Revoke { why, .. }, Effect::AttemptLost { failure }] = &effects[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(
+        (*why, failure.kind, job.state, job.attempts_charged()),
+        (
+            Revocation::TimedOut,
+            FailureKind::TimedOut,
+            State::Retryable,
+            1
+        )
+    );
+}
+
+#[test]
+fn only_an_acknowledged_lease_by_ttl_without_a_cancel_ends_so() {
+    let end = |job: &Lifecycle| job.ends_by().map(|end| end.since_ms(NOW));
+    assert_eq!(end(&limited(None, Hold::Connection)), None);
+    let mut job = limited(Some(5_000), TTL);
+    assert_eq!(end(&job), None);
+    job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
+    assert_eq!(end(&job), Some(2_000));
+    cancel(&mut job);
+    assert_eq!(end(&job), None);
+    let mut silent = limited(None, Hold::Ttl { ttl_ms: 1_500 });
+    silent.apply(NOW.plus_ms(2_000), &Input::Tick).unwrap();
+    assert_eq!(silent.failure, Some(FailureKind::LeaseLost));
+}
+
+#[test]
+fn a_worker_that_the_host_could_not_hear_may_report_later() {
+    for (was_unheard, expected) in [(false, 2_000), (true, 9_000)] {
+        let mut job = limited(None, TTL);
+        let renew = Input::Renew {
+            fence: &FENCE,
+            until: NOW.plus_ms(9_000),
+            was_unheard,
+        };
+        job.apply(NOW, &renew).unwrap();
+        assert_eq!(job.ends_by(), Some(NOW.plus_ms(expected)));
+    }
+}
+
+#[test]
+fn an_attempt_has_no_more_time_than_its_job() {
+    let mut job = limited(None, TTL);
+    job.lease = None;
+    job.state = State::Available;
+    job.deadline = Some(NOW.plus_ms(400));
+    claim(&mut job, NOW, TTL);
+    assert_eq!(job.ends_by(), Some(NOW.plus_ms(1_400)));
 }

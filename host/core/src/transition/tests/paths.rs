@@ -16,7 +16,7 @@ enum Step {
     Claim(Hold),
     Ack(Fence),
     Heartbeat(Fence),
-    Renew(Fence, u64),
+    Renew(Fence, u64, bool),
     Complete(Fence, Outcome),
     Lose(Fence, Loss),
     Cancel(Option<u64>),
@@ -67,7 +67,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(Step::Claim),
         1 => fence().prop_map(Step::Ack),
         1 => fence().prop_map(Step::Heartbeat),
-        1 => (fence(), 0_u64..20_000).prop_map(|(fence, ms)| Step::Renew(fence, ms)),
+        1 => (fence(), 0_u64..20_000, any::<bool>())
+            .prop_map(|(fence, ms, was_unheard)| Step::Renew(fence, ms, was_unheard)),
         3 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Complete(fence, outcome)),
         2 => (fence(), loss()).prop_map(|(fence, loss)| Step::Lose(fence, loss)),
         1 => proptest::option::of(0_u64..4_000).prop_map(Step::Cancel),
@@ -91,7 +92,11 @@ impl Step {
             },
             Self::Ack(fence) => Input::Ack(fence),
             Self::Heartbeat(fence) => Input::Heartbeat(fence),
-            Self::Renew(fence, ms) => Input::Renew(fence, NOW.plus_ms(*ms)),
+            Self::Renew(fence, ms, was_unheard) => Input::Renew {
+                fence,
+                until: NOW.plus_ms(*ms),
+                was_unheard: *was_unheard,
+            },
             Self::Complete(fence, outcome) => Input::Complete(fence, outcome),
             Self::Lose(fence, loss) => Input::Lose(fence, *loss),
             Self::Cancel(grace_ms) => Input::Cancel {
@@ -111,19 +116,28 @@ impl Step {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    (1_u32..4, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-        |(max_attempts, lost_lease_costs_attempt, ack, discard)| Policy {
-            max_attempts,
-            lost_lease_costs_attempt,
-            ack_window_ms: ack.then_some(1_000),
-            on_grace_expired: if discard {
-                OnGraceExpired::Discarded
-            } else {
-                OnGraceExpired::Cancelled
-            },
-            ..Policy::default()
-        },
+    (
+        1_u32..4,
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
+        any::<bool>(),
     )
+        .prop_map(
+            |(max_attempts, lost_lease_costs_attempt, ack, discard, is_limited)| Policy {
+                max_attempts,
+                timeout_ms: is_limited.then_some(2_000),
+                report_ms: is_limited.then_some(500),
+                lost_lease_costs_attempt,
+                ack_window_ms: ack.then_some(1_000),
+                on_grace_expired: if discard {
+                    OnGraceExpired::Discarded
+                } else {
+                    OnGraceExpired::Cancelled
+                },
+                ..Policy::default()
+            },
+        )
 }
 
 fn start() -> impl Strategy<Value = Lifecycle> {

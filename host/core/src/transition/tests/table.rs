@@ -63,18 +63,22 @@ fn while_it_runs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
         ("heartbeat", NOW, Input::Heartbeat(current)),
         ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
         ("heartbeat after the lease", LATE, Input::Heartbeat(current)),
-        ("renewed by the host", NOW, Input::Renew(current, LATE)),
-        (
-            "renewed by the host, old lease",
-            NOW,
-            Input::Renew(old, LATE),
-        ),
+        ("renewed by the host", NOW, renew(current, LATE)),
+        ("renewed by the host, old lease", NOW, renew(old, LATE)),
         (
             "renewed by the host after the lease",
             LATE,
-            Input::Renew(current, LATE.plus_ms(1)),
+            renew(current, LATE.plus_ms(1)),
         ),
     ]
+}
+
+const fn renew(fence: &Fence, until: Time) -> Input<'_> {
+    Input::Renew {
+        fence,
+        until,
+        was_unheard: false,
+    }
 }
 
 fn ends<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {

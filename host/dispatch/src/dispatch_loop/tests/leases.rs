@@ -15,6 +15,7 @@ use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed, Standing,
+    Wanted,
 };
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -206,6 +207,19 @@ impl Worker {
     async fn look(&self, job: JobId) -> Result<Option<Kept>, LeaseError> {
         let (respond, answer) = respond();
         self.audit.read(job, respond);
+        answered(answer).await
+    }
+
+    /// Finds the job of a run that has had this attempt.
+    async fn find(&self, run: &str, attempt: u32) -> Result<Option<JobId>, LeaseError> {
+        let (respond, answer) = respond();
+        let wanted = Wanted {
+            executor: "pulled".parse().unwrap(),
+            handler: pulled().handler,
+            attribute: ("run".to_owned(), run.to_owned()),
+            attempt,
+        };
+        self.audit.find(wanted, respond);
         answered(answer).await
     }
 

@@ -37,6 +37,14 @@ fn lease(job: &Lifecycle) -> LeaseId {
     job.lease.as_ref().unwrap().id
 }
 
+const fn renewed(fence: &Fence, until: Time) -> Input<'_> {
+    Input::Renew {
+        fence,
+        until,
+        was_unheard: false,
+    }
+}
+
 fn fence(job: &Lifecycle) -> Fence {
     Fence::Lease(lease(job))
 }
@@ -75,8 +83,7 @@ fn store(table: &LeaseTable, job: &mut Lifecycle, ms: u64) -> Vec<u64> {
     let fence = fence(job);
     for renewal in &taken {
         assert_eq!((renewal.job, renewal.lease), (job.id, lease(job)));
-        job.apply(at(ms), &Input::Renew(&fence, renewal.until))
-            .unwrap();
+        job.apply(at(ms), &renewed(&fence, renewal.until)).unwrap();
         table.record_stored(at(ms), job);
     }
     let ends = taken.iter().map(|renewal| renewal.until.since_ms(NOW));
@@ -108,7 +115,7 @@ fn a_heartbeat_while_a_batch_is_stored_waits_for_the_next() {
     let taken = table.take_renewals(at(1_100), &[]).now;
     beat(&table, &job, 1_105).unwrap();
     let fence = fence(&job);
-    job.apply(at(1_110), &Input::Renew(&fence, taken[0].until))
+    job.apply(at(1_110), &renewed(&fence, taken[0].until))
         .unwrap();
     table.record_stored(at(1_110), &job);
     assert_eq!(table.renewals_due(), Some(at(2_105)));
@@ -232,8 +239,7 @@ fn many_renewals_are_stored_in_several_batches() {
             let job = jobs.iter().find(|job| job.id == renewal.job).unwrap();
             let mut job = job.clone();
             let fence = fence(&job);
-            job.apply(now, &Input::Renew(&fence, renewal.until))
-                .unwrap();
+            job.apply(now, &renewed(&fence, renewal.until)).unwrap();
             table.record_stored(now, &job);
         }
     }
@@ -352,6 +358,7 @@ fn after_a_pause_each_lease_by_ttl_gets_a_whole_ttl() {
         job: by_ttl.id,
         lease: lease(&by_ttl),
         until: at(17_000),
+        was_unheard: true,
     };
     table.renew_all();
     assert_eq!(table.take_renewals(at(9_000), &[]).now, [renewal]);

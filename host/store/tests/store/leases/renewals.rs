@@ -1,16 +1,18 @@
 //! Leases that a host has renewed in memory: what it stores of them, and what a restart does.
 
+use host_core::lease::Renewal;
 use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
 use super::*;
 
 fn renew(lease_id: u128, until: Time) -> Command {
-    Command::Renew {
+    Command::Renew(Renewal {
         job: id(1),
         lease: lease(lease_id),
         until,
-    }
+        was_unheard: false,
+    })
 }
 
 fn end(store: &dyn Store) -> Option<Time> {
@@ -83,6 +85,48 @@ fn a_host_that_starts_gives_each_lease_by_ttl_a_whole_ttl() {
         assert_eq!(tick(store, expected).0.len(), 1, "the other is revoked");
         assert_eq!(stored(store).state, State::Running);
     });
+}
+
+fn limited() -> Policy {
+    Policy {
+        max_attempts: 1,
+        timeout_ms: Some(2 * TTL_MS),
+        report_ms: Some(TTL_MS),
+        ..Policy::default()
+    }
+}
+
+#[test]
+fn an_attempt_whose_time_is_over_ends_however_often_it_is_renewed() {
+    check(|store| {
+        start(store, limited());
+        moved(store, at(1), renew(1, at(9 * TTL_MS)));
+        let end = at(3 * TTL_MS);
+        assert_eq!(tick(store, at(3 * TTL_MS - 1)), (vec![], Some(end)));
+        let (effects, _) = tick(store, end);
+        assert_eq!(effects, [revoke(Revocation::TimedOut)]);
+        let job = stored(store);
+        let ended = (State::Discarded, Some(FailureKind::TimedOut));
+        assert_eq!((job.state, job.failure), ended);
+        assert_eq!(attempts(store), one_attempt("lost"));
+    });
+}
+
+#[test]
+fn a_worker_that_no_host_could_hear_may_report_after_the_start_of_one() {
+    let started = at(10 * TTL_MS);
+    for (living, extended) in [(vec![], true), (vec![NodeId(Uuid::from_u128(3))], false)] {
+        check(|store| {
+            start(store, limited());
+            let recover = Command::Recover {
+                node: NODE,
+                living: living.clone(),
+                after: 0,
+            };
+            ask(store, started, recover).unwrap();
+            assert_eq!(tick(store, started).0.is_empty(), extended);
+        });
+    }
 }
 
 #[test]

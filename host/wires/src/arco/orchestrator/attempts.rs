@@ -1,6 +1,6 @@
 //! The attempts that workers have or are to get: what the session knows of them beside their leases. Pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::id::{JobId, LeaseId};
@@ -13,9 +13,6 @@ use crate::arco::task_id::TaskId;
 use crate::arco::token::Scope;
 use crate::kit::backoff::Backoff;
 use crate::kit::session::Link;
-
-/// How many attempts with a run that is not their job are remembered.
-const RUNS_MAX: usize = 10_000;
 
 /// One leased attempt.
 #[derive(Debug)]
@@ -113,8 +110,6 @@ pub(super) fn is_about(scope: &Scope, task: Option<&TaskId>, (known, key): (&Sco
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     all: BTreeMap<JobId, Attempt>,
-    /// The latest attempts with a run that is not their job, oldest first: the log of one names only these.
-    of_runs: VecDeque<((String, String, u32), JobId)>,
 }
 
 impl Attempts {
@@ -128,23 +123,7 @@ impl Attempts {
     }
 
     pub(super) fn insert(&mut self, attempt: Attempt) {
-        let scope = &attempt.scope;
-        if scope.run != scope.job.to_string() {
-            let run = (scope.run.clone(), attempt.key.clone(), scope.attempt);
-            self.of_runs.push_back((run, scope.job));
-            if self.of_runs.len() > RUNS_MAX {
-                self.of_runs.pop_front();
-            }
-        }
         self.all.insert(attempt.scope.job, attempt);
-    }
-
-    /// Returns the job of the latest of these attempts with this run, task key and number.
-    pub(super) fn of_run(&self, run: &str, key: &str, number: u32) -> Option<JobId> {
-        let mut latest = self.of_runs.iter().rev();
-        let found =
-            latest.find(|((of, task, attempt), _)| of == run && task == key && *attempt == number);
-        found.map(|(_, job)| *job)
     }
 
     pub(super) fn remove(&mut self, job: JobId, lease: LeaseId) -> Option<Attempt> {

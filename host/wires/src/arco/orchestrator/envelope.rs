@@ -5,6 +5,7 @@ use std::sync::Arc;
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
 use host_core::name::Name;
+use host_core::policy::{OnGraceExpired, Policy};
 use host_core::port::Assignment;
 use host_core::time::Time;
 use serde_json::value::RawValue;
@@ -20,7 +21,13 @@ const TOKEN_MARGIN_SECONDS: u64 = 60;
 /// How long a stopped worker may take to report, in milliseconds.
 const REPORT_MS: u64 = 2_000;
 
+/// How long after its grace a worker may take to report that knows when its attempt is to end, in milliseconds.
+pub(super) const WARNED_MS: u64 = 1_000;
+
 const DEFAULT: &str = "default";
+
+/// The attribute that sets the run of a job.
+pub(super) const RUN_ID: &str = "arco.run_id";
 
 /// Returns what an attempt's token is about.
 pub(super) fn scope(job: JobId, attempt: u32, attributes: &[(String, String)]) -> Scope {
@@ -35,7 +42,7 @@ pub(super) fn scope(job: JobId, attempt: u32, attributes: &[(String, String)]) -
         job,
         tenant: or_default("arco.tenant_id"),
         workspace: or_default("arco.workspace_id"),
-        run: find("arco.run_id").unwrap_or_else(|| job.to_string()),
+        run: find(RUN_ID).unwrap_or_else(|| job.to_string()),
         attempt,
     }
 }
@@ -43,6 +50,19 @@ pub(super) fn scope(job: JobId, attempt: u32, attributes: &[(String, String)]) -
 /// Returns the id of an attempt on the wire.
 pub(super) fn attempt_id(job: JobId, attempt: u32) -> String {
     format!("{job}:{attempt}")
+}
+
+/// Returns the rules of jobs that name no others. A worker that does not stop after a cancel may still be at it. One
+/// that does not begin in time is given up like one that falls silent.
+pub(in crate::arco) fn policy(times: &Times) -> Policy {
+    Policy {
+        cancel_grace_ms: Some(cancel_ms(times)),
+        on_grace_expired: OnGraceExpired::Discarded,
+        ack_window_ms: Some(times.heartbeat_timeout_ms),
+        timeout_ms: Some(timeout_ms_default(times)),
+        report_ms: Some(times.cancel_grace_ms + WARNED_MS),
+        ..Policy::default()
+    }
 }
 
 /// Returns how long after a cancel a worker may take to report that it has stopped, in milliseconds. The

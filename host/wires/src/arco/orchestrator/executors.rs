@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use host_core::name::Name;
-use host_core::policy::{OnGraceExpired, Policy};
 
 use super::{Role, envelope};
 use crate::arco::NAME;
@@ -17,18 +16,10 @@ impl Executors for Remote {
         self.0.config.workers.keys().cloned().collect()
     }
 
-    /// A worker that does not stop after a cancel may still be at it. One that does not begin in
-    /// time is given up like one that falls silent.
     fn rules(&self) -> ExecutorRules {
         let times = &self.0.config.times;
         ExecutorRules {
-            policy: Policy {
-                cancel_grace_ms: Some(envelope::cancel_ms(times)),
-                on_grace_expired: OnGraceExpired::Discarded,
-                ack_window_ms: Some(times.heartbeat_timeout_ms),
-                timeout_ms: Some(envelope::timeout_ms_default(times)),
-                ..Policy::default()
-            },
+            policy: envelope::policy(times),
             timeout_ms_max: Some(envelope::timeout_ms_max(times)),
             ..ExecutorRules::default()
         }

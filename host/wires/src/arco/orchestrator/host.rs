@@ -8,7 +8,7 @@ use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
-use host_core::port::lease::{Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER};
+use host_core::port::lease::{Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER, Wanted};
 use host_core::port::{Clock, Counters, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -16,6 +16,7 @@ use hyper::header::{HeaderName, HeaderValue};
 
 use super::envelope::{self, Dispatch};
 use super::session::{Effect, Event, Noted, Orchestrator};
+use crate::arco::messages::RunLogs;
 use crate::arco::settings::OrchestratorConfig;
 use crate::arco::token::{Scope, TTL_SECONDS_MAX, Tokens};
 use crate::kit::driver::{EffectHandler, Hub};
@@ -91,6 +92,33 @@ impl Host {
         let (respond, answer) = respond();
         self.leases.read(job, respond);
         answer.await.unwrap_or(Err(LeaseError::Stopping))
+    }
+
+    /// Finds the job of an attempt with a run of its own, of which one of these executors has the task. Cancel safe.
+    pub(super) async fn job_of_run(
+        &self,
+        executors: Vec<Name>,
+        run: &str,
+        log: &RunLogs,
+    ) -> Result<Option<JobId>, LeaseError> {
+        let Ok(handler) = log.task_key.parse::<Name>() else {
+            return Ok(None);
+        };
+        for executor in executors {
+            let wanted = Wanted {
+                executor,
+                handler: handler.clone(),
+                attribute: (envelope::RUN_ID.to_owned(), run.to_owned()),
+                attempt: log.attempt,
+            };
+            let (respond, answer) = respond();
+            self.leases.find(wanted, respond);
+            let found = answer.await.unwrap_or(Err(LeaseError::Stopping))?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     fn ask(&self, hub: &Arc<OrchestratorHub>, tag: Tag, name: Name, slots: usize) {

@@ -157,9 +157,13 @@ impl Shared {
         if !workers.values().any(is_of) {
             return Err(Refused::secret());
         }
-        let job = match task_id::job(run) {
-            Some(job) => Some(job),
-            None => hub.inspect(|session| session.job_of_run(run, &log.task_key, log.attempt)),
+        let job = if let Some(job) = task_id::job(run) {
+            Some(job)
+        } else {
+            let presenting = workers.iter().filter(|(_, worker)| is_of(worker));
+            let executors = presenting.map(|(name, _)| name.clone()).collect();
+            let found = hub.handler().job_of_run(executors, run, &log).await;
+            found.map_err(|_| Refused::busy())?
         };
         let job = job.ok_or_else(Refused::task)?;
         let kept = hub.handler().kept(job).await.map_err(|_| Refused::busy())?;

@@ -152,11 +152,6 @@ impl Orchestrator {
         Some((worker.answers.clone(), worker.in_flight))
     }
 
-    /// Returns the job of an attempt with a run of its own that this node has sent.
-    pub(super) fn job_of_run(&self, run: &str, key: &str, attempt: u32) -> Option<JobId> {
-        self.attempts.of_run(run, key, attempt)
-    }
-
     fn tag(&mut self) -> Tag {
         self.tags_made += 1;
         Tag(self.tags_made)
@@ -345,7 +340,7 @@ impl Orchestrator {
     }
 
     /// Withdraws requests, gives back what no worker has received, and leaves the rest to its worker.
-    fn stop(&mut self, now: Time, actions: &mut Actions) {
+    fn stop(&mut self, actions: &mut Actions) {
         self.is_stopping = true;
         self.timers.clear();
         let names: Vec<Name> = self.workers.keys().cloned().collect();
@@ -353,7 +348,7 @@ impl Orchestrator {
             self.ask(&name, actions);
         }
         for job in self.attempts.jobs() {
-            self.stop_delivery(now, job, actions);
+            self.stop_delivery(job, actions);
         }
         while let Some((tag, _)) = self.dispatches.pop_first() {
             actions.effect(Effect::Abort(tag));
@@ -368,8 +363,8 @@ impl Session for Orchestrator {
     type Effect = Effect;
     type Event = Event;
 
-    fn on_message(&mut self, at: Moment, link: Link, callback: Callback, actions: &mut Actions) {
-        self.on_callback(at, link, callback, actions);
+    fn on_message(&mut self, _: Moment, link: Link, callback: Callback, actions: &mut Actions) {
+        self.on_callback(link, callback, actions);
     }
 
     fn on_event(&mut self, at: Moment, event: Event, actions: &mut Actions) {
@@ -392,7 +387,7 @@ impl Session for Orchestrator {
             }
             Event::Dispatched(tag, answer) => self.on_dispatched(now, tag, answer, actions),
             Event::Lease(event) => self.on_lease(event, actions),
-            Event::Stop => self.stop(now, actions),
+            Event::Stop => self.stop(actions),
         }
     }
 

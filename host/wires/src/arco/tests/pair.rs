@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::policy::{OnGraceExpired, Policy};
+use host_core::policy::Policy;
 use host_core::port::Clock as _;
 use host_core::time::Time;
 use uuid::Uuid;
 
+use crate::arco::orchestrator::envelope;
 use crate::arco::orchestrator::tests::fixture::TIMES;
 use crate::arco::orchestrator::tests::side::{self, BASE};
 use crate::arco::worker::tests::side as worker_side;
@@ -275,15 +276,6 @@ impl Pair {
     }
 }
 
-fn policy() -> Policy {
-    Policy {
-        cancel_grace_ms: Some(52_000),
-        on_grace_expired: OnGraceExpired::Discarded,
-        ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
-        ..Policy::default()
-    }
-}
-
 /// Runs tasks with the worker's wall clock ahead by `ahead_ms`.
 fn run(seed: u64, ahead_ms: i64) {
     let mut pair = Pair::start(seed, ahead_ms);
@@ -293,7 +285,8 @@ fn run(seed: u64, ahead_ms: i64) {
             let params = format!(r#"{{"n":{n}}}"#);
             let handler = if is_failing(n) { "fail" } else { "echo" };
             let to = ("spark", handler);
-            pair.model.enqueue(to, &params, policy(), &[])
+            let policy = envelope::policy(&TIMES);
+            pair.model.enqueue(to, &params, policy, &[])
         })
         .collect();
     let end = pair.at().now.plus_ms(END_MS);
@@ -328,7 +321,7 @@ fn run_two_nodes(seed: u64) {
     let mut pair = Pair::of_two_nodes(seed);
     let policy = Policy {
         max_attempts: 100,
-        ..policy()
+        ..envelope::policy(&TIMES)
     };
     let ids: Vec<_> = (0..TASKS)
         .map(|n| {

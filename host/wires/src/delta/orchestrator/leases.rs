@@ -63,7 +63,7 @@ pub(super) struct Lease {
     pub(super) is_own: bool,
     /// When to forget it if no message comes, if it was looked up: another node may have its end.
     forget_at: Option<Time>,
-    /// When its attempt has lasted longer than any runner may take.
+    /// When its attempt is over at the latest.
     ends_by: Time,
     /// When the next heartbeat would come at the highest rate.
     heartbeat_due: Time,
@@ -154,6 +154,11 @@ impl Leases {
         (lease.worker != named.worker).then_some(&lease.worker)
     }
 
+    /// Returns the worker that holds a lease.
+    pub(super) fn holder(&self, id: LeaseId) -> Option<&str> {
+        self.live.get(&id).map(|lease| lease.worker.as_str())
+    }
+
     /// Records that a lease is in a file.
     pub(super) fn hand_out(&mut self, id: LeaseId) {
         if let Some(lease) = self.live.get_mut(&id) {
@@ -187,6 +192,12 @@ impl Leases {
     #[cfg(test)]
     pub(super) fn live_count(&self) -> usize {
         self.live.len()
+    }
+
+    /// Counts the heartbeats that wait.
+    #[cfg(test)]
+    pub(super) fn waiting_count(&self) -> usize {
+        self.live.values().map(|lease| lease.waiting.len()).sum()
     }
 
     /// Returns why a lease is stale, as far as this worker may know. One whose end was not reported has
@@ -264,7 +275,7 @@ impl Leases {
     }
 
     /// Lets a heartbeat wait, unless there was a change since it arrived: then returns it.
-    pub(super) fn wait(&mut self, mut beat: WaitingBeat) -> Option<WaitingBeat> {
+    pub(super) fn wait(&mut self, beat: WaitingBeat) -> Option<WaitingBeat> {
         let lease = self.live.get_mut(&beat.named.lease);
         let Some(lease) = lease else {
             return Some(beat);
@@ -272,7 +283,6 @@ impl Leases {
         if !lease.forget_beat(beat.link) {
             return Some(beat);
         }
-        beat.until = lease.ends_by.min(beat.until);
         self.timers.insert((beat.until, beat.named.lease));
         lease.waiting.push(beat);
         None
@@ -357,11 +367,6 @@ impl Lease {
     pub(super) fn record_sent(&mut self, bytes: u64) -> u64 {
         self.bytes_sent = self.bytes_sent.max(bytes);
         self.bytes_sent
-    }
-
-    /// Returns whether its attempt has lasted too long.
-    pub(super) fn is_overrun(&self, now: Time) -> bool {
-        self.ends_by <= now
     }
 
     /// Announces a heartbeat that is to wait: from here on it misses no change.

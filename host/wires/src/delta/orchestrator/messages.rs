@@ -1,8 +1,8 @@
 //! Acknowledgements, heartbeats and logs of the runner that holds a lease, and what the host answers.
 
 use bytes::Bytes;
-use host_core::failure::{Failure, FailureKind};
-use host_core::outcome::{Meter, Outcome};
+use host_core::id::{JobId, LeaseId};
+use host_core::lease::Revocation;
 use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Standing};
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -53,9 +53,6 @@ impl Orchestrator {
             if is_heartbeat && !lease.may_beat(now) {
                 return todo.send(link, Err(Refused::rate()));
             }
-            if lease.is_overrun(now) {
-                return self.end_overrun(link, named, todo);
-            }
             Some(lease)
         } else {
             if let Some(over) = self.leases.over(&named) {
@@ -95,7 +92,7 @@ impl Orchestrator {
     }
 
     /// Answers a heartbeat that has waited.
-    pub(super) fn beat_again(&mut self, now: Time, beat: WaitingBeat, todo: &mut Todo) {
+    pub(super) fn beat_again(&mut self, beat: WaitingBeat, todo: &mut Todo) {
         let WaitingBeat {
             link,
             named,
@@ -105,31 +102,39 @@ impl Orchestrator {
         if let Some(over) = self.leases.over(&named) {
             return todo.send(link, Err(Refused::stale(over.stale())));
         }
-        let lease = self.leases.live(&named);
-        if lease.is_some_and(|lease| lease.is_overrun(now)) {
-            return self.end_overrun(link, named, todo);
-        }
         let message = LeaseMessage::Heartbeat { progress: None };
         todo.effect(send(link, named, message, Step::Heartbeat(warnings, None)));
     }
 
-    /// Ends an attempt that has lasted too long: heartbeats alone would keep its lease for ever.
-    fn end_overrun(&self, link: Link, named: Named, todo: &mut Todo) {
-        let message = format!(
-            "the runner has not ended the job: its time limit passed more than {} s ago",
-            self.config.times.attempt_ms(0) / 1_000
-        );
-        let message = LeaseMessage::Complete {
-            outcome: Outcome::Failed(Failure::new(FailureKind::TimedOut, message)),
-            meter: Meter::default(),
+    /// Handles that a lease is over without a message of its runner to this node.
+    pub(super) fn revoked(
+        &mut self,
+        now: Time,
+        (job, lease): (JobId, LeaseId),
+        why: Revocation,
+        todo: &mut Todo,
+    ) {
+        if let Some(worker) = self.leases.holder(lease) {
+            let named = Named::new(job, lease, worker.to_owned());
+            self.keep_last_line(now, &named, todo);
+            if why == Revocation::TimedOut {
+                todo.effect(Effect::WarnOfOverrun(named));
+            }
+        }
+        let why = match why {
+            Revocation::Expired => Stale::Expired,
+            Revocation::NotAcknowledged
+            | Revocation::Cancelled
+            | Revocation::TimedOut
+            | Revocation::EndedElsewhere => Stale::Revoked,
         };
-        todo.effect(send(link, named, message, Step::Overrun));
+        self.leases.close(lease, Over::Stale(why), todo);
     }
 
     /// Returns when an attempt has lasted too long.
     pub(super) fn ends_by(&self, granted_at: Time, timeout_ms: Option<u64>) -> Time {
         let timeout_ms = timeout_ms.unwrap_or(TIMEOUT_MS);
-        granted_at.plus_ms(self.config.times.attempt_ms(timeout_ms))
+        granted_at.plus_ms(timeout_ms.saturating_add(self.config.times.report_ms()))
     }
 
     /// Handles the host's answer to a message.
@@ -174,7 +179,7 @@ impl Orchestrator {
                         until,
                     };
                     if let Some(beat) = self.leases.wait(beat) {
-                        self.beat_again(now, beat, todo);
+                        self.beat_again(beat, todo);
                     }
                     return;
                 }
@@ -191,13 +196,6 @@ impl Orchestrator {
                 answer.map(|_| self.keep_log(now, &named, offset, &bytes, todo))
             }
             Step::End(end) => return self.end_answered(now, link, named, end, answer, todo),
-            Step::Overrun => answer.and_then(|_| {
-                self.keep_last_line(now, &named, todo);
-                self.leases
-                    .close(named.lease, Over::Stale(Stale::Revoked), todo);
-                todo.effect(Effect::WarnOfOverrun(named));
-                Err(Refused::stale(Stale::Revoked))
-            }),
             Step::GiveBack => {
                 let was_held = answer.is_ok();
                 if was_held {

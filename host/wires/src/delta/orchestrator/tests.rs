@@ -5,6 +5,7 @@ use std::sync::Arc;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Cancel, State};
 use host_core::json::JsonText;
+use host_core::lease::Revocation;
 use host_core::port::Assignment;
 use host_core::port::lease::Leases as PortLeases;
 use host_core::rejection::Rejection;
@@ -50,6 +51,12 @@ impl Pools {
     pub(in crate::delta) fn remembered(&self) -> usize {
         let hub = self.hub.get().unwrap();
         hub.inspect(|session| session.leases.live_count())
+    }
+
+    /// Counts the heartbeats whose answers wait here.
+    pub(in crate::delta) fn waiting(&self) -> usize {
+        let hub = self.hub.get().unwrap();
+        hub.inspect(|session| session.leases.waiting_count())
     }
 }
 
@@ -135,6 +142,7 @@ impl Bench {
                 }
                 Action::Effect(Effect::Withdraw(tag)) => self.withdrawn.push(tag),
                 Action::Effect(Effect::Send(message, sent)) => self.sent.push((message, sent)),
+                Action::Effect(Effect::WarnOfOverrun(_)) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -382,6 +390,7 @@ fn a_heartbeat_waits_until_its_time_its_lease_or_the_host_ends() {
         (Revocation::Expired, "Expired"),
         (Revocation::NotAcknowledged, "Revoked"),
         (Revocation::Cancelled, "Revoked"),
+        (Revocation::TimedOut, "Revoked"),
     ] {
         let mut it = Bench::leased();
         let link = it.beat();

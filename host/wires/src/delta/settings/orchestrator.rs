@@ -71,10 +71,10 @@ pub(in crate::delta) struct DeltaConfig {
 }
 
 impl Times {
-    /// Returns how long an attempt with this time limit may last at most, in milliseconds: its runner
-    /// has as much time as it may take to acknowledge the lease and to stop.
-    pub(in crate::delta) fn attempt_ms(self, timeout_ms: u64) -> u64 {
-        timeout_ms.saturating_add((self.ack + self.cancel_deadline) * 1_000)
+    /// Returns how long after its time limit a runner may take to report the end, in milliseconds: as long as it may
+    /// take to acknowledge the lease and to stop.
+    pub(in crate::delta) const fn report_ms(self) -> u64 {
+        (self.ack + self.cancel_deadline) * 1_000
     }
 
     /// Returns the rules of jobs that name no others.
@@ -84,6 +84,7 @@ impl Times {
             on_grace_expired: OnGraceExpired::Cancelled,
             ack_window_ms: Some(self.ack * 1_000),
             timeout_ms: Some(self.max_runtime * 1_000),
+            report_ms: Some(self.report_ms()),
             ..Policy::default()
         }
     }

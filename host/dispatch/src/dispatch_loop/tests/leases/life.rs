@@ -278,8 +278,13 @@ async fn a_job_is_read_with_its_attempts() {
         .read_jobs(bench.dispatch.clone(), stopping.clone());
     let worker = Worker::of(&bench, "w", LONG);
     let looking = async {
-        let id = bench.enqueue(pulled()).await;
+        let mut new = pulled();
+        new.payload.attributes = vec![("run".to_owned(), "r-1".to_owned())];
+        let id = bench.enqueue(new).await;
         let granted = worker.lease().await;
+        assert_eq!(worker.find("r-1", 1).await, Ok(Some(id)));
+        assert_eq!(worker.find("r-1", 2).await, Ok(None));
+        assert_eq!(worker.find("r-2", 1).await, Ok(None));
         let kept = worker.look(id).await.unwrap().unwrap();
         assert_eq!(kept.job.lifecycle.lease.unwrap().id, granted.lease);
         assert_eq!(kept.attempts, []);
@@ -287,6 +292,7 @@ async fn a_job_is_read_with_its_attempts() {
         let kept = worker.look(id).await.unwrap().unwrap();
         assert_eq!(kept.job.result.unwrap().as_str(), "[7]");
         assert_eq!(kept.attempts[0].number, 1);
+        assert_eq!(worker.find("r-1", 1).await, Ok(Some(id)));
         let nobody = host_core::id::JobId(uuid::Uuid::from_u128(1));
         assert_eq!(worker.look(nobody).await, Ok(None));
         stopping.cancel();
@@ -296,5 +302,6 @@ async fn a_job_is_read_with_its_attempts() {
         .unwrap();
     let nobody = host_core::id::JobId(uuid::Uuid::from_u128(1));
     assert_eq!(worker.look(nobody).await, Err(LeaseError::Stopping));
+    assert_eq!(worker.find("r-1", 1).await, Err(LeaseError::Stopping));
     bench.stop().await;
 }

@@ -19,6 +19,7 @@ on_both_stores!(
     progress_that_comes_with_the_end_is_kept,
     a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it,
     an_expiry_that_counts_ends_the_job,
+    an_attempt_whose_time_is_over_ends_although_its_worker_lives,
     a_cancel_reaches_the_worker_at_once_and_is_acknowledged,
     a_cancel_that_nobody_answers_ends_with_its_grace,
     a_cancel_that_nobody_requested_is_not_acknowledged,
@@ -226,6 +227,31 @@ async fn an_expiry_that_counts_ends_the_job(engine: Engine) {
     worker
         .receives(Event::Revoked(id, granted.lease, Revocation::Expired))
         .await;
+    let late = worker.tell(&granted, completed()).await;
+    assert_eq!(late, rejected(Rejection::Stale));
+    bench.stop().await;
+}
+
+async fn an_attempt_whose_time_is_over_ends_although_its_worker_lives(engine: Engine) {
+    let bench = engine.bench().await;
+    let worker = Worker::of(&bench, "w", LONG);
+    let mut new = pulled();
+    new.policy.max_attempts = 1;
+    new.policy.timeout_ms = Some(SHORT_MS);
+    new.policy.report_ms = Some(SHORT_MS);
+    let id = bench.enqueue(new).await;
+    let granted = worker.lease().await;
+    // Its time may be over before the loop takes the message.
+    let _in_time = worker.tell(&granted, HEARTBEAT).await.is_ok();
+    worker
+        .receives(Event::Revoked(id, granted.lease, Revocation::TimedOut))
+        .await;
+    let detail = bench.ended(id).await;
+    let (state, failure) = (detail.lifecycle.state, detail.failure.unwrap());
+    assert_eq!(
+        (state, failure.kind),
+        (State::Discarded, FailureKind::TimedOut)
+    );
     let late = worker.tell(&granted, completed()).await;
     assert_eq!(late, rejected(Rejection::Stale));
     bench.stop().await;

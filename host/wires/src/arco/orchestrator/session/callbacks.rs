@@ -5,7 +5,6 @@ use host_core::id::{JobId, LeaseId};
 use host_core::job::State as JobState;
 use host_core::port::Tag;
 use host_core::port::lease::{Kept, LeaseError};
-use host_core::time::Time;
 
 use super::reports::{CANCEL_UNBEGUN, Cause};
 use super::{Actions, Effect, Orchestrator, Timer};
@@ -34,13 +33,7 @@ pub(super) enum Lookup {
 }
 
 impl Orchestrator {
-    pub(super) fn on_callback(
-        &mut self,
-        at: Moment,
-        link: Link,
-        callback: Callback,
-        actions: &mut Actions,
-    ) {
+    pub(super) fn on_callback(&mut self, link: Link, callback: Callback, actions: &mut Actions) {
         let attempt = callback.message.attempt;
         let Some(scope) = callback.scope.as_ref().filter(|it| it.attempt == attempt) else {
             return self.refuse(link, callback.task.as_ref(), actions);
@@ -48,7 +41,7 @@ impl Orchestrator {
         let job = scope.job;
         if let Some(known) = self.attempts.get(job) {
             let is_about = is_about(scope, callback.task.as_ref(), (&known.scope, &known.key));
-            return self.authorized(at, link, callback, is_about, actions);
+            return self.authorized(link, callback, is_about, actions);
         }
         let lookup = Lookup::Authorize(link, Box::new(callback));
         self.look_up(job, lookup, actions);
@@ -76,7 +69,6 @@ impl Orchestrator {
     /// Handles a callback once it is known whether its token is about its task.
     fn authorized(
         &mut self,
-        at: Moment,
         link: Link,
         callback: Callback,
         is_about: bool,
@@ -99,14 +91,14 @@ impl Orchestrator {
                     claims: message.claims,
                     report,
                 };
-                self.pass_on(at, Box::new(call), actions);
+                self.pass_on(Box::new(call), actions);
             }
             Err(refused) => actions.send(link, Err(refused)),
         }
     }
 
     /// Passes a callback on if its attempt is current.
-    fn pass_on(&mut self, at: Moment, call: Box<Call>, actions: &mut Actions) {
+    fn pass_on(&mut self, call: Box<Call>, actions: &mut Actions) {
         let (job, number) = (call.scope.job, call.scope.attempt);
         let current = self.attempts.get(job);
         let Some(attempt) = current.filter(|attempt| attempt.scope.attempt == number) else {
@@ -123,7 +115,7 @@ impl Orchestrator {
             delivery.may_run = true;
         }
         let lease = attempt.lease;
-        self.send_cause(at.now, (job, lease), Cause::Callback(call), actions);
+        self.send_cause((job, lease), Cause::Callback(call), actions);
     }
 
     /// Answers a callback whose attempt is not current, by what is kept of its job.
@@ -144,7 +136,7 @@ impl Orchestrator {
             return;
         };
         if let Lookup::Cancel(job, lease) = lookup {
-            return self.cancel_unbegun(at.now, (job, lease), kept, actions);
+            return self.cancel_unbegun((job, lease), kept, actions);
         }
         let Ok(kept) = kept else {
             return lookup.refuse(Refused::busy(), actions);
@@ -157,7 +149,7 @@ impl Orchestrator {
                     let known = envelope::scope(scope.job, scope.attempt, attributes);
                     is_about(scope, task, (&known, kept.job.lifecycle.handler.as_str()))
                 });
-                self.authorized(at, link, *callback, is_about, actions);
+                self.authorized(link, *callback, is_about, actions);
             }
             (Lookup::Refuse(link), Some(_)) => actions.send(link, Err(Refused::token())),
             (Lookup::Explain { call, was_rejected }, Some(kept)) => {
@@ -169,7 +161,7 @@ impl Orchestrator {
                         let forget_at = at.now.plus_ms(self.times.heartbeat_timeout_ms);
                         self.timers.insert((forget_at, Timer::Forget(job, lease)));
                     }
-                    return self.pass_on(at, call, actions);
+                    return self.pass_on(call, actions);
                 }
                 let answer = explain(kept, call.scope.attempt, &call.report);
                 let answer = answer.map(|state| AnswerOut::completed(at.wall, state));
@@ -183,7 +175,6 @@ impl Orchestrator {
     /// Ends a cancelled attempt if its worker has not begun.
     fn cancel_unbegun(
         &mut self,
-        now: Time,
         (job, lease): (JobId, LeaseId),
         kept: Result<Option<&Kept>, &LeaseError>,
         actions: &mut Actions,
@@ -203,7 +194,7 @@ impl Orchestrator {
         }
         if !self.is_acknowledging(job) {
             let cause = Cause::Undelivered(CANCEL_UNBEGUN);
-            self.send_cause(now, (job, lease), cause, actions);
+            self.send_cause((job, lease), cause, actions);
         }
     }
 }

@@ -73,7 +73,7 @@ impl Orchestrator {
             is_last: false,
         });
         if self.is_stopping {
-            self.give_back(now, job, actions);
+            self.give_back(job, actions);
         } else {
             self.dispatch(now, job, actions);
         }
@@ -135,7 +135,7 @@ impl Orchestrator {
             let timed_out = tried(Err(RequestError::TimedOut(TRY_TIMEOUT)));
             self.tried(now, job, timed_out, actions);
         } else if is_last {
-            self.give_back(now, job, actions);
+            self.give_back(job, actions);
         } else {
             self.dispatch(now, job, actions);
         }
@@ -189,7 +189,7 @@ impl Orchestrator {
             self.ask(&name, actions);
         }
         if is_missed {
-            self.give_back(now, job, actions);
+            self.give_back(job, actions);
         }
     }
 
@@ -203,28 +203,22 @@ impl Orchestrator {
     }
 
     /// Ends the delivery of an attempt, and the attempt itself if its worker has not received it.
-    fn give_back(&mut self, now: Time, job: JobId, actions: &mut Actions) {
-        self.end_undelivered(now, job, LeaseMessage::GiveBack { begun: false }, actions);
+    fn give_back(&mut self, job: JobId, actions: &mut Actions) {
+        self.end_undelivered(job, LeaseMessage::GiveBack { begun: false }, actions);
         if let Some(attempt) = self.attempts.get(job) {
             attempt.delivery = None;
         }
     }
 
     /// Ends an attempt with `message` if its worker has not received it.
-    fn end_undelivered(
-        &mut self,
-        now: Time,
-        job: JobId,
-        message: LeaseMessage,
-        actions: &mut Actions,
-    ) {
+    fn end_undelivered(&mut self, job: JobId, message: LeaseMessage, actions: &mut Actions) {
         let Some(attempt) = self.attempts.get(job) else {
             return;
         };
         let lease = attempt.lease;
         if let Some(delivery) = attempt.delivery.take_if(|delivery| !delivery.may_run) {
             self.timers.remove(&(delivery.at, Timer::Deliver(job)));
-            self.send_cause(now, (job, lease), Cause::Undelivered(message), actions);
+            self.send_cause((job, lease), Cause::Undelivered(message), actions);
         }
     }
 
@@ -247,7 +241,7 @@ impl Orchestrator {
     }
 
     /// Ends the delivery of an attempt because the host stops. A worker may receive what is on its way.
-    pub(super) fn stop_delivery(&mut self, now: Time, job: JobId, actions: &mut Actions) {
+    pub(super) fn stop_delivery(&mut self, job: JobId, actions: &mut Actions) {
         let Some(attempt) = self.attempts.get(job) else {
             return;
         };
@@ -256,7 +250,7 @@ impl Orchestrator {
                 attempt.delivery = None;
                 self.abort(tag, actions);
             }
-            None => self.give_back(now, job, actions),
+            None => self.give_back(job, actions),
         }
     }
 }

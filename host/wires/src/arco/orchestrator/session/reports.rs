@@ -7,10 +7,9 @@ use host_core::outcome::{Meter, Outcome};
 use host_core::port::Tag;
 use host_core::port::lease::{LeaseError, LeaseMessage, Standing};
 use host_core::rejection::Rejection;
-use host_core::time::Time;
 
 use super::{Actions, Effect, Orchestrator};
-use crate::arco::messages::{CANCELLED, FAILED};
+use crate::arco::messages::CANCELLED;
 use crate::arco::orchestrator::answers::AnswerOut;
 use crate::arco::orchestrator::attempts::Call;
 use crate::arco::orchestrator::envelope;
@@ -23,9 +22,6 @@ pub(super) const CANCEL_UNBEGUN: LeaseMessage = LeaseMessage::CancelAck {
     partial: None,
     message: None,
 };
-
-/// How long after its grace a worker that has received a cancel may take to report, in milliseconds.
-const WARNED_MS: u64 = 1_000;
 
 /// Why a message is sent.
 #[derive(Debug)]
@@ -48,7 +44,6 @@ enum Step {
     Start,
     /// Turns away a worker that begins although the job is cancelled.
     TurnAway,
-    TimeOut,
     Heartbeat,
     Complete,
     /// Shortens the grace of a cancel.
@@ -68,7 +63,6 @@ impl Orchestrator {
     /// Sends the message that `cause` calls for.
     pub(super) fn send_cause(
         &mut self,
-        now: Time,
         (job, lease): (JobId, LeaseId),
         cause: Cause,
         actions: &mut Actions,
@@ -76,9 +70,6 @@ impl Orchestrator {
         let message = match &cause {
             Cause::Callback(call) => match &call.report {
                 Report::Started => (LeaseMessage::Ack, Step::Start),
-                Report::Heartbeat(_) if self.is_given_up(now, job, lease) => {
-                    (timed_out(), Step::TimeOut)
-                }
                 Report::Heartbeat(progress) => {
                     let progress = progress.clone();
                     (LeaseMessage::Heartbeat { progress }, Step::Heartbeat)
@@ -91,7 +82,7 @@ impl Orchestrator {
             Cause::Undelivered(message) => (message.clone(), Step::Complete),
             Cause::Refused(words) => (refused(words), Step::Complete),
             Cause::Warned => {
-                let grace_ms = self.times.cancel_grace_ms + WARNED_MS;
+                let grace_ms = self.times.cancel_grace_ms + envelope::WARNED_MS;
                 (LeaseMessage::CancelReceived { grace_ms }, Step::Warn)
             }
         };
@@ -107,13 +98,6 @@ impl Orchestrator {
     ) {
         let message = (LeaseMessage::Ack, Step::Acknowledge);
         self.send(lease, cause, message, actions);
-    }
-
-    /// Returns whether a worker has not ended an attempt in its time and grace.
-    fn is_given_up(&mut self, now: Time, job: JobId, lease: LeaseId) -> bool {
-        let attempt = self.attempts.with_lease(job, lease);
-        let overdue_ms = attempt.and_then(|attempt| attempt.overdue_ms(now));
-        overdue_ms.is_some_and(|ms| ms > envelope::cancel_ms(&self.times))
     }
 
     fn send(
@@ -161,7 +145,7 @@ impl Orchestrator {
                 if matches!(cause, Cause::Callback(_)) {
                     self.on_begun(job, lease, actions);
                 }
-                return self.send_cause(at.now, (job, lease), cause, actions);
+                return self.send_cause((job, lease), cause, actions);
             }
             _ => {}
         }
@@ -210,7 +194,6 @@ impl Orchestrator {
                 Ok(AnswerOut::started(at.wall))
             }
             Step::TurnAway => Err(Refused::terminal(CANCELLED)),
-            Step::TimeOut => Err(Refused::expired(FAILED)),
             Step::Heartbeat => {
                 let attempt = self.attempts.with_lease(job, lease);
                 let is_overdue = attempt.is_some_and(|it| it.overdue_ms(at.now).is_some());
@@ -225,14 +208,14 @@ impl Orchestrator {
             Step::Warn => return,
         };
         actions.send(call.link, answer);
-        if matches!(step, Step::TurnAway | Step::TimeOut | Step::Complete) {
+        if matches!(step, Step::TurnAway | Step::Complete) {
             self.end_called(at.now, job, lease, actions);
         }
         let attempt = self.attempts.with_lease(job, lease);
         let warned = attempt.filter(|it| standing.cancel.is_some() && !it.is_warned);
         if let Some(attempt) = warned {
             attempt.is_warned = true;
-            self.send_cause(at.now, (job, lease), Cause::Warned, actions);
+            self.send_cause((job, lease), Cause::Warned, actions);
         }
     }
 
@@ -243,25 +226,17 @@ impl Orchestrator {
     }
 }
 
-fn failed(failure: Failure) -> LeaseMessage {
-    LeaseMessage::Complete {
-        outcome: Outcome::Failed(failure),
-        meter: Meter::default(),
-    }
-}
-
-fn timed_out() -> LeaseMessage {
-    let words = "the worker did not end the attempt in its time and grace";
-    failed(Failure::new(FailureKind::TimedOut, words))
-}
-
 fn refused(words: &str) -> LeaseMessage {
-    failed(Failure {
+    let failure = Failure {
         category: Some(Category::Configuration),
         code: Some(Code::DispatchRefused.title().to_owned()),
         ..Failure::new(
             FailureKind::UserError,
             format!("the worker refused the dispatch: {words}"),
         )
-    })
+    };
+    LeaseMessage::Complete {
+        outcome: Outcome::Failed(failure),
+        meter: Meter::default(),
+    }
 }

@@ -4,7 +4,7 @@ use host_core::cell::{LogLine, LogSource};
 use host_core::job::State;
 use serde_json::{Value, json};
 
-use super::fixture::World;
+use super::fixture::{Plane, Setup, World};
 
 fn log(attempt: u64) -> Value {
     json!({
@@ -47,6 +47,33 @@ async fn a_log_is_kept_with_its_attempt() {
         assert_eq!(texts(&lines), expected);
         assert_eq!(lines.last().unwrap().at_ms, 2_000);
     }
+    world.stop().await;
+}
+
+/// It knows only what is stored: another node has sent the task, or this one before a restart.
+#[tokio::test]
+async fn a_log_of_a_run_is_kept_at_a_node_that_has_not_sent_the_task() {
+    let world = World::start().await;
+    let id = world.plane.enqueue_with(&[("arco.run_id", "run-1")]);
+    let task = world.taken().await;
+    world.plane.started(&task).await.ok();
+    let other = Plane::start(&Setup::nowhere(), &world.plane.model);
+    let succeeded = json!({"outcome": "SUCCEEDED"});
+    for ends in [false, true] {
+        if ends {
+            world.plane.completed(&task, succeeded.clone()).await.ok();
+        }
+        let answer = other.log("run-1", Some("s3cret"), &log(1)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    assert_eq!(texts(&other.logged(id)).len(), 6);
+    for (run, attempt) in [("run-2", 1), ("run-1", 2)] {
+        let unknown = other.log(run, Some("s3cret"), &log(attempt)).await;
+        unknown.refused(404, "task_not_found");
+    }
+    let stranger = other.log("run-1", Some("other"), &log(1)).await;
+    stranger.refused(401, "unauthorized");
+    other.stop().await;
     world.stop().await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use host_core::failure::FailureKind;
 use host_core::id::NodeId;
 use host_core::job::State;
 use host_core::policy::Policy;
@@ -10,6 +11,7 @@ use host_testing::LeaseHost;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::super::envelope;
 use super::fixture::TIMES;
 use super::side::{Sent, Side};
 
@@ -62,16 +64,18 @@ fn nodes(model: &Arc<LeaseHost>) -> [Side; 2] {
     })
 }
 
+fn limited() -> Policy {
+    Policy {
+        timeout_ms: Some(40_000),
+        ..envelope::policy(&TIMES)
+    }
+}
+
 #[test]
 fn an_attempt_has_its_deadline_at_a_node_that_has_not_sent_it() {
     let model = LeaseHost::new();
     let [mut own, mut other] = nodes(&model);
-    let policy = Policy {
-        timeout_ms: Some(40_000),
-        ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
-        ..Policy::default()
-    };
-    let id = model.enqueue(("spark", "key"), "{}", policy, &[]);
+    let id = model.enqueue(("spark", "key"), "{}", limited(), &[]);
     let mut task = Task::sent(&mut own);
     assert_eq!(task.call(&mut other, "started", &json!({})).0, 200);
     model.advance(39_000);
@@ -80,7 +84,7 @@ fn an_attempt_has_its_deadline_at_a_node_that_has_not_sent_it() {
     model.advance(1_000);
     let (_, answer) = task.call(&mut other, "heartbeat", &json!({}));
     assert_eq!(answer["cancelReason"], "deadline_exceeded");
-    model.advance(52_001);
+    model.advance(TIMES.cancel_grace_ms + 1_000);
     let (status, answer) = task.call(&mut other, "heartbeat", &json!({}));
     assert_eq!((status, &answer["error"]), (410, &json!("task_expired")));
     assert_ne!(model.state(id), State::Running);
@@ -88,15 +92,39 @@ fn an_attempt_has_its_deadline_at_a_node_that_has_not_sent_it() {
     assert_eq!([own.in_flight(), other.in_flight()], [0, 0]);
 }
 
+/// No callback has to come, and the node that has sent it may be gone.
+#[test]
+fn an_attempt_ends_by_itself_when_its_time_and_grace_are_over() {
+    for is_gone in [false, true] {
+        let model = LeaseHost::new();
+        let [mut own, mut other] = nodes(&model);
+        let id = model.enqueue(("spark", "key"), "{}", limited(), &[]);
+        let mut task = Task::sent(&mut own);
+        assert_eq!(task.call(&mut own, "started", &json!({})).0, 200);
+        model.advance(39_000);
+        assert_eq!(task.call(&mut own, "heartbeat", &json!({})).0, 200);
+        if is_gone {
+            model.kill(NodeId(Uuid::from_u128(1)));
+        }
+        model.advance(TIMES.cancel_grace_ms + 1_999);
+        assert_eq!(model.state(id), State::Running);
+        model.advance(1);
+        let failure = model.look(id, |job| job.failure.clone());
+        assert_eq!(failure.unwrap().kind, FailureKind::TimedOut);
+        assert_eq!(task.call(&mut other, "heartbeat", &json!({})).0, 410);
+        if !is_gone {
+            own.go_on();
+            assert_eq!(own.in_flight(), 0);
+        }
+    }
+}
+
 /// The worker is busy with the same task when it is sent again.
 #[test]
 fn a_node_that_stops_gives_nothing_back_that_has_begun_at_another_one() {
     let model = LeaseHost::new();
     let [mut own, mut other] = nodes(&model);
-    let policy = Policy {
-        ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
-        ..Policy::default()
-    };
+    let policy = envelope::policy(&TIMES);
     let id = model.enqueue(("spark", "key"), "{}", policy, &[]);
     let mut task = Task::sent(&mut own);
     assert_eq!(task.call(&mut other, "started", &json!({})).0, 200);
@@ -113,11 +141,7 @@ fn a_node_that_stops_gives_nothing_back_that_has_begun_at_another_one() {
 fn a_node_forgets_the_attempts_of_others() {
     let model = LeaseHost::new();
     let [mut own, mut other] = nodes(&model);
-    let policy = Policy {
-        timeout_ms: Some(600_000),
-        ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
-        ..Policy::default()
-    };
+    let policy = envelope::policy(&TIMES);
     model.enqueue(("spark", "key"), "{}", policy, &[]);
     let mut task = Task::sent(&mut own);
     assert_eq!(task.call(&mut other, "started", &json!({})).0, 200);
@@ -135,11 +159,7 @@ fn a_node_forgets_the_attempts_of_others() {
 fn a_cancel_leaves_alone_what_has_begun_by_a_message_to_another_node() {
     let model = LeaseHost::new();
     let [mut own, mut other] = nodes(&model);
-    let policy = Policy {
-        ack_window_ms: Some(TIMES.heartbeat_timeout_ms),
-        cancel_grace_ms: Some(52_000),
-        ..Policy::default()
-    };
+    let policy = envelope::policy(&TIMES);
     let id = model.enqueue(("spark", "key"), "{}", policy, &[]);
     let mut task = Task::sent(&mut own);
     assert_eq!(task.call(&mut other, "started", &json!({})).0, 200);

@@ -7,7 +7,9 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use futures_util::FutureExt as _;
 use host_core::id::{JobId, NodeId};
+use host_core::policy::Policy;
 use host_core::port::lease::Leases;
 use host_http::budget::ByteBudget;
 use host_http::door::DOORS;
@@ -27,8 +29,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::delta::orchestrator::Pools;
 use crate::delta::orchestrator::api::routes;
+use crate::delta::orchestrator::{Pools, launched};
 use crate::delta::settings::Tokens;
 use crate::delta::settings::{DeltaConfig, PoolConfig, Times};
 use host_testing::{LeaseHost, Refusals, TestClock};
@@ -117,6 +119,8 @@ impl Host {
     fn at(model: Arc<LeaseHost>, node: &Arc<dyn Leases>, config: DeltaConfig) -> Self {
         let refusals = Refusals::of(crate::delta::NAME);
         let pools = Pools::at(&model, node, &refusals, config);
+        let taken_over = launched::take_over(&pools, node).now_or_never();
+        taken_over.expect("the host in memory answers at once");
         let stopping = CancellationToken::new();
         let listen = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ports = RoutePorts {
@@ -149,12 +153,21 @@ impl Host {
 
     /// Accepts a job of the pool `ci`.
     pub(super) fn enqueue(&self) -> JobId {
-        self.model.enqueue(
-            ("ci", "unit-tests"),
-            r#"{"steps":["make"]}"#,
-            TIMES.policy(),
-            &[],
-        )
+        self.enqueue_with(TIMES.policy())
+    }
+
+    /// Accepts a job of the pool `ci` with a time limit of an hour.
+    pub(super) fn enqueue_long(&self) -> JobId {
+        self.enqueue_with(Policy {
+            timeout_ms: Some(3_600_000),
+            ..TIMES.policy()
+        })
+    }
+
+    fn enqueue_with(&self, policy: Policy) -> JobId {
+        let params = r#"{"steps":["make"]}"#;
+        self.model
+            .enqueue(("ci", "unit-tests"), params, policy, &[])
     }
 
     pub(super) async fn send(

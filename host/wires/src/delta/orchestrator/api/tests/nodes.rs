@@ -1,12 +1,12 @@
 //! Two nodes with one store: the messages of one runner may reach either.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 
-use futures_util::FutureExt as _;
 use host_core::failure::FailureKind;
 use host_core::job::State;
 use serde_json::json;
+use tokio::join;
+use tokio::task::yield_now;
 
 use super::fixture::{Host, TIMES};
 
@@ -18,10 +18,7 @@ fn busy(host: &Host) -> BTreeMap<String, usize> {
 #[tokio::test]
 async fn a_node_forgets_the_leases_of_others() {
     let [granting, other] = Host::pair();
-    let mut policy = TIMES.policy();
-    policy.timeout_ms = Some(3_600_000);
-    let job = ("ci", "unit-tests");
-    granting.model.enqueue(job, "{}", policy, &[]);
+    granting.enqueue_long();
     let lease = granting.lease("w1").await;
     granting.ack(&lease, "w1").await.is(200);
     // The other node remembers a lease as long as messages about it come.
@@ -68,11 +65,14 @@ async fn a_time_limit_holds_after_a_restart_and_at_other_nodes() {
                 host.log(&lease, "w1", 0, "a\n").await.is(200);
             }
             let beat = json!({"lease_id": lease, "runner_id": "w1", "wait_seconds": 60});
-            let mut waits = pin!(host.post("heartbeat", beat.to_string()));
-            assert!(waits.as_mut().now_or_never().is_none(), "{first}");
-            host.model.advance(1_000);
-            host.pools.pass_time();
-            waits.await.stale(&lease, "LEASE_REVOKED");
+            let ends = async {
+                while host.pools.waiting() == 0 {
+                    yield_now().await;
+                }
+                host.model.advance(1_000);
+            };
+            let (answer, ()) = join!(host.post("heartbeat", beat.to_string()), ends);
+            answer.stale(&lease, "LEASE_REVOKED");
             assert_eq!(host.model.state(job), State::Retryable, "{first}");
             let kind = host
                 .model

@@ -6,7 +6,7 @@ use host_core::port::Clock as _;
 use host_core::time::Time;
 use serde_json::json;
 
-use super::fixture::{Answer, Host, TIMES};
+use super::fixture::{Answer, Host};
 
 /// Sends every message about a lease.
 async fn all(host: &Host, lease: &str, runner: &str) -> Vec<Answer> {
@@ -22,7 +22,7 @@ async fn all(host: &Host, lease: &str, runner: &str) -> Vec<Answer> {
 #[tokio::test]
 async fn a_runner_that_stalls_past_its_lease_changes_nothing_when_it_wakes_up() {
     let host = Host::start();
-    let job = host.enqueue();
+    let job = host.enqueue_long();
     let stalled = host.lease("first").await;
     host.ack(&stalled, "first").await.is(200);
     host.model.advance(119_999);
@@ -67,9 +67,7 @@ async fn a_lease_that_is_not_acknowledged_in_time_is_revoked() {
 #[tokio::test]
 async fn heartbeats_extend_a_lease_and_the_clock_of_the_runner_does_not_count() {
     let host = Host::start();
-    let mut policy = TIMES.policy();
-    policy.timeout_ms = Some(3_600_000);
-    host.model.enqueue(("ci", "unit-tests"), "{}", policy, &[]);
+    host.enqueue_long();
     let lease = host.lease("w1").await;
     host.ack(&lease, "w1").await.is(200);
     for ts in ["2030-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "soon"] {
@@ -133,7 +131,7 @@ async fn unknown_leases_and_those_of_others_look_the_same() {
 #[tokio::test]
 async fn a_lease_survives_a_restart_within_its_time() {
     let host = Host::start();
-    let (kept, lost) = (host.enqueue(), host.enqueue());
+    let (kept, lost) = (host.enqueue_long(), host.enqueue_long());
     let kept_lease = host.lease("w1").await;
     host.ack(&kept_lease, "w1").await.is(200);
     let lost_lease = host.lease("w2").await;

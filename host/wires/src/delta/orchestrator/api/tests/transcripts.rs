@@ -83,10 +83,14 @@ impl Stage for Table {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         let mut lines = Vec::new();
         match words[..] {
-            ["enqueue", ..] => {
-                let params = &line["enqueue ".len()..];
+            ["enqueue" | "enqueue-long", ..] => {
+                let (verb, params) = line.split_once(' ').unwrap();
+                let mut policy = TIMES.policy();
+                if verb == "enqueue-long" {
+                    policy.timeout_ms = Some(3_600_000);
+                }
                 let job = ("ci", "unit-tests");
-                let job = self.host().model.enqueue(job, params, TIMES.policy(), &[]);
+                let job = self.host().model.enqueue(job, params, policy, &[]);
                 self.job = Some(job);
                 self.shown.clear();
             }
