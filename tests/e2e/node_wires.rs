@@ -426,6 +426,9 @@ fn all_wires_work_while_one_node_after_the_other_restarts() {
     let config = every_wire(&pair, arco.address(), &redis);
     pair.start(0, &config);
     pair.start(1, &config);
+    for server in pair.servers.iter().flatten() {
+        assert_eq!(server.listener("hero"), redis.url());
+    }
     let url = redis.url();
     let _hero = HeroWorker::start(&folder, "hero", &guests::folder(), &url, &["out"]);
     let _delta = delta_worker(&folder, &origin);

@@ -232,7 +232,9 @@ fn requests_beyond_the_capacity_are_answered_in_time() {
         for connection in &mut connections {
             for _ in 0..EACH {
                 let answer = connection.answer();
-                assert_eq!(answer["status"], "timeout", "{answer}");
+                // On a loaded machine a cell may stop one that spins too late, and ends with all of its jobs.
+                let is_lost = answer["error"]["type"] == "cell_lost" && function == "spin";
+                assert!(answer["status"] == "timeout" || is_lost, "{answer}");
             }
         }
         let answer = other.ask(&within_ms(request("after", "echo", &json!({})), 60_000));

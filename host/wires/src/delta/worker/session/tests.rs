@@ -302,6 +302,10 @@ fn a_large_result_is_a_file_beside_the_log() {
             {"type": "result", "uri": "file:///tmp/job.log.result-0.json"},
         ])
     );
+    // A strict orchestrator gets them as well.
+    let again = message(&it.receives(Kind::Complete, Response::UnknownField));
+    assert!(again["timings"].is_null(), "{again}");
+    assert_eq!(again["artifacts"].as_array().map(Vec::len), Some(2));
     // Without a log there is no place for it.
     let mut it = bench(&one()).runs();
     let summary = message(&it.guest(0, completed(&large)))["summary"].to_string();

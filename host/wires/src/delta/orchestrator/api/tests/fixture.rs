@@ -265,9 +265,10 @@ impl Host {
     }
 
     pub(super) async fn log(&self, lease: &str, runner: &str, offset: u64, text: &str) -> Answer {
-        let path = format!("/api/v1/internal/logs/{lease}?runner_id={runner}&offset={offset}");
+        let path = format!("/api/v1/internal/logs?runner_id={runner}&offset={offset}");
         let headers = [
             ("authorization", "Bearer ci-token"),
+            ("x-delta-lease", lease),
             ("content-type", "text/plain"),
         ];
         self.send("PUT", &path, &headers, text).await
