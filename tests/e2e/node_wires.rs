@@ -1,7 +1,7 @@
 //! Two hosts that share a database, with every wire. The requests of one worker alternate between them, as
 //! behind a plain load balancer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -300,6 +300,11 @@ fn a_runner_of_delta_may_speak_with_any_node() {
         for _ in 0..beats {
             report("heartbeat", &lease, json!({}));
         }
+        let lines: BTreeSet<String> = (10..22).map(|n| format!("line {n}")).collect();
+        for (line, offset) in lines.iter().zip((0..).step_by("line 10\n".len())) {
+            let logged = runner.log(&lease, offset, &format!("{line}\n"));
+            assert_eq!(logged.status, 200, "{logged:?}");
+        }
         let end = json!({"status": "SUCCEEDED", "exit_code": 0, "summary": "All passed."});
         // A repeated end gets the same answer from each node.
         for _ in 0..3 {
@@ -307,6 +312,14 @@ fn a_runner_of_delta_may_speak_with_any_node() {
         }
         assert_eq!(ended(&client, &id)["result"]["summary"], "All passed.");
         assert_eq!(attempts(&client, &id), 1);
+        eventually("each line of its log", Duration::from_secs(30), || {
+            let log = client.get(&format!("/api/v1/jobs/{id}/logs")).ok()?.body;
+            let of_line = |item: &Value| item["message"].as_str().map(str::to_owned);
+            let kept: Option<Vec<_>> = log["items"].as_array()?.iter().map(of_line).collect();
+            let kept = kept?;
+            let all: BTreeSet<String> = kept.iter().cloned().collect();
+            (all == lines && kept.len() == lines.len()).then_some(())
+        });
     }
     for (granting, other) in [(0, 1), (1, 0)] {
         let runners = [granting, other].map(|n| Runner::new(pair.server(n).address(), "w1"));
