@@ -38,6 +38,30 @@ async fn it_is_sent_again_after_answers_of_others() {
     world.stop_all().await;
 }
 
+#[tokio::test]
+async fn it_is_sent_no_more_when_its_token_has_expired() {
+    let world = World::start().await;
+    let mut envelope = world.envelope(1, "echo");
+    envelope["heartbeatIntervalMs"] = 30_000.into();
+    envelope["tokenExpiresAt"] = "2027-01-15T08:00:20Z".into();
+    let waiting = world.begin(&envelope);
+    world.plane.expect("started").await.acknowledge(false);
+    let mut sent = 0;
+    let refusing = async {
+        loop {
+            let again = world.plane.expect("completed").await;
+            sent += 1;
+            again.answer(503, &[], "");
+        }
+    };
+    tokio::select! {
+        answer = answered(waiting) => assert_eq!(answer.0, 200),
+        () = refusing => {}
+    }
+    assert!(sent > 2, "{sent}");
+    world.stop_all().await;
+}
+
 /// Plays an end that is answered `status` and `body`, and returns the end that follows.
 async fn replaced(handler: &str, status: u16, body: &str) -> Value {
     let world = World::start().await;
