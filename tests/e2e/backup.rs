@@ -22,13 +22,13 @@ const CLIENTS: usize = 8;
 /// How many jobs exist before the backup begins.
 const JOBS_BEFORE: usize = 500;
 
-fn run(args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn run(args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(host()).args(args).output().unwrap();
     let message = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     (output.status.code(), message.into_owned())
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 

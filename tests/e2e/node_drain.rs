@@ -1,12 +1,10 @@
 //! Listing and draining nodes: a drained node starts no more jobs, and others run the rest.
 
-use std::process::Command;
-
-use host_tests::server::host;
 use host_tests::{Client, Options, Server, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::backup::{run, text};
 use crate::nodes::{Node, TAKEN_WITHIN, cancel, deploy, endless, knows, runs};
 
 const NODES: &str = "/api/v1/nodes";
@@ -168,11 +166,6 @@ fn a_node_that_is_drained_ends_what_it_runs_and_others_do_the_rest() {
 }
 
 /// A host with its own store is the only node. Its jobs wait.
-fn run(command: &mut Command) {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-}
-
 #[test]
 fn a_host_alone_is_drained_as_well() {
     let data = TempDir::new().unwrap();
@@ -190,16 +183,14 @@ fn a_host_alone_is_drained_as_well() {
     assert_eq!(client.job(&waiting)["state"], "available");
     let folder = TempDir::new().unwrap();
     let [copy, restored] = ["copy", "restored"].map(|name| folder.path().join(name));
-    run(Command::new(host())
-        .args(["backup", "--data"])
-        .arg(data.path())
-        .arg("--to")
-        .arg(&copy));
-    run(Command::new(host())
-        .arg("restore")
-        .arg(&copy)
-        .arg("--data")
-        .arg(&restored));
+    let from = text(data.path());
+    for args in [
+        ["backup", "--data", from, "--to", text(&copy)].as_slice(),
+        &["restore", text(&copy), "--data", text(&restored)],
+    ] {
+        let (code, message) = run(args);
+        assert_eq!(code, Some(0), "{message}");
+    }
     let again = Server::start(&Options::new(&restored));
     assert_eq!(readiness(&again.client()), (503, json!("draining")));
     assert_eq!(again.stop(), Some(0));

@@ -154,7 +154,7 @@ fn a_host_without_its_dashboard_has_no_pages() {
     assert_eq!(get(&server, "/api/v1/queues").0, Some(200));
 }
 
-/// Runs a line of a page in a shell in which the host is installed, as somebody does who has copied it.
+/// Runs a line copied from a page, in a shell that finds `host`.
 fn in_a_shell(line: &str, token: &str) -> String {
     let folder = TempDir::new().unwrap();
     let path = std::env::var("PATH").unwrap();

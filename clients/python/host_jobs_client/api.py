@@ -1642,7 +1642,7 @@ class Unique(TypedDict):
     key: str
     """The key, 1 to 256 bytes."""
     max_delay_seconds: NotRequired[float | None]
-    """With `push_back`: it starts at most so long after it was enqueued."""
+    """With `push_back`: it starts no later than this long after it was first enqueued."""
     on_conflict: NotRequired[UniqueOnConflict | None]
     """What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the
     params of this one. `push_back`: that, and it starts when this one would. Only a job of the same handler

@@ -1533,7 +1533,7 @@ export interface TriggeredJobs {
 export interface Unique {
   /** The key, 1 to 256 bytes. */
   key: string;
-  /** With `push_back`: it starts at most so long after it was enqueued. */
+  /** With `push_back`: it starts no later than this long after it was first enqueued. */
   max_delay_seconds?: number | null;
   /**
    * What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the params

@@ -8,6 +8,7 @@ use host_core::job::{STATES, State};
 use host_core::node::{STANDINGS, Standing};
 use host_core::requests::FAILED_ENDS;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -17,6 +18,11 @@ pub fn word_of(choice: impl Serialize) -> String {
     let word = serde_json::to_value(choice).ok();
     let word = word.as_ref().and_then(serde_json::Value::as_str);
     word.unwrap_or_default().to_owned()
+}
+
+/// Reads a choice by the word that the API has for it.
+pub fn choice<T: DeserializeOwned>(word: &str) -> Result<T, String> {
+    serde_json::from_value(word.into()).map_err(|error| error.to_string())
 }
 
 macro_rules! words {

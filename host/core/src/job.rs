@@ -299,8 +299,8 @@ pub enum OnConflict {
     Keep,
     /// It gets the params of the new one.
     Replace,
-    /// It gets the params of the new one and starts when that would, but at most so many milliseconds after it was
-    /// enqueued.
+    /// It gets the params of the new one and starts when that would, but no later than this many milliseconds after it
+    /// was first enqueued.
     PushBack { max_delay_ms: Option<u64> },
 }
 

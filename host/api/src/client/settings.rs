@@ -147,7 +147,7 @@ impl Choice {
 }
 
 impl Contexts {
-    /// Reads the user's contexts. If there is no file, the user has none.
+    /// Reads the user's contexts: none if there is no file.
     pub fn load() -> Result<Self, Unusable> {
         let Some(path) = contexts_path() else {
             return Ok(Self::default());

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use host_api::client::Item;
 use host_api::limit::{KeyBody, LimitBody, LimitKeyView, LimitView, MatchBody, RateBody};
+use host_api::words::choice;
 use host_console::error::{CliError, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
@@ -10,8 +11,6 @@ use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 use host_core::limit::WhenFull;
 use host_core::seconds::Seconds;
-
-use super::schedule::word;
 
 /// Set, list, show and remove limits by key.
 #[derive(Debug, Args)]
@@ -63,7 +62,7 @@ struct Set {
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), requires = "rate")]
     burst: Option<u32>,
     /// What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting` [default: wait]
-    #[arg(long, value_name = "CHOICE", value_parser = word::<WhenFull>)]
+    #[arg(long, value_name = "CHOICE", value_parser = choice::<WhenFull>)]
     when_full: Option<WhenFull>,
     #[command(flatten)]
     remote: Remote,

@@ -7,7 +7,7 @@ use host_api::schedule::{
     BackfillBody, ComingView, Duration, FiringView, PatternsBody, ScheduleBody, ScheduleView,
     WhenBody,
 };
-use host_api::words::word_of;
+use host_api::words::{choice, word_of};
 use host_console::error::{CliError, Exit, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
@@ -96,12 +96,12 @@ struct Set {
     #[arg(
         long,
         value_name = "CHOICE",
-        value_parser = word::<Overlap>,
+        value_parser = choice::<Overlap>,
         help = "While an earlier job has not ended: skip, queue_one, queue_all, cancel or allow [default: skip]"
     )]
     overlap: Option<Overlap>,
     /// What to make up for after an outage: none, last or all [default: last]
-    #[arg(long, value_name = "CHOICE", value_parser = word::<CatchUp>)]
+    #[arg(long, value_name = "CHOICE", value_parser = choice::<CatchUp>)]
     catch_up: Option<CatchUp>,
     /// How far back to make up for [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
@@ -156,11 +156,6 @@ struct Backfill {
 
 /// What helps if the host does not know a schedule.
 const LISTED: &str = "`host schedule ls` lists the schedules";
-
-/// Reads a choice by the name that the API has for it.
-pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|error| error.to_string())
-}
 
 impl Schedule {
     /// Runs the verb.

@@ -88,7 +88,7 @@ async fn who_must_use_tls_and_does_not_is_told_so() {
             assert!(ask(stream).await.contains(peer), "{peer}");
             continue;
         }
-        // It is told before it has said anything.
+        // The refusal comes before any request.
         let mut answer = String::new();
         let read = stream.read_to_string(&mut answer);
         tokio::time::timeout(SOON, read).await.unwrap().unwrap();

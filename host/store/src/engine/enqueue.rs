@@ -111,13 +111,16 @@ impl<R: Rows> Batch<'_, R> {
     fn resolve_conflict(&mut self, new: &NewJob, earlier: JobId) -> Result<(), Stop> {
         let on_conflict = new.unique_key.as_ref().map(|unique| unique.on_conflict);
         let on_conflict = on_conflict.unwrap_or_default();
+        if on_conflict == OnConflict::Keep {
+            return Ok(());
+        }
         let job = self.get(earlier)?;
         let waits = matches!(
             job.state,
             State::Pending | State::Scheduled | State::Available
         );
         let is_alike = job.handler == new.handler && job.runner == new.runner;
-        if on_conflict == OnConflict::Keep || !waits || job.attempt > 0 || !is_alike {
+        if !waits || job.attempt > 0 || !is_alike {
             return Ok(());
         }
         let payload = self.rows.payload(earlier)?;

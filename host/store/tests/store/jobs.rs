@@ -7,8 +7,9 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::invariants;
-use host_core::job::OnConflict;
-use host_core::job::{Lane, Lifecycle, LimitKey, Payload, STATES, State, UniqueKey, UniqueScope};
+use host_core::job::{
+    Lane, Lifecycle, LimitKey, OnConflict, Payload, STATES, State, UniqueKey, UniqueScope,
+};
 use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use host_api::client::Client;
 use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
+use host_api::words::choice;
 use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
@@ -12,8 +13,6 @@ use host_console::{human, json, plain};
 use host_core::json::Pairs;
 use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
-
-use crate::commands::schedule::word;
 
 use super::{ID_CHARS, fetch, has_ended, parse_id, short_id, wait};
 
@@ -65,11 +64,11 @@ pub(super) struct Enqueue {
     /// is kept, or a duration for one that was enqueued so recently
     #[arg(long, value_name = "SCOPE", value_parser = parse_scope, requires = "unique_key")]
     unique_scope: Option<ScopeBody>,
-    /// What becomes of that job if it has not begun: `keep`, `replace` for these params, or `push_back` for these params and
-    /// the delay of this job [default: keep]
-    #[arg(long, value_name = "CHOICE", value_parser = word::<OnConflictBody>, requires = "unique_key")]
+    /// If that job has not begun: `keep` it, `replace` its params with these, or `push_back` its start as well, to that
+    /// of this job [default: keep]
+    #[arg(long, value_name = "CHOICE", value_parser = choice::<OnConflictBody>, requires = "unique_key")]
     on_conflict: Option<OnConflictBody>,
-    /// With `push_back`, start it at most so long after it was enqueued
+    /// With `push_back`, start it no later than this long after it was first enqueued
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration, requires = "on_conflict")]
     max_delay: Option<Seconds>,
     /// Start only when this job has completed (repeatable)

@@ -107,7 +107,7 @@ async fn nothing_is_drained_or_restarted_without_an_entry() {
     assert!(nodes.iter().all(|node| !node.drain));
 }
 
-/// What a wire without tokens does: it checks the proofs of its peers itself, and this one is wrong.
+/// Refuses as a wire does that checks its peers' proofs itself: this proof is wrong.
 fn sample_wire() -> Group {
     let lease = Route::post(Access::Proof, "/sample/lease", async || {
         StatusCode::UNAUTHORIZED
