@@ -56,24 +56,34 @@ impl Connection {
             self.shown,
             body.len()
         );
+        self.exchange(&head, body)
+            .await
+            .with_context(|| format!("POST {path} failed"))
+    }
+
+    /// Returns the status and the body of a resource.
+    pub(crate) async fn get(&mut self, path: &str) -> Result<(u16, &[u8])> {
+        let head = format!(
+            "GET {path} HTTP/1.1\r\nhost: {}\r\n{}\r\n",
+            self.address, self.shown
+        );
+        self.exchange(&head, b"")
+            .await
+            .with_context(|| format!("GET {path} failed"))
+    }
+
+    /// Sends a request and reads its answer.
+    async fn exchange(&mut self, head: &str, body: &[u8]) -> Result<(u16, &[u8])> {
         self.request.clear();
         self.request.extend_from_slice(head.as_bytes());
         self.request.extend_from_slice(body);
-        self.stream
-            .write_all(&self.request)
-            .await
-            .with_context(|| format!("cannot send POST {path}"))?;
+        let sent = self.stream.write_all(&self.request).await;
+        sent.context("cannot send the request")?;
         self.answer.clear();
         loop {
-            let bytes = self
-                .stream
-                .read_buf(&mut self.answer)
-                .await
-                .with_context(|| format!("cannot read the answer to POST {path}"))?;
-            ensure!(
-                bytes > 0,
-                "the host closed the connection after POST {path}"
-            );
+            let read = self.stream.read_buf(&mut self.answer).await;
+            let bytes = read.context("cannot read the answer")?;
+            ensure!(bytes > 0, "the host closed the connection");
             if let Some((status, start, length)) = head_of(&self.answer)?
                 && self.answer.len() >= start + length
             {
@@ -81,7 +91,7 @@ impl Connection {
             }
             ensure!(
                 self.answer.len() <= ANSWER_BYTES_MAX,
-                "the answer to POST {path} is too large"
+                "the answer is too large"
             );
         }
     }

@@ -22,6 +22,7 @@ mod numbers;
 mod pages;
 mod postgres;
 mod process;
+mod profile;
 mod report;
 mod rest;
 mod rounds;
@@ -112,6 +113,8 @@ enum Suite {
     Egress,
     /// The pages of the dashboard over large stores, on both stores
     Pages,
+    /// Where the cost of a job goes: threads, cells, wake-ups, system calls; and bare hyper
+    Profile,
 }
 
 /// Parts that can be measured alone.
@@ -332,6 +335,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Limits => limits::measure(args, &mut report).await?,
         Suite::Egress => egress::measure(args, &mut report).await?,
         Suite::Pages => pages::measure(args, &mut report).await?,
+        Suite::Profile => profile::measure(args, &mut report).await?,
     }
     Ok(report)
 }

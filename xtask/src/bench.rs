@@ -15,7 +15,7 @@ use crate::{guests, peers, programs, setup};
                   cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
                   cargo xtask bench beads, cargo xtask bench postgres, cargo xtask bench bounded, \
                   cargo xtask bench limits, cargo xtask bench egress, cargo xtask bench exposure, \
-                  cargo xtask bench pages"
+                  cargo xtask bench pages, cargo xtask bench profile"
 )]
 pub(crate) struct Args {
     /// Passed to the bench: see `cargo xtask bench -- --help`

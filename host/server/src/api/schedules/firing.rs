@@ -1,8 +1,9 @@
 //! Lets schedules fire. Each node does this for all schedules of the store: the store takes each firing once, from
 //! the first.
 
+mod coming;
+
 use std::collections::HashMap;
-use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use host_core::command::{Command, Fire, NewJob, Reply};
@@ -14,14 +15,9 @@ use host_dispatch::SubmitError;
 use host_runtime::ids;
 use tokio_util::sync::CancellationToken;
 
+use self::coming::{Coming, LOOK, LOOK_MS, PAGE};
 use crate::api::Shared;
 use crate::api::error::ApiError;
-
-/// How often to look for schedules that others have set, and for jobs that have ended, in milliseconds.
-const LOOK_MS: u64 = 1_000;
-
-/// How many schedules are read at once.
-const PAGE: u32 = 256;
 
 /// How many schedules fire at once.
 const AT_ONCE: usize = 64;
@@ -34,40 +30,43 @@ const WARN_MS: u64 = 60_000;
 
 /// Lets schedules fire until the host starts no more jobs.
 pub(in crate::api) async fn run(shared: Shared, draining: CancellationToken) {
-    let mut warnings = Warnings::default();
+    let (mut coming, mut warnings) = (Coming::default(), Warnings::default());
+    let clock = shared.api.clock;
     while !draining.is_cancelled() {
-        let pause_ms = match turn(&shared, &mut warnings).await {
-            Ok(pause_ms) => pause_ms,
+        let pause = match turn(&shared, &mut coming, &mut warnings).await {
+            Ok(()) => coming.pause(clock.uptime(), clock.civil()),
             Err(error) => {
                 tracing::warn!(error = %error.detail(), "cannot look at schedules; trying again");
-                LOOK_MS
+                LOOK
             }
         };
         tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(pause_ms)) => {}
+            () = tokio::time::sleep(pause) => {}
             () = draining.cancelled() => {}
         }
     }
 }
 
-/// Lets each schedule fire that is due. Returns how long to wait, in milliseconds.
-async fn turn(shared: &Shared, warnings: &mut Warnings) -> Result<u64, ApiError> {
-    let (dispatch, clock) = (&shared.api.dispatch, shared.api.clock);
-    let soon = clock.civil().plus_ms(LOOK_MS);
-    let coming = dispatch.read(move |reader| reader.schedules_due(soon, PAGE));
-    let coming = coming.await?;
+/// Lets each schedule fire that is due.
+async fn turn(
+    shared: &Shared,
+    coming: &mut Coming,
+    warnings: &mut Warnings,
+) -> Result<(), ApiError> {
+    let clock = shared.api.clock;
+    let mut ready = Vec::new();
+    if coming.must_look(clock.uptime()) {
+        let soon = clock.civil().plus_ms(LOOK_MS);
+        let dispatch = &shared.api.dispatch;
+        let first = dispatch.read(move |reader| reader.schedules_due(soon, PAGE));
+        coming.record_look(clock.uptime(), first.await?);
+        ready = holding(shared).await?;
+    }
     let now = clock.civil();
-    let (mut ready, later): (Vec<_>, Vec<_>) = coming
-        .into_iter()
-        .partition(|kept| kept.fires_at() <= Some(now));
-    let pause_ms = later.iter().filter_map(KeptSchedule::fires_at).min();
-    let pause_ms = pause_ms.map_or(LOOK_MS, |at| at.since_ms(now).clamp(1, LOOK_MS));
-    let is_full = ready.len() == PAGE as usize;
-    ready.extend(holding(shared).await?);
+    ready.extend(coming.take_due(now));
     let mut firing = stream::iter(ready)
         .map(|kept| one(Shared::clone(shared), kept))
         .buffer_unordered(AT_ONCE);
-    let mut has_failed = false;
     while let Some((schedule, fired)) = firing.next().await {
         match fired {
             Ok(firings) => {
@@ -78,16 +77,12 @@ async fn turn(shared: &Shared, warnings: &mut Warnings) -> Result<u64, ApiError>
                 }
             }
             Err(error) => {
-                has_failed = true;
+                coming.record_failure();
                 warnings.failed(&schedule.name, &error, now);
             }
         }
     }
-    Ok(match (is_full, has_failed) {
-        (_, true) => LOOK_MS,
-        (true, false) => 0,
-        (false, false) => pause_ms,
-    })
+    Ok(())
 }
 
 /// Returns the schedules that wait for jobs which have all ended.

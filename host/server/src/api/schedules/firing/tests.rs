@@ -10,7 +10,7 @@ use super::warning;
 
 const MINUTE: u64 = 60_000;
 
-fn schedule(overlap: Overlap, spread_ms: u64) -> Schedule {
+pub(super) fn schedule(overlap: Overlap, spread_ms: u64) -> Schedule {
     Schedule {
         name: "nightly".parse().unwrap(),
         when: When::Every {
