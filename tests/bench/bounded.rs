@@ -159,11 +159,12 @@ async fn run(
     let enqueues = sorted(&enqueues?);
     tokio::time::sleep(SETTLE).await;
     let turn = hostile::longest(&client, "host_turn_longest_seconds")?;
+    let p99 = percentile(&enqueues, 0.99);
+    eprintln!("{name}: longest turn {turn:.0} ms, enqueues {p99:.0} ms (p99)");
     let row = |what: &str| format!("{name}: {what}");
     let at_most = |limit| Some(Target::AtMost(limit));
     report.add(row("took"), "ms", vec![ms(took)], None);
     report.add(row("longest turn"), "ms", vec![turn], at_most(TURN_MS_MAX));
-    let p99 = percentile(&enqueues, 0.99);
     let target = at_most(ENQUEUE_P99_MS_MAX);
     report.add(row("enqueue, p99"), "ms", vec![p99], target);
     let kept = vec![memory()? - before];
@@ -358,8 +359,9 @@ fn tree(client: &Client, size: usize) -> Result<()> {
 
 fn cancel_tree(stage: &Stage, size: usize) -> Result<()> {
     let client = stage.server.client();
-    let roots = client.get(&format!("/api/v1/jobs?unique_key={ROOT}"))?;
-    let root = roots.body["items"][0]["id"].as_str().context("no root")?;
+    let roots = client.items(&format!("/api/v1/jobs?unique_key={ROOT}"));
+    let root = roots.first().and_then(|root| root["id"].as_str());
+    let root = root.context("no root")?;
     let cancelled = client.post(&format!("/api/v1/jobs/{root}/cancel"), &json!({}))?;
     ensure!(cancelled.status < 300, "cannot cancel: {}", cancelled.body);
     eventually("the tree to be discarded", TREE_PATIENCE, || {

@@ -91,8 +91,9 @@ impl Client {
     /// If the host does not answer with a page.
     pub fn items(&self, path: &str) -> Vec<Value> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
+        let separator = if path.contains('?') { '&' } else { '?' };
         loop {
-            let page = self.get(&format!("{path}?limit=1000{cursor}"));
+            let page = self.get(&format!("{path}{separator}limit=1000{cursor}"));
             let page = page.expect("the host answers").body;
             let items = page["items"].as_array().expect("a page has items");
             all.extend(items.iter().cloned());
