@@ -57,7 +57,7 @@ pub use error::{Category, Error};
 pub use host_guest_sdk_macros::handler;
 pub use http::{Http, HttpError, HttpErrorKind, HttpRequest, HttpResponse, RequestBuilder};
 #[cfg(not(target_family = "wasm"))]
-pub use mock::MockHost;
+pub use mock::{Line, MockHost};
 #[cfg(feature = "schema")]
 pub use schemars;
 pub use state::State;

@@ -41,7 +41,7 @@ struct State {
     cancelled: Option<String>,
     cancel_after: Option<(u32, String)>,
     progress: Vec<(Option<f32>, String)>,
-    logs: Vec<(Level, String)>,
+    logs: Vec<Line>,
     slept_ms: u64,
     requests: Vec<HttpRequest>,
     enqueued: Vec<NewJob>,
@@ -51,6 +51,17 @@ struct State {
     values: BTreeMap<Key, Vec<u8>>,
     /// What the attempt has set or removed.
     own_values: BTreeMap<Key, Option<Vec<u8>>>,
+}
+
+/// A line of the job's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// How urgent it is.
+    pub level: Level,
+    /// What it says.
+    pub message: String,
+    /// Its fields, by name.
+    pub fields: BTreeMap<String, String>,
 }
 
 /// A space, and a key in it.
@@ -224,8 +235,8 @@ impl MockHost {
         self.state.borrow().progress.clone()
     }
 
-    /// Returns all log lines.
-    pub fn logs(&self) -> Vec<(Level, String)> {
+    /// Returns all lines of the log.
+    pub fn logs(&self) -> Vec<Line> {
         self.state.borrow().logs.clone()
     }
 
@@ -288,11 +299,15 @@ impl Services for MockHost {
         self.state.borrow_mut().slept_ms += u64::from(ms);
     }
 
-    fn log(&self, level: Level, message: &str, _fields: &[(&str, &str)]) {
-        self.state
-            .borrow_mut()
-            .logs
-            .push((level, message.to_owned()));
+    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]) {
+        let fields = fields.iter();
+        self.state.borrow_mut().logs.push(Line {
+            level,
+            message: message.to_owned(),
+            fields: fields
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        });
     }
 
     fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {

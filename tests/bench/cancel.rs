@@ -19,24 +19,27 @@ const PICKUPS: usize = 200;
 /// How long the host idles before each job.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The cancelled jobs: handler, name in the report, the time until the handler is at work, and the targets
+/// Cancelled jobs: handler, name in the report, the time until the handler is at work, and the targets
 /// for median and p99.
-struct Case {
+pub(crate) struct Case {
     handler: &'static str,
-    name: &'static str,
+    pub(crate) name: &'static str,
     settle: Duration,
     p50_ms: f64,
     p99_ms: f64,
 }
 
+/// A loop that makes no host calls.
+pub(crate) const LOOP: Case = Case {
+    handler: "spin",
+    name: "hard cancel, CPU loop",
+    settle: Duration::from_millis(10),
+    p50_ms: 2.0,
+    p99_ms: 20.0,
+};
+
 const CASES: [Case; 3] = [
-    Case {
-        handler: "spin",
-        name: "hard cancel, CPU loop",
-        settle: Duration::from_millis(10),
-        p50_ms: 2.0,
-        p99_ms: 20.0,
-    },
+    LOOP,
     Case {
         handler: "sleep_forever",
         name: "hard cancel, blocked host call",
@@ -78,24 +81,36 @@ pub(crate) async fn pickup(args: &Args, address: &str, report: &mut Report) -> R
 
 /// Measures from the cancel to the end event.
 pub(crate) async fn measure(args: &Args, address: &str, report: &mut Report) -> Result<()> {
-    let events = Events::listen(address, QUEUE, true).await?;
-    let mut connection = Connection::open(address).await?;
     for case in CASES {
         eprintln!("{}, {} times", case.name, args.cancels);
-        let mut times = Vec::with_capacity(args.cancels);
-        for _ in 0..args.cancels {
-            times.push(cancel(&mut connection, &events, &case).await?);
-        }
-        let times = sorted(&times);
-        let targets = [case.p50_ms, case.p99_ms];
-        for ((name, part), target) in [("p50", 0.5), ("p99", 0.99)].into_iter().zip(targets) {
-            report.add(
-                format!("{}: {name}", case.name),
-                "ms",
-                vec![percentile(&times, part)],
-                target.is_finite().then_some(Target::AtMost(target)),
-            );
-        }
+        measure_case(args, address, &case, case.name, report).await?;
+    }
+    Ok(())
+}
+
+/// Measures one case, and reports it by this name.
+pub(crate) async fn measure_case(
+    args: &Args,
+    address: &str,
+    case: &Case,
+    name: &str,
+    report: &mut Report,
+) -> Result<()> {
+    let events = Events::listen(address, QUEUE, true).await?;
+    let mut connection = Connection::open(address).await?;
+    let mut times = Vec::with_capacity(args.cancels);
+    for _ in 0..args.cancels {
+        times.push(cancel(&mut connection, &events, case).await?);
+    }
+    let times = sorted(&times);
+    let targets = [case.p50_ms, case.p99_ms];
+    for ((part_name, part), target) in [("p50", 0.5), ("p99", 0.99)].into_iter().zip(targets) {
+        report.add(
+            format!("{name}: {part_name}"),
+            "ms",
+            vec![percentile(&times, part)],
+            target.is_finite().then_some(Target::AtMost(target)),
+        );
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ mod hero;
 mod hostile;
 mod http;
 mod isolation;
+mod languages;
 mod limits;
 mod load;
 mod many;
@@ -70,7 +71,7 @@ struct Args {
     /// How many jobs are enqueued a second beside the cases of the suite `bounded`
     #[arg(long, default_value_t = 1_000)]
     rate: usize,
-    /// How many jobs of each kind are cancelled
+    /// How many jobs of each kind are cancelled, and how many of each language run
     #[arg(long, default_value_t = 200)]
     cancels: usize,
     /// An older host to compare with in the suite `exposure`, the path of its binary
@@ -115,6 +116,8 @@ enum Suite {
     Pages,
     /// Where the cost of a job goes: threads, cells, wake-ups, system calls; and bare hyper
     Profile,
+    /// One handler in each language
+    Languages,
 }
 
 /// Parts that can be measured alone.
@@ -336,6 +339,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Egress => egress::measure(args, &mut report).await?,
         Suite::Pages => pages::measure(args, &mut report).await?,
         Suite::Profile => profile::measure(args, &mut report).await?,
+        Suite::Languages => languages::measure(args, &mut report).await?,
     }
     Ok(report)
 }

@@ -132,6 +132,7 @@ fn ended(client: &Client, case: &Value, id: &str) -> Value {
         eventually("the handler runs", PATIENCE, || {
             (client.job(id)["state"] == "running").then_some(())
         });
+        assert_progress(client, case, id);
         let cancel = json!({"reason": reason, "grace_seconds": 30});
         client
             .post(&format!("/api/v1/jobs/{id}/cancel"), &cancel)
@@ -144,6 +145,19 @@ fn ended(client: &Client, case: &Value, id: &str) -> Value {
         let job = client.job(id);
         (job["state"] == "retryable").then_some(job)
     })
+}
+
+/// Waits until the job shows the last progress that its handler reports.
+fn assert_progress(client: &Client, case: &Value, id: &str) {
+    let reports = case["then"]["progress"].as_array();
+    let Some(last) = reports.and_then(|reports| reports.last()) else {
+        return;
+    };
+    eventually("the progress of the handler", PATIENCE, || {
+        let shown = client.job(id)["progress"].clone();
+        let same = shown["percent"].as_f64() == last[0].as_f64() && shown["message"] == last[1];
+        same.then_some(())
+    });
 }
 
 fn assert_failed(case: &Value, failure: &Value) {

@@ -1,75 +1,107 @@
-//! A first handler without this repository: with the program and a language alone, in an empty folder.
+//! A first handler without this repository: with the program and a language alone, in an empty root folder.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use host_tests::{Options, Server, projects};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The programs of a machine that has only the languages, and what finds each. npm needs `env` and `sh`. What is called
-/// `python3` may be a script that chooses one.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("env", "command -v env"),
-    ("node", "command -v node"),
-    ("npm", "command -v npm"),
-    ("python3", "python3 -c 'import sys; print(sys.executable)'"),
-    ("sh", "command -v sh"),
-];
+/// Mounts what the languages need into the root folder, and runs a command there.
+const MACHINE: &str = include_str!("first_handler/machine.sh");
 
 /// Variables that lead to a registry, if it is not the usual one.
 const REGISTRY: &[&str] = &["PIP_", "npm_config_", "SSL_CERT_", "NODE_EXTRA_CA_CERTS"];
 
+/// The way to each registry, where nobody serves. It is tried once.
+const NO_WAY: &[(&str, &str)] = &[
+    ("http_proxy", "http://127.0.0.1:1/"),
+    ("https_proxy", "http://127.0.0.1:1/"),
+    ("npm_config_fetch_retries", "0"),
+    ("PIP_RETRIES", "0"),
+];
+
 /// A machine with the program and little else.
 struct Machine {
-    root: TempDir,
+    folder: TempDir,
+    /// The builders that tests share.
+    cache: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Network {
+    Online,
+    Offline,
 }
 
 impl Machine {
     fn new() -> Self {
-        let root = TempDir::new().unwrap();
-        let bin = root.path().join("bin");
+        let folder = TempDir::new().unwrap();
+        let bin = folder.path().join("bin");
         fs::create_dir(&bin).unwrap();
         fs::copy(host_tests::server::host(), bin.join("host")).unwrap();
-        for (program, finds) in PROGRAMS {
-            let found = Command::new("sh").args(["-c", finds]).output();
-            let found = String::from_utf8(found.unwrap().stdout).unwrap();
-            symlink(found.trim(), bin.join(program)).unwrap();
+        let cache = projects::cache();
+        Self { folder, cache }
+    }
+
+    /// Runs the program.
+    fn host(&self, network: Network, arguments: &[&str]) -> Output {
+        let (folder, home) = (self.folder.path(), self.folder.path().join("home"));
+        let mut command = Command::new("sh");
+        command.args(["-c", MACHINE, "machine.sh"]);
+        command.arg(match network {
+            Network::Online => "online",
+            Network::Offline => "offline",
+        });
+        command.args([folder, &self.cache]);
+        command.args(["/usr/bin/env", "--ignore-environment", "--chdir"]);
+        command.arg(&home);
+        let mut set = |name: &str, value: &str| {
+            command.arg(format!("{name}={value}"));
+        };
+        set("PATH", &folder.join("bin").display().to_string());
+        set("HOME", &home.display().to_string());
+        set("XDG_CACHE_HOME", &self.cache.display().to_string());
+        for (name, value) in std::env::vars() {
+            if REGISTRY.iter().any(|start| name.starts_with(start)) {
+                set(&name, &value);
+            }
         }
-        Self { root }
+        if network == Network::Offline {
+            for (name, value) in NO_WAY {
+                set(name, value);
+            }
+        }
+        command.arg("host").args(arguments).output().unwrap()
     }
 
-    /// Runs the program. Its output must not be that of a failure unless one is expected.
-    fn host(&self, arguments: &[&str]) -> Output {
-        let root = self.root.path();
-        let mut command = Command::new(root.join("bin/host"));
-        command.args(arguments).current_dir(root).env_clear();
-        command.env("PATH", root.join("bin")).env("HOME", root);
-        command.env("XDG_CACHE_HOME", projects::cache());
-        command.envs(std::env::vars().filter(|(name, _)| {
-            let mut known = REGISTRY.iter();
-            known.any(|start| name.starts_with(start))
-        }));
-        command.output().unwrap()
-    }
-
-    fn succeeds(&self, arguments: &[&str]) -> String {
-        let output = self.host(arguments);
+    fn succeeds(&self, network: Network, arguments: &[&str]) -> String {
+        let output = self.host(network, arguments);
         let shown = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {shown}");
         String::from_utf8(output.stdout).unwrap()
     }
+
+    /// Returns what a command says that fails.
+    fn fails(&self, network: Network, arguments: &[&str]) -> String {
+        let output = self.host(network, arguments);
+        let shown = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "{arguments:?}: {shown}");
+        shown
+    }
 }
 
 fn check(lang: &str) {
-    let (machine, data) = (Machine::new(), TempDir::new().unwrap());
-    machine.succeeds(&["new", "count-words", "--lang", lang]);
-    machine.succeeds(&["build", "count-words", "--test"]);
+    let machine = Machine::new();
+    let online = |arguments: &[&str]| machine.succeeds(Network::Online, arguments);
+    online(&["new", "count-words", "--lang", lang]);
+    online(&["build", "count-words", "--test"]);
+    let data = TempDir::new().unwrap();
     let server = Server::start(&Options::new(&data.path().join("data")));
     let url = format!("http://{}", server.address());
     let component = "count-words/target/count-words.wasm";
-    machine.succeeds(&["deploy", component, "--server", &url]);
+    online(&["deploy", component, "--server", &url]);
     let enqueue = [
         "job",
         "enqueue",
@@ -79,24 +111,47 @@ fn check(lang: &str) {
         "--params",
     ];
     let params = "@count-words/params.json";
-    let result = machine.succeeds(&[&enqueue[..], &[params, "--wait", "-o", "json"]].concat());
-    let job: serde_json::Value = serde_json::from_str(&result).unwrap();
-    let counted = serde_json::json!({"lines": 2, "words": 3});
-    assert_eq!(job["result"], counted, "{result}");
-    let refused = machine.host(&[&enqueue[..], &["{\"text\": 7}"]].concat());
-    assert!(!refused.status.success());
-    let shown = String::from_utf8(refused.stderr).unwrap();
-    assert!(shown.contains("/text"), "the path of the field: {shown}");
-    fails_without_its_language(&machine.root.path().join("bin"), &machine);
+    let job = online(&[&enqueue[..], &[params, "--wait", "-o", "json"]].concat());
+    assert_counted(&job);
+    let refused = [&enqueue[..], &["{\"text\": 7}"]].concat();
+    let refused = machine.fails(Network::Online, &refused);
+    assert!(
+        refused.contains("/text"),
+        "the path of the field: {refused}"
+    );
+    assert_counted(&online(&["dev", "count-words", "--once", "-o", "json"]));
+    builds_without_a_network(machine, lang);
 }
 
-/// Says what to install.
-fn fails_without_its_language(bin: &Path, machine: &Machine) {
+fn assert_counted(shown: &str) {
+    let job: Value = serde_json::from_str(shown).unwrap();
+    assert_eq!(job["result"], json!({"lines": 2, "words": 3}), "{shown}");
+}
+
+/// Builds what has changed, and another project, from what the first build left in caches.
+fn builds_without_a_network(mut machine: Machine, lang: &str) {
+    let offline = |arguments: &[&str]| machine.succeeds(Network::Offline, arguments);
+    let component = machine
+        .folder
+        .path()
+        .join("home/count-words/target/count-words.wasm");
+    fs::remove_file(&component).unwrap();
+    offline(&["build", "count-words", "--test"]);
+    assert!(component.exists());
+    offline(&["new", "another", "--lang", lang]);
+    offline(&["build", "another", "--test"]);
+    // Nothing was asked of a registry: one cannot be reached.
+    machine.cache = machine.folder.path().join("cache");
+    let shown = machine.fails(Network::Offline, &["build", "another"]);
+    assert!(
+        shown.contains("error: cannot install componentize-"),
+        "{shown}"
+    );
+    assert!(shown.contains("a mirror of it in "), "{shown}");
     for program in ["node", "npm", "python3"] {
-        fs::remove_file(bin.join(program)).unwrap();
+        fs::remove_file(machine.folder.path().join("bin").join(program)).unwrap();
     }
-    let built = machine.host(&["build", "count-words"]);
-    let shown = String::from_utf8(built.stderr).unwrap();
+    let shown = machine.fails(Network::Online, &["build", "another"]);
     assert!(shown.contains("hint: install "), "{shown}");
 }
 

@@ -31,6 +31,15 @@ pub fn mypy() -> PathBuf {
     installed("mypy-2.4.1", "test peers").join("bin")
 }
 
+/// Returns the folder of a Python interpreter with the package `build`, which makes packages.
+///
+/// # Panics
+///
+/// If it has not been installed. The message names the command that installs it.
+pub fn build() -> PathBuf {
+    installed("build-1.6.1", "test peers").join("bin")
+}
+
 /// Returns the folder of the compiler of TypeScript.
 ///
 /// # Panics

@@ -1,5 +1,7 @@
 //! Projects of handlers in other languages, made by `host new` and built by `host build` as a user does.
 
+pub mod languages;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,7 @@ const MADE: [&str; 4] = ["target", "node_modules", "__pycache__", "made-of"];
 ///
 /// If it cannot be built.
 pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
-    let folder = built("peers").join("projects");
+    let folder = folder();
     let (project, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
     let _is_there = fs::remove_dir_all(&fresh);
     run(Command::new(host())
@@ -49,6 +51,11 @@ pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
     run(&mut build(&project));
     fs::write(made_of, inputs).expect("the project is writable");
     component
+}
+
+/// Returns the folder of all projects.
+pub fn folder() -> PathBuf {
+    built("peers").join("projects")
 }
 
 /// Returns the text of a `package.json` for `StarlingMonkey`, in a language.

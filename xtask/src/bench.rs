@@ -15,7 +15,7 @@ use crate::{guests, peers, programs, setup};
                   cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
                   cargo xtask bench beads, cargo xtask bench postgres, cargo xtask bench bounded, \
                   cargo xtask bench limits, cargo xtask bench egress, cargo xtask bench exposure, \
-                  cargo xtask bench pages, cargo xtask bench profile"
+                  cargo xtask bench pages, cargo xtask bench profile, cargo xtask bench languages"
 )]
 pub(crate) struct Args {
     /// Passed to the bench: see `cargo xtask bench -- --help`
@@ -41,6 +41,9 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     }
     if beside("postgres") {
         step("peers", Expected::MinuteAtFirst, peers::graphile_worker)?;
+    }
+    if beside("languages") {
+        step("languages", Expected::MinuteAtFirst, peers::languages)?;
     }
     let bench = programs::optimized()?;
     eprintln!(

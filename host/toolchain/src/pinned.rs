@@ -91,6 +91,18 @@ impl Registry {
         }
     }
 
+    /// Returns what to do if it cannot be reached.
+    pub const fn mirror(self) -> &'static str {
+        match self {
+            Self::Npm => {
+                "see the output above; the first build needs npm, or a mirror of it in npm_config_registry"
+            }
+            Self::PyPi => {
+                "see the output above; the first build needs PyPI, or a mirror of it in PIP_INDEX_URL"
+            }
+        }
+    }
+
     /// Returns what a machine needs to install from it and to run what it has.
     pub const fn advice(self) -> &'static str {
         match self {
@@ -147,10 +159,12 @@ impl Pinned {
 /// Where packages of Python are in a folder of a builder.
 const PACKAGES: &str = "packages";
 
-/// Makes the command that installs what `package-lock.json` locks, in the folder that it runs in.
+/// Makes the command that installs what `package-lock.json` locks, in the folder that it runs in. What npm's cache has is
+/// not asked for again: the lock file has hashes.
 pub fn packages_of_npm() -> Command {
     let mut command = Command::new("npm");
     command.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+    command.arg("--prefer-offline");
     command
 }
 

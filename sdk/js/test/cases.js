@@ -45,8 +45,14 @@ handler('case.stop', {}, (ctx) => {
   throw new Cancelled({ done: 1 });
 });
 
+handler('case.progress', {}, (ctx) => {
+  for (const rows of [1, 4]) ctx.progress(rows * 10, `${rows} of 10 rows`);
+  while (ctx.cancelled() === undefined) ctx.sleep(10);
+  throw new Cancelled({ rows: 4 });
+});
+
 handler('case.log', {}, (ctx) => {
-  ctx.info('counted', { words: 3 });
+  ctx.info('counted', { words: 3, of: 'a file' });
   ctx.warn('äö€😀');
 });
 

@@ -49,6 +49,9 @@ for (const { name, then, given = {}, ...job } of JSON.parse(table.replaceAll('{o
     if (then.logs) {
       assert.deepEqual(host.logs.map(({ level, message, fields }) => [level, message, fields]), then.logs);
     }
+    if (then.progress) {
+      assert.deepEqual(host.progress.map(({ percent, message }) => [percent, message]), then.progress);
+    }
     if (then.enqueued) assert.deepEqual(host.enqueued, then.enqueued);
     for (const [key, value] of Object.entries(then.state ?? {})) assert.deepEqual(host.state(key) ?? null, value);
     if (then.requests) {

@@ -61,9 +61,18 @@ def stop(ctx: Ctx, params: Any) -> None:
     raise Cancelled({"done": 1})
 
 
+@handler("case.progress")
+def progress(ctx: Ctx, params: Any) -> None:
+    for rows in (1, 4):
+        ctx.progress(rows * 10, f"{rows} of 10 rows")
+    while ctx.cancelled() is None:
+        ctx.sleep(0.01)
+    raise Cancelled({"rows": 4})
+
+
 @handler("case.log")
 def log(ctx: Ctx, params: Any) -> None:
-    ctx.info("counted", words=3)
+    ctx.info("counted", words=3, of="a file")
     ctx.warn("äö€😀")
 
 

@@ -61,6 +61,8 @@ class Cases(unittest.TestCase):
             self.assertEqual(outcome, expected)
         if "logs" in then:
             self.assertEqual([[line.level.value, line.message, line.fields] for line in host.logs], then["logs"])
+        if "progress" in then:
+            self.assertEqual([list(report) for report in host.reports], then["progress"])
         if "enqueued" in then:
             self.assertEqual([job.document() for job in host.enqueued], then["enqueued"])
         for key, value in then.get("state", {}).items():

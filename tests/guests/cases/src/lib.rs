@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 export_handlers!(
-    sum, about, fail, throw, again, stop, log, keep, compare, order, sign, call_api
+    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, sign, call_api
 );
 
 #[derive(Deserialize, JsonSchema)]
@@ -71,9 +71,24 @@ fn stop(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     Err(Error::cancelled(&json!({"done": 1})))
 }
 
+#[handler("case.progress")]
+fn progress(ctx: &Ctx, _params: Value) -> Result<(), Error> {
+    for rows in [1_u8, 4] {
+        ctx.progress(f32::from(rows) * 10.0, format_args!("{rows} of 10 rows"));
+    }
+    while ctx.cancelled().is_none() {
+        ctx.sleep(Duration::from_millis(10));
+    }
+    Err(Error::cancelled(&json!({"rows": 4})))
+}
+
 #[handler("case.log")]
 fn log(ctx: &Ctx, _params: Value) -> Result<(), Error> {
-    ctx.log(guest_sdk::Level::Info, "counted", &[("words", "3")]);
+    ctx.log(
+        guest_sdk::Level::Info,
+        "counted",
+        &[("words", "3"), ("of", "a file")],
+    );
     ctx.warn("äö€😀");
     Ok(())
 }
@@ -142,6 +157,7 @@ mod tests {
         ("case.throw", throw::call),
         ("case.again", again::call),
         ("case.stop", stop::call),
+        ("case.progress", progress::call),
         ("case.log", log::call),
         ("case.keep", keep::call),
         ("case.compare", compare::call),
@@ -211,6 +227,7 @@ mod tests {
             for key in ["result", "retry", "cancelled"] {
                 assert_eq!(ended[key], then[key], "{case}: {ended}");
             }
+            // The host names the field, from the schema, before a handler is called.
             if !then["refused"].is_null() {
                 assert!(ended["refused"].is_string(), "{case}: {ended}");
             }
@@ -221,20 +238,30 @@ mod tests {
         }
     }
 
+    fn assert_seen(then: &Value, key: &str, seen: Vec<Value>) {
+        if !then[key].is_null() {
+            assert_eq!(Value::from(seen), then[key], "{key}");
+        }
+    }
+
     fn assert_left(host: &MockHost, case: &Value) {
         let then = &case["then"];
-        for (line, expected) in host
-            .logs()
-            .iter()
-            .zip(then["logs"].as_array().into_iter().flatten())
-        {
-            let level = format!("{:?}", line.0).to_lowercase();
-            assert_eq!(
-                json!([level, line.1]),
-                json!([expected[0], expected[1]]),
-                "{case}"
-            );
-        }
+        let logs = host.logs().into_iter().map(|line| {
+            let level = format!("{:?}", line.level).to_lowercase();
+            json!([level, line.message, line.fields])
+        });
+        let requests = host.requests().into_iter().map(|it| {
+            let body: Value = serde_json::from_slice(&it.body).unwrap();
+            json!({"method": it.method, "url": it.url, "body": body})
+        });
+        // Numbers that are whole have no point in the table.
+        let progress = host.progress().into_iter().map(|(percent, message)| {
+            let percent = percent.map(|it| format!("{it}").parse::<Value>().unwrap());
+            json!([percent, message])
+        });
+        assert_seen(&case["then"], "logs", logs.collect());
+        assert_seen(&case["then"], "requests", requests.collect());
+        assert_seen(&case["then"], "progress", progress.collect());
         for (key, expected) in then["state"].as_object().into_iter().flatten() {
             let kept: Option<Value> = host.state(key);
             assert_eq!(&kept.unwrap_or_default(), expected, "{case}: {key}");

@@ -132,7 +132,7 @@ impl Project {
         if command.get_current_dir().is_none() {
             command.current_dir(&self.dir);
         }
-        run(command, &self.doing(what))
+        run(command, &self.doing(what), "see the output above")
     }
 
     /// Makes a folder for intermediate files, below the target folder.
@@ -144,15 +144,15 @@ impl Project {
     }
 }
 
-/// Runs a command. What it prints goes to standard error.
-fn run(command: &mut Command, doing: &str) -> Result<(), CliError> {
+/// Runs a command. What it prints goes to standard error. `next` is what to do if it fails.
+fn run(command: &mut Command, doing: &str, next: &str) -> Result<(), CliError> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.stdin(Stdio::null()).stdout(io::stderr()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
             let cause = format!("{program} failed ({status})");
-            Err(CliError::new(Exit::Failed, doing, cause).next("see the output above"))
+            Err(CliError::new(Exit::Failed, doing, cause).next(next))
         }
         Err(error) => Err(cannot_start(doing, &program, &error)),
     }

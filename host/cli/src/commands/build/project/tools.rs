@@ -37,7 +37,7 @@ pub(super) fn folder(tool: &Pinned) -> Result<PathBuf, CliError> {
     // Another build may install it at the same time: each does so beside, and the last one stays.
     let beside = tools.join(format!("{}.{}", tool.name, std::process::id()));
     lay_out(tool, &beside).map_err(|error| failed(&error))?;
-    super::run(&mut tool.install(&beside), &doing).inspect_err(|_| {
+    super::run(&mut tool.install(&beside), &doing, tool.registry.mirror()).inspect_err(|_| {
         let _what_is_left_is_replaced = fs::remove_dir_all(&beside);
     })?;
     replace(&beside, &folder).map_err(|error| failed(&error))?;

@@ -1,0 +1,165 @@
+//! What one handler costs in each language: its component, its build, its compilation, its jobs, and how soon it stops.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use host_tests::projects::languages::{Language, PYTHON, QUICKJS, RUST, STARLINGMONKEY};
+use host_tests::projects::{cache, folder};
+use host_tests::{Client, Options, Server};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::events::{Events, Moment};
+use crate::http::Connection;
+use crate::numbers::{median, ms};
+use crate::report::Report;
+use crate::{Args, build_folder, cancel};
+
+const MB: f64 = 1e6;
+
+const QUEUE: &str = "languages";
+
+pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    for language in [RUST, QUICKJS, STARLINGMONKEY, PYTHON] {
+        eprintln!("{}", language.name);
+        let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
+        let mut options = Options::new(&folder.path().join("data"));
+        options.compiles_all = true;
+        let server = tokio::task::block_in_place(|| -> Result<Server> {
+            let component = build(language, report)?;
+            let server = Server::start(&options);
+            deploy(language, &component, &server, &options.data, report)?;
+            Ok(server)
+        })?;
+        run(args, language, &server, report).await?;
+        let name = format!("{}: {}", language.name, cancel::LOOP.name);
+        cancel::measure_case(args, server.address(), &cancel::LOOP, &name, report).await?;
+        let code = server.stop();
+        ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
+        folder.close().context("cannot remove its data")?;
+    }
+    Ok(())
+}
+
+fn add(language: Language, row: &str, unit: &'static str, value: f64, report: &mut Report) {
+    report.add(format!("{}: {row}", language.name), unit, vec![value], None);
+}
+
+/// Builds the component again, and returns it.
+fn build(language: Language, report: &mut Report) -> Result<Vec<u8>> {
+    let path = language.component();
+    let project = folder().join(language.project);
+    let start = Instant::now();
+    let status = Command::new(host_tests::server::host())
+        .arg("build")
+        .arg(&project)
+        .env("XDG_CACHE_HOME", cache())
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot start the host")?;
+    ensure!(status.success(), "cannot build {}", project.display());
+    add(
+        language,
+        "build",
+        "s",
+        start.elapsed().as_secs_f64(),
+        report,
+    );
+    let component = std::fs::read(&path);
+    component.with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn deploy(
+    language: Language,
+    component: &[u8],
+    server: &Server,
+    data: &Path,
+    report: &mut Report,
+) -> Result<()> {
+    let start = Instant::now();
+    let answer = server.client().deploy("languages", component, None)?;
+    let took = start.elapsed().as_secs_f64();
+    ensure!(answer.status == 201, "cannot deploy: {}", answer.body);
+    add(
+        language,
+        "component",
+        "MB",
+        megabytes(u64::try_from(component.len())?),
+        report,
+    );
+    add(
+        language,
+        "compiled code",
+        "MB",
+        megabytes(compiled_bytes(data)?),
+        report,
+    );
+    add(language, "compile at deploy", "s", took, report);
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / MB
+}
+
+/// Returns the size of the compiled code in the cache of a host with one component.
+fn compiled_bytes(data: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(data.join("cache")).context("cannot read the cache")? {
+        let entry = entry?;
+        if entry.path().extension().is_some_and(|it| it == "cwasm") {
+            bytes += entry.metadata()?.len();
+        }
+    }
+    ensure!(bytes > 0, "the cache is empty");
+    Ok(bytes)
+}
+
+/// Runs jobs one after the other.
+async fn run(args: &Args, language: Language, server: &Server, report: &mut Report) -> Result<()> {
+    let events = Events::listen(server.address(), QUEUE, false).await?;
+    let mut connection = Connection::open(server.address()).await?;
+    let params = json!({"text": "one two\nthree"});
+    let job = json!({"handler": "count", "queue": QUEUE, "params": params, "max_attempts": 1});
+    let job = job.to_string();
+    let (mut ids, mut took) = (Vec::new(), Vec::new());
+    for _ in 0..args.cancels {
+        let start = Instant::now();
+        let id = connection.enqueue(job.as_bytes()).await?;
+        let ended = events.when(id, Moment::Ended).await?;
+        took.push(ms(ended.saturating_duration_since(start)));
+        ids.push(id.to_string());
+    }
+    let client = server.client();
+    let costs = tokio::task::block_in_place(|| {
+        let costs = ids.iter().map(|id| cost(&client, id));
+        costs.collect::<Result<Vec<_>>>()
+    })?;
+    let (cpu, memory): (Vec<f64>, Vec<f64>) = costs.into_iter().unzip();
+    for (row, unit, values) in [
+        ("a job: CPU", "ms", cpu),
+        ("a job: memory", "MB", memory),
+        ("a job: from request to end", "ms", took),
+    ] {
+        add(language, row, unit, median(&values), report);
+    }
+    Ok(())
+}
+
+/// Returns the CPU time of a job that has counted right, in milliseconds, and its memory, in MB.
+fn cost(client: &Client, id: &str) -> Result<(f64, f64)> {
+    let result = &client.job(id)["result"];
+    let counted = json!({"lines": 2, "words": 3});
+    ensure!(*result == counted, "it counted {result}, not {counted}");
+    let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
+    let attempt = attempts.first().context("the job has no attempt")?;
+    let number = |key: &str| {
+        attempt[key]
+            .as_f64()
+            .with_context(|| format!("it has no {key}"))
+    };
+    Ok((number("cpu_ms")?, number("peak_memory_bytes")? / MB))
+}

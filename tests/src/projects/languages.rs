@@ -1,0 +1,83 @@
+//! A project in each language, with what languages are compared by: `count` counts the lines and words of a text, and
+//! `spin` logs a line and never ends by itself.
+
+use std::path::PathBuf;
+
+use super::{component, starlingmonkey};
+
+type Files = &'static [(&'static str, &'static str)];
+
+/// A language of handlers.
+#[derive(Clone, Copy, Debug)]
+pub struct Language {
+    /// Its name, with that of what runs it.
+    pub name: &'static str,
+    /// The name of its project.
+    pub project: &'static str,
+    /// What `host new` calls it.
+    lang: &'static str,
+    /// What the project has instead of the files of `host new`. Their tests are about another handler.
+    files: Files,
+}
+
+const JAVASCRIPT: Files = &[
+    ("handlers.js", include_str!("handlers.js")),
+    ("handlers.test.js", ""),
+];
+
+pub const RUST: Language = Language {
+    name: "Rust",
+    project: "languages-rust",
+    lang: "rust",
+    files: &[("src/lib.rs", include_str!("lib.rs.in"))],
+};
+
+pub const QUICKJS: Language = Language {
+    name: "JavaScript in QuickJS",
+    project: "languages-quickjs",
+    lang: "js",
+    files: JAVASCRIPT,
+};
+
+pub const TYPESCRIPT: Language = Language {
+    name: "TypeScript in QuickJS",
+    project: "languages-typescript",
+    lang: "ts",
+    files: &[
+        ("handlers.ts", include_str!("handlers.ts")),
+        ("handlers.test.ts", ""),
+    ],
+};
+
+pub const STARLINGMONKEY: Language = Language {
+    name: "JavaScript in StarlingMonkey",
+    project: "languages-starlingmonkey",
+    lang: "js",
+    files: JAVASCRIPT,
+};
+
+pub const PYTHON: Language = Language {
+    name: "Python",
+    project: "languages-python",
+    lang: "python",
+    files: &[
+        ("handlers.py", include_str!("handlers.py")),
+        ("test_handlers.py", ""),
+    ],
+};
+
+impl Language {
+    /// Returns its component, as [`component`] does.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be built.
+    pub fn component(&self) -> PathBuf {
+        if self.project != STARLINGMONKEY.project {
+            return component(self.project, self.lang, self.files);
+        }
+        let package = starlingmonkey(self.project, "javascript");
+        let files = [self.files, &[("package.json", &*package)]].concat();
+        component(self.project, self.lang, &files)
+    }
+}
