@@ -13,6 +13,23 @@ const PYTHON: &[(&str, &str)] = &[
         "test_handlers.py",
         include_str!("languages/test_handlers.py"),
     ),
+    ("pyproject.toml", include_str!("languages/pyproject.toml")),
+    (
+        "outgoing/__init__.py",
+        include_str!("languages/outgoing/__init__.py"),
+    ),
+    (
+        "outgoing/componentize-py.toml",
+        include_str!("languages/outgoing/componentize-py.toml"),
+    ),
+    (
+        "outgoing/bindings/__init__.py",
+        include_str!("languages/outgoing/bindings/__init__.py"),
+    ),
+    (
+        "outgoing/requests.wit",
+        include_str!("languages/outgoing/requests.wit"),
+    ),
 ];
 
 const TYPESCRIPT: &[(&str, &str)] = &[
@@ -41,11 +58,8 @@ fn deploy(reflector: &Reflector, folder: &TempDir, component: &std::path::Path) 
         )
     };
     let own = std::fs::read(component).unwrap();
-    let mut manifest = grant("fetches");
+    let manifest = ["fetches", "fetches-itself"].map(grant).concat();
     let is_python = component.ends_with("failing-python.wasm");
-    if !is_python {
-        manifest += &grant("fetches-itself");
-    }
     let answer = server
         .client()
         .deploy_accepted("failing", &own, Some(&manifest));
@@ -102,7 +116,7 @@ fn python() {
     let server = deploy(&reflector, &folder, &component);
     let client = server.client();
     let stack: &[&str] = &[
-        "File \"handlers.py\", line 16, in deep",
+        "File \"handlers.py\", line 17, in deep",
         "ValueError: nobody catches this",
     ];
     assert_fails(
@@ -119,6 +133,7 @@ fn python() {
         ),
     );
     assert_fetches(&client, &reflector, "fetches");
+    assert_fetches(&client, &reflector, "fetches-itself");
 }
 
 #[test]

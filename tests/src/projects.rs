@@ -35,7 +35,10 @@ pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
         .args(["new", name, "--lang", lang, "--dir"])
         .arg(&fresh));
     for (path, text) in files {
-        fs::write(fresh.join(path), text).expect("the project is writable");
+        let path = fresh.join(path);
+        let folder = path.parent().expect("it is in the project");
+        fs::create_dir_all(folder).expect("the project is writable");
+        fs::write(path, text).expect("the project is writable");
     }
     let mut inputs = texts(&fresh);
     for folder in BUILDERS {

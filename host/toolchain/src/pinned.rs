@@ -10,6 +10,14 @@ const WIT: (&str, &str) = (
     include_str!("../../../wit/host-jobs-1.1.0/jobs.wit"),
 );
 
+/// Its package.
+const PACKAGE: (&str, &str) = ("host:jobs", "1.1.0");
+
+/// Its interfaces that components import. The SDK for Python finds them by these names, whatever else a component imports.
+const INTERFACES: [&str; 7] = [
+    "control", "http", "jobs", "log", "secrets", "state", "types",
+];
+
 /// The program that bundles JavaScript and calls a builder.
 const BUILD: (&str, &str) = ("build.mjs", include_str!("pinned/build.mjs"));
 
@@ -150,6 +158,12 @@ impl Pinned {
                     .arg("--wit-path")
                     .arg(folder.join("wit"))
                     .env("PYTHONPATH", folder.join(PACKAGES));
+                let (package, version) = PACKAGE;
+                command.args(["--world", &format!("{package}/job@{version}")]);
+                for name in INTERFACES {
+                    let named = format!("{package}/{name}@{version}={name}");
+                    command.args(["--import-interface-name", &named]);
+                }
                 command
             }
         }
@@ -183,7 +197,7 @@ pub fn packages_of_pip(folder: &Path) -> Command {
 mod tests {
     use std::path::Path;
 
-    use super::{COMPONENTIZE_PY, QUICKJS, Registry, STARLINGMONKEY};
+    use super::{COMPONENTIZE_PY, INTERFACES, PACKAGE, QUICKJS, Registry, STARLINGMONKEY, WIT};
 
     #[test]
     fn each_package_of_a_builder_has_a_version_and_a_hash() {
@@ -219,6 +233,20 @@ mod tests {
             let mut texts = pinned.files.iter().map(|(_, text)| text);
             assert!(texts.any(|text| text.contains(&pin)), "{pin}");
         }
+    }
+
+    #[test]
+    fn the_names_of_interfaces_are_those_of_the_interface() {
+        let (package, version) = PACKAGE;
+        let (_, wit) = WIT;
+        assert!(wit.contains(&format!("\npackage {package}@{version};")));
+        let own = wit
+            .lines()
+            .filter_map(|line| line.strip_prefix("interface "));
+        let mut own: Vec<_> = own.filter_map(|line| line.strip_suffix(" {")).collect();
+        own.retain(|name| *name != "handler");
+        own.sort_unstable();
+        assert_eq!(own, INTERFACES);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 import socket
 from typing import Any
 
+import outgoing
 from host_jobs import Ctx, handler
 
 
@@ -26,3 +27,8 @@ def connects(ctx: Ctx, params: Any) -> None:
 def fetches(ctx: Ctx, params: dict[str, str]) -> list[Any]:
     response = ctx.http.post(params["url"], data="hello", headers={"x-from": "handler"})
     return [response.status_code, response.text]
+
+
+@handler("fetches-itself")
+def fetches_itself(ctx: Ctx, params: dict[str, str]) -> Any:
+    return outgoing.post(params["url"], b"hello", {"x-from": "handler"})

@@ -1,5 +1,6 @@
 //! A project in Python: its module, its packages, its tests and its build with componentize-py.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -45,6 +46,8 @@ pub(super) struct Settings {
     module: String,
     /// Folders with more modules, such as an SDK that several projects share.
     paths: Vec<PathBuf>,
+    /// The worlds of packages that have interfaces of their own, by the module of each.
+    worlds: BTreeMap<String, String>,
 }
 
 impl Default for Settings {
@@ -52,6 +55,7 @@ impl Default for Settings {
         Self {
             module: "handlers".to_owned(),
             paths: Vec::new(),
+            worlds: BTreeMap::new(),
         }
     }
 }
@@ -99,12 +103,15 @@ pub(super) fn build(project: &Project, settings: &Settings) -> Result<PathBuf, C
     let component = environment.join("component.wasm");
     let mut command = COMPONENTIZE_PY.program(&tool);
     command
-        .args(["--world", "job", "componentize", EXPORTS])
+        .args(["componentize", EXPORTS])
         .args(["--python-path", ".", "--python-path"])
         .args([&*environment, Path::new("--output"), &component])
         .env("VIRTUAL_ENV", &environment);
     for path in &settings.paths {
         command.arg("--python-path").arg(path);
+    }
+    for (module, world) in &settings.worlds {
+        command.args(["--module-worlds", &format!("{module}={world}")]);
     }
     project.run(&mut command, "build it")?;
     Ok(component)

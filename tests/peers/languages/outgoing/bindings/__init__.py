@@ -1,0 +1,1 @@
+"""The builder writes what belongs here."""
