@@ -9,7 +9,7 @@ use crate::name::Name;
 use crate::schedule::Source;
 use crate::state::Space;
 
-/// A refusal. It changes nothing; in another state, the same request may succeed.
+/// What the rules do not allow in the current state. It changes nothing; in another state, the same request may succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Rejection {
     #[error("no job has the id {0}")]

@@ -182,11 +182,6 @@ impl Tls {
         left_ms / MS_PER_DAY
     }
 
-    /// Returns whether clients need a certificate.
-    pub fn is_mutual(&self) -> bool {
-        self.0.files.clients.is_some()
-    }
-
     /// Returns whether the certificate in use is for `name`: a DNS name or an address.
     pub fn is_for(&self, name: &str) -> bool {
         self.current().leaf.is_for(name)

@@ -2,8 +2,8 @@
 //! (`kit`).
 //!
 //! A session decides, as a pure function of its state, a message and the time; the driver moves
-//! bytes. Nothing here knows the store, the cells or the server: the ways inward are the doors of
-//! `host_core::port`.
+//! bytes. Nothing here knows the store, the cells or the server: the ways inward are the
+//! ports of `host_core::port`.
 
 #[cfg(test)]
 mod histories;

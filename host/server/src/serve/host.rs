@@ -38,7 +38,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::listeners::{Addresses, Listeners};
-use super::node::{Node, loop_doors};
+use super::node::{Node, loop_channels};
 use super::opening::{examiner, log_store, restore, store};
 use super::{ServeError, files, node, supervisor, system};
 use crate::api::scrape::Scrape;
@@ -170,7 +170,7 @@ impl Host {
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let among = node.as_ref().map(|node| (own, node.secret()));
-        let (shared, leases) = loop_doors(base.clock, among, Arc::clone(&presence));
+        let (shared, leases) = loop_channels(base.clock, among, Arc::clone(&presence));
         let (ports, workers_end) = executor_ports(&base, &leases, &foreign_logs, &tasks);
         let executors = executors(config, wires, &ports);
         executors.register(&base.metrics);

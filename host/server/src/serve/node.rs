@@ -27,7 +27,7 @@ use crate::nodes::{Sharing, compare};
 type LoopEnd = (mpsc::Receiver<RemoteChange>, CommitSignal);
 
 /// Makes the channels of the dispatch loop. If others may share the store, `node` is this one and the secret of all.
-pub(super) fn loop_doors(
+pub(super) fn loop_channels(
     clock: Clock,
     node: Option<(NodeId, Secret)>,
     presence: Arc<Presence>,

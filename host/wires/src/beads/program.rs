@@ -4,9 +4,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -101,7 +102,7 @@ impl ProcessEvents for StderrTail {
     fn wrote(&self, output: Output, line: &str) {
         if output == Output::Stderr && !line.trim().is_empty() {
             let line = line.chars().take(LINE_CHARS_MAX).collect();
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
+            *self.0.lock() = Some(line);
         }
     }
 }
@@ -139,7 +140,7 @@ impl Program {
         match ended {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {
-                let words = words.0.lock().unwrap_or_else(PoisonError::into_inner);
+                let words = words.0.lock();
                 let wrote = words.as_ref().map(|words| format!(", it wrote {words:?}"));
                 Err(format!(
                     "{path} ended with {status}{}",

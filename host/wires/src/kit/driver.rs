@@ -5,13 +5,14 @@
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use host_core::port::lease::Respond;
 use host_core::port::{Clock, Counters};
 use host_core::time::Time;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::session::{Action, Actions, Link, Moment, Session};
@@ -102,12 +103,8 @@ struct Processing<'a, S: Session>(&'a Mutex<Inbox<S>>);
 
 impl<S: Session> Drop for Processing<'_, S> {
     fn drop(&mut self) {
-        lock(self.0).busy = false;
+        self.0.lock().busy = false;
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
@@ -204,12 +201,12 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
 
     /// Reads something from the session.
     pub fn inspect<R>(&self, read: impl FnOnce(&S) -> R) -> R {
-        read(&lock(&self.core).session)
+        read(&self.core.lock().session)
     }
 
     /// Notes something in the session that leads to no action.
     pub fn note<R>(&self, note: impl FnOnce(&mut S) -> R) -> R {
-        note(&mut lock(&self.core).session)
+        note(&mut self.core.lock().session)
     }
 
     /// Wakes the session when a timer is due. Never returns.
@@ -246,7 +243,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
 
     /// Returns when to wake the session, and records that it will be woken then.
     fn arm(&self) -> Option<Time> {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         core.armed = core.session.wakeup();
         core.armed
     }
@@ -269,7 +266,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         loop {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
-            if lock(&self.inbox).waiting.len() < WAITING_MAX {
+            if self.inbox.lock().waiting.len() < WAITING_MAX {
                 break;
             }
             room.await;
@@ -279,7 +276,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
 
     /// Submits input, and processes all waiting input unless another thread does.
     pub(super) fn submit(self: &Arc<Self>, input: Input<S>) {
-        let mut inbox = lock(&self.inbox);
+        let mut inbox = self.inbox.lock();
         inbox.waiting.push_back(input);
         if inbox.busy {
             return;
@@ -297,12 +294,12 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
             drop(inbox);
             self.room.notify_waiters();
             self.process(batch);
-            inbox = lock(&self.inbox);
+            inbox = self.inbox.lock();
         }
     }
 
     fn process(self: &Arc<Self>, batch: VecDeque<Input<S>>) {
-        let mut core = lock(&self.core);
+        let mut core = self.core.lock();
         let core = &mut *core;
         for input in batch {
             self.decide(core, input);

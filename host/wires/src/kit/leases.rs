@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::Revocation;
 use host_core::port::Tag;
 use host_core::port::lease::{LeaseEvents, Respond};
+use parking_lot::Mutex;
 
 use super::driver::{EffectHandler, Hub};
 use super::session::Session;
@@ -85,7 +86,7 @@ impl LeaseRequests {
         T: Send + 'static,
     {
         let is_withdrawn = Arc::new(AtomicBool::new(false));
-        lock(&self.0).insert(tag, Arc::clone(&is_withdrawn));
+        self.0.lock().insert(tag, Arc::clone(&is_withdrawn));
         Box::new(Request {
             open: Arc::clone(&self.0),
             tag,
@@ -96,7 +97,7 @@ impl LeaseRequests {
 
     /// Withdraws a request. Its answer may be on its way already.
     pub fn withdraw(&self, tag: Tag) {
-        if let Some(is_withdrawn) = lock(&self.0).remove(&tag) {
+        if let Some(is_withdrawn) = self.0.lock().remove(&tag) {
             is_withdrawn.store(true, Ordering::Release);
         }
     }
@@ -118,11 +119,7 @@ impl<T: Send> Respond<T> for Request<T> {
         if self.is_gone() {
             return Err(answer);
         }
-        lock(&self.open).remove(&self.tag);
+        self.open.lock().remove(&self.tag);
         self.report.respond(answer)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! Reports of an unreachable peer: once, and again only if the reason changes. Pure.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 /// The last reported reason why a peer cannot be reached.
 #[derive(Debug, Default)]
@@ -9,21 +9,17 @@ pub(crate) struct Trouble(Mutex<Option<String>>);
 impl Trouble {
     /// Records a failure. Returns whether to report it.
     pub(crate) fn is_news(&self, why: &str) -> bool {
-        let mut said = self.said();
-        let is_news = said.as_deref() != Some(why);
+        let mut last = self.0.lock();
+        let is_news = last.as_deref() != Some(why);
         if is_news {
-            *said = Some(why.to_owned());
+            *last = Some(why.to_owned());
         }
         is_news
     }
 
     /// Records that the peer can be reached. Returns whether it could not before.
     pub(crate) fn is_over(&self) -> bool {
-        self.said().take().is_some()
-    }
-
-    fn said(&self) -> MutexGuard<'_, Option<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().take().is_some()
     }
 }
 

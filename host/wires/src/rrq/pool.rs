@@ -11,13 +11,14 @@ mod tests;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::name::Name;
 use host_core::port::lease::Leases;
 use host_core::port::{Assignment, Clock, Counters, Tag};
 use host_runtime::slots::{Pusher, Slots};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -89,10 +90,6 @@ struct Effects {
     slots: Arc<Slots>,
     job_lines: Arc<JobLines>,
     queue: mpsc::Sender<ProcessEffect>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns a runner's name for people, such as `python/1`.
@@ -198,7 +195,7 @@ impl RunnerPool {
     /// Returns the health of each runner.
     pub(super) fn health(&self) -> Vec<WorkerHealth> {
         let statuses = self.hub.inspect(Orchestrator::runners);
-        let processes = lock(&self.runners);
+        let processes = self.runners.lock();
         let both = statuses.into_iter().zip(processes.iter()).enumerate();
         let shown = both.filter(|(_, (status, _))| status.is_shown);
         shown
@@ -224,7 +221,7 @@ impl RunnerPool {
     /// Runs the pool until `stopping`, then ends all runners and waits at most two seconds for
     /// that. A second call returns at once.
     pub(super) async fn run(self, stopping: CancellationToken) -> io::Result<()> {
-        let Some(mut waiting) = lock(&self.waiting).take() else {
+        let Some(mut waiting) = self.waiting.lock().take() else {
             return Ok(());
         };
         let launcher = Launcher::start()?;
@@ -263,7 +260,7 @@ impl RunnerPool {
     /// Passes on a line that a runner wrote, or a message about it: to the log of its job if it has
     /// one, otherwise to the host's log.
     fn wrote(&self, runner: usize, output: Output, line: &str) {
-        lock(&self.runners)[runner].reason.note(output, line);
+        self.runners.lock()[runner].reason.note(output, line);
         let name = runner_name(&self.config.name, runner);
         // No attempt can end between the two steps.
         let is_kept = self.hub.inspect(|session| {
@@ -284,7 +281,7 @@ impl RunnerPool {
         match effect {
             ProcessEffect::Launch { runner } => {
                 let (stop, stops) = Stop::channel();
-                lock(&self.runners)[runner].stop = Some(stop);
+                self.runners.lock()[runner].stop = Some(stop);
                 tasks.spawn(self.clone().live(runner, launcher.clone(), stops));
             }
             ProcessEffect::Connect { runner, link } => {
@@ -292,7 +289,7 @@ impl RunnerPool {
             }
             ProcessEffect::Kill { runner, grace } => {
                 // If there is none, the process has just ended.
-                if let Some(stop) = &lock(&self.runners)[runner].stop {
+                if let Some(stop) = &self.runners.lock()[runner].stop {
                     stop.stop(grace);
                 }
             }
@@ -300,7 +297,7 @@ impl RunnerPool {
     }
 
     async fn connect(self, runner: usize, link: Link) {
-        let address = self.address(&lock(&self.runners)[runner]);
+        let address = self.address(&self.runners.lock()[runner]);
         let Some(address) = address else {
             return self.hub.report(PoolEvent::ConnectFailed { link });
         };
@@ -309,7 +306,7 @@ impl RunnerPool {
         match ready {
             Ok(stream) => {
                 let pipes = {
-                    let process = &mut lock(&self.runners)[runner];
+                    let process = &mut self.runners.lock()[runner];
                     process.reason.clear();
                     process.pipes.clone()
                 };
@@ -324,7 +321,7 @@ impl RunnerPool {
             }
             Err(error) => {
                 let text = format!("cannot connect to {address}: {error}");
-                lock(&self.runners)[runner].reason.set(&text);
+                self.runners.lock()[runner].reason.set(&text);
                 self.hub.report(PoolEvent::ConnectFailed { link });
             }
         }

@@ -1,10 +1,11 @@
 //! The requests of a session over HTTP, each with a tag, until they are answered or aborted.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::port::Tag;
 use host_runtime::tasks::Tasks;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -29,25 +30,25 @@ impl Requests {
     /// Carries out a request, which ends with the report of its answer.
     pub fn start(&self, tag: Tag, request: impl Future<Output = ()> + Send + 'static) {
         let aborted = CancellationToken::new();
-        lock(&self.open).insert(tag, aborted.clone());
+        self.open.lock().insert(tag, aborted.clone());
         let open = Arc::clone(&self.open);
         let _entered = self.runtime.enter();
         self.tasks.spawn(async move {
             aborted.run_until_cancelled(request).await;
-            lock(&open).remove(&tag);
+            open.lock().remove(&tag);
         });
     }
 
     /// Drops a request. The server may have seen it, and its answer may be reported already.
     pub fn abort(&self, tag: Tag) {
-        if let Some(aborted) = lock(&self.open).remove(&tag) {
+        if let Some(aborted) = self.open.lock().remove(&tag) {
             aborted.cancel();
         }
     }
 
     /// Drops all requests.
     pub fn abort_all(&self) {
-        for aborted in lock(&self.open).drain().map(|(_, aborted)| aborted) {
+        for aborted in self.open.lock().drain().map(|(_, aborted)| aborted) {
             aborted.cancel();
         }
     }
@@ -56,8 +57,4 @@ impl Requests {
     pub async fn join(&self) {
         self.tasks.join().await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

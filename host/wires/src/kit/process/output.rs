@@ -3,8 +3,8 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::retry_on_intr;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::Child;
@@ -65,7 +65,7 @@ impl Pipe {
     }
 
     fn lines(&self) -> MutexGuard<'_, LineBuffer> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lines.lock()
     }
 
     fn drain(&self, mut line: impl FnMut(&str)) {

@@ -1,9 +1,8 @@
 //! The bytes that wait to be written to one connection. The hub adds messages without waiting; the
 //! connection's task takes them out.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use bytes::BytesMut;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +79,6 @@ impl Outbox {
     }
 
     fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.contents.lock()
     }
 }

@@ -1,7 +1,7 @@
 //! The driver with a small line-based wire: what a session receives and in which order, when a
 //! stream continues after a defect, and several listeners over one hub.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use host_core::port::Tag;
 use host_core::time::Time;
 use host_testing::{Refusals, TestClock};
+use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::oneshot;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Messages;
 use super::outbox::Outbox;
 use super::*;
-use crate::kit::driver::{EffectHandler, Hub, Input, lock};
+use crate::kit::driver::{EffectHandler, Hub, Input};
 use crate::kit::http_client::Requests;
 use crate::kit::leases::LeaseRequests;
 use crate::kit::session::{Actions, Link, Moment, Session};
@@ -213,7 +214,7 @@ struct Notes(Mutex<Vec<String>>);
 impl EffectHandler<Echo> for Notes {
     fn handle(&self, _hub: &Arc<Hub<Echo, Self>>, effect: String) {
         assert_ne!(effect, "panic", "a handler must not, this one does");
-        lock(&self.0).push(effect);
+        self.0.lock().push(effect);
     }
 }
 
@@ -267,7 +268,7 @@ async fn over_memory<F: Future<Output = ()>>(
     let both = async { tokio::join!(serving, play(Peer(BufReader::new(ours)))) };
     timeout(BOUND, both).await.expect("both sides end");
     assert!(bench.hub.inspect(Session::is_idle));
-    assert_eq!(lock(&bench.hub.handler().0).last().unwrap(), "closed");
+    assert_eq!(bench.hub.handler().0.lock().last().unwrap(), "closed");
 }
 
 #[test]
@@ -283,7 +284,7 @@ fn what_is_due_goes_before_what_a_peer_sends() {
     bench.clock.pass(5);
     // No timer runs here: the message alone makes the hub process its input.
     say("b");
-    assert_eq!(*lock(&bench.hub.handler().0), ["in 5", "due", "b"]);
+    assert_eq!(*bench.hub.handler().0.lock(), ["in 5", "due", "b"]);
 }
 
 #[test]
@@ -467,13 +468,13 @@ async fn a_request_has_one_answer() {
     let answer = hub.request(Ok("one".to_owned())).await;
     assert_eq!(answer.as_deref(), Some("one"));
     hub.report("more".to_owned());
-    assert_eq!(*lock(&hub.handler().0), ["one"]);
+    assert_eq!(*hub.handler().0.lock(), ["one"]);
     hub.request(Ok("in 0".to_owned())).await;
     hub.pass_time();
-    assert_eq!(lock(&hub.handler().0).split_off(1), ["in 0", "due"]);
+    assert_eq!(hub.handler().0.lock().split_off(1), ["in 0", "due"]);
     // The session closes it.
     assert_eq!(hub.request(Ok("bye".to_owned())).await, None);
-    assert_eq!(*lock(&hub.handler().0), ["one", "bye", "closed"]);
+    assert_eq!(*hub.handler().0.lock(), ["one", "bye", "closed"]);
 }
 
 #[tokio::test]
@@ -483,7 +484,7 @@ async fn a_requester_that_leaves_closes_its_request() {
         let mut request = Box::pin(hub.request(Ok("wait".to_owned())));
         assert_eq!(futures_util::poll!(&mut request), Poll::Pending);
     }
-    assert_eq!(*lock(&hub.handler().0), ["wait", "closed"]);
+    assert_eq!(*hub.handler().0.lock(), ["wait", "closed"]);
 }
 
 #[test]
@@ -492,7 +493,7 @@ fn an_answer_of_the_host_is_an_event() {
     let responder = hub.responder(|answer: u32| format!("note {answer}"));
     assert!(!responder.is_gone());
     assert_eq!(responder.respond(7), Ok(()));
-    assert_eq!(*lock(&hub.handler().0), ["note 7"]);
+    assert_eq!(*hub.handler().0.lock(), ["note 7"]);
     let open = LeaseRequests::default();
     let responder = open.responder(&hub, Tag(1), |answer: u32| format!("note {answer}"));
     open.withdraw(Tag(1));
@@ -501,7 +502,7 @@ fn an_answer_of_the_host_is_an_event() {
     let responder = open.responder(&hub, Tag(2), |answer: u32| format!("note {answer}"));
     assert_eq!(responder.respond(9), Ok(()));
     open.withdraw(Tag(2));
-    assert_eq!(*lock(&hub.handler().0), ["note 7", "note 9"]);
+    assert_eq!(*hub.handler().0.lock(), ["note 7", "note 9"]);
 }
 
 #[tokio::test]

@@ -5,12 +5,13 @@
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use host_core::cell::{LINE_OVERHEAD_BYTES, Level, LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::port::{Assignment, Clock, Tag};
 use host_core::time::Time;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::kit::process::Output;
 use crate::wire::JobLogs;
@@ -120,7 +121,7 @@ impl JobLines {
     }
 
     fn attempts(&self) -> MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.attempts.lock()
     }
 }
 

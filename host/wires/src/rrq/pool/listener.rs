@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpStream;
 
-use super::{RunnerPool, Source, lock};
+use super::{RunnerPool, Source};
 use crate::kit::owner;
 
 impl RunnerPool {
@@ -26,7 +26,7 @@ impl RunnerPool {
     /// Finds the socket on which the runner's process listens, unless it is known.
     async fn know_listener(&self, runner: usize, address: SocketAddr) -> io::Result<()> {
         let (pid, known) = {
-            let process = &lock(&self.runners)[runner];
+            let process = &self.runners.lock()[runner];
             (process.pid, process.listener)
         };
         let (None, Some(pid)) = (known, pid) else {
@@ -39,7 +39,7 @@ impl RunnerPool {
         if !looking.await.map_err(io::Error::other)?? {
             return Err(not_the_runner(found.uid));
         }
-        let process = &mut lock(&self.runners)[runner];
+        let process = &mut self.runners.lock()[runner];
         if process.pid == Some(pid) {
             process.listener = Some(found.inode);
         }
@@ -50,12 +50,12 @@ impl RunnerPool {
     /// meanwhile leads to it.
     fn check_listener(&self, runner: usize, address: SocketAddr) -> io::Result<()> {
         let found = owner::of_listener(address)?;
-        let known = lock(&self.runners)[runner].listener;
+        let known = self.runners.lock()[runner].listener;
         match found {
             Some(found) if Some(found.inode) == known => Ok(()),
             Some(found) => {
                 // The runner may listen on another socket by now. The next connection finds out.
-                lock(&self.runners)[runner].listener = None;
+                self.runners.lock()[runner].listener = None;
                 Err(not_the_runner(found.uid))
             }
             None => Err(io::ErrorKind::ConnectionRefused.into()),

@@ -5,7 +5,7 @@ mod address;
 use std::io;
 use std::sync::Arc;
 
-use super::{RunnerPool, lock};
+use super::RunnerPool;
 use crate::kit::process::{
     Launcher, Output, Pipes, ProcessError, ProcessEvents, Program, StopRequests, supervise,
 };
@@ -37,7 +37,7 @@ impl RunnerPool {
         };
         self.wrote(runner, Output::Host, &line);
         {
-            let mut runners = lock(&self.runners);
+            let mut runners = self.runners.lock();
             runners[runner].stop = None;
             runners[runner].pid = None;
             runners[runner].listener = None;
@@ -52,7 +52,7 @@ impl RunnerPool {
             return Err(io::Error::other("somebody else starts it"));
         };
         let address = {
-            let mut runners = lock(&self.runners);
+            let mut runners = self.runners.lock();
             let taken = |address| {
                 let mut others = runners.iter();
                 others.any(|process| process.address == Some(address))
@@ -75,7 +75,7 @@ impl ProcessEvents for Life<'_> {
     fn started(&self, pid: Option<u32>, pipes: Arc<Pipes>) {
         let runner = self.runner;
         {
-            let process = &mut lock(&self.pool.runners)[runner];
+            let process = &mut self.pool.runners.lock()[runner];
             process.pid = pid;
             process.listener = None;
             process.pipes = Some(pipes);

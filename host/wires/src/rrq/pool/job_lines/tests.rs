@@ -24,7 +24,7 @@ impl JobLogs for Memory {
         let is_closed = self.is_closed.load(Ordering::Relaxed);
         if !is_closed {
             let lines = lines.into_iter().map(|line| (job, line));
-            self.lines.lock().unwrap().extend(lines);
+            self.lines.lock().extend(lines);
         }
         !is_closed
     }
@@ -32,7 +32,7 @@ impl JobLogs for Memory {
 
 impl Memory {
     fn take(&self) -> Option<Kept> {
-        self.lines.lock().unwrap().pop()
+        self.lines.lock().pop()
     }
 }
 
