@@ -365,6 +365,21 @@ class Count(TypedDict):
     """When the first of them was enqueued."""
 
 
+DependsOn: TypeAlias = 'str | DependsOnCondition'
+"""A job to wait for: its id if it must complete, or `{"job", "when"}`."""
+
+
+class DependsOnCondition(TypedDict):
+    """A job to wait for, and how it has to end."""
+
+    job: str
+    """The id of the job; in an enqueue also `#n`, entry n of the same array."""
+    when: NotRequired[PrerequisiteWhen | None]
+    """How it has to end; `completed` if absent. `ended`: in any way. `failed`: it is discarded; if it completes
+    or is cancelled, the job that waits is cancelled.
+    """
+
+
 class Revision(TypedDict):
     """One revision of a component."""
 
@@ -593,7 +608,7 @@ class Job(TypedDict):
     """No attempt after this instant."""
     dependents: NotRequired[List[str] | None]
     """The jobs that wait for it: the first 100."""
-    depends_on: NotRequired[List[str] | None]
+    depends_on: NotRequired[List[DependsOn] | None]
     """The jobs it waits or waited for."""
     enqueued_at: str
     """When it was accepted (RFC 3339)."""
@@ -666,8 +681,10 @@ class JobOptions(TypedDict):
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]
     """Not before this many seconds from now; excludes `run_at`."""
-    depends_on: NotRequired[List[str]]
-    """Ids of jobs that must complete first, or `#n` for entry n of the same array."""
+    depends_on: NotRequired[List[DependsOn]]
+    """The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+    `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+    """
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
     priority: NotRequired[int | None]
@@ -930,8 +947,10 @@ class NewJob(TypedDict):
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]
     """Not before this many seconds from now; excludes `run_at`."""
-    depends_on: NotRequired[List[str]]
-    """Ids of jobs that must complete first, or `#n` for entry n of the same array."""
+    depends_on: NotRequired[List[DependsOn]]
+    """The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+    `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+    """
     handler: str
     """The handler that executes it; `python#send_email` is one of a foreign runner."""
     max_attempts: NotRequired[int | None]
@@ -1202,6 +1221,10 @@ class TokenPage(TypedDict):
     """What to give as `cursor` for the next page, `null` at the end."""
 
 
+PrerequisiteWhen: TypeAlias = 'Literal["completed", "ended", "failed"]'
+"""How a job has to end for one that waits for it to start."""
+
+
 class PriorityBody(TypedDict):
     """A new priority."""
 
@@ -1375,7 +1398,7 @@ class RetryBody(TypedDict):
     """How to run a job again."""
 
     force: NotRequired[bool]
-    """Whether it starts even if jobs it depends on have not completed."""
+    """Whether it starts even if jobs it depends on have not ended as it needs."""
 
 
 class RevisionCost(TypedDict):
@@ -2105,8 +2128,8 @@ class JobsApi(Group):
 
     def retry(self, id: str, body: RetryBody) -> Job:
         """Runs a discarded or cancelled job again. A deadline that has passed is removed, and `removed_deadline`
-        shows it. The job is pending while jobs that it depends on have not completed. With `force` it waits
-        for none of them, and neither does a job that is pending already.
+        shows it. The job is pending while jobs that it depends on have not ended as it needs. With `force` it
+        waits for none of them, and neither does a job that is pending already.
         """
         answer: Job = self._call('POST', '/api/v1/jobs/{id}/retry', (id,), {}, body)
         return answer

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::depends_on::DependsOnBody;
 use crate::words::{JobState, UniqueOnConflict};
 
 /// A job to enqueue.
@@ -66,10 +67,11 @@ pub struct NewJobBody {
     /// A key with a scope; excludes `unique_key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<UniqueBody>,
-    /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
+    /// The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+    /// `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1_000)]
-    pub depends_on: Vec<String>,
+    pub depends_on: Vec<DependsOnBody>,
     /// The batch that counts it: one that is open, or that of the job whose handler enqueues it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,

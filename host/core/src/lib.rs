@@ -30,6 +30,7 @@ pub mod node;
 pub mod outcome;
 pub mod policy;
 pub mod port;
+pub mod prerequisite;
 pub mod query;
 pub mod rejection;
 pub mod requests;

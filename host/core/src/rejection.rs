@@ -55,6 +55,9 @@ pub enum Rejection {
     /// A job cannot wait again for a job that is no longer kept.
     #[error("the job {0} that it waits for is no longer kept")]
     PrerequisiteGone(JobId),
+    /// A job waits for the failure of one that has completed, for good.
+    #[error("the job {0} has completed, and this one waits for it to fail")]
+    PrerequisiteCompleted(JobId),
     /// Jobs that wait for this one, which has ended, are still to be settled.
     #[error("the jobs that wait for {0} are still being settled")]
     CascadeUnfinished(JobId),

@@ -6,6 +6,7 @@ mod checking;
 mod entries;
 mod entry;
 mod params;
+mod prerequisites;
 mod route;
 
 use axum::body::Body;

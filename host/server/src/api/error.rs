@@ -88,6 +88,7 @@ impl From<Rejection> for ApiError {
             Rejection::DependencyCycle(_) => &kinds::DEPENDENCY_CYCLE,
             Rejection::UniqueKeyTaken(_) => &kinds::UNIQUE_KEY_TAKEN,
             Rejection::PrerequisiteGone(_) => &kinds::PREREQUISITE_GONE,
+            Rejection::PrerequisiteCompleted(_) => &kinds::PREREQUISITE_COMPLETED,
             Rejection::TooManyAttempts { .. } => &kinds::INVALID_REQUEST,
             Rejection::CascadeUnfinished(_) => &kinds::CASCADE_UNFINISHED,
             Rejection::StateChanged { .. } => &kinds::STATE_CHANGED,

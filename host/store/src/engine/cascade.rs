@@ -20,15 +20,15 @@ const SLICE: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cascade {
     pub prerequisite: JobId,
-    /// Whether it has completed: then those that wait for it may start. Otherwise they are discarded.
-    pub completed: bool,
+    /// How it ended, which decides what becomes of those that wait for it.
+    pub ended: State,
 }
 
 impl Cascade {
     fn of(ended: &Lifecycle) -> Self {
         Self {
             prerequisite: ended.id,
-            completed: ended.state == State::Completed,
+            ended: ended.state,
         }
     }
 }
@@ -129,11 +129,7 @@ impl<R: Rows> Batch<'_, R> {
         if !job.waits_for_jobs() {
             return Ok(());
         }
-        let input = if cascade.completed {
-            Input::PrerequisiteCompleted
-        } else {
-            Input::PrerequisiteFailed(cascade.prerequisite)
-        };
+        let input = Input::PrerequisiteEnded(cascade.prerequisite, cascade.ended);
         let job = self.step(&job, &input)?;
         if job.state.is_terminal() {
             self.open.push_back(Open {

@@ -34,6 +34,9 @@ impl<R: Rows> Batch<'_, R> {
             if is_new(&new) {
                 let mut accepted = new.clone();
                 accepted.depends_on = prerequisites(new, &stands_for);
+                let conditions = new.conditions.as_deref();
+                let stands_for = |id| stands_for.get(&id).copied().unwrap_or(id);
+                accepted.conditions = conditions.map(|it| Box::new(it.renamed(stands_for)));
                 let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
                 let mut job = Lifecycle::accept(self.now, &accepted, open);
                 job.limits.keys = keys.remove(&new.id).unwrap_or_default();
@@ -170,11 +173,10 @@ impl<R: Rows> Batch<'_, R> {
     ) -> Result<(), Stop> {
         for new in jobs.iter().filter(|new| stands_for[&new.id] == new.id) {
             for id in prerequisites(new, stands_for) {
-                let input = match ended.get(&id) {
-                    Some(State::Completed) => Input::PrerequisiteCompleted,
-                    Some(_) => Input::PrerequisiteFailed(id),
-                    None => continue,
+                let Some(state) = ended.get(&id) else {
+                    continue;
                 };
+                let input = Input::PrerequisiteEnded(id, *state);
                 let job = self.get(new.id)?;
                 if job.state == State::Pending {
                     self.apply(&job, &input)?;

@@ -10,7 +10,7 @@ use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::{JobId, NodeId};
-use host_core::job::{Lane, Lifecycle, Payload, State};
+use host_core::job::{Lane, Lifecycle, Payload, STATES, State};
 use host_core::json::JsonText;
 use host_core::lease::{Hold, Lease};
 use host_core::name::Name;
@@ -303,10 +303,10 @@ impl Rows for Transaction<'_> {
 
     fn keep_cascades(&mut self, cascades: &[Cascade]) -> Result<(), StoreError> {
         let ids: Vec<Uuid> = cascades.iter().map(|it| it.prerequisite.0).collect();
-        let completed: Vec<bool> = cascades.iter().map(|it| it.completed).collect();
-        let sql = "INSERT INTO host_cascades (prerequisite, completed) \
-                   SELECT * FROM unnest($1::uuid[], $2::boolean[]) ON CONFLICT DO NOTHING";
-        self.query("keep cascades", sql, values![ids, completed])?;
+        let states: Vec<i16> = cascades.iter().map(|it| it.ended as i16).collect();
+        let sql = "INSERT INTO host_cascades (prerequisite, state) \
+                   SELECT * FROM unnest($1::uuid[], $2::smallint[]) ON CONFLICT DO NOTHING";
+        self.query("keep cascades", sql, values![ids, states])?;
         Ok(())
     }
 
@@ -315,15 +315,26 @@ impl Rows for Transaction<'_> {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let sql = "SELECT prerequisite, completed FROM host_cascades ORDER BY n LIMIT $1 \
+        let sql = "SELECT prerequisite, state FROM host_cascades ORDER BY n LIMIT $1 \
                    FOR UPDATE SKIP LOCKED";
         let rows = self.query("read cascades", sql, values![limit])?;
         self.has_cascades = !rows.is_empty();
-        let cascade = |row: &Row| Cascade {
-            prerequisite: JobId(row.get(0)),
-            completed: row.get(1),
+        let cascade = |row: &Row| {
+            let prerequisite = JobId(row.get(0));
+            let index = usize::try_from(row.get::<_, i16>(1)).ok();
+            let ended = index.and_then(|index| STATES.get(index).copied());
+            let unknown = || {
+                damaged(
+                    format!("the cascade of job {prerequisite}"),
+                    "its state is unknown",
+                )
+            };
+            Ok(Cascade {
+                prerequisite,
+                ended: ended.ok_or_else(unknown)?,
+            })
         };
-        Ok(rows.iter().map(cascade).collect())
+        rows.iter().map(cascade).collect()
     }
 
     fn end_cascade(&mut self, prerequisite: JobId) -> Result<(), StoreError> {

@@ -28,6 +28,7 @@ mod limits;
 mod logs;
 mod nodes;
 mod postgres;
+mod prerequisites;
 mod proxy;
 mod retention;
 mod schedules;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use host_api::client::Client;
+use host_api::depends_on::DependsOnBody;
 use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
 use host_api::words::choice;
 use host_console::error::{CliError, cannot};
@@ -11,6 +12,7 @@ use host_console::options::Remote;
 use host_console::output::{Format, put_line};
 use host_console::{human, json, plain};
 use host_core::json::Pairs;
+use host_core::prerequisite::When;
 use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
 
@@ -23,6 +25,7 @@ Examples:
   host job enqueue echo --params '{\"a\": 1}' --wait
   host job enqueue report --params @input.json --queue nightly --run-at 2026-05-17T02:00:00Z
   id=$(host job enqueue build --unique-key build-42)
+  host job enqueue tidy-up --depends-on 01990f3c:failed
   host job enqueue index --params '{\"page\": 7}' --unique-key page-7 --on-conflict push_back --delay 30s")]
 pub(super) struct Enqueue {
     /// The handler to run
@@ -71,9 +74,10 @@ pub(super) struct Enqueue {
     /// With `push_back`, start it no later than this long after it was first enqueued
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration, requires = "on_conflict")]
     max_delay: Option<Seconds>,
-    /// Start only when this job has completed (repeatable)
-    #[arg(long, value_name = "ID", value_parser = parse_id)]
-    depends_on: Vec<String>,
+    /// Start only when this job has completed; with `:ended`, when it has ended in any way, and with `:failed`, only if
+    /// it is discarded (repeatable)
+    #[arg(long, value_name = "ID[:WHEN]", value_parser = parse_prerequisite)]
+    depends_on: Vec<DependsOnBody>,
     /// Attach a value that the handler sees (repeatable)
     #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_attribute)]
     attributes: Vec<(String, String)>,
@@ -153,7 +157,10 @@ impl Enqueue {
                 (None, unique)
             }
         };
-        let depends_on = self.depends_on.iter().map(|id| full_id(client, id));
+        let depends_on = self
+            .depends_on
+            .iter()
+            .map(|it| Ok(DependsOnBody::new(full_id(client, it.job())?, it.when())));
         let attributes: BTreeMap<_, _> = self.attributes.into_iter().collect();
         Ok(NewJobBody {
             handler: self.name,
@@ -169,7 +176,7 @@ impl Enqueue {
             retention_discarded_seconds: self.retention_discarded,
             unique_key,
             unique,
-            depends_on: depends_on.collect::<Result<_, _>>()?,
+            depends_on: depends_on.collect::<Result<_, CliError>>()?,
             batch: None,
             trace_context: None,
             attributes: (!attributes.is_empty()).then(|| Pairs(attributes.into_iter().collect())),
@@ -184,6 +191,15 @@ fn full_id(client: &Client, prefix: &str) -> Result<String, CliError> {
     }
     let doing = format!("find job {} of --depends-on", plain::line(prefix));
     Ok(fetch(client, &doing, prefix)?.view.0.id)
+}
+
+/// Reads `ID` or `ID:WHEN`.
+fn parse_prerequisite(text: &str) -> Result<DependsOnBody, String> {
+    let (id, when) = match text.split_once(':') {
+        Some((id, word)) => (id, choice(word)?),
+        None => (text, When::Completed),
+    };
+    Ok(DependsOnBody::new(parse_id(id)?, when))
 }
 
 fn parse_attribute(text: &str) -> Result<(String, String), String> {

@@ -33,6 +33,9 @@ host_http::kinds! {
     PREREQUISITE_GONE 409 "prerequisite_gone", "A prerequisite is gone",
         "A job that the job waits for was removed after its retention, and its outcome is unknown.",
         "`host job retry ID --force` runs the job without it; over HTTP, retry with {\"force\": true}.";
+    PREREQUISITE_COMPLETED 409 "prerequisite_completed", "A prerequisite has completed",
+        "The job waits for another one to fail, and that one has completed, which is final.",
+        "`host job retry ID --force` runs the job all the same; over HTTP, retry with {\"force\": true}.";
     CASCADE_UNFINISHED 409 "cascade_unfinished", "Dependents not settled yet",
         "The job, or one that it waits for, has ended with many dependents, which are still being settled.",
         "Retry it in a moment; over HTTP, {\"force\": true} runs a dependent at once."

@@ -325,6 +325,7 @@ impl Orchestrator {
             | Rejection::Foreign
             | Rejection::UniqueKeyTaken(_)
             | Rejection::PrerequisiteGone(_)
+            | Rejection::PrerequisiteCompleted(_)
             | Rejection::UnknownPrerequisite(_)
             | Rejection::DependencyCycle(_)
             | Rejection::CascadeUnfinished(_)
