@@ -100,6 +100,9 @@ pub struct NewJob {
     /// The jobs that must end first; `#n` is job n (from 0) of the same call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<DependsOn>,
+    /// Names below `/inputs` in its params, and the jobs it depends on whose results are there when it starts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// Other data, which the handler gets with the job.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
@@ -169,6 +172,13 @@ impl NewJob {
         self
     }
 
+    /// Gives it the result of a job that it depends on, of the same call (`#n`), as `/inputs/NAME` in its params.
+    #[must_use]
+    pub fn input(mut self, name: impl Into<String>, id: impl Into<String>) -> Self {
+        self.inputs.insert(name.into(), id.into());
+        self
+    }
+
     /// Attaches data.
     #[must_use]
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
@@ -196,11 +206,11 @@ mod tests {
         let job = NewJob::new("row").params(&[1]).unwrap().queue("rows");
         let job = job.unique_key("a").delay_seconds(0.5).attribute("x", "y");
         let job = job.depends_on("#0").depends_on_when("#1", When::Failed);
-        let job = job.field("max_attempts", 3).priority(9);
+        let job = job.input("rows", "#0").field("max_attempts", 3).priority(9);
         let expected = json!({
             "handler": "row", "params": [1], "queue": "rows", "unique_key": "a", "delay_seconds": 0.5,
             "attributes": {"x": "y"}, "depends_on": ["#0", {"job": "#1", "when": "failed"}], "max_attempts": 3,
-            "priority": 9
+            "inputs": {"rows": "#0"}, "priority": 9
         });
         assert_eq!(serde_json::to_value(&job).unwrap(), expected);
         let bare = json!({"handler": "row", "params": null});

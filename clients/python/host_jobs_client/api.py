@@ -454,7 +454,7 @@ FailureCategory: TypeAlias = 'Literal["USER_CODE", "DATA_QUALITY", "INFRASTRUCTU
 """Who has to act on a failure."""
 
 
-FailureWord: TypeAlias = 'Literal["user_error", "trapped", "fuel_exhausted", "timed_out", "memory_limit", "result_too_large", "invalid_params", "handler_not_found", "grant_missing", "cancelled", "cancel_timeout", "lease_lost", "cell_lost", "poison", "prerequisite_failed", "writes_refused"]'
+FailureWord: TypeAlias = 'Literal["user_error", "trapped", "fuel_exhausted", "timed_out", "memory_limit", "result_too_large", "invalid_params", "handler_not_found", "grant_missing", "cancelled", "cancel_timeout", "lease_lost", "cell_lost", "poison", "prerequisite_failed", "writes_refused", "input_failed"]'
 """Why an attempt failed."""
 
 
@@ -622,6 +622,8 @@ class Job(TypedDict):
     """The handler that executes it; `python#send_email` is one of a foreign runner."""
     id: str
     """Its id."""
+    inputs: NotRequired[Dict[str, str] | None]
+    """The names below `/inputs` in its params, and the jobs whose results are there once they have ended."""
     kept_until: NotRequired[str | None]
     """When it is forgotten, if it has ended."""
     last_heartbeat_at: NotRequired[str | None]
@@ -685,6 +687,8 @@ class JobOptions(TypedDict):
     """The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
     `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
     """
+    inputs: NotRequired[Dict[str, str]]
+    """Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them."""
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
     priority: NotRequired[int | None]
@@ -953,6 +957,8 @@ class NewJob(TypedDict):
     """
     handler: str
     """The handler that executes it; `python#send_email` is one of a foreign runner."""
+    inputs: NotRequired[Dict[str, str]]
+    """Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them."""
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
     params: NotRequired[Any]

@@ -359,7 +359,7 @@ export interface Failure {
 export type FailureCategory = "USER_CODE" | "DATA_QUALITY" | "INFRASTRUCTURE" | "CONFIGURATION" | "TIMEOUT" | "CANCELLED";
 
 /** Why an attempt failed. */
-export type FailureWord = "user_error" | "trapped" | "fuel_exhausted" | "timed_out" | "memory_limit" | "result_too_large" | "invalid_params" | "handler_not_found" | "grant_missing" | "cancelled" | "cancel_timeout" | "lease_lost" | "cell_lost" | "poison" | "prerequisite_failed" | "writes_refused";
+export type FailureWord = "user_error" | "trapped" | "fuel_exhausted" | "timed_out" | "memory_limit" | "result_too_large" | "invalid_params" | "handler_not_found" | "grant_missing" | "cancelled" | "cancel_timeout" | "lease_lost" | "cell_lost" | "poison" | "prerequisite_failed" | "writes_refused" | "input_failed";
 
 /** What became of a firing. */
 export interface Firing {
@@ -518,6 +518,8 @@ export interface Job {
   handler: string;
   /** Its id. */
   id: string;
+  /** The names below `/inputs` in its params, and the jobs whose results are there once they have ended. */
+  inputs?: Record<string, string> | null;
   /** When it is forgotten, if it has ended. */
   kept_until?: string | null;
   /** When its foreign worker last sent a heartbeat. */
@@ -582,6 +584,8 @@ export interface JobOptions {
    * `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
    */
   depends_on?: Array<DependsOn>;
+  /** Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them. */
+  inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
   /** 0 (first) to 9; 5 if absent. */
@@ -814,6 +818,8 @@ export interface NewJob {
   depends_on?: Array<DependsOn>;
   /** The handler that executes it; `python#send_email` is one of a foreign runner. */
   handler: string;
+  /** Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them. */
+  inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
   /** What the handler is called with; `null` if absent. */

@@ -119,6 +119,9 @@ pub struct JobView {
     /// The jobs it waits or waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<DependsOnBody>>,
+    /// The names below `/inputs` in its params, and the jobs whose results are there once they have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<BTreeMap<String, String>>,
     /// The batch that counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
@@ -189,6 +192,11 @@ impl JobView {
             of_one.map(|when| DependsOnBody::new(id.to_string(), when))
         });
         view.depends_on = some(conditions.collect());
+        let inputs = job.lifecycle.inputs();
+        let inputs: BTreeMap<_, _> = inputs
+            .map(|(name, id)| (name.to_owned(), id.to_string()))
+            .collect();
+        view.inputs = (!inputs.is_empty()).then_some(inputs);
         view.external_id = job.payload.external_id;
         view.trace_context =
             some(job.payload.trace_context).map(|pairs| pairs.into_iter().collect());

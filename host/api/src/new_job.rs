@@ -1,6 +1,7 @@
 //! A job as a request writes it, and what becomes of it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Not;
 
@@ -72,6 +73,9 @@ pub struct NewJobBody {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1_000)]
     pub depends_on: Vec<DependsOnBody>,
+    /// Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// The batch that counts it: one that is open, or that of the job whose handler enqueues it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
@@ -93,6 +97,7 @@ impl NewJobBody {
             ("delay_seconds", self.delay_seconds.is_some()),
             ("deadline", self.deadline.is_some()),
             ("depends_on", !self.depends_on.is_empty()),
+            ("inputs", !self.inputs.is_empty()),
             ("unique_key", self.unique_key.is_some()),
             ("unique", self.unique.is_some()),
             ("batch", self.batch.is_some()),

@@ -18,6 +18,7 @@ pub mod graph;
 pub mod handler;
 pub mod http_grant;
 pub mod id;
+pub mod inputs;
 pub mod invariants;
 pub mod job;
 pub mod job_batch;

@@ -1,4 +1,4 @@
-//! What a job asks of the jobs that it depends on: how each has to end.
+//! What a job asks of the jobs that it depends on: how each has to end, and whose results it gets.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,10 @@ pub struct Conditions {
     /// How each of them has to end; one that is not named must complete. A job that stands for several has all of their
     /// conditions.
     pub when: Vec<(JobId, When)>,
+    /// Names and the prerequisites whose results the params get under them.
+    pub inputs: Vec<(Box<str>, JobId)>,
+    /// Whether these may be results of jobs that were there before.
+    pub reads_others: bool,
 }
 
 impl Conditions {
@@ -56,8 +60,13 @@ impl Conditions {
     #[must_use]
     pub fn renamed(&self, stands_for: impl Fn(JobId) -> JobId) -> Self {
         let when = self.when.iter();
+        let inputs = self.inputs.iter();
         Self {
             when: when.map(|(id, when)| (stands_for(*id), *when)).collect(),
+            inputs: inputs
+                .map(|(name, id)| (name.clone(), stands_for(*id)))
+                .collect(),
+            ..*self
         }
     }
 }

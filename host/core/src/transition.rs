@@ -88,6 +88,8 @@ pub enum Input<'a> {
     Purge,
     /// A job that this one depends on has ended in this state.
     PrerequisiteEnded(JobId, State),
+    /// The result of one that has ended cannot become an input of this one.
+    InputFailed(&'a Failure),
     /// The limit that the job waits for has room.
     Admit,
 }
@@ -161,6 +163,7 @@ impl Lifecycle {
             Input::PrerequisiteEnded(prerequisite, state) => {
                 prerequisite::ended(self, now, *prerequisite, *state)
             }
+            Input::InputFailed(failure) => prerequisite::input_failed(self, now, failure),
             Input::Admit => limit::admit(self, now),
         }
     }

@@ -80,6 +80,8 @@ export interface NewJob {
   delaySeconds?: number;
   /** The jobs that must end first: ids if they must complete. `#n` is job n (from 0) of the same call. */
   dependsOn?: (string | { job: string; when: 'completed' | 'ended' | 'failed' })[];
+  /** Names below `/inputs` in its params, and the jobs of `dependsOn` whose results are there when it starts. */
+  inputs?: Record<string, string>;
   /** Other data, which the handler gets with the job. */
   attributes?: Record<string, string>;
   [field: string]: unknown;

@@ -23,6 +23,7 @@ class NewJob:
     unique_key: str | None = None
     delay_seconds: float | None = None
     depends_on: list[str | dict[str, str]] = field(default_factory=list)
+    inputs: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
 

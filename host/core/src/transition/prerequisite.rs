@@ -35,6 +35,21 @@ pub(super) fn ended(
     })
 }
 
+/// Discards the job because its params cannot have the result of a prerequisite.
+pub(super) fn input_failed(
+    job: &mut Lifecycle,
+    now: Time,
+    failure: &Failure,
+) -> Result<Vec<Effect>, Rejection> {
+    if !job.waits_for_jobs() {
+        return Err(Rejection::WrongState(job.state));
+    }
+    job.failure = Some(failure.kind);
+    job.finish(now, State::Discarded);
+    let failure = failure.clone();
+    Ok(vec![Effect::Failed { failure }])
+}
+
 /// Discards the job without an attempt.
 fn discard(job: &mut Lifecycle, now: Time, prerequisite: JobId) -> Vec<Effect> {
     job.failure = Some(FailureKind::PrerequisiteFailed);
@@ -85,6 +100,12 @@ impl Lifecycle {
             .peekable();
         let default = found.peek().is_none().then_some(When::Completed);
         found.chain(default)
+    }
+
+    /// Returns the names in its inputs of prerequisites, each with the job.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, JobId)> {
+        let inputs = self.conditions.iter().flat_map(|it| &it.inputs);
+        inputs.map(|(name, id)| (&**name, *id))
     }
 
     /// Returns what it means for the job that a prerequisite has ended in this state.

@@ -72,6 +72,12 @@ pub(super) async fn shown_to(
     // The reason names jobs that it waits for.
     view.waits_because = view.waits_because.filter(|_| view.depends_on.is_none());
     view.depends_on = seen_of(shared, caller, view.depends_on.take(), DependsOnBody::job).await?;
+    let inputs = view.inputs.take().map(|it| it.into_iter().collect());
+    let inputs = seen_of(shared, caller, inputs, |it: &(String, String)| {
+        it.1.as_str()
+    })
+    .await?;
+    view.inputs = inputs.map(|it| it.into_iter().collect());
     view.dependents = seen_of(shared, caller, view.dependents.take(), String::as_str).await?;
     Ok(view)
 }

@@ -33,6 +33,9 @@ impl<R: Rows> Batch<'_, R> {
                 self.take_unique_key(&job, &key)?;
             }
         }
+        if had_ended && !force {
+            self.give_missing_inputs(&job, &waits_for)?;
+        }
         let job = self.apply(&job, &Input::Retry { prerequisites_open })?;
         if had_ended {
             self.rows.set_dependencies(&job, &waits_for)?;

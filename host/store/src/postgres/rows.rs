@@ -228,6 +228,20 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
+    fn result(&mut self, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        if self.job(id)?.is_none() {
+            return Ok(None);
+        }
+        let here = self.overlay.attempts.get(&id).and_then(|rows| rows.last());
+        if let Some(latest) = here {
+            return Ok(Some(latest.result.clone().unwrap_or_else(JsonText::null)));
+        }
+        let sql = "SELECT result FROM host_attempts WHERE job = $1 ORDER BY number DESC LIMIT 1";
+        let rows = self.query("read a job's result", sql, values![id.0])?;
+        let result = rows.first().and_then(|row| row.get::<_, Option<String>>(0));
+        Ok(Some(result.map_or_else(JsonText::null, JsonText)))
+    }
+
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
         let row = (job.attempt, encode(failure)?);
         self.overlay.failures.insert(job.id, row);

@@ -124,7 +124,13 @@ impl Writer {
                 new.depends_on = (key % 2 == 0).then_some(earlier).into_iter().collect();
                 let when = [When::Completed, When::Ended, When::Failed];
                 let when = vec![(earlier, when[usize::from(depends) % 3])];
-                new.conditions = (key % 2 == 0).then(|| Box::new(Conditions { when }));
+                new.conditions = (key % 2 == 0).then(|| {
+                    Box::new(Conditions {
+                        when,
+                        inputs: vec![("a".into(), earlier)],
+                        reads_others: true,
+                    })
+                });
                 Command::Enqueue(vec![new])
             }
             Step::Claim { job } => {

@@ -94,7 +94,13 @@ impl History {
             new.depends_on = earlier.into_iter().collect();
             let conditions = earlier.map(|id| (id, WHEN[usize::from(*priority) % 3]));
             let when = conditions.into_iter().collect();
-            new.conditions = Conditions { when }.some();
+            // One that is not there before may be refused.
+            new.conditions = Conditions {
+                when,
+                inputs: earlier.map(|id| ("a".into(), id)).into_iter().collect(),
+                reads_others: *priority > 0 || self.jobs.is_multiple_of(2),
+            }
+            .some();
             // Perhaps to one that is closed or that nobody has made.
             if *priority == 0 && self.jobs.is_multiple_of(2) {
                 new = within(self.batches, new);
@@ -247,7 +253,12 @@ impl History {
                     new.depends_on = vec![prerequisite];
                     let when = WHEN[prerequisite.0.as_u128() as usize % 3];
                     let when = vec![(prerequisite, when)];
-                    new.conditions = Conditions { when }.some();
+                    new.conditions = Conditions {
+                        when,
+                        inputs: vec![("b".into(), prerequisite)],
+                        reads_others: true,
+                    }
+                    .some();
                     match self.of_batches.get(&number).copied() {
                         Some(batch) if prerequisite.0.as_u128().is_multiple_of(2) => {
                             self.of_batches.insert(self.jobs, batch);

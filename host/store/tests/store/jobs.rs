@@ -119,7 +119,11 @@ pub(crate) fn after(n: u128, prerequisites: &[(u128, When)]) -> NewJob {
     let when: Vec<(JobId, When)> = when.collect();
     NewJob {
         depends_on: when.iter().map(|(of, _)| *of).collect(),
-        conditions: Conditions { when }.some(),
+        conditions: Conditions {
+            when,
+            ..Conditions::default()
+        }
+        .some(),
         ..job(n)
     }
 }

@@ -16,6 +16,7 @@ mod copy;
 mod database_check;
 mod filters;
 mod golden;
+mod inputs;
 mod interleavings;
 mod job_batch_nodes;
 mod job_batches;

@@ -58,7 +58,11 @@ pub(super) fn available(policy: Policy) -> Lifecycle {
 pub(super) fn waiting() -> Lifecycle {
     let mut new = new_job(Policy::default());
     let when = vec![(job_id(3), When::Failed)];
-    new.conditions = Conditions { when }.some();
+    new.conditions = Conditions {
+        when,
+        ..Conditions::default()
+    }
+    .some();
     Lifecycle::accept(NOW, &new, 1)
 }
 

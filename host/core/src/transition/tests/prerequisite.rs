@@ -63,7 +63,11 @@ fn a_job_that_stands_for_several_must_end_as_all_of_them() {
     ] {
         let mut new = new_job(Policy::default());
         let when = conditions.map(|when| (job_id(4), when)).to_vec();
-        new.conditions = Conditions { when }.some();
+        new.conditions = Conditions {
+            when,
+            ..Conditions::default()
+        }
+        .some();
         let after = states.map(|state| {
             let mut job = Lifecycle::accept(NOW, &new, 1);
             let input = Input::PrerequisiteEnded(job_id(4), state);

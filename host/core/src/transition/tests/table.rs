@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::fixture::{self, LEASE, NODE, NOW, OTHER_LEASE, TTL, error, job_id};
+use crate::inputs::InputError;
 use crate::job::{Lifecycle, STATES, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
@@ -141,6 +142,8 @@ fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
 
 fn without_a_worker() -> Vec<Row<'static>> {
     let eight_days = NOW.plus_ms(8 * 24 * 3_600_000);
+    let unfit = InputError::Gone.failure("a", job_id(2));
+    let unfit = Box::leak(Box::new(unfit));
     let ended = |of, state| Input::PrerequisiteEnded(job_id(of), state);
     let retry = |prerequisites_open| Input::Retry { prerequisites_open };
     vec![
@@ -170,6 +173,7 @@ fn without_a_worker() -> Vec<Row<'static>> {
             NOW,
             ended(3, State::Completed),
         ),
+        ("input cannot be given", NOW, Input::InputFailed(unfit)),
         ("limit has room", NOW, Input::Admit),
     ]
 }

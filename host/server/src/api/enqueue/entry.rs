@@ -49,9 +49,12 @@ pub(super) fn into_job(
     siblings: &[JobId],
     clock: Clock,
 ) -> Result<NewJob, ApiError> {
-    let params = body.params.take().map_or_else(JsonText::null, |text| {
+    let mut params = body.params.take().map_or_else(JsonText::null, |text| {
         JsonText(Box::<str>::from(text).into_string())
     });
+    if !body.inputs.is_empty() {
+        params = prerequisites::params_with_room(params)?;
+    }
     let priority = body.priority.map(priority).transpose()?;
     let mut policy = policy_of(&body, route.policy, route.timeout_ms_max)?;
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);

@@ -326,6 +326,9 @@ impl Orchestrator {
             | Rejection::UniqueKeyTaken(_)
             | Rejection::PrerequisiteGone(_)
             | Rejection::PrerequisiteCompleted(_)
+            | Rejection::InputHidden(_)
+            | Rejection::InputFailed(_)
+            | Rejection::TooManyInputs { .. }
             | Rejection::UnknownPrerequisite(_)
             | Rejection::DependencyCycle(_)
             | Rejection::CascadeUnfinished(_)
