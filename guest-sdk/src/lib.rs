@@ -61,7 +61,7 @@ pub use mock::{Line, MockHost};
 #[cfg(feature = "schema")]
 pub use schemars;
 pub use state::State;
-pub use store::{NewJob, StoreError, StoreErrorKind};
+pub use store::{DependsOn, NewJob, StoreError, StoreErrorKind, When};
 
 /// The generated bindings of `host:jobs@1.1.0`.
 #[cfg(target_family = "wasm")]

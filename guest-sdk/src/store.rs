@@ -43,6 +43,33 @@ impl From<StoreError> for Error {
     }
 }
 
+/// A job to wait for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum DependsOn {
+    /// It must complete.
+    Completed(String),
+    /// It must end like this.
+    Condition {
+        /// Its id.
+        job: String,
+        /// How it has to end.
+        when: When,
+    },
+}
+
+/// How a job has to end for one that waits for it to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// It completes; otherwise the job that waits is discarded.
+    Completed,
+    /// It ends in any way.
+    Ended,
+    /// It is discarded; otherwise the job that waits is cancelled.
+    Failed,
+}
+
 /// A job to enqueue. See [`Ctx::enqueue`](crate::Ctx::enqueue).
 ///
 /// ```
@@ -70,9 +97,12 @@ pub struct NewJob {
     /// The job starts so many seconds later at the earliest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_seconds: Option<f64>,
-    /// The ids of jobs that must complete first; `#n` is job n (from 0) of the same call.
+    /// The jobs that must end first; `#n` is job n (from 0) of the same call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub depends_on: Vec<String>,
+    pub depends_on: Vec<DependsOn>,
+    /// Names below `/inputs` in its params, and the jobs it depends on whose results are there when it starts.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// Other data, which the handler gets with the job.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
@@ -127,10 +157,25 @@ impl NewJob {
         self
     }
 
-    /// Makes it wait for a job.
+    /// Makes it wait for a job, which must complete.
     #[must_use]
     pub fn depends_on(mut self, id: impl Into<String>) -> Self {
-        self.depends_on.push(id.into());
+        self.depends_on.push(DependsOn::Completed(id.into()));
+        self
+    }
+
+    /// Makes it wait for a job, which must end like this.
+    #[must_use]
+    pub fn depends_on_when(mut self, id: impl Into<String>, when: When) -> Self {
+        let job = id.into();
+        self.depends_on.push(DependsOn::Condition { job, when });
+        self
+    }
+
+    /// Gives it the result of a job that it depends on, of the same call (`#n`), as `/inputs/NAME` in its params.
+    #[must_use]
+    pub fn input(mut self, name: impl Into<String>, id: impl Into<String>) -> Self {
+        self.inputs.insert(name.into(), id.into());
         self
     }
 
@@ -160,10 +205,12 @@ mod tests {
     fn a_job_is_what_the_api_takes() {
         let job = NewJob::new("row").params(&[1]).unwrap().queue("rows");
         let job = job.unique_key("a").delay_seconds(0.5).attribute("x", "y");
-        let job = job.depends_on("#0").field("max_attempts", 3).priority(9);
+        let job = job.depends_on("#0").depends_on_when("#1", When::Failed);
+        let job = job.input("rows", "#0").field("max_attempts", 3).priority(9);
         let expected = json!({
             "handler": "row", "params": [1], "queue": "rows", "unique_key": "a", "delay_seconds": 0.5,
-            "attributes": {"x": "y"}, "depends_on": ["#0"], "max_attempts": 3, "priority": 9
+            "attributes": {"x": "y"}, "depends_on": ["#0", {"job": "#1", "when": "failed"}], "max_attempts": 3,
+            "inputs": {"rows": "#0"}, "priority": 9
         });
         assert_eq!(serde_json::to_value(&job).unwrap(), expected);
         let bare = json!({"handler": "row", "params": null});

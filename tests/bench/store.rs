@@ -148,6 +148,7 @@ impl Loop {
             policy: Policy::default(),
             unique_key: None,
             depends_on: Vec::new(),
+            conditions: None,
             batch: None,
             payload: Payload {
                 params: JsonText(customer.unwrap_or_else(|| "{\"n\":12345}".to_owned())),

@@ -126,6 +126,52 @@ fn a_failed_prerequisite_discards_its_dependents() {
 }
 
 #[test]
+fn a_job_that_tidies_up_after_a_failure_runs_only_then() {
+    let client = shared();
+    let on_failure = json!([{"job": "#0", "when": "failed"}]);
+    for (first, ends) in [
+        (
+            json!({"handler": "fail", "params": {"message": "x", "retryable": false}}),
+            "completed",
+        ),
+        (json!({"handler": "noop"}), "cancelled"),
+    ] {
+        let jobs = json!([
+            first,
+            {"handler": "noop", "depends_on": on_failure},
+            {"handler": "noop", "depends_on": [{"job": "#1", "when": "ended"}]},
+        ]);
+        let answer = client.post("/api/v1/jobs", &jobs).unwrap();
+        assert_eq!(answer.status, 201, "{answer:?}");
+        let id = |n: usize| answer.body[n]["id"].as_str().unwrap();
+        let job = client.wait(id(1));
+        assert_eq!(state(&job), ends, "{job}");
+        assert_eq!(state(&client.wait(id(2))), "completed");
+        if ends == "cancelled" {
+            let reason = format!("not needed: job {} completed, and did not fail", id(0));
+            assert_eq!(job["cancel_reason"], reason);
+        }
+    }
+}
+
+#[test]
+fn a_job_gets_the_results_of_those_before_it() {
+    let client = shared();
+    let jobs = json!([
+        {"handler": "echo", "params": {"rows": [1, 2]}},
+        {"handler": "fail", "params": {"message": "x", "retryable": false}},
+        {"handler": "echo", "params": {"own": true}, "inputs": {"first": "#0", "second": "#1"},
+         "depends_on": ["#0", {"job": "#1", "when": "ended"}]},
+        {"handler": "echo", "inputs": {"all": "#2"}, "depends_on": ["#2"]},
+    ]);
+    let answer = client.post("/api/v1/jobs", &jobs).unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let last = client.wait(answer.body[3]["id"].as_str().unwrap());
+    let third = json!({"own": true, "inputs": {"first": {"rows": [1, 2]}, "second": null}});
+    assert_eq!(last["result"], json!({"inputs": {"all": third}}), "{last}");
+}
+
+#[test]
 fn a_cycle_is_refused_with_its_path() {
     let answer = shared()
         .post(

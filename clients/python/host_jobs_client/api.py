@@ -365,6 +365,21 @@ class Count(TypedDict):
     """When the first of them was enqueued."""
 
 
+DependsOn: TypeAlias = 'str | DependsOnCondition'
+"""A job to wait for: its id if it must complete, or `{"job", "when"}`."""
+
+
+class DependsOnCondition(TypedDict):
+    """A job to wait for, and how it has to end."""
+
+    job: str
+    """The id of the job; in an enqueue also `#n`, entry n of the same array."""
+    when: NotRequired[PrerequisiteWhen | None]
+    """How it has to end; `completed` if absent. `ended`: in any way. `failed`: it is discarded; if it completes
+    or is cancelled, the job that waits is cancelled.
+    """
+
+
 class Revision(TypedDict):
     """One revision of a component."""
 
@@ -439,7 +454,7 @@ FailureCategory: TypeAlias = 'Literal["USER_CODE", "DATA_QUALITY", "INFRASTRUCTU
 """Who has to act on a failure."""
 
 
-FailureWord: TypeAlias = 'Literal["user_error", "trapped", "fuel_exhausted", "timed_out", "memory_limit", "result_too_large", "invalid_params", "handler_not_found", "grant_missing", "cancelled", "cancel_timeout", "lease_lost", "cell_lost", "poison", "prerequisite_failed", "writes_refused"]'
+FailureWord: TypeAlias = 'Literal["user_error", "trapped", "fuel_exhausted", "timed_out", "memory_limit", "result_too_large", "invalid_params", "handler_not_found", "grant_missing", "cancelled", "cancel_timeout", "lease_lost", "cell_lost", "poison", "prerequisite_failed", "writes_refused", "input_failed"]'
 """Why an attempt failed."""
 
 
@@ -593,7 +608,7 @@ class Job(TypedDict):
     """No attempt after this instant."""
     dependents: NotRequired[List[str] | None]
     """The jobs that wait for it: the first 100."""
-    depends_on: NotRequired[List[str] | None]
+    depends_on: NotRequired[List[DependsOn] | None]
     """The jobs it waits or waited for."""
     enqueued_at: str
     """When it was accepted (RFC 3339)."""
@@ -607,6 +622,8 @@ class Job(TypedDict):
     """The handler that executes it; `python#send_email` is one of a foreign runner."""
     id: str
     """Its id."""
+    inputs: NotRequired[Dict[str, str] | None]
+    """The names below `/inputs` in its params, and the jobs whose results are there once they have ended."""
     kept_until: NotRequired[str | None]
     """When it is forgotten, if it has ended."""
     last_heartbeat_at: NotRequired[str | None]
@@ -666,8 +683,12 @@ class JobOptions(TypedDict):
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]
     """Not before this many seconds from now; excludes `run_at`."""
-    depends_on: NotRequired[List[str]]
-    """Ids of jobs that must complete first, or `#n` for entry n of the same array."""
+    depends_on: NotRequired[List[DependsOn]]
+    """The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+    `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+    """
+    inputs: NotRequired[Dict[str, str]]
+    """Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them."""
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
     priority: NotRequired[int | None]
@@ -930,10 +951,14 @@ class NewJob(TypedDict):
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]
     """Not before this many seconds from now; excludes `run_at`."""
-    depends_on: NotRequired[List[str]]
-    """Ids of jobs that must complete first, or `#n` for entry n of the same array."""
+    depends_on: NotRequired[List[DependsOn]]
+    """The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+    `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+    """
     handler: str
     """The handler that executes it; `python#send_email` is one of a foreign runner."""
+    inputs: NotRequired[Dict[str, str]]
+    """Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them."""
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
     params: NotRequired[Any]
@@ -1202,6 +1227,10 @@ class TokenPage(TypedDict):
     """What to give as `cursor` for the next page, `null` at the end."""
 
 
+PrerequisiteWhen: TypeAlias = 'Literal["completed", "ended", "failed"]'
+"""How a job has to end for one that waits for it to start."""
+
+
 class PriorityBody(TypedDict):
     """A new priority."""
 
@@ -1375,7 +1404,7 @@ class RetryBody(TypedDict):
     """How to run a job again."""
 
     force: NotRequired[bool]
-    """Whether it starts even if jobs it depends on have not completed."""
+    """Whether it starts even if jobs it depends on have not ended as it needs."""
 
 
 class RevisionCost(TypedDict):
@@ -2105,8 +2134,8 @@ class JobsApi(Group):
 
     def retry(self, id: str, body: RetryBody) -> Job:
         """Runs a discarded or cancelled job again. A deadline that has passed is removed, and `removed_deadline`
-        shows it. The job is pending while jobs that it depends on have not completed. With `force` it waits
-        for none of them, and neither does a job that is pending already.
+        shows it. The job is pending while jobs that it depends on have not ended as it needs. With `force` it
+        waits for none of them, and neither does a job that is pending already.
         """
         answer: Job = self._call('POST', '/api/v1/jobs/{id}/retry', (id,), {}, body)
         return answer

@@ -89,7 +89,8 @@ class Client:
         """
         total, size, array = 0, 0, list[NewJob]()
         for job in map(_keyed, jobs):
-            if any(it.startswith("#") for it in job.get("depends_on") or []):
+            named = [it if isinstance(it, str) else it["job"] for it in job.get("depends_on") or []]
+            if any(it.startswith("#") for it in named):
                 raise ValueError("jobs of different requests cannot name each other: use enqueue_array for `#n`")
             length = len(json.dumps(job)) + 2
             if array and (len(array) == ARRAY_JOBS_MAX or size + length > ARRAY_BYTES_MAX):

@@ -115,8 +115,9 @@ class Requests(unittest.TestCase):
         large = [{"handler": "echo", "params": "x" * (3 << 20)}] * 2
         server = Server(answer(201, [ACCEPTED]), answer(201, [ACCEPTED]))
         self.assertEqual(self.client(server).enqueue_many(large), 2)
-        with self.assertRaises(ValueError):
-            Client("http://127.0.0.1:1").enqueue_many([{"handler": "echo", "depends_on": ["#0"]}])
+        for named in ("#0", {"job": "#0", "when": "ended"}):
+            with self.assertRaises(ValueError):
+                Client("http://127.0.0.1:1").enqueue_many([{"handler": "echo", "depends_on": [named]}])
 
     def test_a_stream_goes_on_where_it_was(self):
         gap = 'id: 9\nevent: gap\ndata: {"lost": 2}'

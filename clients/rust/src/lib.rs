@@ -148,7 +148,7 @@ impl Client {
     ) -> Result<u64, Error> {
         let (mut total, mut bytes, mut array) = (0, 0, Vec::new());
         for job in jobs {
-            if job.depends_on.iter().any(|id| id.starts_with('#')) {
+            if job.depends_on.iter().any(|it| it.job().starts_with('#')) {
                 let cause =
                     "jobs of different requests cannot name each other: use enqueue_array for `#n`";
                 return Err(Error::Invalid(cause.to_owned()));

@@ -293,6 +293,20 @@ export interface Count {
   oldest?: string | null;
 }
 
+/** A job to wait for: its id if it must complete, or `{"job", "when"}`. */
+export type DependsOn = string | DependsOnCondition;
+
+/** A job to wait for, and how it has to end. */
+export interface DependsOnCondition {
+  /** The id of the job; in an enqueue also `#n`, entry n of the same array. */
+  job: string;
+  /**
+   * How it has to end; `completed` if absent. `ended`: in any way. `failed`: it is discarded; if it completes or
+   * is cancelled, the job that waits is cancelled.
+   */
+  when?: PrerequisiteWhen | null;
+}
+
 /** What a deploy or a rollback did. */
 export interface Deployed extends Revision {
   /** What its handlers may access that the previous revision could not. */
@@ -345,7 +359,7 @@ export interface Failure {
 export type FailureCategory = "USER_CODE" | "DATA_QUALITY" | "INFRASTRUCTURE" | "CONFIGURATION" | "TIMEOUT" | "CANCELLED";
 
 /** Why an attempt failed. */
-export type FailureWord = "user_error" | "trapped" | "fuel_exhausted" | "timed_out" | "memory_limit" | "result_too_large" | "invalid_params" | "handler_not_found" | "grant_missing" | "cancelled" | "cancel_timeout" | "lease_lost" | "cell_lost" | "poison" | "prerequisite_failed" | "writes_refused";
+export type FailureWord = "user_error" | "trapped" | "fuel_exhausted" | "timed_out" | "memory_limit" | "result_too_large" | "invalid_params" | "handler_not_found" | "grant_missing" | "cancelled" | "cancel_timeout" | "lease_lost" | "cell_lost" | "poison" | "prerequisite_failed" | "writes_refused" | "input_failed";
 
 /** What became of a firing. */
 export interface Firing {
@@ -491,7 +505,7 @@ export interface Job {
   /** The jobs that wait for it: the first 100. */
   dependents?: Array<string> | null;
   /** The jobs it waits or waited for. */
-  depends_on?: Array<string> | null;
+  depends_on?: Array<DependsOn> | null;
   /** When it was accepted (RFC 3339). */
   enqueued_at: string;
   /** The id a foreign orchestrator knows it by. */
@@ -504,6 +518,8 @@ export interface Job {
   handler: string;
   /** Its id. */
   id: string;
+  /** The names below `/inputs` in its params, and the jobs whose results are there once they have ended. */
+  inputs?: Record<string, string> | null;
   /** When it is forgotten, if it has ended. */
   kept_until?: string | null;
   /** When its foreign worker last sent a heartbeat. */
@@ -563,8 +579,13 @@ export interface JobOptions {
   deadline?: string | null;
   /** Not before this many seconds from now; excludes `run_at`. */
   delay_seconds?: number | null;
-  /** Ids of jobs that must complete first, or `#n` for entry n of the same array. */
-  depends_on?: Array<string>;
+  /**
+   * The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+   * `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+   */
+  depends_on?: Array<DependsOn>;
+  /** Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them. */
+  inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
   /** 0 (first) to 9; 5 if absent. */
@@ -790,10 +811,15 @@ export interface NewJob {
   deadline?: string | null;
   /** Not before this many seconds from now; excludes `run_at`. */
   delay_seconds?: number | null;
-  /** Ids of jobs that must complete first, or `#n` for entry n of the same array. */
-  depends_on?: Array<string>;
+  /**
+   * The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+   * `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+   */
+  depends_on?: Array<DependsOn>;
   /** The handler that executes it; `python#send_email` is one of a foreign runner. */
   handler: string;
+  /** Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them. */
+  inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
   /** What the handler is called with; `null` if absent. */
@@ -1085,6 +1111,9 @@ export interface TokenPage {
   next_cursor?: string | null;
 }
 
+/** How a job has to end for one that waits for it to start. */
+export type PrerequisiteWhen = "completed" | "ended" | "failed";
+
 /** A new priority. */
 export interface PriorityBody {
   /** 0 (first) to 9. */
@@ -1241,7 +1270,7 @@ export interface RestartBody {
 
 /** How to run a job again. */
 export interface RetryBody {
-  /** Whether it starts even if jobs it depends on have not completed. */
+  /** Whether it starts even if jobs it depends on have not ended as it needs. */
   force?: boolean;
 }
 
@@ -1945,8 +1974,8 @@ export interface JobsApi {
   reschedule(id: string, body: RescheduleBody): Promise<Job>;
   /**
    * Runs a discarded or cancelled job again. A deadline that has passed is removed, and `removed_deadline` shows
-   * it. The job is pending while jobs that it depends on have not completed. With `force` it waits for none of
-   * them, and neither does a job that is pending already.
+   * it. The job is pending while jobs that it depends on have not ended as it needs. With `force` it waits for
+   * none of them, and neither does a job that is pending already.
    */
   retry(id: string, body: RetryBody): Promise<Job>;
   /** Waits until a job ends, at most as long as asked for, and shows it. */

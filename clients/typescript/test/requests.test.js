@@ -86,7 +86,9 @@ test('arrays have at most 1000 jobs', async () => {
   const [split, parts] = client([answer([ACCEPTED]), answer([ACCEPTED])]);
   await split.enqueueMany(Array(2).fill({ handler: 'echo', params: 'x'.repeat(3 << 20) }));
   assert.equal(parts.length, 2);
-  await assert.rejects(own.enqueueMany([{ handler: 'echo', depends_on: ['#0'] }]), TypeError);
+  for (const named of ['#0', { job: '#0', when: 'ended' }]) {
+    await assert.rejects(own.enqueueMany([{ handler: 'echo', depends_on: [named] }]), TypeError);
+  }
 });
 
 test('a stream goes on where it was', async () => {

@@ -25,7 +25,7 @@ pub struct CancelBody {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryBody {
-    /// Whether it starts even if jobs it depends on have not completed.
+    /// Whether it starts even if jobs it depends on have not ended as it needs.
     #[serde(skip_serializing_if = "Not::not")]
     pub force: bool,
 }

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::attempt::FailureView;
+use crate::depends_on::DependsOnBody;
 use crate::node::NamedNode;
 use crate::words::JobState;
 use crate::{raw, seconds};
@@ -117,7 +118,10 @@ pub struct JobView {
     pub unique_key: Option<String>,
     /// The jobs it waits or waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub depends_on: Option<Vec<String>>,
+    pub depends_on: Option<Vec<DependsOnBody>>,
+    /// The names below `/inputs` in its params, and the jobs whose results are there once they have ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<BTreeMap<String, String>>,
     /// The batch that counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
@@ -183,8 +187,16 @@ impl JobView {
         view.created_by = job.payload.origin.map(|origin| origin.principal);
         view.unique_key = job.unique_key;
         view.batch = job.lifecycle.batch.map(|batch| batch.to_string());
-        view.depends_on =
-            some(job.depends_on).map(|ids| ids.iter().map(ToString::to_string).collect());
+        let conditions = job.depends_on.iter().flat_map(|id| {
+            let of_one = job.lifecycle.when(*id);
+            of_one.map(|when| DependsOnBody::new(id.to_string(), when))
+        });
+        view.depends_on = some(conditions.collect());
+        let inputs = job.lifecycle.inputs();
+        let inputs: BTreeMap<_, _> = inputs
+            .map(|(name, id)| (name.to_owned(), id.to_string()))
+            .collect();
+        view.inputs = (!inputs.is_empty()).then_some(inputs);
         view.external_id = job.payload.external_id;
         view.trace_context =
             some(job.payload.trace_context).map(|pairs| pairs.into_iter().collect());

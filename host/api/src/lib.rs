@@ -10,6 +10,7 @@ pub mod change;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod component;
+pub mod depends_on;
 pub mod event;
 pub mod filter;
 pub mod filter_text;

@@ -1,6 +1,7 @@
 //! A job as a request writes it, and what becomes of it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Not;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::depends_on::DependsOnBody;
 use crate::words::{JobState, UniqueOnConflict};
 
 /// A job to enqueue.
@@ -66,10 +68,14 @@ pub struct NewJobBody {
     /// A key with a scope; excludes `unique_key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<UniqueBody>,
-    /// Ids of jobs that must complete first, or `#n` for entry n of the same array.
+    /// The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
+    /// `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 1_000)]
-    pub depends_on: Vec<String>,
+    pub depends_on: Vec<DependsOnBody>,
+    /// Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// The batch that counts it: one that is open, or that of the job whose handler enqueues it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
@@ -91,6 +97,7 @@ impl NewJobBody {
             ("delay_seconds", self.delay_seconds.is_some()),
             ("deadline", self.deadline.is_some()),
             ("depends_on", !self.depends_on.is_empty()),
+            ("inputs", !self.inputs.is_empty()),
             ("unique_key", self.unique_key.is_some()),
             ("unique", self.unique.is_some()),
             ("batch", self.batch.is_some()),

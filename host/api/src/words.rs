@@ -6,6 +6,7 @@ use host_core::access::Role;
 use host_core::failure::{CATEGORIES, Category, FAILURE_KINDS, FailureKind};
 use host_core::job::{STATES, State};
 use host_core::node::{STANDINGS, Standing};
+use host_core::prerequisite::When;
 use host_core::requests::FAILED_ENDS;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -84,6 +85,8 @@ words! {
     TokenRole: Role::ALL.iter().map(|role| role.as_str());
     /// What becomes of an earlier job with the same unique key.
     UniqueOnConflict: ["keep", "replace", "push_back"];
+    /// How a job has to end for one that waits for it to start.
+    PrerequisiteWhen: [When::Completed, When::Ended, When::Failed].map(When::as_str);
     /// The order of a list.
     ListOrder: ["newest", "oldest"];
 }

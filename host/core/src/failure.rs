@@ -96,10 +96,12 @@ pub enum FailureKind {
     PrerequisiteFailed,
     /// The handler returned, but what it wrote does not fit what is stored.
     WritesRefused,
+    /// The result of a job that this one depends on cannot be given to it.
+    InputFailed,
 }
 
 /// All kinds, in the order in which they are declared.
-pub const FAILURE_KINDS: [FailureKind; 16] = [
+pub const FAILURE_KINDS: [FailureKind; 17] = [
     FailureKind::UserError,
     FailureKind::Trapped,
     FailureKind::FuelExhausted,
@@ -116,6 +118,7 @@ pub const FAILURE_KINDS: [FailureKind; 16] = [
     FailureKind::Poison,
     FailureKind::PrerequisiteFailed,
     FailureKind::WritesRefused,
+    FailureKind::InputFailed,
 ];
 
 impl FailureKind {
@@ -126,7 +129,7 @@ impl FailureKind {
                 Category::UserCode
             }
             Self::FuelExhausted | Self::TimedOut => Category::Timeout,
-            Self::InvalidParams => Category::DataQuality,
+            Self::InvalidParams | Self::InputFailed => Category::DataQuality,
             Self::HandlerNotFound | Self::GrantMissing | Self::PrerequisiteFailed => {
                 Category::Configuration
             }
@@ -178,6 +181,7 @@ impl FailureKind {
             Self::Poison => "poison",
             Self::PrerequisiteFailed => "prerequisite_failed",
             Self::WritesRefused => "writes_refused",
+            Self::InputFailed => "input_failed",
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::json::JsonText;
 use crate::lease::Lease;
 use crate::name::Name;
 use crate::policy::Policy;
+use crate::prerequisite::Conditions;
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -103,7 +104,7 @@ pub struct Lifecycle {
     pub run_at: Option<Time>,
     /// No attempt may run after this instant.
     pub deadline: Option<Time>,
-    /// How many prerequisites have not completed.
+    /// How many prerequisites have still to end.
     pub prerequisites_open: u32,
     /// The number of the current or latest attempt; 0 before the first.
     pub attempt: u32,
@@ -131,6 +132,8 @@ pub struct Lifecycle {
     pub limits: LimitsOfJob,
     /// The batch that counts it.
     pub batch: Option<BatchId>,
+    /// What it asks of its prerequisites; `None` if only that they complete.
+    pub conditions: Option<Box<Conditions>>,
 }
 
 impl<'a> From<&'a Lifecycle> for Object<'a> {
@@ -349,8 +352,10 @@ pub struct NewJob {
     pub policy: Policy,
     /// The key that is unique in its queue.
     pub unique_key: Option<UniqueKey>,
-    /// Jobs that must complete first: existing ones, or others in the same batch. No duplicates.
+    /// Jobs that must end first: existing ones, or others in the same batch. No duplicates.
     pub depends_on: Vec<JobId>,
+    /// What it asks of them; `None` if only that they complete.
+    pub conditions: Option<Box<Conditions>>,
     /// The batch that counts it: one that is open.
     pub batch: Option<BatchId>,
     pub payload: Payload,

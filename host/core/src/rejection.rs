@@ -55,6 +55,22 @@ pub enum Rejection {
     /// A job cannot wait again for a job that is no longer kept.
     #[error("the job {0} that it waits for is no longer kept")]
     PrerequisiteGone(JobId),
+    /// A job waits for the failure of one that has completed, for good.
+    #[error("the job {0} has completed, and this one waits for it to fail")]
+    PrerequisiteCompleted(JobId),
+    /// A handler or principal that may not read results of other jobs asks for one as an input.
+    #[error("the result of job {0} cannot be an input here")]
+    InputHidden(JobId),
+    /// A job that runs again cannot have an input. Says which and why.
+    #[error("{0}")]
+    InputFailed(String),
+    #[error(
+        "the jobs ask for more than {results_max} results of jobs that have ended, or {bytes_max} bytes of them"
+    )]
+    TooManyInputs {
+        results_max: usize,
+        bytes_max: usize,
+    },
     /// Jobs that wait for this one, which has ended, are still to be settled.
     #[error("the jobs that wait for {0} are still being settled")]
     CascadeUnfinished(JobId),

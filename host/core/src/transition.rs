@@ -86,10 +86,10 @@ pub enum Input<'a> {
     Reschedule(Time),
     /// An operator wants the job to be forgotten now.
     Purge,
-    /// A job that this one depends on has completed.
-    PrerequisiteCompleted,
-    /// A job that this one depends on was discarded or cancelled.
-    PrerequisiteFailed(JobId),
+    /// A job that this one depends on has ended in this state.
+    PrerequisiteEnded(JobId, State),
+    /// The result of one that has ended cannot become an input of this one.
+    InputFailed(&'a Failure),
     /// The limit that the job waits for has room.
     Admit,
 }
@@ -160,10 +160,10 @@ impl Lifecycle {
             Input::SetPriority(priority) => operator::set_priority(self, *priority),
             Input::Reschedule(run_at) => operator::reschedule(self, now, *run_at),
             Input::Purge => operator::purge(self),
-            Input::PrerequisiteCompleted => prerequisite::completed(self, now),
-            Input::PrerequisiteFailed(prerequisite) => {
-                prerequisite::failed(self, now, *prerequisite)
+            Input::PrerequisiteEnded(prerequisite, state) => {
+                prerequisite::ended(self, now, *prerequisite, *state)
             }
+            Input::InputFailed(failure) => prerequisite::input_failed(self, now, failure),
             Input::Admit => limit::admit(self, now),
         }
     }

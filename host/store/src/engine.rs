@@ -6,6 +6,7 @@ mod capacity;
 mod cascade;
 mod enqueue;
 mod foreign;
+mod input;
 mod job_batch;
 mod limit;
 mod moves;
@@ -40,6 +41,7 @@ use host_core::time::Time;
 use host_core::transition::{Effect, Input};
 
 use self::cascade::{Open, SETTLED_MAX};
+use self::input::INPUT_BYTES_MAX;
 use self::limit::MOVED_MAX;
 use crate::error::StoreError;
 
@@ -130,6 +132,9 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError>;
     /// Removes the attempts of a job below this number.
     fn forget_attempts(&mut self, id: JobId, number: u32) -> Result<(), StoreError>;
+    /// Returns the result of the latest attempt of a job that has completed, `null` if it has none; `None` if the job is not
+    /// kept.
+    fn result(&mut self, id: JobId) -> Result<Option<JsonText>, StoreError>;
     /// Keeps the reason why a job failed between two attempts. The job's result and progress are
     /// removed.
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError>;
@@ -241,6 +246,8 @@ pub(crate) struct Batch<'a, R> {
     /// How many dependencies the commands may still settle, and until when.
     settled_left: usize,
     settle_until: Option<Time>,
+    /// How many bytes of inputs cascades may still give to jobs.
+    inputs_left: usize,
     /// How many jobs that wait for limits may still be moved.
     moves_left: usize,
     /// The requests of the attempt that a command reports as lost.
@@ -267,6 +274,7 @@ pub fn run<R: Rows>(
         settled_left: SETTLED_MAX,
         lost_requests: None,
         settle_until: None,
+        inputs_left: INPUT_BYTES_MAX,
         moves_left: MOVED_MAX,
         steps: BTreeMap::new(),
         inside: None,
@@ -549,12 +557,17 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Applies one input to one job, writes the result, and settles the jobs that wait for it.
     fn apply(&mut self, before: &Lifecycle, input: &Input<'_>) -> Result<Lifecycle, Stop> {
-        let had_ended = before.state.is_terminal();
         let after = self.step(before, input)?;
-        if after.state.is_terminal() && !had_ended {
-            self.cascade(&after)?;
-        }
+        self.cascade_after(before, &after)?;
         Ok(after)
+    }
+
+    /// Settles the jobs that wait for one if it has ended.
+    fn cascade_after(&mut self, before: &Lifecycle, after: &Lifecycle) -> Result<(), Stop> {
+        if after.state.is_terminal() && !before.state.is_terminal() {
+            self.cascade(after)?;
+        }
+        Ok(())
     }
 
     fn step(&mut self, before: &Lifecycle, input: &Input<'_>) -> Result<Lifecycle, Stop> {

@@ -123,6 +123,7 @@ impl LeaseHost {
                 policy,
                 unique_key: None,
                 depends_on: Vec::new(),
+                conditions: None,
                 batch: None,
                 payload: payload.clone(),
             };

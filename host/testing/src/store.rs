@@ -193,6 +193,11 @@ impl Rows for Model {
         Ok(())
     }
 
+    fn result(&mut self, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        let result = |entry: &Entry| entry.ending.result.clone().unwrap_or_else(JsonText::null);
+        Ok(self.jobs.get(&id).map(result))
+    }
+
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
         self.entry(job.id)?.ending = Ending {
             failure: Some(failure.clone()),

@@ -78,8 +78,10 @@ export interface NewJob {
   uniqueKey?: string;
   /** The job starts so many seconds later at the earliest. */
   delaySeconds?: number;
-  /** The ids of jobs that must complete first; `#n` is job n (from 0) of the same call. */
-  dependsOn?: string[];
+  /** The jobs that must end first: ids if they must complete. `#n` is job n (from 0) of the same call. */
+  dependsOn?: (string | { job: string; when: 'completed' | 'ended' | 'failed' })[];
+  /** Names below `/inputs` in its params, and the jobs of `dependsOn` whose results are there when it starts. */
+  inputs?: Record<string, string>;
   /** Other data, which the handler gets with the job. */
   attributes?: Record<string, string>;
   [field: string]: unknown;

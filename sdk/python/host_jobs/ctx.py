@@ -22,7 +22,8 @@ class NewJob:
     priority: int | None = None
     unique_key: str | None = None
     delay_seconds: float | None = None
-    depends_on: list[str] = field(default_factory=list)
+    depends_on: list[str | dict[str, str]] = field(default_factory=list)
+    inputs: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, str] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
 

@@ -20,6 +20,7 @@ fn batch(is_open: bool) -> JobBatch {
         policy: Policy::default(),
         unique_key: None,
         depends_on: Vec::new(),
+        conditions: None,
         batch: None,
         payload: Payload {
             params: JsonText::null(),

@@ -33,6 +33,7 @@ impl Lifecycle {
             owner: owner(new),
             limits: LimitsOfJob::default(),
             batch: new.batch,
+            conditions: new.conditions.clone(),
         };
         if prerequisites_open == 0 {
             job.enter_queue(now);

@@ -3,5 +3,6 @@
 mod fixture;
 mod leases;
 mod paths;
+mod prerequisite;
 mod rules;
 mod table;

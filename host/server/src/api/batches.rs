@@ -22,7 +22,7 @@ use host_runtime::ids;
 
 use super::Shared;
 use super::actor::Actor;
-use super::enqueue::{self, JOBS_BYTES_MAX, join, origin_of, trace_headers};
+use super::enqueue::{self, JOBS_BYTES_MAX, join, let_read, origin_of, trace_headers};
 use super::error::ApiError;
 use super::jobs::check_reason;
 use super::problem::kinds;
@@ -64,7 +64,7 @@ pub(super) async fn new(
         None => Vec::new(),
         Some(text) if text.get().starts_with('[') => {
             let text = Bytes::from(String::from(Box::<str>::from(text)));
-            jobs_of(&shared, id, text, origin.clone(), &trace).await?
+            jobs_of(&shared, &caller, id, text, &trace).await?
         }
         Some(_) => return Err(invalid("jobs: must be an array")),
     };
@@ -145,8 +145,7 @@ pub(super) async fn add(
     let bodies = &shared.api.bodies;
     let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;
     let trace = trace_headers(&parts.headers);
-    let origin = origin_of(&caller.principal);
-    let jobs = jobs_of(&shared, id, received.bytes.clone(), origin, &trace).await?;
+    let jobs = jobs_of(&shared, &caller, id, received.bytes.clone(), &trace).await?;
     let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await?;
     Ok((StatusCode::CREATED, Json(accepted(submitted)?)))
 }
@@ -205,16 +204,18 @@ pub(super) async fn cancel(
 /// Reads the jobs of a batch.
 async fn jobs_of(
     shared: &Shared,
+    caller: &Caller,
     id: BatchId,
     text: Bytes,
-    origin: Option<Box<Origin>>,
     trace: &[(String, String)],
 ) -> Result<Vec<NewJob>, ApiError> {
     let may = |body: &NewJobBody| match body.batch {
         Some(_) => Err(invalid("batch: the request is for one batch already")),
         None => Ok(()),
     };
+    let origin = origin_of(&caller.principal);
     let mut jobs = enqueue::jobs_inside(shared, text, "http", trace, origin, may).await?;
+    let_read(caller, &mut jobs);
     for job in &mut jobs {
         join(job, id);
     }

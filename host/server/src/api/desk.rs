@@ -15,6 +15,7 @@ use host_core::desk::{
     DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
     DeskRequest,
 };
+use host_core::id::JobId;
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
 use host_core::state::StateWrite;
@@ -155,6 +156,7 @@ async fn enqueue_jobs(
     .await;
     let jobs = jobs.map_err(|error| refused(&error))?;
     check_batches(shared, pass, &jobs).await?;
+    check_inputs(&jobs)?;
     if now {
         pass.writes.count_now(jobs.len()).map_err(too_much)?;
         let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await;
@@ -183,6 +185,22 @@ async fn check_batches(shared: &Shared, pass: &DeskPass, jobs: &[NewJob]) -> Res
     }
     let message = "batch: a handler can add jobs to the batch of its own job alone, which the attribute batch.id names";
     Err(DeskError::new(DeskErrorKind::InvalidRequest, message))
+}
+
+/// Refuses inputs from other jobs than those of the same call: a handler may not read their results.
+fn check_inputs(jobs: &[NewJob]) -> Result<(), DeskError> {
+    let is_new = |id: JobId| jobs.iter().any(|job| job.id == id);
+    let conditions = jobs.iter().filter_map(|job| job.conditions.as_ref());
+    let mut inputs = conditions.flat_map(|it| &it.inputs);
+    match inputs.find(|(_, id)| !is_new(*id)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message = format!(
+                "inputs.{name}: a handler can pass on results of jobs of the same call alone, which it names #n"
+            );
+            Err(DeskError::new(DeskErrorKind::InvalidRequest, message))
+        }
+    }
 }
 
 fn queue(body: &NewJobBody) -> String {

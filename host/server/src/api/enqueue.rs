@@ -6,6 +6,7 @@ mod checking;
 mod entries;
 mod entry;
 mod params;
+mod prerequisites;
 mod route;
 
 use axum::body::Body;
@@ -26,6 +27,7 @@ use serde::Serialize;
 
 pub(super) use self::checking::LongChecks;
 pub(super) use self::entry::priority as checked_priority;
+pub(super) use self::prerequisites::let_read;
 use super::Shared;
 use super::error::ApiError;
 
@@ -65,6 +67,7 @@ pub(super) async fn enqueue(
     let text = received.bytes.clone();
     let origin = origin_of(&caller.principal);
     let mut jobs = checking::jobs(&shared, origin, text, is_array, |_| Ok(())).await?;
+    let_read(&caller, &mut jobs);
     let trace = trace_headers(&parts.headers);
     for job in &mut jobs {
         continue_trace(&mut job.payload.trace_context, &trace);

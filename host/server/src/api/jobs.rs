@@ -212,7 +212,7 @@ pub(super) async fn cancel(
 }
 
 /// Runs a discarded or cancelled job again. A deadline that has passed is removed, and `removed_deadline` shows
-/// it. The job is pending while jobs that it depends on have not completed. With `force` it waits for none of them, and neither does a job that is pending already.
+/// it. The job is pending while jobs that it depends on have not ended as it needs. With `force` it waits for none of them, and neither does a job that is pending already.
 #[utoipa::path(
     post, path = path::JOB_RETRY, tag = "jobs",
     params(("id" = String, Path, description = "The job's id or the start of it")),

@@ -1,6 +1,7 @@
 //! What of the host a caller may see. What is out of its scope looks like what does not exist.
 
 use host_api::attempt::FailureView;
+use host_api::depends_on::DependsOnBody;
 use host_api::job::JobView;
 use host_core::access::{Object, Scope, Verb};
 use host_core::id::JobId;
@@ -70,24 +71,31 @@ pub(super) async fn shown_to(
     }
     // The reason names jobs that it waits for.
     view.waits_because = view.waits_because.filter(|_| view.depends_on.is_none());
-    view.depends_on = seen_of(shared, caller, view.depends_on.take()).await?;
-    view.dependents = seen_of(shared, caller, view.dependents.take()).await?;
+    view.depends_on = seen_of(shared, caller, view.depends_on.take(), DependsOnBody::job).await?;
+    let inputs = view.inputs.take().map(|it| it.into_iter().collect());
+    let inputs = seen_of(shared, caller, inputs, |it: &(String, String)| {
+        it.1.as_str()
+    })
+    .await?;
+    view.inputs = inputs.map(|it| it.into_iter().collect());
+    view.dependents = seen_of(shared, caller, view.dependents.take(), String::as_str).await?;
     Ok(view)
 }
 
-/// Returns those of these jobs that a caller may see.
-async fn seen_of(
+/// Returns those items that name jobs which a caller may see.
+async fn seen_of<T>(
     shared: &Shared,
     caller: &Caller,
-    named: Option<Vec<String>>,
-) -> Result<Option<Vec<String>>, ApiError> {
+    items: Option<Vec<T>>,
+    job: fn(&T) -> &str,
+) -> Result<Option<Vec<T>>, ApiError> {
     let mut seen = Vec::new();
-    for text in named.unwrap_or_default() {
-        let id = text.parse().ok();
+    for item in items.unwrap_or_default() {
+        let id = job(&item).parse().ok();
         if let Some(id) = id
             && sees_job(shared, caller, id).await?
         {
-            seen.push(text);
+            seen.push(item);
         }
     }
     Ok(Some(seen).filter(|seen| !seen.is_empty()))

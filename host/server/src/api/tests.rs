@@ -14,6 +14,7 @@ mod jobs;
 mod lifetimes;
 mod limit_keys;
 mod nodes;
+mod prerequisites;
 mod queues;
 mod quotas;
 mod retention;

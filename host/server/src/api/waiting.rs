@@ -8,6 +8,7 @@ use host_core::job::{Lifecycle, LimitKey, State};
 use host_core::lease::Lease;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Readiness, Standing, had_last};
+use host_core::prerequisite::{Verdict, When};
 
 use host_http::gate::Caller;
 use host_store::StoreError;
@@ -32,7 +33,7 @@ pub(super) async fn reason(
         return limit(shared, caller, key).await.map(Some);
     }
     if job.state == State::Pending {
-        return prerequisites(shared, job.id, depends_on).await;
+        return prerequisites(shared, job, depends_on).await;
     }
     let presence = &api.dispatch.shared().presence;
     let is_here = match &job.runner {
@@ -113,10 +114,10 @@ async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<Strin
     ))
 }
 
-/// Returns which job a pending one waits for: first of all, one that has ended and will not complete by itself.
+/// Returns which job a pending one waits for: first of all, one that has ended otherwise than it must.
 async fn prerequisites(
     shared: &Shared,
-    job: JobId,
+    job: &Lifecycle,
     depends_on: &[JobId],
 ) -> Result<Option<String>, ApiError> {
     let ids = depends_on.to_vec();
@@ -126,23 +127,31 @@ async fn prerequisites(
     });
     let states = states.await?.into_iter();
     let open = states.filter_map(|(id, state)| Some((id, state?)));
-    let open: Vec<_> = open
-        .filter(|(_, state)| *state != State::Completed)
-        .collect();
+    let is_open = |(id, state): &(JobId, State)| {
+        !state.is_terminal() || job.judge(*id, *state) != Verdict::Met
+    };
+    let open: Vec<_> = open.filter(is_open).collect();
     let ended = open.iter().find(|(_, state)| state.is_terminal());
     if let Some((id, state)) = ended {
-        let state = state.as_str();
+        let (state, job) = (state.as_str(), job.id);
         return Ok(Some(format!(
             "it depends on job {id}, which is {state}: `host job retry {id}` runs that job again, \
              `host job retry {job} --force` runs this one without it"
         )));
     }
-    Ok(open.first().map(|(id, state)| match open.len() - 1 {
-        0 => format!("it depends on job {id}, which is {}", state.as_str()),
-        others => format!(
-            "it depends on job {id}, which is {}, and {others} others that have not completed",
-            state.as_str()
-        ),
+    Ok(open.first().map(|(id, state)| {
+        let must = match job.when(*id).next().unwrap_or_default() {
+            When::Completed => "",
+            When::Ended => " and has to end",
+            When::Failed => " and has to fail",
+        };
+        let (state, others) = (state.as_str(), open.len() - 1);
+        let others = match others {
+            0 => String::new(),
+            1 => ", and on 1 other".to_owned(),
+            others => format!(", and on {others} others"),
+        };
+        format!("it depends on job {id}, which is {state}{must}{others}")
     }))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use host_cells::compile::schema::{Budget, Schema};
 use host_core::handler::HandlerInfo;
 use host_core::id::JobId;
-use host_core::job::State;
+use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::query::{JobFilter, Order};
 use host_store::{Reader, StoreError};
@@ -61,6 +61,11 @@ impl fmt::Display for Unfit {
     }
 }
 
+/// Returns whether a job may still get a part of its params.
+fn lacks_inputs(job: &Lifecycle) -> bool {
+    job.waits_for_jobs() && job.inputs().next().is_some()
+}
+
 /// Checks waiting jobs of the handler against its schema. `None` if it has none, or if those that were checked fit.
 pub(super) fn unfit(
     reader: &dyn Reader,
@@ -83,7 +88,7 @@ pub(super) fn unfit(
             }
             let Some(job) = reader
                 .job(id)?
-                .filter(|job| !job.lifecycle.state.is_terminal())
+                .filter(|job| !job.lifecycle.state.is_terminal() && !lacks_inputs(&job.lifecycle))
             else {
                 continue;
             };

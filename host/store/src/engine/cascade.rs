@@ -7,6 +7,7 @@ use host_core::port::Clock;
 use host_core::time::Time;
 use host_core::transition::Input;
 
+use super::input::{INPUT_BYTES_MAX, Results};
 use super::{Batch, Rows, Stop, TICK_MS_MAX};
 use crate::error::StoreError;
 
@@ -20,15 +21,15 @@ const SLICE: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cascade {
     pub prerequisite: JobId,
-    /// Whether it has completed: then those that wait for it may start. Otherwise they are discarded.
-    pub completed: bool,
+    /// How it ended, which decides what becomes of those that wait for it.
+    pub ended: State,
 }
 
 impl Cascade {
     fn of(ended: &Lifecycle) -> Self {
         Self {
             prerequisite: ended.id,
-            completed: ended.state == State::Completed,
+            ended: ended.state,
         }
     }
 }
@@ -65,6 +66,7 @@ impl<R: Rows> Batch<'_, R> {
         limit: usize,
         end: Option<(&dyn Clock, Time)>,
     ) -> Result<usize, Stop> {
+        self.inputs_left = INPUT_BYTES_MAX;
         let kept = self.rows.cascades(limit)?;
         // Those that follow in the store come before what follows from these.
         let only_kept = kept.len() == limit;
@@ -85,7 +87,9 @@ impl<R: Rows> Batch<'_, R> {
         only_kept: bool,
     ) -> Result<usize, Stop> {
         let mut settled = 0;
-        while settled < limit {
+        let is_over = || end.is_some_and(|(clock, end)| clock.now() >= end);
+        let mut results = Results::new();
+        while settled < limit && self.inputs_left > 0 {
             let slice = SLICE.min(limit - settled);
             let first = self.open.iter().take(slice);
             let first = first.take_while(|open| open.is_kept || !only_kept);
@@ -98,41 +102,57 @@ impl<R: Rows> Batch<'_, R> {
             let partial = found.last().filter(|_| found.len() == slice);
             let partial = partial.map(|(prerequisite, _)| *prerequisite);
             let mut next = found.iter().peekable();
+            let mut done = 0;
+            let mut rests = false;
             for prerequisite in of {
                 let Some(open) = self.open.front().copied() else {
                     break;
                 };
                 while let Some((_, dependent)) = next.next_if(|(of, _)| *of == prerequisite) {
-                    self.settle_one(open.cascade, *dependent)?;
+                    done += 1;
+                    let bytes = self.settle_one(open.cascade, *dependent, &mut results)?;
+                    self.inputs_left = self.inputs_left.saturating_sub(bytes);
+                    rests = bytes > 0 && (self.inputs_left == 0 || is_over());
+                    if rests {
+                        break;
+                    }
                 }
-                if partial == Some(prerequisite) {
+                if rests || partial == Some(prerequisite) {
                     break;
                 }
+                results.remove(&prerequisite);
                 self.open.pop_front();
                 if open.is_kept {
                     self.rows.end_cascade(prerequisite)?;
                 }
             }
-            self.rows.remove_dependencies(&found)?;
-            settled += found.len();
-            if end.is_some_and(|(clock, end)| clock.now() >= end) {
+            self.rows.remove_dependencies(&found[..done])?;
+            settled += done;
+            if rests || is_over() {
                 break;
             }
         }
         Ok(settled)
     }
 
-    fn settle_one(&mut self, cascade: Cascade, dependent: JobId) -> Result<(), Stop> {
+    /// Returns how many bytes of inputs the dependent has got.
+    fn settle_one(
+        &mut self,
+        cascade: Cascade,
+        dependent: JobId,
+        results: &mut Results,
+    ) -> Result<usize, Stop> {
         let Some(job) = self.rows.job(dependent)? else {
-            return Ok(());
+            return Ok(0);
         };
         if !job.waits_for_jobs() {
-            return Ok(());
+            return Ok(0);
         }
-        let input = if cascade.completed {
-            Input::PrerequisiteCompleted
-        } else {
-            Input::PrerequisiteFailed(cascade.prerequisite)
+        let (prerequisite, ended) = (cascade.prerequisite, cascade.ended);
+        let (bytes, given) = self.give_inputs(&job, (prerequisite, ended), results)?;
+        let input = match &given {
+            Ok(()) => Input::PrerequisiteEnded(prerequisite, ended),
+            Err(failure) => Input::InputFailed(failure),
         };
         let job = self.step(&job, &input)?;
         if job.state.is_terminal() {
@@ -141,7 +161,7 @@ impl<R: Rows> Batch<'_, R> {
                 is_kept: false,
             });
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// Leaves what the batch has not settled to ticks.

@@ -6,11 +6,13 @@ use host_core::access::Object;
 use host_core::command::{Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
+use host_core::inputs;
 use host_core::job::{Lifecycle, OnConflict, Payload, State, UniqueKey};
 use host_core::name::{Name, address};
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
 
+use super::input::Results;
 use super::{Batch, Rows, Stop, params};
 
 impl<R: Rows> Batch<'_, R> {
@@ -29,11 +31,15 @@ impl<R: Rows> Batch<'_, R> {
         self.check_owned(jobs.iter().filter(is_new))?;
         self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
         self.check_batches(jobs.iter().filter(is_new))?;
+        let mut results = self.read_inputs(jobs.iter().filter(is_new), &stands_for, &ended)?;
         let mut keys = self.keys_of(jobs.iter().filter(is_new))?;
         for new in jobs {
             if is_new(&new) {
                 let mut accepted = new.clone();
                 accepted.depends_on = prerequisites(new, &stands_for);
+                let conditions = new.conditions.as_deref();
+                let stands_for = |id| stands_for.get(&id).copied().unwrap_or(id);
+                accepted.conditions = conditions.map(|it| Box::new(it.renamed(stands_for)));
                 let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
                 let mut job = Lifecycle::accept(self.now, &accepted, open);
                 job.limits.keys = keys.remove(&new.id).unwrap_or_default();
@@ -49,7 +55,7 @@ impl<R: Rows> Batch<'_, R> {
                 self.record_change(None, Some(&job));
             }
         }
-        self.settle_new(jobs, &stands_for, &ended)?;
+        self.settle_new(jobs, &stands_for, &ended, &mut results)?;
         for new in jobs.iter().filter(|new| !is_new(new)) {
             self.resolve_conflict(new, stands_for[&new.id])?;
         }
@@ -57,8 +63,7 @@ impl<R: Rows> Batch<'_, R> {
         for new in jobs {
             let id = stands_for[&new.id];
             let existing = id != new.id;
-            let params_differ =
-                existing && !params::same(&self.rows.payload(id)?.params, &new.payload.params);
+            let params_differ = existing && self.params_differ(id, new)?;
             replies.push(Enqueued {
                 id,
                 state: self.get(id)?.state,
@@ -119,6 +124,9 @@ impl<R: Rows> Batch<'_, R> {
             job.state,
             State::Pending | State::Scheduled | State::Available
         );
+        if job.inputs().next().is_some() {
+            return Ok(());
+        }
         let is_alike = job.handler == new.handler && job.runner == new.runner;
         if !waits || job.attempt > 0 || !is_alike {
             return Ok(());
@@ -136,6 +144,18 @@ impl<R: Rows> Batch<'_, R> {
             self.apply(&job, &Input::Reschedule(run_at))?;
         }
         Ok(())
+    }
+
+    /// Returns whether the job that stands for a new one has other params, apart from inputs.
+    fn params_differ(&mut self, earlier: JobId, new: &NewJob) -> Result<bool, Stop> {
+        let params = self.rows.payload(earlier)?.params;
+        let has_inputs = self.get(earlier)?.inputs().next().is_some();
+        let params = if has_inputs {
+            inputs::without(&params)
+        } else {
+            params
+        };
+        Ok(!params::same(&params, &new.payload.params))
     }
 
     /// Returns the prerequisites that have ended. Refuses those that do not exist.
@@ -167,18 +187,23 @@ impl<R: Rows> Batch<'_, R> {
         jobs: &[NewJob],
         stands_for: &BTreeMap<JobId, JobId>,
         ended: &BTreeMap<JobId, State>,
+        results: &mut Results,
     ) -> Result<(), Stop> {
         for new in jobs.iter().filter(|new| stands_for[&new.id] == new.id) {
             for id in prerequisites(new, stands_for) {
-                let input = match ended.get(&id) {
-                    Some(State::Completed) => Input::PrerequisiteCompleted,
-                    Some(_) => Input::PrerequisiteFailed(id),
-                    None => continue,
+                let Some(state) = ended.get(&id) else {
+                    continue;
                 };
                 let job = self.get(new.id)?;
-                if job.state == State::Pending {
-                    self.apply(&job, &input)?;
+                if job.state != State::Pending {
+                    continue;
                 }
+                let (_, given) = self.give_inputs(&job, (id, *state), results)?;
+                let input = match &given {
+                    Ok(()) => Input::PrerequisiteEnded(id, *state),
+                    Err(failure) => Input::InputFailed(failure),
+                };
+                self.apply(&job, &input)?;
             }
         }
         Ok(())

@@ -51,8 +51,10 @@ impl<R: Rows> Batch<'_, R> {
         if let Some(lease) = before.lease.as_ref().filter(|_| report.executor.is_empty()) {
             report.executor.clone_from(&lease.worker);
         }
-        let after = self.apply(&before, &Input::Complete(fence, &report.outcome))?;
+        let after = self.step(&before, &Input::Complete(fence, &report.outcome))?;
+        // Jobs that wait for it may get its result.
         self.attempt_reported(&before, &after, report, None)?;
+        self.cascade_after(&before, &after)?;
         Ok(Reply::Moved(Box::new(after)))
     }
 

@@ -3,6 +3,7 @@
 use host_core::command::Reply;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
+use host_core::prerequisite::Verdict;
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
 
@@ -24,13 +25,16 @@ impl<R: Rows> Batch<'_, R> {
             self.check_live(usize::from(job.state != State::Completed))?;
             self.check_cascade(id)?;
             if prerequisites_open > 0 {
-                waits_for = self.open_prerequisites(&terms.depends_on)?;
+                waits_for = self.open_prerequisites(&job, &terms.depends_on)?;
                 prerequisites_open = u32::try_from(waits_for.len()).unwrap_or(u32::MAX);
             }
             // The rules refuse to run a completed job again.
             if let Some(key) = terms.unique_key.filter(|_| job.state != State::Completed) {
                 self.take_unique_key(&job, &key)?;
             }
+        }
+        if had_ended && !force {
+            self.give_missing_inputs(&job, &waits_for)?;
         }
         let job = self.apply(&job, &Input::Retry { prerequisites_open })?;
         if had_ended {
@@ -39,18 +43,25 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Moved(Box::new(job)))
     }
 
-    /// Returns the jobs that have not completed. A prerequisite that ended after its dependent had ended was
-    /// not counted then.
-    fn open_prerequisites(&mut self, prerequisites: &[JobId]) -> Result<Vec<JobId>, Stop> {
+    /// Returns the jobs that have still to end as this one needs. A prerequisite that ended after its dependent had
+    /// ended was not counted then.
+    fn open_prerequisites(
+        &mut self,
+        dependent: &Lifecycle,
+        prerequisites: &[JobId],
+    ) -> Result<Vec<JobId>, Stop> {
         let mut open = Vec::new();
         for id in prerequisites {
             let Some(job) = self.rows.job(*id)? else {
                 return Err(Rejection::PrerequisiteGone(*id).into());
             };
-            if job.state == State::Completed {
-                continue;
-            }
             if job.state.is_terminal() {
+                if dependent.judge(*id, job.state) == Verdict::Met {
+                    continue;
+                }
+                if job.state == State::Completed {
+                    return Err(Rejection::PrerequisiteCompleted(*id).into());
+                }
                 self.check_cascade(*id)?;
             }
             open.push(*id);

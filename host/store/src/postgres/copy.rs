@@ -84,9 +84,9 @@ const SQL: [Part; PARTS.len()] = [
         columns: "prerequisite, dependent, seq",
     },
     Part {
-        read: "SELECT n, prerequisite, completed FROM host_cascades ORDER BY n",
+        read: "SELECT n, prerequisite, state FROM host_cascades ORDER BY n",
         table: "host_cascades",
-        columns: "n, prerequisite, completed",
+        columns: "n, prerequisite, state",
     },
     Part {
         read: "SELECT name, current FROM host_components ORDER BY name",

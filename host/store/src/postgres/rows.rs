@@ -10,7 +10,7 @@ use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::{JobId, NodeId};
-use host_core::job::{Lane, Lifecycle, Payload, State};
+use host_core::job::{Lane, Lifecycle, Payload, STATES, State};
 use host_core::json::JsonText;
 use host_core::lease::{Hold, Lease};
 use host_core::name::Name;
@@ -228,6 +228,20 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
+    fn result(&mut self, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        if self.job(id)?.is_none() {
+            return Ok(None);
+        }
+        let here = self.overlay.attempts.get(&id).and_then(|rows| rows.last());
+        if let Some(latest) = here {
+            return Ok(Some(latest.result.clone().unwrap_or_else(JsonText::null)));
+        }
+        let sql = "SELECT result FROM host_attempts WHERE job = $1 ORDER BY number DESC LIMIT 1";
+        let rows = self.query("read a job's result", sql, values![id.0])?;
+        let result = rows.first().and_then(|row| row.get::<_, Option<String>>(0));
+        Ok(Some(result.map_or_else(JsonText::null, JsonText)))
+    }
+
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
         let row = (job.attempt, encode(failure)?);
         self.overlay.failures.insert(job.id, row);
@@ -303,10 +317,10 @@ impl Rows for Transaction<'_> {
 
     fn keep_cascades(&mut self, cascades: &[Cascade]) -> Result<(), StoreError> {
         let ids: Vec<Uuid> = cascades.iter().map(|it| it.prerequisite.0).collect();
-        let completed: Vec<bool> = cascades.iter().map(|it| it.completed).collect();
-        let sql = "INSERT INTO host_cascades (prerequisite, completed) \
-                   SELECT * FROM unnest($1::uuid[], $2::boolean[]) ON CONFLICT DO NOTHING";
-        self.query("keep cascades", sql, values![ids, completed])?;
+        let states: Vec<i16> = cascades.iter().map(|it| it.ended as i16).collect();
+        let sql = "INSERT INTO host_cascades (prerequisite, state) \
+                   SELECT * FROM unnest($1::uuid[], $2::smallint[]) ON CONFLICT DO NOTHING";
+        self.query("keep cascades", sql, values![ids, states])?;
         Ok(())
     }
 
@@ -315,15 +329,26 @@ impl Rows for Transaction<'_> {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let sql = "SELECT prerequisite, completed FROM host_cascades ORDER BY n LIMIT $1 \
+        let sql = "SELECT prerequisite, state FROM host_cascades ORDER BY n LIMIT $1 \
                    FOR UPDATE SKIP LOCKED";
         let rows = self.query("read cascades", sql, values![limit])?;
         self.has_cascades = !rows.is_empty();
-        let cascade = |row: &Row| Cascade {
-            prerequisite: JobId(row.get(0)),
-            completed: row.get(1),
+        let cascade = |row: &Row| {
+            let prerequisite = JobId(row.get(0));
+            let index = usize::try_from(row.get::<_, i16>(1)).ok();
+            let ended = index.and_then(|index| STATES.get(index).copied());
+            let unknown = || {
+                damaged(
+                    format!("the cascade of job {prerequisite}"),
+                    "its state is unknown",
+                )
+            };
+            Ok(Cascade {
+                prerequisite,
+                ended: ended.ok_or_else(unknown)?,
+            })
         };
-        Ok(rows.iter().map(cascade).collect())
+        rows.iter().map(cascade).collect()
     }
 
     fn end_cascade(&mut self, prerequisite: JobId) -> Result<(), StoreError> {

@@ -7,6 +7,7 @@ use host_core::job::{Cancel, Lifecycle, LimitKey, LimitsOfJob, State};
 use host_core::lease::{Hold, Lease};
 use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
+use host_core::prerequisite::{Conditions, When};
 use host_core::requests::{Asked, Ended, RequestEnd, Requests};
 use host_core::suspicion::Suspicion;
 use host_core::time::Time;
@@ -64,6 +65,12 @@ fn lifecycle() -> Lifecycle {
             waits_for: Some(0),
         },
         batch: Some(BatchId(Uuid::from_u128(7))),
+        conditions: Conditions {
+            when: vec![(JobId(Uuid::from_u128(8)), When::Failed)],
+            inputs: vec![("i".into(), JobId(Uuid::from_u128(9)))],
+            reads_others: true,
+        }
+        .some(),
     }
 }
 
@@ -124,7 +131,8 @@ fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2a0\
                028088b2a00200000000020001040003010009030110000000000000000000000000000000021000\
                00000000000000000000000000000301770107060108000000010a010172000800010c0107746f6b\
-               656e3a610106016b0100011000000000000000000000000000000007";
+               656e3a610106016b01000110000000000000000000000000000000070101100000000000000000000000\
+               000000000802010169100000000000000000000000000000000901";
     let ended = "01020165010163010204046c6f7374010d016d000000000001010102030103010103474554010868\
                  7474703a2f2f6101022f6200c80102030405000000010a020304060000000200000003010406";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);

@@ -80,8 +80,8 @@ const SQL: [Part; LOGS] = [
         write: "INSERT INTO dependencies (prerequisite, job, dependent) VALUES (?1, ?2, ?3)",
     },
     Part {
-        read: "SELECT n, prerequisite, completed FROM cascades ORDER BY n",
-        write: "INSERT INTO cascades (n, prerequisite, completed) VALUES (?1, ?2, ?3)",
+        read: "SELECT n, prerequisite, state FROM cascades ORDER BY n",
+        write: "INSERT INTO cascades (n, prerequisite, state) VALUES (?1, ?2, ?3)",
     },
     Part {
         read: "SELECT name, current FROM components ORDER BY name",

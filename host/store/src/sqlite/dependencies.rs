@@ -1,7 +1,8 @@
 //! The rows of dependencies that are not settled, and of the cascades that settle them.
 
 use host_core::id::JobId;
-use rusqlite::{Connection, params};
+use host_core::job::{STATES, State};
+use rusqlite::{Connection, Row, params};
 
 use super::{doing, execute, job_id};
 use crate::engine::Cascade;
@@ -67,9 +68,9 @@ pub(super) fn keep_cascades(
     connection: &Connection,
     cascades: &[Cascade],
 ) -> Result<(), StoreError> {
-    let sql = "INSERT OR IGNORE INTO cascades (prerequisite, completed) VALUES (?1, ?2)";
+    let sql = "INSERT OR IGNORE INTO cascades (prerequisite, state) VALUES (?1, ?2)";
     for cascade in cascades {
-        let params = params![cascade.prerequisite.0.as_bytes(), cascade.completed];
+        let params = params![cascade.prerequisite.0.as_bytes(), cascade.ended as i64];
         execute(connection, "keep a cascade", sql, params)?;
     }
     Ok(())
@@ -78,16 +79,26 @@ pub(super) fn keep_cascades(
 pub(super) fn cascades(connection: &Connection, limit: usize) -> Result<Vec<Cascade>, StoreError> {
     let read = || {
         let mut statement = connection
-            .prepare_cached("SELECT prerequisite, completed FROM cascades ORDER BY n LIMIT ?1")?;
+            .prepare_cached("SELECT prerequisite, state FROM cascades ORDER BY n LIMIT ?1")?;
         let rows = statement.query_map([limit], |row| {
             Ok(Cascade {
                 prerequisite: job_id(row)?,
-                completed: row.get(1)?,
+                ended: state(row, 1)?,
             })
         })?;
         rows.collect::<Result<Vec<_>, _>>()
     };
     read().map_err(doing("read cascades"))
+}
+
+/// Reads a state, which is its index in `STATES`.
+fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<State> {
+    let index: usize = row.get(column)?;
+    let state = STATES.get(index).copied();
+    state.ok_or(rusqlite::Error::IntegralValueOutOfRange(
+        column,
+        row.get(column)?,
+    ))
 }
 
 pub(super) fn end_cascade(connection: &Connection, prerequisite: JobId) -> Result<(), StoreError> {

@@ -272,6 +272,13 @@ impl Rows for Transaction<'_> {
         self.execute("delete old attempts", sql, params![self.seq(id)?, number])
     }
 
+    fn result(&mut self, id: JobId) -> Result<Option<JsonText>, StoreError> {
+        match self.job(id)? {
+            Some(_) => payloads::result(self.connection, self.seq(id)?).map(Some),
+            None => Ok(None),
+        }
+    }
+
     fn set_failure(&mut self, job: &Lifecycle, failure: &Failure) -> Result<(), StoreError> {
         self.execute(
             "write why a job failed",

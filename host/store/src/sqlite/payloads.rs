@@ -3,7 +3,7 @@
 use host_core::id::JobId;
 use host_core::job::Payload;
 use host_core::json::JsonText;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{doing, execute};
 use crate::error::StoreError;
@@ -33,6 +33,16 @@ pub(super) fn of(
         origin: extra.origin,
     };
     Ok((payload, unique_key, extra.depends_on))
+}
+
+/// Returns the result of a job's latest attempt, `null` if it has none.
+pub(super) fn result(connection: &Connection, seq: i64) -> Result<JsonText, StoreError> {
+    let sql = "SELECT result FROM attempts WHERE seq = ?1 ORDER BY number DESC LIMIT 1";
+    let result: Option<Option<String>> = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_row([seq], |row| row.get(0)).optional())
+        .map_err(doing("read a job's result"))?;
+    Ok(result.flatten().map_or_else(JsonText::null, JsonText))
 }
 
 /// Replaces the params of a job.

@@ -29,6 +29,7 @@ fn enqueue(n: u128) -> Command {
         policy: Policy::default(),
         unique_key: None,
         depends_on: Vec::new(),
+        conditions: None,
         batch: None,
         payload: Payload {
             params: JsonText("0".repeat(4_000)),

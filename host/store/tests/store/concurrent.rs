@@ -7,6 +7,7 @@ use host_core::command::{Command, Committed, NewJob, Reply};
 use host_core::id::NodeId;
 use host_core::job::UniqueScope;
 use host_core::lease::Fence;
+use host_core::prerequisite::{Conditions, When};
 use host_core::query::NumberedChange;
 use host_core::rejection::Rejection;
 use host_store::postgres::PostgresStore;
@@ -121,6 +122,15 @@ impl Writer {
                 new.unique_key =
                     (key < 4).then(|| unique(&format!("key-{key}"), UniqueScope::Active));
                 new.depends_on = (key % 2 == 0).then_some(earlier).into_iter().collect();
+                let when = [When::Completed, When::Ended, When::Failed];
+                let when = vec![(earlier, when[usize::from(depends) % 3])];
+                new.conditions = (key % 2 == 0).then(|| {
+                    Box::new(Conditions {
+                        when,
+                        inputs: vec![("a".into(), earlier)],
+                        reads_others: true,
+                    })
+                });
                 Command::Enqueue(vec![new])
             }
             Step::Claim { job } => {

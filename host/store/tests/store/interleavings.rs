@@ -10,6 +10,7 @@ use host_core::id::NodeId;
 use host_core::job::{Lane, OnConflict, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold, Renewal};
 use host_core::policy::Retention;
+use host_core::prerequisite::{Conditions, When};
 use host_core::schedule::{Overlap, Progress as ScheduleProgress};
 use host_core::writes::Writes;
 use host_store::postgres::PostgresStore;
@@ -26,6 +27,9 @@ use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, recover, retur
 use crate::limit_keys::{check_room, params_of, set_limit};
 use crate::schedules::{every, set};
 use crate::server::Schema;
+
+/// The ways in which a prerequisite has to end.
+const WHEN: [When; 3] = [When::Completed, When::Ended, When::Failed];
 
 /// What a history has created so far, so that steps can name it.
 #[derive(Default)]
@@ -88,6 +92,15 @@ impl History {
                 on_conflict,
             });
             new.depends_on = earlier.into_iter().collect();
+            let conditions = earlier.map(|id| (id, WHEN[usize::from(*priority) % 3]));
+            let when = conditions.into_iter().collect();
+            // One that is not there before may be refused.
+            new.conditions = Conditions {
+                when,
+                inputs: earlier.map(|id| ("a".into(), id)).into_iter().collect(),
+                reads_others: *priority > 0 || self.jobs.is_multiple_of(2),
+            }
+            .some();
             // Perhaps to one that is closed or that nobody has made.
             if *priority == 0 && self.jobs.is_multiple_of(2) {
                 new = within(self.batches, new);
@@ -238,6 +251,14 @@ impl History {
                     self.jobs += 1;
                     let mut new = job(self.jobs);
                     new.depends_on = vec![prerequisite];
+                    let when = WHEN[prerequisite.0.as_u128() as usize % 3];
+                    let when = vec![(prerequisite, when)];
+                    new.conditions = Conditions {
+                        when,
+                        inputs: vec![("b".into(), prerequisite)],
+                        reads_others: true,
+                    }
+                    .some();
                     match self.of_batches.get(&number).copied() {
                         Some(batch) if prerequisite.0.as_u128().is_multiple_of(2) => {
                             self.of_batches.insert(self.jobs, batch);

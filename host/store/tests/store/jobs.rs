@@ -16,6 +16,7 @@ use host_core::lease::{Fence, Hold};
 use host_core::limit::{KeyUse, Limits};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::policy::Policy;
+use host_core::prerequisite::{Conditions, When};
 use host_core::query::{JobDetail, JobFilter, QueueStatus, RemoteLease};
 use host_core::rejection::Rejection;
 use host_core::schedule::{Firing, KeptSchedule};
@@ -57,6 +58,7 @@ pub(crate) fn job(n: u128) -> NewJob {
         },
         unique_key: None,
         depends_on: Vec::new(),
+        conditions: None,
         batch: None,
         payload: Payload {
             params: JsonText(format!("{{\"n\":{n}}}")),
@@ -108,6 +110,21 @@ pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> C
         slots: slots.collect(),
         except: BTreeSet::new(),
         params_bytes_max: usize::MAX,
+    }
+}
+
+/// A job that waits for others to end like this.
+pub(crate) fn after(n: u128, prerequisites: &[(u128, When)]) -> NewJob {
+    let when = prerequisites.iter().map(|(of, when)| (id(*of), *when));
+    let when: Vec<(JobId, When)> = when.collect();
+    NewJob {
+        depends_on: when.iter().map(|(of, _)| *of).collect(),
+        conditions: Conditions {
+            when,
+            ..Conditions::default()
+        }
+        .some(),
+        ..job(n)
     }
 }
 

@@ -14,6 +14,7 @@ use host_api::new_job::{AcceptedView, NewJobBody};
 use host_api::page::PageView;
 use host_api::{path, pretty};
 use host_core::job::State;
+use host_core::prerequisite::When;
 use host_core::time::Time;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -173,12 +174,18 @@ struct Node {
     id: String,
     handler: String,
     state: String,
+    /// How it has to end, if it need not complete.
+    must: &'static str,
 }
 
 impl Graph {
     async fn of(ask: &Ask, job: &JobView) -> Self {
-        let (before, before_more) = nodes(ask, job.depends_on.as_deref()).await;
-        let (after, after_more) = nodes(ask, job.dependents.as_deref()).await;
+        let before = job.depends_on.iter().flatten();
+        let before: Vec<_> = before.map(|it| (it.job(), it.when())).collect();
+        let after = job.dependents.iter().flatten();
+        let after: Vec<_> = after.map(|id| (id.as_str(), When::Completed)).collect();
+        let (before, before_more) = nodes(ask, &before).await;
+        let (after, after_more) = nodes(ask, &after).await;
         Self {
             before,
             before_more,
@@ -193,24 +200,28 @@ impl Graph {
 }
 
 /// Returns the first of these jobs, and how many more there are.
-async fn nodes(ask: &Ask, ids: Option<&[String]>) -> (Vec<Node>, usize) {
-    let ids = ids.unwrap_or_default();
+async fn nodes(ask: &Ask, jobs: &[(&str, When)]) -> (Vec<Node>, usize) {
     let mut nodes = Vec::new();
-    for id in ids.iter().take(NODES_SHOWN) {
+    for (id, when) in jobs.iter().take(NODES_SHOWN) {
         let query = FilterQuery {
-            id: Some(id.clone()),
+            id: Some((*id).to_owned()),
             ..FilterQuery::default()
         };
         let found: Result<PageView<JobView>, Problem> = ask.get(path::JOBS, &query).await;
         let found = found.ok().and_then(|page| page.items.into_iter().next());
         let (handler, state) = found.map(|job| (job.handler, job.state)).unzip();
         nodes.push(Node {
-            id: id.clone(),
-            handler: handler.unwrap_or_else(|| id.clone()),
+            id: (*id).to_owned(),
+            handler: handler.unwrap_or_else(|| (*id).to_owned()),
             state: state.unwrap_or_else(|| "purged".to_owned()),
+            must: match when {
+                When::Completed => "",
+                When::Ended => "has to end",
+                When::Failed => "has to fail",
+            },
         });
     }
-    (nodes, ids.len().saturating_sub(NODES_SHOWN))
+    (nodes, jobs.len().saturating_sub(NODES_SHOWN))
 }
 
 pub(crate) async fn show(

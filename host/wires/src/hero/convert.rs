@@ -139,6 +139,7 @@ fn error(failure: &Failure) -> String {
         | FailureKind::CellLost
         | FailureKind::Poison
         | FailureKind::PrerequisiteFailed
+        | FailureKind::InputFailed
         | FailureKind::WritesRefused => {
             format!("{}: {}", failure.kind.as_str(), failure.message)
         }

@@ -57,6 +57,7 @@ fn failed(ids: &Ids, failure: &Failure) -> Out {
         | FailureKind::CellLost
         | FailureKind::Poison
         | FailureKind::PrerequisiteFailed
+        | FailureKind::InputFailed
         | FailureKind::WritesRefused => (Status::Error, Some(failure.kind.as_str())),
     };
     let error = ErrorOut {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use host_api::client::Client;
+use host_api::depends_on::DependsOnBody;
 use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
 use host_api::words::choice;
 use host_console::error::{CliError, cannot};
@@ -11,6 +12,7 @@ use host_console::options::Remote;
 use host_console::output::{Format, put_line};
 use host_console::{human, json, plain};
 use host_core::json::Pairs;
+use host_core::prerequisite::When;
 use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
 
@@ -23,6 +25,8 @@ Examples:
   host job enqueue echo --params '{\"a\": 1}' --wait
   host job enqueue report --params @input.json --queue nightly --run-at 2026-05-17T02:00:00Z
   id=$(host job enqueue build --unique-key build-42)
+  host job enqueue report --input rows=01990f3c
+  host job enqueue tidy-up --depends-on 01990f3c:failed
   host job enqueue index --params '{\"page\": 7}' --unique-key page-7 --on-conflict push_back --delay 30s")]
 pub(super) struct Enqueue {
     /// The handler to run
@@ -71,9 +75,13 @@ pub(super) struct Enqueue {
     /// With `push_back`, start it no later than this long after it was first enqueued
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration, requires = "on_conflict")]
     max_delay: Option<Seconds>,
-    /// Start only when this job has completed (repeatable)
-    #[arg(long, value_name = "ID", value_parser = parse_id)]
-    depends_on: Vec<String>,
+    /// Start only when this job has completed; with `:ended`, when it has ended in any way, and with `:failed`, only if
+    /// it is discarded (repeatable)
+    #[arg(long, value_name = "ID[:WHEN]", value_parser = parse_prerequisite)]
+    depends_on: Vec<DependsOnBody>,
+    /// Start when this job has completed as well, with its result as `/inputs/NAME` in the params (repeatable)
+    #[arg(long = "input", value_name = "NAME=ID", value_parser = parse_input)]
+    inputs: Vec<(String, String)>,
     /// Attach a value that the handler sees (repeatable)
     #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_attribute)]
     attributes: Vec<(String, String)>,
@@ -153,7 +161,22 @@ impl Enqueue {
                 (None, unique)
             }
         };
-        let depends_on = self.depends_on.iter().map(|id| full_id(client, id));
+        let depends_on = self.depends_on.iter();
+        let depends_on = depends_on.map(|it| {
+            Ok(DependsOnBody::new(
+                full_id(client, it.job(), "--depends-on")?,
+                it.when(),
+            ))
+        });
+        let mut depends_on = depends_on.collect::<Result<Vec<_>, CliError>>()?;
+        let mut inputs = BTreeMap::new();
+        for (name, id) in self.inputs {
+            let id = full_id(client, &id, "--input")?;
+            if depends_on.iter().all(|it| it.job() != id) {
+                depends_on.push(id.as_str().into());
+            }
+            inputs.insert(name, id);
+        }
         let attributes: BTreeMap<_, _> = self.attributes.into_iter().collect();
         Ok(NewJobBody {
             handler: self.name,
@@ -169,7 +192,8 @@ impl Enqueue {
             retention_discarded_seconds: self.retention_discarded,
             unique_key,
             unique,
-            depends_on: depends_on.collect::<Result<_, _>>()?,
+            depends_on,
+            inputs,
             batch: None,
             trace_context: None,
             attributes: (!attributes.is_empty()).then(|| Pairs(attributes.into_iter().collect())),
@@ -178,12 +202,29 @@ impl Enqueue {
 }
 
 /// Returns the id that `prefix` stands for; the host checks complete ids.
-fn full_id(client: &Client, prefix: &str) -> Result<String, CliError> {
+fn full_id(client: &Client, prefix: &str, option: &str) -> Result<String, CliError> {
     if prefix.len() >= ID_CHARS {
         return Ok(prefix.to_owned());
     }
-    let doing = format!("find job {} of --depends-on", plain::line(prefix));
+    let doing = format!("find job {} of {option}", plain::line(prefix));
     Ok(fetch(client, &doing, prefix)?.view.0.id)
+}
+
+/// Reads `NAME=ID`.
+fn parse_input(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, id)) if !name.is_empty() => Ok((name.to_owned(), parse_id(id)?)),
+        _ => Err("write NAME=ID, such as rows=01990f3c".to_owned()),
+    }
+}
+
+/// Reads `ID` or `ID:WHEN`.
+fn parse_prerequisite(text: &str) -> Result<DependsOnBody, String> {
+    let (id, when) = match text.split_once(':') {
+        Some((id, word)) => (id, choice(word)?),
+        None => (text, When::Completed),
+    };
+    Ok(DependsOnBody::new(parse_id(id)?, when))
 }
 
 fn parse_attribute(text: &str) -> Result<(String, String), String> {

@@ -142,10 +142,11 @@ fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Row
         view.external_id.as_deref().unwrap_or_default(),
     );
     pair("unique key", view.unique_key.as_deref().unwrap_or_default());
-    pair(
-        "depends on",
-        &view.depends_on.as_deref().unwrap_or_default().join(" "),
-    );
+    let depends_on = view.depends_on.iter().flatten().map(ToString::to_string);
+    pair("depends on", &depends_on.collect::<Vec<_>>().join(" "));
+    for (name, job) in view.inputs.iter().flatten() {
+        pair("input", &format!("{name} of {job}"));
+    }
     pair("batch", view.batch.as_deref().unwrap_or_default());
     for (key, value) in view.attributes.iter().flatten() {
         pair("attribute", &format!("{key}={value}"));

@@ -10,6 +10,7 @@ use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
+use crate::prerequisite::{Conditions, When};
 use crate::time::Time;
 use crate::transition::Input;
 
@@ -36,6 +37,7 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
         policy,
         unique_key: None,
         depends_on: Vec::new(),
+        conditions: None,
         batch: None,
         payload: Payload {
             params: JsonText::null(),
@@ -50,6 +52,18 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
 
 pub(super) fn available(policy: Policy) -> Lifecycle {
     Lifecycle::accept(NOW, &new_job(policy), 0)
+}
+
+/// A job that waits for job 2 to complete, or for job 3 to fail.
+pub(super) fn waiting() -> Lifecycle {
+    let mut new = new_job(Policy::default());
+    let when = vec![(job_id(3), When::Failed)];
+    new.conditions = Conditions {
+        when,
+        ..Conditions::default()
+    }
+    .some();
+    Lifecycle::accept(NOW, &new, 1)
 }
 
 /// A job that waits for its only limit.
@@ -95,7 +109,7 @@ pub(super) fn in_state(state: State, hold: Hold) -> Lifecycle {
         job
     };
     match state {
-        State::Pending => Lifecycle::accept(NOW, &new_job(Policy::default()), 1),
+        State::Pending => waiting(),
         State::Scheduled => {
             let mut new = new_job(Policy::default());
             new.run_at = Some(NOW.plus_ms(1));

@@ -24,8 +24,7 @@ enum Step {
     CancelAck(Fence),
     Tick,
     Retry(u32),
-    PrerequisiteCompleted,
-    PrerequisiteFailed,
+    PrerequisiteEnded(u128, State),
 }
 
 fn fence() -> impl Strategy<Value = Fence> {
@@ -45,6 +44,14 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             after_ms,
         }),
         Just(Outcome::Cancelled { partial: None }),
+    ]
+}
+
+fn ended() -> impl Strategy<Value = State> {
+    prop_oneof![
+        Just(State::Completed),
+        Just(State::Cancelled),
+        Just(State::Discarded),
     ]
 }
 
@@ -76,8 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => fence().prop_map(Step::CancelAck),
         4 => Just(Step::Tick),
         1 => (0_u32..2).prop_map(Step::Retry),
-        1 => Just(Step::PrerequisiteCompleted),
-        1 => Just(Step::PrerequisiteFailed),
+        2 => (2_u128..4, ended()).prop_map(|(of, state)| Step::PrerequisiteEnded(of, state)),
     ]
 }
 
@@ -109,8 +115,7 @@ impl Step {
             Self::Retry(prerequisites_open) => Input::Retry {
                 prerequisites_open: *prerequisites_open,
             },
-            Self::PrerequisiteCompleted => Input::PrerequisiteCompleted,
-            Self::PrerequisiteFailed => Input::PrerequisiteFailed(job_id(2)),
+            Self::PrerequisiteEnded(of, state) => Input::PrerequisiteEnded(job_id(*of), *state),
         }
     }
 }
@@ -144,6 +149,7 @@ fn start() -> impl Strategy<Value = Lifecycle> {
     let offset = || proptest::option::of(1_u64..20_000);
     (policy(), offset(), offset(), 0_u32..3).prop_map(|(policy, run_at, deadline, open)| {
         let mut new = fixture::new_job(policy);
+        new.conditions = fixture::waiting().conditions;
         new.run_at = run_at.map(|ms| NOW.plus_ms(ms));
         new.deadline = deadline.map(|ms| NOW.plus_ms(ms));
         Lifecycle::accept(NOW, &new, open)
@@ -178,7 +184,8 @@ proptest! {
         for _ in 0..200 {
             match job.state {
                 State::Pending => {
-                    job.apply(now, &Input::PrerequisiteCompleted).unwrap();
+                    let completed = Input::PrerequisiteEnded(job_id(2), State::Completed);
+                    job.apply(now, &completed).unwrap();
                 }
                 State::Available if !job.is_overdue(now) => fixture::claim(&mut job, now, Hold::Connection),
                 State::Running => {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::fixture::{self, LEASE, NODE, NOW, OTHER_LEASE, TTL, error, job_id};
+use crate::inputs::InputError;
 use crate::job::{Lifecycle, STATES, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
@@ -30,7 +31,7 @@ input changes nothing:
 
 The running jobs here hold a lease by TTL of 30 s; the attempt is the first of five and a lost lease
 does not cost one. `running, no ack` still has to acknowledge its lease, within 10 s;
-`running, cancel` is asked to stop within 5 s. `pending` waits for another job, `pending, limit` for a
+`running, cancel` is asked to stop within 5 s. `pending` waits for one more job, `pending, limit` for a
 limit.
 
 ";
@@ -141,7 +142,9 @@ fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
 
 fn without_a_worker() -> Vec<Row<'static>> {
     let eight_days = NOW.plus_ms(8 * 24 * 3_600_000);
-    let failed = Input::PrerequisiteFailed(job_id(2));
+    let unfit = InputError::Gone.failure("a", job_id(2));
+    let unfit = Box::leak(Box::new(unfit));
+    let ended = |of, state| Input::PrerequisiteEnded(job_id(of), state);
     let retry = |prerequisites_open| Input::Retry { prerequisites_open };
     vec![
         ("tick, nothing due", NOW, Input::Tick),
@@ -154,8 +157,23 @@ fn without_a_worker() -> Vec<Row<'static>> {
         ("operator's start, now", NOW, Input::Reschedule(NOW)),
         ("operator's start, later", NOW, Input::Reschedule(LATE)),
         ("operator's purge", NOW, Input::Purge),
-        ("prerequisite completed", NOW, Input::PrerequisiteCompleted),
-        ("prerequisite failed", NOW, failed),
+        ("prerequisite completed", NOW, ended(2, State::Completed)),
+        (
+            "prerequisite was discarded or cancelled",
+            NOW,
+            ended(2, State::Discarded),
+        ),
+        (
+            "prerequisite that has to fail was discarded",
+            NOW,
+            ended(3, State::Discarded),
+        ),
+        (
+            "prerequisite that has to fail completed or was cancelled",
+            NOW,
+            ended(3, State::Completed),
+        ),
+        ("input cannot be given", NOW, Input::InputFailed(unfit)),
         ("limit has room", NOW, Input::Admit),
     ]
 }

@@ -282,6 +282,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
         },
         unique_key: None,
         depends_on: Vec::new(),
+        conditions: None,
         batch: None,
         payload: Payload {
             params: JsonText("{\"n\":1}".to_owned()),

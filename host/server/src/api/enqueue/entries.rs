@@ -14,7 +14,7 @@ use host_http::json::{self, AtMost, Object};
 use host_runtime::ids;
 
 use super::params::Entry;
-use super::{entry, route};
+use super::{entry, prerequisites, route};
 use crate::api::Api;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
@@ -125,7 +125,7 @@ impl Entries {
 
 /// Returns the entries, of this many, that an entry waits for.
 fn references(body: &NewJobBody, entries: usize) -> Result<Vec<usize>, ApiError> {
-    let references = entry::references(body).collect::<Result<Vec<_>, _>>()?;
+    let references = prerequisites::references(body).collect::<Result<Vec<_>, _>>()?;
     match references.iter().find(|index| **index >= entries) {
         None => Ok(references),
         Some(n) => {

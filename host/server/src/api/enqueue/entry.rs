@@ -1,7 +1,5 @@
 //! Makes the job that a request asks for, within the limits of each field.
 
-use std::collections::BTreeSet;
-
 use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
 use host_api::time;
 use host_core::command::NewJob;
@@ -14,8 +12,8 @@ use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 
-use super::join;
 use super::route::Route;
+use super::{join, prerequisites};
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 
@@ -24,9 +22,6 @@ const PRIORITY_DEFAULT: u8 = 5;
 
 /// The longest unique key, in bytes.
 const UNIQUE_KEY_BYTES_MAX: usize = 256;
-
-/// The most jobs that one may wait for.
-const PREREQUISITES_MAX: usize = 1_000;
 
 /// The most attributes, and the most bytes of all their keys and values together.
 const ATTRIBUTES_MAX: usize = 64;
@@ -46,21 +41,6 @@ pub(super) fn queue(body: &NewJobBody) -> Result<Name, ApiError> {
     }
 }
 
-/// Returns the entries of the same array that it waits for.
-pub(super) fn references(body: &NewJobBody) -> impl Iterator<Item = Result<usize, ApiError>> {
-    let named = body
-        .depends_on
-        .iter()
-        .filter_map(|text| text.strip_prefix('#'));
-    named.map(|n| {
-        n.parse().map_err(|_| {
-            invalid(format!(
-                "depends_on: #{n} is not a valid reference; write # and a number"
-            ))
-        })
-    })
-}
-
 /// Checks the other fields and makes the job.
 pub(super) fn into_job(
     mut body: NewJobBody,
@@ -69,14 +49,18 @@ pub(super) fn into_job(
     siblings: &[JobId],
     clock: Clock,
 ) -> Result<NewJob, ApiError> {
-    let params = body.params.take().map_or_else(JsonText::null, |text| {
+    let mut params = body.params.take().map_or_else(JsonText::null, |text| {
         JsonText(Box::<str>::from(text).into_string())
     });
+    if !body.inputs.is_empty() {
+        params = prerequisites::params_with_room(params)?;
+    }
     let priority = body.priority.map(priority).transpose()?;
     let mut policy = policy_of(&body, route.policy, route.timeout_ms_max)?;
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
     let batch = body.batch.as_deref().map(batch).transpose()?;
     let run_at = start(&body, clock)?;
+    let (depends_on, conditions) = prerequisites::read(&body, siblings)?;
     let mut job = NewJob {
         id,
         handler: route.handler,
@@ -87,7 +71,8 @@ pub(super) fn into_job(
         run_at,
         deadline: end(&body, clock)?,
         policy,
-        depends_on: prerequisites(&body, siblings)?,
+        depends_on,
+        conditions,
         batch: None,
         unique_key: unique_key(body.unique_key, body.unique, run_at.is_some())?,
         payload: Payload {
@@ -175,30 +160,6 @@ fn retention(body: &NewJobBody) -> Result<RetentionChoice, ApiError> {
             body.retention_discarded_seconds,
         )?,
     })
-}
-
-fn prerequisites(body: &NewJobBody, siblings: &[JobId]) -> Result<Vec<JobId>, ApiError> {
-    if body.depends_on.len() > PREREQUISITES_MAX {
-        return Err(invalid(format!(
-            "depends_on: must name at most {PREREQUISITES_MAX} jobs"
-        )));
-    }
-    let mut seen = BTreeSet::new();
-    let mut ids = Vec::with_capacity(body.depends_on.len());
-    for text in &body.depends_on {
-        let sibling = text.strip_prefix('#').and_then(|n| n.parse::<usize>().ok());
-        let id = match sibling.and_then(|n| siblings.get(n)) {
-            Some(id) => *id,
-            None => text.parse().map_err(|_| {
-                let shown: String = text.chars().take(64).collect();
-                invalid(format!("depends_on: {shown:?} is neither an id nor #n"))
-            })?,
-        };
-        if seen.insert(id) {
-            ids.push(id);
-        }
-    }
-    Ok(ids)
 }
 
 /// Checks the priority of a job.

@@ -51,7 +51,9 @@ impl Entry {
             let checked = api.executors.check(runner, &route.handler, text);
             checked.map_err(invalid)?;
         }
+        // Params that get inputs later are checked when the job starts.
         let schema = handler.and_then(|handler| handler.params.as_ref());
+        let schema = schema.filter(|_| self.body.inputs.is_empty());
         let known = self.params.take();
         let params = match known.filter(|params| params.tree.is_some() || schema.is_none()) {
             Some(params) => params,

@@ -33,6 +33,18 @@ host_http::kinds! {
     PREREQUISITE_GONE 409 "prerequisite_gone", "A prerequisite is gone",
         "A job that the job waits for was removed after its retention, and its outcome is unknown.",
         "`host job retry ID --force` runs the job without it; over HTTP, retry with {\"force\": true}.";
+    PREREQUISITE_COMPLETED 409 "prerequisite_completed", "A prerequisite has completed",
+        "The job waits for another one to fail, and that one has completed, which is final.",
+        "`host job retry ID --force` runs the job all the same; over HTTP, retry with {\"force\": true}.";
+    INPUT_HIDDEN 403 "input_hidden", "Result of another job",
+        "An input is the result of a job that was there before. That needs the verb read_payload, and handlers cannot ask for it.",
+        "Enqueue both jobs in one request, and name the other one as \"#n\".";
+    INPUT_FAILED 409 "input_failed", "Input cannot be given",
+        "The result of a job that the job depends on is too large for its params, too deep, or no longer kept.",
+        "`host job retry ID --force` runs the job without the inputs that it lacks.";
+    TOO_MANY_INPUTS 413 "too_many_inputs", "Too many inputs in one request",
+        "The jobs of a request may get the results of at most 100 jobs that have ended, with at most 8 MiB of params.",
+        "Split the array, or enqueue the jobs before those that they depend on end.";
     CASCADE_UNFINISHED 409 "cascade_unfinished", "Dependents not settled yet",
         "The job, or one that it waits for, has ended with many dependents, which are still being settled.",
         "Retry it in a moment; over HTTP, {\"force\": true} runs a dependent at once."

@@ -136,6 +136,29 @@ async fn each_run_gets_what_its_own_manifest_grants() {
 }
 
 #[tokio::test]
+async fn a_handler_passes_on_no_results_of_other_jobs() {
+    let (visits, desk) = mpsc::channel(8);
+    let host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let other = host.enqueue(r#"{"handler": "noop"}"#).await;
+    let mut run = Run::begin(&visits, grant(), None).await;
+    let job = |more: &str| format!(r#"{{"handler": "noop", "queue": "rows"{more}}}"#);
+    let takes = |of: &str| {
+        job(&format!(
+            r#", "depends_on": ["{of}"], "inputs": {{"a": "{of}"}}"#
+        ))
+    };
+    for now in [false, true] {
+        let refused = run.refused(&enqueue(&takes(&other), now)).await;
+        assert_eq!(refused, DeskErrorKind::InvalidRequest);
+        let own = format!("[{}, {}]", job(""), takes("#0"));
+        let Ok(DeskAnswer::Jobs(ids)) = run.ask(&enqueue(&own, now)).await else {
+            panic!("they are of one call");
+        };
+        assert_eq!(ids.len(), 2);
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_request_or_too_large_ends_the_run() {
     let (visits, desk) = mpsc::channel(8);
     let _host = Host::start_as(|api| api.desk = Some(desk)).await;

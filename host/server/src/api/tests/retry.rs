@@ -93,6 +93,7 @@ fn late_job() -> NewJob {
         policy: Policy::default(),
         unique_key: None,
         depends_on: Vec::new(),
+        conditions: None,
         batch: None,
         payload: Payload {
             params: JsonText::null(),

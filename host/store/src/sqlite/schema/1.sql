@@ -95,7 +95,7 @@ CREATE INDEX dependencies_dependent ON dependencies (dependent);
 CREATE TABLE cascades (
   n INTEGER PRIMARY KEY,
   prerequisite BLOB NOT NULL UNIQUE,
-  completed INTEGER NOT NULL
+  state INTEGER NOT NULL
 ) STRICT;
 
 -- The state that handlers keep. A space is `handler:NAME` or `shared:NAME`.

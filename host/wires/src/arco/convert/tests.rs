@@ -32,7 +32,7 @@ fn every_kind_of_failure_has_its_category() {
             | FailureKind::LeaseLost
             | FailureKind::CellLost
             | FailureKind::Poison => "INFRASTRUCTURE",
-            FailureKind::InvalidParams => "DATA_QUALITY",
+            FailureKind::InvalidParams | FailureKind::InputFailed => "DATA_QUALITY",
             FailureKind::HandlerNotFound
             | FailureKind::GrantMissing
             | FailureKind::PrerequisiteFailed => "CONFIGURATION",

@@ -325,6 +325,10 @@ impl Orchestrator {
             | Rejection::Foreign
             | Rejection::UniqueKeyTaken(_)
             | Rejection::PrerequisiteGone(_)
+            | Rejection::PrerequisiteCompleted(_)
+            | Rejection::InputHidden(_)
+            | Rejection::InputFailed(_)
+            | Rejection::TooManyInputs { .. }
             | Rejection::UnknownPrerequisite(_)
             | Rejection::DependencyCycle(_)
             | Rejection::CascadeUnfinished(_)

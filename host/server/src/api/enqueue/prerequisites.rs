@@ -1,0 +1,137 @@
+//! The jobs that a new one waits for and whose results it gets, as a request names them.
+
+use std::collections::BTreeMap;
+
+use host_api::depends_on::DependsOnBody;
+use host_api::new_job::NewJobBody;
+use host_core::command::NewJob;
+use host_core::id::JobId;
+use host_core::inputs::{self, INPUTS_MAX};
+use host_core::json::JsonText;
+use host_core::prerequisite::{Conditions, When};
+use host_http::gate::Caller;
+
+use crate::api::error::ApiError;
+use crate::api::problem::kinds;
+use crate::api::scoped::sees_payloads;
+
+/// The most jobs that one may wait for.
+const PREREQUISITES_MAX: usize = 1_000;
+
+/// The longest name of an input, in bytes.
+const INPUT_NAME_BYTES_MAX: usize = 64;
+
+/// How much of a name is shown, in characters.
+const SHOWN_MAX: usize = 64;
+
+/// Returns the entries of the same array that it waits for.
+pub(super) fn references(body: &NewJobBody) -> impl Iterator<Item = Result<usize, ApiError>> {
+    let named = body.depends_on.iter().map(DependsOnBody::job);
+    named.filter_map(|text| text.strip_prefix('#')).map(|n| {
+        n.parse().map_err(|_| {
+            invalid(format!(
+                "depends_on: #{n} is not a valid reference; write # and a number"
+            ))
+        })
+    })
+}
+
+/// Returns the jobs that it waits for, and what it asks of them.
+pub(super) fn read(
+    body: &NewJobBody,
+    siblings: &[JobId],
+) -> Result<(Vec<JobId>, Option<Box<Conditions>>), ApiError> {
+    if body.depends_on.len() > PREREQUISITES_MAX {
+        return Err(invalid(format!(
+            "depends_on: must name at most {PREREQUISITES_MAX} jobs"
+        )));
+    }
+    let mut when = BTreeMap::new();
+    let mut ids = Vec::with_capacity(body.depends_on.len());
+    for entry in &body.depends_on {
+        let id = job("depends_on", entry.job(), siblings)?;
+        match when.insert(id, entry.when()) {
+            None => ids.push(id),
+            Some(other) if other == entry.when() => {}
+            Some(other) => {
+                return Err(invalid(format!(
+                    "depends_on: {} is named with {} and with {}; name it once",
+                    entry.job(),
+                    other.as_str(),
+                    entry.when().as_str()
+                )));
+            }
+        }
+    }
+    let mut conditions = Conditions::default();
+    if when.values().any(|when| *when != When::Completed) {
+        conditions.when = when.iter().map(|(id, when)| (*id, *when)).collect();
+    }
+    conditions.inputs = inputs(body, siblings, &when)?;
+    Ok((ids, conditions.some()))
+}
+
+/// Returns the names of inputs, each with a job that it waits for and that may return a result.
+fn inputs(
+    body: &NewJobBody,
+    siblings: &[JobId],
+    when: &BTreeMap<JobId, When>,
+) -> Result<Vec<(Box<str>, JobId)>, ApiError> {
+    if body.inputs.len() > INPUTS_MAX {
+        let given = body.inputs.len();
+        return Err(invalid(format!(
+            "inputs: may be at most {INPUTS_MAX}, got {given}"
+        )));
+    }
+    let input = |(name, of): (&String, &String)| {
+        if name.is_empty() || name.len() > INPUT_NAME_BYTES_MAX {
+            return Err(invalid(format!(
+                "inputs: a name must have 1–{INPUT_NAME_BYTES_MAX} bytes, got {}",
+                name.len()
+            )));
+        }
+        let id = job(&format!("inputs.{name}"), of, siblings)?;
+        match when.get(&id) {
+            Some(When::Completed | When::Ended) => Ok((name.as_str().into(), id)),
+            Some(When::Failed) => Err(invalid(format!(
+                "inputs.{name}: a job that has to fail has no result"
+            ))),
+            None => Err(invalid(format!(
+                "inputs.{name}: {of} is not in depends_on; add it there"
+            ))),
+        }
+    };
+    body.inputs.iter().map(input).collect()
+}
+
+/// Returns the params of a job that gets inputs.
+pub(super) fn params_with_room(params: JsonText) -> Result<JsonText, ApiError> {
+    inputs::prepare(params).map_err(|_| {
+        let detail = "params: with inputs, they must be an object without a member inputs";
+        ApiError::new(&kinds::INVALID_PARAMS, detail)
+    })
+}
+
+/// Lets jobs have results of jobs that were there before, if the caller may read results.
+pub(in crate::api) fn let_read(caller: &Caller, jobs: &mut [NewJob]) {
+    let conditions = jobs.iter_mut().filter_map(|job| job.conditions.as_mut());
+    for conditions in conditions {
+        conditions.reads_others = sees_payloads(caller);
+    }
+}
+
+/// Returns the job that a text names: an id, or an entry of the same array.
+fn job(field: &str, text: &str, siblings: &[JobId]) -> Result<JobId, ApiError> {
+    let sibling = text.strip_prefix('#').and_then(|n| n.parse::<usize>().ok());
+    match sibling.and_then(|n| siblings.get(n)) {
+        Some(id) => Ok(*id),
+        None => text.parse().map_err(|_| {
+            let shown: String = text.chars().take(SHOWN_MAX).collect();
+            invalid(format!("{field}: {shown:?} is neither an id nor #n"))
+        }),
+    }
+}
+
+fn invalid(detail: String) -> ApiError {
+    ApiError::new(&kinds::INVALID_REQUEST, detail)
+}

@@ -1,0 +1,133 @@
+//! Gives jobs the results of those that they depend on: each when it has ended, so that it may be forgotten then.
+
+use std::collections::BTreeMap;
+
+use host_core::failure::Failure;
+use host_core::id::JobId;
+use host_core::inputs::{self, INPUTS_MAX, InputError, PARAMS_BYTES_MAX};
+use host_core::job::{Lifecycle, NewJob, State};
+use host_core::json::JsonText;
+use host_core::prerequisite::Verdict;
+use host_core::rejection::Rejection;
+
+use super::{Batch, Rows, Stop};
+use crate::error::StoreError;
+
+/// How many bytes of results the new jobs of a command may get, and how many bytes of params the cascades of a batch write,
+/// which the last job may exceed.
+pub(super) const INPUT_BYTES_MAX: usize = PARAMS_BYTES_MAX;
+
+/// The results that were read.
+pub(super) type Results = BTreeMap<JobId, Option<JsonText>>;
+
+impl<R: Rows> Batch<'_, R> {
+    /// Gives a job that waits its inputs from a prerequisite that has ended as it needs. Returns how many bytes that took,
+    /// and why it failed if it did.
+    pub(super) fn give_inputs(
+        &mut self,
+        job: &Lifecycle,
+        (prerequisite, ended): (JobId, State),
+        results: &mut Results,
+    ) -> Result<(usize, Result<(), Failure>), StoreError> {
+        let of_it = |(_, id): &(&str, JobId)| *id == prerequisite;
+        let names: Vec<&str> = job.inputs().filter(of_it).map(|(name, _)| name).collect();
+        if names.is_empty() || job.judge(prerequisite, ended) != Verdict::Met {
+            return Ok((0, Ok(())));
+        }
+        let result = match ended {
+            State::Completed => self.result(prerequisite, results)?,
+            _ => Some(JsonText::null()),
+        };
+        let mut params = self.rows.payload(job.id)?.params;
+        let mut bytes = params.as_str().len();
+        for name in names {
+            let added = match &result {
+                Some(result) => inputs::add(&params, name, result),
+                None => Err(InputError::Gone),
+            };
+            match added {
+                Ok(with) => params = with,
+                Err(error) => return Ok((bytes, Err(error.failure(name, prerequisite)))),
+            }
+        }
+        bytes += params.as_str().len();
+        self.rows.set_params(job.id, &params)?;
+        Ok((bytes, Ok(())))
+    }
+
+    /// Reads the results that new jobs get of jobs that have ended. Refuses those that are hidden from whoever enqueues, and
+    /// to read many.
+    pub(super) fn read_inputs<'n>(
+        &mut self,
+        jobs: impl Iterator<Item = &'n NewJob>,
+        stands_for: &BTreeMap<JobId, JobId>,
+        ended: &BTreeMap<JobId, State>,
+    ) -> Result<Results, Stop> {
+        let (mut results, mut bytes) = (Results::new(), 0);
+        for conditions in jobs.filter_map(|new| new.conditions.as_deref()) {
+            for (_, named) in &conditions.inputs {
+                let id = *stands_for.get(named).unwrap_or(named);
+                if !conditions.reads_others && stands_for.get(&id) != Some(&id) {
+                    return Err(Rejection::InputHidden(id).into());
+                }
+                if ended.get(&id) == Some(&State::Completed) {
+                    let result = self.result(id, &mut results)?;
+                    bytes += result.map_or(0, |result| result.as_str().len());
+                }
+                if results.len() > INPUTS_MAX || bytes > INPUT_BYTES_MAX {
+                    return Err(Rejection::TooManyInputs {
+                        results_max: INPUTS_MAX,
+                        bytes_max: INPUT_BYTES_MAX,
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    /// Gives a job that is to run again those of its inputs that it lacks, of jobs that have ended.
+    pub(super) fn give_missing_inputs(
+        &mut self,
+        job: &Lifecycle,
+        open: &[JobId],
+    ) -> Result<(), Stop> {
+        if job.inputs().next().is_none() {
+            return Ok(());
+        }
+        let params = self.rows.payload(job.id)?.params;
+        let is_missing =
+            |(name, id): &(&str, JobId)| !open.contains(id) && !inputs::has(&params, name);
+        let missing: Vec<(&str, JobId)> = job.inputs().filter(is_missing).collect();
+        let mut with = params.clone();
+        let mut results = Results::new();
+        for (name, id) in missing {
+            let ended = self.rows.job(id)?.map(|job| job.state);
+            let result = match ended {
+                Some(State::Completed) => self.result(id, &mut results)?,
+                Some(_) => Some(JsonText::null()),
+                None => None,
+            };
+            let added = match result {
+                Some(result) => inputs::add(&with, name, &result),
+                None => Err(InputError::Gone),
+            };
+            let refused = |error: InputError| Rejection::InputFailed(error.sentence(name, id));
+            with = added.map_err(refused)?;
+        }
+        if with != params {
+            self.rows.set_params(job.id, &with)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the result of a job that has completed, `null` if it returned none; `None` if it is no longer kept.
+    fn result(&mut self, id: JobId, results: &mut Results) -> Result<Option<JsonText>, StoreError> {
+        if let Some(result) = results.get(&id) {
+            return Ok(result.clone());
+        }
+        let result = self.rows.result(id)?;
+        results.insert(id, result.clone());
+        Ok(result)
+    }
+}
