@@ -14,7 +14,7 @@ use host_core::json::Pairs;
 use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
 
-use super::{ID_CHARS, fetch, has_ended, parse_id, short_id, wait};
+use super::{ID_CHARS, fetch, has_ended, parse_id, parse_pair, short_id, wait};
 
 /// Enqueue a job for a handler.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ pub(super) struct Enqueue {
     #[arg(long, value_name = "ID", value_parser = parse_id)]
     depends_on: Vec<String>,
     /// Attach a value that the handler sees (repeatable)
-    #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_attribute)]
+    #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_pair)]
     attributes: Vec<(String, String)>,
     /// Wait until the job ends and print its result
     #[arg(long)]
@@ -184,11 +184,4 @@ fn full_id(client: &Client, prefix: &str) -> Result<String, CliError> {
     }
     let doing = format!("find job {} of --depends-on", plain::line(prefix));
     Ok(fetch(client, &doing, prefix)?.view.0.id)
-}
-
-fn parse_attribute(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write KEY=VALUE, such as team=billing".to_owned()),
-    }
 }
