@@ -27,6 +27,22 @@ impl Desk {
         let data = TempDir::new().unwrap();
         let server = Server::start(&Options::new(data.path()));
         let client = server.client();
+        Self::at(server, client, data)
+    }
+
+    /// The same, where each request needs a token. The client has one for everything, the browser has none.
+    pub(crate) fn with_tokens() -> Self {
+        let data = TempDir::new().unwrap();
+        let mut options = Options::new(data.path());
+        let mode = ("HOST_AUTH_MODE".to_owned(), "tokens".to_owned());
+        options.env.push(mode);
+        let server = Server::start(&options);
+        let token = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
+        let client = server.client().with_token(token.trim());
+        Self::at(server, client, data)
+    }
+
+    fn at(server: Server, client: Client, data: TempDir) -> Self {
         let component = std::fs::read(guests::component("basics")).unwrap();
         let deployed = client.deploy("basics", &component, None).unwrap();
         assert_eq!(deployed.status, 201, "{deployed:?}");
@@ -45,6 +61,13 @@ impl Desk {
             flow(&mut self, &format!("{hand:?}").to_lowercase());
         }
         self.browser.assert_content();
+    }
+
+    /// Makes a token with a role.
+    pub(crate) fn token(&self, name: &str, role: &str) -> String {
+        let body = json!({"name": name, "role": role});
+        let made = self.client.post("/api/v1/tokens", &body).unwrap();
+        made.body["token"].as_str().unwrap().to_owned()
     }
 
     /// Runs a job that fails.
@@ -92,9 +115,21 @@ const HOSTILE: &[&str] = &[
     "\u{1b}[31mred\u{1b}[0m\u{7}\u{9b}2J",
 ];
 
-/// Fills a host with jobs of all kinds, of whom some write hostile texts. Returns a failed, a sleeping and a
-/// completed one.
-fn fill(desk: &Desk) -> [String; 3] {
+/// Jobs of a host that has some of all kinds.
+struct Filled {
+    failed: String,
+    sleeps: String,
+    /// It has completed, with a log.
+    logs: String,
+    /// It waits for a limit.
+    waits: String,
+    batch: String,
+    /// Jobs with hostile logs.
+    hostile: Vec<String>,
+}
+
+/// Fills a host with jobs of all kinds, of whom some write hostile texts.
+fn fill(desk: &Desk) -> Filled {
     for (n, text) in HOSTILE.iter().enumerate() {
         let job = json!({"handler": "echo", "params": {"text": text}, "queue": "mail", "unique_key": text,
             "attributes": {"customer": text, "n": n.to_string()}});
@@ -127,17 +162,56 @@ fn fill(desk: &Desk) -> [String; 3] {
     assert_eq!(desk.client.job(&limited[1])["state"], "pending");
     let trigger = "/api/v1/schedules/nightly/trigger";
     assert_eq!(desk.client.post(trigger, &json!({})).unwrap().status, 200);
+    let batch = json!({"on_end": {"handler": "echo"}, "open": true});
+    let batch = desk.client.post("/api/v1/batches", &batch).unwrap().body;
     let sleeps = desk.sleep("mail");
-    [failed, sleeps, logs["id"].as_str().unwrap().to_owned()]
+    let id = |value: &Value| value.as_str().unwrap().to_owned();
+    Filled {
+        failed,
+        sleeps,
+        logs: id(&logs["id"]),
+        waits: limited[1].clone(),
+        batch: id(&batch["batch"]["id"]),
+        hostile: hostile_logs(desk),
+    }
+}
+
+/// Runs guests that write what could be markup, move a terminal's cursor or flood a page to their logs.
+fn hostile_logs(desk: &Desk) -> Vec<String> {
+    let component = std::fs::read(guests::component("hostile")).unwrap();
+    let deployed = desk.client.deploy("hostile", &component, None).unwrap();
+    assert_eq!(deployed.status, 201, "{deployed:?}");
+    let run = |(handler, params): (&str, Value)| {
+        let job =
+            json!({"handler": handler, "params": params, "queue": "reports", "max_attempts": 1});
+        desk.client.run(&job)["id"].as_str().unwrap().to_owned()
+    };
+    let jobs = [
+        ("stdout_ansi", json!({})),
+        ("log_huge_line", json!({"mib": 1})),
+        ("log_huge_line", json!({"mib": 10})),
+        ("log_fields", json!({})),
+    ];
+    jobs.map(run).to_vec()
 }
 
 /// All pages, with names for their pictures.
-fn pages([failed, sleeps, logs]: &[String; 3]) -> Vec<(&'static str, String)> {
+fn pages(filled: &Filled) -> Vec<(String, String)> {
+    let Filled {
+        failed,
+        sleeps,
+        logs,
+        waits,
+        batch,
+        hostile,
+    } = filled;
     let fixed = [
         ("overview", "/"),
         ("jobs", "/jobs"),
         ("jobs-discarded", "/jobs?q=state:discarded"),
         ("jobs-wrong", "/jobs?q=colour:red"),
+        ("jobs-words", "/jobs?q=owned+attr.n:0"),
+        ("batches", "/batches"),
         ("queues", "/queues"),
         ("limits", "/limits"),
         ("limit", "/limits/by-customer"),
@@ -156,12 +230,20 @@ fn pages([failed, sleeps, logs]: &[String; 3]) -> Vec<(&'static str, String)> {
         ("audit", "/audit"),
         ("missing", "/jobs/00000000"),
     ];
-    let mut pages: Vec<_> = fixed.map(|(name, path)| (name, path.to_owned())).to_vec();
-    pages.push(("job-failed", format!("/jobs/{failed}")));
-    pages.push(("job-running", format!("/jobs/{sleeps}")));
-    pages.push(("job-completed", format!("/jobs/{logs}")));
-    pages.push(("job-live", format!("/jobs/{sleeps}?live=on")));
-    pages.push(("handler-again", format!("/handlers/fail?job={failed}")));
+    let mut pages: Vec<_> = fixed
+        .map(|(name, path)| (name.to_owned(), path.to_owned()))
+        .to_vec();
+    let mut add = |name: &str, path: String| pages.push((name.to_owned(), path));
+    add("job-failed", format!("/jobs/{failed}"));
+    add("job-running", format!("/jobs/{sleeps}"));
+    add("job-completed", format!("/jobs/{logs}"));
+    add("job-waiting", format!("/jobs/{waits}"));
+    add("job-live", format!("/jobs/{sleeps}?live=on"));
+    add("handler-again", format!("/handlers/fail?job={failed}"));
+    add("batch", format!("/batches/{batch}"));
+    for (n, job) in hostile.iter().enumerate() {
+        add(&format!("job-hostile-{n}"), format!("/jobs/{job}"));
+    }
     pages
 }
 
@@ -172,43 +254,123 @@ fn pictures() -> PathBuf {
     folder
 }
 
-#[test]
-fn every_page_is_accessible_by_day_and_by_night_and_shows_hostile_texts_as_text() {
-    let mut desk = Desk::new();
-    let pages = pages(&fill(&desk));
-    let axe = std::fs::read_to_string(peers::axe().join(AXE)).unwrap();
-    let browser = &mut desk.browser;
-    for (name, path) in &pages {
-        browser.open(path);
+/// What examines pages.
+pub(crate) struct Examiner {
+    axe: String,
+}
+
+impl Examiner {
+    pub(crate) fn new() -> Self {
+        let axe = std::fs::read_to_string(peers::axe().join(AXE)).unwrap();
+        Self { axe }
+    }
+
+    /// Examines the page that is open, by day and by night: keeps pictures of it under a name, and checks that it is
+    /// accessible, that no text has become markup and that it is not wider than the window.
+    pub(crate) fn examine(&self, browser: &mut Browser, name: &str) {
         for look in ["light", "dark"] {
             browser.dark(look == "dark");
-            std::fs::write(
-                pictures().join(format!("{name}-{look}.png")),
-                browser.picture(true),
-            )
-            .unwrap();
-            browser.evaluate(&format!("{axe}; 0"));
+            let picture = pictures().join(format!("{name}-{look}.png"));
+            std::fs::write(picture, browser.picture(true)).unwrap();
+            browser.evaluate(&format!("{}; 0", self.axe));
             let found = browser.evaluate(
                 "axe.run({ resultTypes: ['violations'] }).then((all) => all.violations
                     .filter((it) => ['serious', 'critical'].includes(it.impact))
                     .map((it) => [it.id, it.help, it.nodes.slice(0, 3).map((node) => node.html)]))",
             );
-            assert_eq!(found, json!([]), "{path}, {look}");
+            assert_eq!(found, json!([]), "{name}, {look}");
         }
         let markup = "document.querySelectorAll('script:not([src]), img[src=x], h1 ~ h1').length";
-        assert_eq!(browser.evaluate(markup), 0, "{path}");
+        assert_eq!(browser.evaluate(markup), 0, "{name}");
         let title = browser.evaluate("document.title");
         assert!(
             title.as_str().unwrap().ends_with("· host"),
-            "{path}: {title}"
+            "{name}: {title}"
         );
         // Long texts scroll or wrap in their place; the page itself never becomes wider than the window.
         let wide = "document.documentElement.scrollWidth - window.innerWidth";
         assert!(
             browser.evaluate(wide).as_i64() <= Some(0),
-            "{path} is too wide"
+            "{name} is too wide"
         );
     }
+}
+
+#[test]
+fn every_page_is_accessible_by_day_and_by_night_and_shows_hostile_texts_as_text() {
+    let mut desk = Desk::new();
+    let pages = pages(&fill(&desk));
+    let examiner = Examiner::new();
+    for (name, path) in &pages {
+        desk.browser.open(path);
+        examiner.examine(&mut desk.browser, name);
+    }
+    desk.browser.assert_content();
+}
+
+/// Pages that come after a button.
+#[test]
+fn questions_and_answers_are_accessible_by_day_and_by_night() {
+    let mut desk = Desk::new();
+    let Filled { failed, .. } = fill(&desk);
+    let examiner = Examiner::new();
+    let browser = &mut desk.browser;
+    let mut after = |name: &str, path: &str, buttons: &[&str]| {
+        browser.open(path);
+        for button in buttons {
+            browser.click(button);
+        }
+        examiner.examine(browser, name);
+    };
+    after("sure-purge", &format!("/jobs/{failed}"), &["Purge…"]);
+    after("sure-all", "/jobs?q=queue:nightly", &["Cancel all…"]);
+    after("sure-remove", "/schedules/nightly", &["Remove…"]);
+    after("sure-drain", "/nodes", &["Drain…"]);
+    after("unchanged", "/jobs", &["Retry the selected jobs"]);
+    after(
+        "changed",
+        "/jobs?q=queue:nightly",
+        &["Purge all…", "Purge 1 job"],
+    );
+    browser.open("/tokens");
+    browser.fill("Name", "phone");
+    browser.click("Create");
+    examiner.examine(browser, "token-made");
+    browser.open("/components");
+    browser.fill("Component", "csv");
+    browser.upload("File", &guests::component("csv-summary"));
+    let folder = TempDir::new().unwrap();
+    let manifest = folder.path().join("manifest.toml");
+    std::fs::write(&manifest, "[handlers.csv-summary.state]\nquota_kib = 16\n").unwrap();
+    browser.upload("Manifest", &manifest);
+    browser.click("Deploy");
+    examiner.examine(browser, "deploy-grants");
+    browser.upload("File", &guests::component("csv-summary"));
+    browser.upload("Manifest", &manifest);
+    browser.tick("Accept these grants for this file");
+    browser.click("Deploy");
+    examiner.examine(browser, "deployed");
+    desk.browser.assert_content();
+}
+
+#[test]
+fn the_login_is_accessible_by_day_and_by_night() {
+    let mut desk = Desk::with_tokens();
+    let token = desk.token("phone", "viewer");
+    let examiner = Examiner::new();
+    let browser = &mut desk.browser;
+    browser.open("/queues");
+    examiner.examine(browser, "login");
+    browser.fill("Token", "hst_wrong");
+    browser.click("Log in");
+    browser.sees("does not accept that token");
+    examiner.examine(browser, "login-wrong");
+    browser.fill("Token", &token);
+    browser.click("Log in");
+    assert_eq!(browser.path(), "/queues");
+    examiner.examine(browser, "queues-viewer");
+    browser.click("Log out");
+    browser.sees("Token");
     browser.assert_content();
 }
 

@@ -183,17 +183,57 @@ fn all_jobs_that_match_are_changed_after_a_question() {
         browser.sees("101 jobs changed");
         browser.open(&format!("/jobs?q=queue:{queue}+state:completed"));
         browser.click("Purge all…");
-        browser.click("Purge 1 jobs");
-        browser.sees("1 jobs changed");
+        browser.click("Purge 1 job");
+        browser.sees("1 job changed");
         assert_eq!(desk.count(&format!("queue={queue}&state=completed")), 0);
+    });
+}
+
+/// A change of more jobs than one step makes shows how far it is. A filter without a state means the jobs whose states
+/// allow the change.
+#[test]
+fn a_change_of_many_jobs_goes_on_by_itself_or_is_stopped() {
+    Desk::new().with_each_hand(|desk, queue| {
+        desk.waiting(queue, 0);
+        let seven_hundred = json!(vec![json!({"handler": "noop", "queue": queue}); 700]);
+        for _ in 0..3 {
+            let answer = desk.client.post("/api/v1/jobs", &seven_hundred).unwrap();
+            assert_eq!(answer.status, 201, "{answer:?}");
+        }
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs?q=queue:{queue}"));
+        browser.click("Cancel all…");
+        browser.sees("2,100 available; jobs in other states stay as they are.");
+        browser.fill("Type", "cancel 2100");
+        browser.click("Cancel 2,100 jobs");
+        if browser.runs_scripts() {
+            browser.sees("2,100 jobs changed.");
+            browser.sees_no("Stop");
+        } else {
+            browser.sees("2,000 jobs changed of 2,100 so far.");
+            browser.click("Stop");
+            browser.sees("Stopped: 2,000 jobs changed; the others stay as they are.");
+            assert_eq!(desk.count(&format!("queue={queue}&state=available")), 100);
+            let browser = &mut desk.browser;
+            browser.click("Back to the jobs");
+            browser.click("Cancel all…");
+            browser.click("Cancel 100 jobs");
+            browser.sees("100 jobs changed.");
+        }
+        assert_eq!(desk.count(&format!("queue={queue}&state=cancelled")), 2_100);
+        // The job that has completed cannot be cancelled, and no other is left.
+        let browser = &mut desk.browser;
+        browser.open(&format!("/jobs?q=queue:{queue}"));
+        browser.click("Cancel all…");
+        browser.sees("no job that matches is in one of these states: pending");
     });
 }
 
 #[test]
 fn jobs_are_found_by_what_people_know_of_them() {
     Desk::new().with_each_hand(|desk, queue| {
-        let job = json!({"handler": "echo", "params": {"order": {"id": 77}}, "queue": queue,
-            "unique_key": format!("order-{queue}"), "attributes": {"customer": queue}});
+        let job = json!({"handler": "echo", "params": {"order": {"id": 77, "note": "Two words"}}, "queue": queue,
+            "unique_key": format!("order-{queue}"), "attributes": {"customer": queue, "region": "eu"}});
         let job = desk.client.run(&job);
         let id = job["id"].as_str().unwrap();
         let browser = &mut desk.browser;
@@ -206,6 +246,8 @@ fn jobs_are_found_by_what_people_know_of_them() {
             format!("attr.customer:{queue}"),
             format!("params.order.id:77 queue:{queue}"),
             format!("queue:{queue} since:2h wire:http"),
+            format!("attr.customer:{queue} attr.region:eu params.order.id:77 params.order.note:\"Two words\""),
+            format!("queue:{queue} order \"two WORDS\""),
         ] {
             browser.open("/");
             browser.fill("Find jobs", &find);
@@ -225,6 +267,8 @@ fn jobs_are_found_by_what_people_know_of_them() {
         browser.fill("Find", "nothing-has-this-name");
         browser.click("Find");
         browser.sees("Nothing has this id, name or key.");
+        browser.click("Search all jobs for this text");
+        browser.sees("No job matches.");
     });
 }
 

@@ -7,6 +7,7 @@ mod clients;
 mod dashboard;
 mod dashboard_host;
 mod dashboard_jobs;
+mod dashboard_safety;
 mod dialect;
 mod external;
 mod first_handler;

@@ -16,6 +16,11 @@ use crate::eventually;
 /// Finds elements as people do: by their text and their labels.
 const FINDER: &str = include_str!("browser/finder.js");
 
+/// Lets a page tell which streams of events it has opened.
+const STREAMS: &str = "var streams = []; EventSource = class extends EventSource {
+    constructor(address) { super(address); streams.push(this); }
+};";
+
 /// How long a page may take on a loaded machine.
 const BOUND: Duration = Duration::from_mins(3);
 
@@ -66,6 +71,8 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network", "DOM"] {
             browser.call(&format!("{domain}.enable"), &json!({}));
         }
+        let kept = json!({"source": STREAMS});
+        browser.call("Page.addScriptToEvaluateOnNewDocument", &kept);
         browser
     }
 
@@ -74,6 +81,11 @@ impl Browser {
         self.hand = hand;
         let off = json!({"value": hand == Hand::WithoutScripts});
         self.call("Emulation.setScriptExecutionDisabled", &off);
+    }
+
+    /// Returns the origin of the host's pages.
+    pub fn origin(&self) -> &str {
+        &self.origin
     }
 
     /// Returns whether pages may run scripts.
@@ -258,6 +270,21 @@ impl Browser {
         let value = if is_dark { "dark" } else { "light" };
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
         self.call("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// Puts another tab over the page, or takes it away. (A browser without windows has none to cover.)
+    pub fn cover(&mut self, is_covered: bool) {
+        self.evaluate(&format!(
+            "Object.defineProperty(document, 'hidden', {{ value: {is_covered}, configurable: true }});
+             document.dispatchEvent(new Event('visibilitychange'))"
+        ));
+    }
+
+    /// Returns how many requests pages have made, and how many streams of events the page has open.
+    pub fn traffic(&mut self) -> (usize, u64) {
+        let open = "streams.filter((it) => it.readyState !== EventSource.CLOSED).length";
+        let open = self.evaluate(open).as_u64().unwrap_or_default();
+        (self.requests.len(), open)
     }
 
     /// Makes the window as narrow as a phone.

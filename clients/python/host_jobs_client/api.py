@@ -36,6 +36,8 @@ class Node(TypedDict):
     """Where its API listens."""
     answers: bool
     """Whether it is the one that answers."""
+    cell_memory_bytes: NotRequired[int | None]
+    """How much memory the processes of its cells have, in bytes."""
     cells: NotRequired[int | None]
     """How many cells it keeps."""
     heartbeat_age_seconds: float
@@ -1731,7 +1733,10 @@ class JobsListCausesQuery(TypedDict):
 
 class JobsListQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
+    and words. Further parameters add to it.
+    """
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
@@ -1770,7 +1775,10 @@ class JobsListQuery(TypedDict):
 
 class JobsCancelAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
+    and words. Further parameters add to it.
+    """
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
@@ -1809,7 +1817,10 @@ class JobsCancelAllQuery(TypedDict):
 
 class JobsCountQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
+    and words. Further parameters add to it.
+    """
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
@@ -1848,7 +1859,10 @@ class JobsCountQuery(TypedDict):
 
 class JobsSetPriorityOfAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
+    and words. Further parameters add to it.
+    """
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
@@ -1887,7 +1901,10 @@ class JobsSetPriorityOfAllQuery(TypedDict):
 
 class JobsPurgeAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
+    and words. Further parameters add to it.
+    """
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
@@ -1926,7 +1943,10 @@ class JobsPurgeAllQuery(TypedDict):
 
 class JobsRetryAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it."""
+    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
+    and words. Further parameters add to it.
+    """
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]

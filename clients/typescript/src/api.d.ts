@@ -921,6 +921,8 @@ export interface Node {
   address?: string | null;
   /** Whether it is the one that answers. */
   answers: boolean;
+  /** How much memory the processes of its cells have, in bytes. */
+  cell_memory_bytes?: number | null;
   /** How many cells it keeps. */
   cells?: number | null;
   /** How long ago its last heartbeat was. */
@@ -1610,7 +1612,11 @@ export interface JobsListCausesQuery {
 }
 
 export interface JobsListQuery {
-  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  /**
+   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
+   * words. Further parameters add to it.
+   */
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
@@ -1650,7 +1656,11 @@ export interface JobsListQuery {
 }
 
 export interface JobsCancelAllQuery {
-  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  /**
+   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
+   * words. Further parameters add to it.
+   */
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
@@ -1690,7 +1700,11 @@ export interface JobsCancelAllQuery {
 }
 
 export interface JobsCountQuery {
-  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  /**
+   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
+   * words. Further parameters add to it.
+   */
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
@@ -1730,7 +1744,11 @@ export interface JobsCountQuery {
 }
 
 export interface JobsSetPriorityOfAllQuery {
-  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  /**
+   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
+   * words. Further parameters add to it.
+   */
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
@@ -1770,7 +1788,11 @@ export interface JobsSetPriorityOfAllQuery {
 }
 
 export interface JobsPurgeAllQuery {
-  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  /**
+   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
+   * words. Further parameters add to it.
+   */
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
@@ -1810,7 +1832,11 @@ export interface JobsPurgeAllQuery {
 }
 
 export interface JobsRetryAllQuery {
-  /** A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it. */
+  /**
+   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
+   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
+   * words. Further parameters add to it.
+   */
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;

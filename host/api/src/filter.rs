@@ -12,7 +12,9 @@ use crate::words::{JobState, ListOrder};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct FilterQuery {
-    /// A filter as the dashboard has it: `state:discarded queue:mail since:2h`. Further parameters add to it.
+    /// A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must occur in a
+    /// job's names, attributes, params or failure. Only here may there be several attributes, params and words. Further
+    /// parameters add to it.
     pub q: Option<String>,
     /// Only jobs in this queue.
     pub queue: Option<String>,

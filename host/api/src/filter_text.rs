@@ -1,12 +1,16 @@
-//! A filter of jobs as a line of text: `state:failed queue:mail since:2h`. Words are joined by "and".
+//! A filter of jobs as a line of text: `state:failed queue:mail since:2h refused`. Words are joined by "and".
 
 use host_core::job::State;
+use host_core::query::Order;
 use host_core::time::Time;
 
 use crate::filter::FilterQuery;
 
 /// The longest text of a filter, in bytes.
 pub const FILTER_TEXT_BYTES_MAX: usize = 2_048;
+
+/// How many attributes, values of params and words a filter may have together. Each is looked for in each job.
+pub const LOOKED_FOR_MAX: usize = 20;
 
 /// What stands before an attribute's name.
 const ATTRIBUTE: &str = "attr.";
@@ -17,93 +21,165 @@ const PARAM: &str = "params.";
 /// The keys, for those who used another one.
 pub const KEYS: &str = "state, queue, handler, failure, fingerprint, wire, unique, batch, id, since, until, attr.NAME, params.KEY and sort";
 
-/// Reads a filter. A word without a key is the start of an id, or a handler. `now` is what `since:2h` and `until:1d`
-/// count back from. The error says which word is wrong.
-pub fn parse(text: &str, now: Time) -> Result<FilterQuery, String> {
+/// Which jobs. A job must match all that is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub state: Option<State>,
+    pub queue: Option<String>,
+    /// `*` stands for any characters.
+    pub handler: Option<String>,
+    /// A kind of failure, or a handler's own name of an error.
+    pub failure: Option<String>,
+    pub fingerprint: Option<String>,
+    pub wire: Option<String>,
+    pub unique_key: Option<String>,
+    pub batch: Option<String>,
+    /// The start of an id.
+    pub id: Option<String>,
+    pub since: Option<String>,
+    pub until: Option<String>,
+    /// Names and values.
+    pub attributes: Vec<(String, String)>,
+    /// Paths and values.
+    pub params: Vec<(String, String)>,
+    /// Texts that must occur in names, attributes, params or the failure.
+    pub words: Vec<String>,
+    pub sort: Option<Order>,
+}
+
+/// Reads a filter. A word without a key is the start of an id, or occurs in what jobs carry. `now` is what `since:2h` and
+/// `until:1d` count back from. The error says which word is wrong.
+pub fn parse(text: &str, now: Time) -> Result<Filter, String> {
     if text.len() > FILTER_TEXT_BYTES_MAX {
         return Err(format!(
             "the filter must have at most {FILTER_TEXT_BYTES_MAX} bytes"
         ));
     }
-    let mut filter = FilterQuery::default();
-    for word in words(text)? {
-        let (key, value) = match word.split_once(':') {
-            Some((key, value)) => (key, value.to_owned()),
-            None if is_start_of_id(&word) => ("id", word.clone()),
-            None => ("handler", word.clone()),
-        };
-        if value.is_empty() {
-            return Err(format!("`{word}`: a value must follow the colon"));
+    let mut filter = Filter::default();
+    for Word { text, is_quoted } in words(text)? {
+        let keyed = text.split_once(':');
+        if is_quoted || keyed.is_none() && !is_start_of_id(&text) {
+            filter.words.push(text);
+            continue;
         }
-        set(&mut filter, key, value, now).map_err(|wrong| format!("`{word}`: {wrong}"))?;
+        let set = match keyed {
+            Some((_, "")) => Err("a value must follow the colon".to_owned()),
+            Some((key, value)) => set(&mut filter, key, value.to_owned(), now),
+            None => put(&mut filter.id, text.clone()),
+        };
+        set.map_err(|wrong| format!("`{text}`: {wrong}"))?;
+    }
+    let looked_for = filter.attributes.len() + filter.params.len() + filter.words.len();
+    if looked_for > LOOKED_FOR_MAX {
+        return Err(format!(
+            "at most {LOOKED_FOR_MAX} attributes, params and words can be looked for at once, got {looked_for}"
+        ));
     }
     Ok(filter)
 }
 
 impl FilterQuery {
-    /// Reads its `q` into the other parameters. The error says what is wrong, or which parameter is there twice.
-    pub fn read(self, now: Time) -> Result<Self, String> {
-        fn one<T>(name: &str, given: Option<T>, read: Option<T>) -> Result<Option<T>, String> {
-            match (given, read) {
-                (Some(_), Some(_)) => Err(format!("{name}: also in q")),
-                (given, read) => Ok(given.or(read)),
+    /// Asks for what a filter says.
+    pub fn of(filter: &Filter) -> Self {
+        Self {
+            q: Some(write(filter)).filter(|text| !text.is_empty()),
+            ..Self::default()
+        }
+    }
+
+    /// Reads the filter of a request. The error says what is wrong, or which parameter is also in `q`.
+    pub fn read(&self, now: Time) -> Result<Filter, String> {
+        fn one<T: Clone>(
+            name: &str,
+            given: Option<&T>,
+            read: &mut Option<T>,
+        ) -> Result<(), String> {
+            let Some(given) = given else {
+                return Ok(());
+            };
+            match read.replace(given.clone()) {
+                Some(_) => Err(format!("{name}: also in q")),
+                None => Ok(()),
             }
         }
-        let Some(text) = &self.q else {
-            return Ok(self);
-        };
-        let read = parse(text, now).map_err(|wrong| format!("q: {wrong}"))?;
-        Ok(Self {
-            q: None,
-            queue: one("queue", self.queue, read.queue)?,
-            handler: one("handler", self.handler, read.handler)?,
-            since: one("since", self.since, read.since)?,
-            until: one("until", self.until, read.until)?,
-            id: one("id", self.id, read.id)?,
-            failure: one("failure", self.failure, read.failure)?,
-            wire: one("wire", self.wire, read.wire)?,
-            unique_key: one("unique_key", self.unique_key, read.unique_key)?,
-            attribute: one("attribute", self.attribute, read.attribute)?,
-            param: one("param", self.param, read.param)?,
-            fingerprint: one("fingerprint", self.fingerprint, read.fingerprint)?,
-            batch: one("batch", self.batch, read.batch)?,
-            state: one("state", self.state, read.state)?,
-            sort: one("sort", self.sort, read.sort)?,
-            limit: self.limit,
-            cursor: self.cursor,
-        })
+        let text = self.q.as_deref().unwrap_or_default();
+        let mut filter = parse(text, now).map_err(|wrong| format!("q: {wrong}"))?;
+        one("queue", self.queue.as_ref(), &mut filter.queue)?;
+        one("handler", self.handler.as_ref(), &mut filter.handler)?;
+        one("since", self.since.as_ref(), &mut filter.since)?;
+        one("until", self.until.as_ref(), &mut filter.until)?;
+        one("id", self.id.as_ref(), &mut filter.id)?;
+        one("failure", self.failure.as_ref(), &mut filter.failure)?;
+        one("wire", self.wire.as_ref(), &mut filter.wire)?;
+        one(
+            "unique_key",
+            self.unique_key.as_ref(),
+            &mut filter.unique_key,
+        )?;
+        one(
+            "fingerprint",
+            self.fingerprint.as_ref(),
+            &mut filter.fingerprint,
+        )?;
+        one("batch", self.batch.as_ref(), &mut filter.batch)?;
+        one("state", self.state.as_ref(), &mut filter.state)?;
+        one("sort", self.sort.as_ref(), &mut filter.sort)?;
+        let pairs = [
+            ("attribute", &self.attribute, &mut filter.attributes),
+            ("param", &self.param, &mut filter.params),
+        ];
+        for (name, given, read) in pairs {
+            if let Some(text) = given {
+                let (key, value) = text
+                    .split_once('=')
+                    .ok_or_else(|| format!("{name}: expected KEY=VALUE"))?;
+                read.push((key.to_owned(), value.to_owned()));
+            }
+        }
+        Ok(filter)
     }
 }
 
 /// Writes a filter as [`parse`] reads it.
-pub fn write(filter: &FilterQuery) -> String {
-    let pair = |before: &str, pair: &Option<String>| {
-        let (name, value) = pair.as_ref()?.split_once('=')?;
-        Some((format!("{before}{name}"), value.to_owned()))
-    };
-    let pairs = [
-        pair(ATTRIBUTE, &filter.attribute),
-        pair(PARAM, &filter.param),
-    ];
-    let state = filter.state.map(|state| state.as_str().to_owned());
-    let parts = [
+pub fn write(filter: &Filter) -> String {
+    let state = filter.state.map(State::as_str);
+    let sort = filter.sort.map(|order| match order {
+        Order::Newest => "newest",
+        Order::Oldest => "oldest",
+    });
+    let one = [
         ("state", state),
-        ("queue", filter.queue.clone()),
-        ("handler", filter.handler.clone()),
-        ("failure", filter.failure.clone()),
-        ("fingerprint", filter.fingerprint.clone()),
-        ("wire", filter.wire.clone()),
-        ("unique", filter.unique_key.clone()),
-        ("batch", filter.batch.clone()),
-        ("id", filter.id.clone()),
-        ("since", filter.since.clone()),
-        ("until", filter.until.clone()),
+        ("queue", filter.queue.as_deref()),
+        ("handler", filter.handler.as_deref()),
+        ("failure", filter.failure.as_deref()),
+        ("fingerprint", filter.fingerprint.as_deref()),
+        ("wire", filter.wire.as_deref()),
+        ("unique", filter.unique_key.as_deref()),
+        ("batch", filter.batch.as_deref()),
+        ("id", filter.id.as_deref()),
+        ("since", filter.since.as_deref()),
+        ("until", filter.until.as_deref()),
     ];
-    let parts = parts.into_iter();
-    let parts = parts.filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    let texts: Vec<String> = parts
-        .chain(pairs.into_iter().flatten())
-        .map(|(key, value)| format!("{key}:{}", quoted(&value)))
+    let one = one.into_iter();
+    let one = one.filter_map(|(key, value)| Some(format!("{key}:{}", quoted(value?))));
+    let pairs = |before: &'static str, pairs: &[(String, String)]| {
+        let text = |(name, value): &(String, String)| {
+            format!("{before}{}:{}", quoted(name), quoted(value))
+        };
+        pairs.iter().map(text).collect::<Vec<_>>()
+    };
+    let word = |word: &String| {
+        if word.contains(':') || is_start_of_id(word) {
+            in_quotes(word)
+        } else {
+            quoted(word)
+        }
+    };
+    let texts: Vec<String> = one
+        .chain(pairs(ATTRIBUTE, &filter.attributes))
+        .chain(pairs(PARAM, &filter.params))
+        .chain(filter.words.iter().map(word))
+        .chain(sort.map(|sort| format!("sort:{sort}")))
         .collect();
     texts.join(" ")
 }
@@ -113,7 +189,7 @@ fn is_start_of_id(word: &str) -> bool {
     word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
-fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<(), String> {
+fn set(filter: &mut Filter, key: &str, value: String, now: Time) -> Result<(), String> {
     let place = match key {
         "state" => {
             let state = match value.as_str() {
@@ -121,25 +197,26 @@ fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<
                 "failed" => Some(State::Discarded),
                 name => State::from_name(name),
             };
-            filter.state = Some(state.ok_or("not a state of a job")?);
-            return Ok(());
+            return put(&mut filter.state, state.ok_or("not a state of a job")?);
         }
         "sort" => {
-            let order = serde_json::from_value(serde_json::Value::String(value));
-            filter.sort = Some(order.map_err(|_| "must be newest or oldest".to_owned())?);
-            return Ok(());
+            let order = match value.as_str() {
+                "newest" => Order::Newest,
+                "oldest" => Order::Oldest,
+                _ => return Err("must be newest or oldest".to_owned()),
+            };
+            return put(&mut filter.sort, order);
         }
         "since" | "until" => {
             let at = instant(&value, now).ok_or(
                 "must be a time such as 2026-05-17T18:30:00Z, or as long ago as 90s, 15m, 2h or 7d",
             )?;
-            if key == "since" {
+            let place = if key == "since" {
                 &mut filter.since
             } else {
                 &mut filter.until
-            }
-            .replace(at.to_rfc3339());
-            return Ok(());
+            };
+            return put(place, at.to_rfc3339());
         }
         "queue" => &mut filter.queue,
         "handler" => &mut filter.handler,
@@ -151,19 +228,22 @@ fn set(filter: &mut FilterQuery, key: &str, value: String, now: Time) -> Result<
         "id" => &mut filter.id,
         _ => {
             let places = [
-                (ATTRIBUTE, &mut filter.attribute),
-                (PARAM, &mut filter.param),
+                (ATTRIBUTE, &mut filter.attributes),
+                (PARAM, &mut filter.params),
             ];
             let mut places = places.into_iter();
             let place = places.find_map(|(before, place)| Some((key.strip_prefix(before)?, place)));
-            let (name, place) = place.ok_or_else(|| format!("the keys are {KEYS}"))?;
-            return put(place, format!("{name}={value}"));
+            let (name, place) = place.ok_or_else(|| {
+                format!("the keys are {KEYS}; put a text with a colon in double quotes")
+            })?;
+            place.push((name.to_owned(), value));
+            return Ok(());
         }
     };
     put(place, value)
 }
 
-fn put(place: &mut Option<String>, value: String) -> Result<(), String> {
+fn put<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
     if place.is_some() {
         return Err("this key may stand only once".to_owned());
     }
@@ -185,38 +265,50 @@ fn instant(text: &str, now: Time) -> Option<Time> {
     Some(Time(now.0.saturating_sub(ago_ms)))
 }
 
-/// Splits a text at its spaces. A value in double quotes may have spaces, and `\"` for a quote.
-fn words(text: &str) -> Result<Vec<String>, String> {
-    let (mut words, mut word, mut is_word) = (Vec::new(), String::new(), false);
+/// A word of a filter.
+#[derive(Default)]
+struct Word {
+    text: String,
+    /// Whether it begins with a quote, and so has no key.
+    is_quoted: bool,
+}
+
+/// Splits a text at its spaces. What is in double quotes may have spaces, and `\"` for a quote.
+fn words(text: &str) -> Result<Vec<Word>, String> {
+    let (mut words, mut word) = (Vec::new(), None::<Word>);
     let (mut is_quoted, mut chars) = (false, text.chars());
     while let Some(c) = chars.next() {
         match c {
-            '\\' if is_quoted => word.extend(chars.next()),
-            '"' => (is_quoted, is_word) = (!is_quoted, true),
-            c if c.is_whitespace() && !is_quoted => {
-                if std::mem::take(&mut is_word) {
-                    words.push(std::mem::take(&mut word));
-                }
+            '\\' if is_quoted => word.get_or_insert_default().text.extend(chars.next()),
+            '"' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_with(|| Word {
+                    text: String::new(),
+                    is_quoted: true,
+                });
             }
-            c => {
-                word.push(c);
-                is_word = true;
-            }
+            c if c.is_whitespace() && !is_quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().text.push(c),
         }
     }
     if is_quoted {
         return Err("a quote is not closed".to_owned());
     }
-    if is_word {
-        words.push(word);
-    }
+    words.extend(word);
+    // Nothing in quotes is in every job.
+    words.retain(|word| !word.text.is_empty());
     Ok(words)
 }
 
 fn quoted(value: &str) -> String {
-    if !value.contains([' ', '"', '\t', '\n']) {
-        return value.to_owned();
+    if value.contains(|c: char| c.is_whitespace() || c == '"') {
+        in_quotes(value)
+    } else {
+        value.to_owned()
     }
+}
+
+fn in_quotes(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
@@ -238,7 +330,17 @@ mod tests {
                 "  handler:python#send   failure:timed_out ",
                 "handler:python#send failure:timed_out",
             ),
-            ("report", "handler:report"),
+            ("report", "report"),
+            (
+                "Order \"a b\"  77 sort:newest",
+                "Order \"a b\" 77 sort:newest",
+            ),
+            (
+                "sort:oldest \"x:1\" state:running",
+                "state:running \"x:1\" sort:oldest",
+            ),
+            ("\"01990f3c\" \"\"", "\"01990f3c\""),
+            ("01990f3c 01990f3d", "!"),
             ("01990f3c-1a2b", "id:01990f3c-1a2b"),
             (
                 "attr.customer:\"a \\\"b\\\" c\"",
@@ -249,7 +351,12 @@ mod tests {
                 "params.order.id:77 fingerprint:0a1b2c3d4e5f",
                 "fingerprint:0a1b2c3d4e5f params.order.id:77",
             ),
-            ("attr.a:1 attr.b:2", "!"),
+            (
+                "attr.a:1 params.x:1 attr.\"b c\":\"2 3\" params.x:2",
+                "attr.a:1 attr.\"b c\":\"2 3\" params.x:1 params.x:2",
+            ),
+            (&"attr.a:1 ".repeat(21), "!"),
+            ("state:running state:running", "!"),
             ("since:2h", "since:2027-01-15T06:00:00.000Z"),
             (
                 "until:2026-05-17T18:30:00Z",
@@ -262,8 +369,11 @@ mod tests {
             ("queue:\"a", "!"),
         ] {
             let read = parse(text, NOW);
-            let found = read.map_or_else(|_| "!".to_owned(), |filter| write(&filter));
+            let found = read.as_ref().map_or("!".to_owned(), write);
             assert_eq!(found, written, "{text}");
+            if read.is_ok() {
+                assert_eq!(parse(written, NOW), read, "{text}");
+            }
         }
     }
 
@@ -272,12 +382,18 @@ mod tests {
         let query = |q: &str, queue: Option<&str>| FilterQuery {
             q: Some(q.to_owned()),
             queue: queue.map(str::to_owned),
-            limit: Some(5),
+            attribute: Some("team=a=b".to_owned()),
             ..FilterQuery::default()
         };
-        let read = query("state:failed", Some("mail")).read(NOW).unwrap();
-        assert_eq!(write(&read), "state:discarded queue:mail");
-        assert_eq!((read.q, read.limit), (None, Some(5)));
+        let read = query("state:failed attr.team:c", Some("mail")).read(NOW);
+        let read = write(&read.unwrap());
+        assert_eq!(read, "state:discarded queue:mail attr.team:c attr.team:a=b");
+        let without = FilterQuery {
+            param: Some("order".to_owned()),
+            ..FilterQuery::default()
+        };
+        let wrong = without.read(NOW).unwrap_err();
+        assert_eq!(wrong, "param: expected KEY=VALUE");
         let twice = query("queue:a", Some("mail")).read(NOW).unwrap_err();
         assert_eq!(twice, "queue: also in q");
         let wrong = query("since:soon", None).read(NOW).unwrap_err();

@@ -49,6 +49,9 @@ pub struct NodeView {
     /// How many jobs each of them runs at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
+    /// How much memory the processes of its cells have, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell_memory_bytes: Option<u64>,
     /// The wires that it is configured for.
     #[serde(default)]
     #[schema(required = true)]
@@ -118,6 +121,7 @@ impl NodeView {
             heartbeat_age_seconds: seconds(node.silent_ms),
             cells: is_known.then_some(info.cells),
             slots: is_known.then_some(info.slots),
+            cell_memory_bytes: Some(info.cell_memory_bytes).filter(|bytes| *bytes > 0),
             wires: info.wires,
             runners: info.runners.into_iter().map(String::from).collect(),
             running: match standing {

@@ -5,6 +5,7 @@ pub mod check;
 mod fd_sender;
 pub mod frames;
 mod listen;
+pub mod memory;
 pub mod once;
 mod talk;
 
@@ -29,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::fd_sender::{FdSender, Openable};
 use self::listen::listen;
+use self::memory::CellMemory;
 use self::talk::talk;
 use crate::port::{CellEvent, CellId, CellPort, Unresponsive};
 use crate::run::chain::Planning;
@@ -59,6 +61,7 @@ pub struct Cells {
     memory_mib: u64,
     openable: Openable,
     lifeline: Option<Arc<Lifeline>>,
+    memory: CellMemory,
 }
 
 /// A run that may ask the desk, and its socket.
@@ -116,6 +119,7 @@ impl Cells {
                 desk: None,
             },
             lifeline: None,
+            memory: CellMemory::default(),
         }
     }
 
@@ -131,6 +135,11 @@ impl Cells {
     pub fn until(mut self, lifeline: Arc<Lifeline>) -> Self {
         self.lifeline = Some(lifeline);
         self
+    }
+
+    /// Returns the memory of all cells.
+    pub fn memory(&self) -> CellMemory {
+        self.memory.clone()
     }
 
     /// Returns the secrets of the configuration.
@@ -226,6 +235,7 @@ impl Cells {
             spawner: self.spawner.clone(),
             openable: self.openable.clone(),
             lifeline: self.lifeline.clone(),
+            memory: self.memory.clone(),
             messages,
             events,
             kill: kill.clone(),
@@ -301,6 +311,7 @@ struct Life {
     spawner: Spawner,
     openable: Openable,
     lifeline: Option<Arc<Lifeline>>,
+    memory: CellMemory,
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
     kill: CancellationToken,
@@ -315,12 +326,16 @@ async fn live(life: Life) {
         spawner,
         openable,
         lifeline,
+        memory,
         messages,
         events,
         kill,
     } = life;
     let how = match spawner.spawn(room, lifeline).await {
-        Ok(spawned) => converse(id, &name, spawned, (messages, openable), &events, &kill).await,
+        Ok(spawned) => {
+            let _counted = memory.count(spawned.child.id());
+            converse(id, &name, spawned, (messages, openable), &events, &kill).await
+        }
         Err(error) => format!("cannot start it: {error}"),
     };
     // If the host has stopped, no receiver is left.

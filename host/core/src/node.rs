@@ -79,6 +79,8 @@ pub struct NodeInfo {
     /// How many cells it keeps, and how many jobs each runs at once.
     pub cells: u32,
     pub slots: u32,
+    /// How much memory the processes of its cells have, in bytes; 0 if unknown.
+    pub cell_memory_bytes: u64,
     /// The wires that it is configured for.
     pub wires: Vec<String>,
     /// The foreign runners that it is configured for.

@@ -1,5 +1,7 @@
 //! Queries of a store: filters, pages and results.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Glob, Scope};
@@ -48,10 +50,12 @@ pub struct JobFilter {
     /// The wire that the job came by.
     pub wire: Option<String>,
     pub unique_key: Option<String>,
-    /// An attribute with its value.
-    pub attribute: Option<(String, String)>,
-    /// A value in the params with its path: keys joined by dots.
-    pub param: Option<(String, String)>,
+    /// Attributes with their values.
+    pub attributes: Vec<(String, String)>,
+    /// Values in the params with their paths: keys joined by dots.
+    pub params: Vec<(String, String)>,
+    /// What must occur in names, attributes, params or the failure, in lower case.
+    pub words: Vec<String>,
     /// The fingerprint of its failure.
     pub fingerprint: Option<String>,
     /// The batch that counts it.
@@ -78,43 +82,92 @@ impl JobFilter {
             && self.since.is_none_or(|since| job.enqueued_at >= since)
             && self.until.is_none_or(|until| job.enqueued_at < until)
             && self.failure.is_none_or(|kind| job.failure == Some(kind))
-            && (!self.needs_attempt() || job.failure.is_some())
+            && (!self.is_about_failures() || job.failure.is_some())
             && self
                 .id
                 .as_ref()
                 .is_none_or(|start| job.id.to_string().starts_with(start))
     }
 
-    /// Returns whether a job's payload matches.
-    pub fn has_payload(&self, payload: &Payload, unique_key: Option<&str>) -> bool {
+    /// Returns whether the rest of a job matches whose lifecycle does: its payload with its unique key, and its latest
+    /// ended attempt. Each may be missing if it is not needed.
+    pub fn has_rest(
+        &self,
+        job: &Lifecycle,
+        payload: Option<(&Payload, Option<&str>)>,
+        latest: Option<&Attempt>,
+    ) -> bool {
+        payload.is_none_or(|(payload, unique_key)| {
+            self.has_payload(payload, unique_key)
+                && self.has_words(job, payload, unique_key, latest)
+        }) && (self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, latest))
+            && (self.fingerprint.is_none()
+                || self.fingerprint == Cause::of(job, latest).map(|it| it.fingerprint))
+    }
+
+    fn has_payload(&self, payload: &Payload, unique_key: Option<&str>) -> bool {
         let has = |wanted: &(String, String)| payload.attributes.contains(wanted);
         self.wire.as_ref().is_none_or(|wire| *wire == payload.wire)
             && (self.unique_key.is_none() || self.unique_key.as_deref() == unique_key)
-            && self.attribute.as_ref().is_none_or(has)
-            && self.param.as_ref().is_none_or(|(path, value)| {
+            && self.attributes.iter().all(has)
+            && self.params.iter().all(|(path, value)| {
                 let path: Vec<&str> = path.split('.').collect();
                 payload.params.has(&path, value)
             })
     }
 
-    /// Returns whether a job's ended attempts match. The latest is the last.
-    pub fn has_attempt(&self, job: &Lifecycle, latest: Option<&Attempt>) -> bool {
-        (self.user_kind.is_none() || self.user_kind.as_deref() == user_kind(job, latest))
-            && (self.fingerprint.is_none()
-                || self.fingerprint == Cause::of(job, latest).map(|it| it.fingerprint))
+    fn has_words(
+        &self,
+        job: &Lifecycle,
+        payload: &Payload,
+        unique_key: Option<&str>,
+        latest: Option<&Attempt>,
+    ) -> bool {
+        if self.words.is_empty() {
+            return true;
+        }
+        let handler = address(job.runner.as_ref(), &job.handler);
+        let failure = failure(job, latest);
+        let names = [Some(&*handler), Some(job.queue.as_str()), unique_key];
+        let said = [
+            failure.map(|it| it.message.as_str()),
+            failure.and_then(|it| it.user_kind.as_deref()),
+        ];
+        let attributes = payload.attributes.iter();
+        let attributes = attributes.flat_map(|(name, value)| [name.as_str(), value]);
+        let short = names.into_iter().chain(said).flatten().chain(attributes);
+        let params = std::iter::once_with(|| payload.params.unescaped());
+        let mut texts = short.map(Cow::Borrowed).chain(params);
+        let mut missing: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        texts.any(|text| {
+            let text = text.to_lowercase();
+            missing.retain(|word| !text.contains(word));
+            missing.is_empty()
+        })
     }
 
-    /// Returns whether the latest attempt of a job that has ended matters.
-    pub fn needs_attempt(&self) -> bool {
+    /// Returns whether only jobs that failed can match.
+    fn is_about_failures(&self) -> bool {
         self.user_kind.is_some() || self.fingerprint.is_some()
+    }
+
+    /// Returns whether the latest ended attempt of a job matters whose lifecycle matches.
+    pub fn needs_attempt(&self, job: &Lifecycle) -> bool {
+        job.failure.is_some() && (self.is_about_failures() || !self.words.is_empty())
     }
 
     /// Returns whether the payload of a job matters.
     pub fn needs_payload(&self) -> bool {
         self.wire.is_some()
             || self.unique_key.is_some()
-            || self.attribute.is_some()
-            || self.param.is_some()
+            || !self.attributes.is_empty()
+            || !self.params.is_empty()
+            || !self.words.is_empty()
+    }
+
+    /// Returns whether the lifecycle of a job alone decides.
+    pub fn is_of_lifecycles(&self) -> bool {
+        !self.needs_payload() && !self.is_about_failures()
     }
 }
 

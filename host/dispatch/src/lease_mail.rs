@@ -259,7 +259,7 @@ fn unread(error: &StoreError) -> LeaseError {
 fn find(reader: &dyn Reader, wanted: Wanted) -> Result<Option<JobId>, StoreError> {
     let mut filter = JobFilter {
         handler: Some((Some(wanted.executor), wanted.handler)),
-        attribute: Some(wanted.attribute),
+        attributes: vec![wanted.attribute],
         ..JobFilter::default()
     };
     for state in WITH_ATTEMPTS {

@@ -14,6 +14,7 @@ mod parts;
 pub mod postgres;
 mod ready;
 mod record;
+mod scan;
 pub mod sqlite;
 mod start;
 pub mod store;

@@ -109,7 +109,8 @@ pub trait Reader: Send {
         limit: u32,
     ) -> Result<Page<JobId>, StoreError>;
 
-    /// Counts the jobs that match. Examines at most `examined_max` jobs, in the order of the filter.
+    /// Counts the jobs that match. Examines at most `examined_max` jobs, in the order of the filter, and fewer if the filter
+    /// needs more of them than their lifecycles.
     fn count(
         &self,
         filter: &JobFilter,

@@ -13,6 +13,11 @@ const FILES: &[(&str, &str, &str)] = &[
         include_str!("../assets/host.css"),
     ),
     (
+        "continue.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../assets/continue.js"),
+    ),
+    (
         "copy.js",
         "text/javascript; charset=utf-8",
         include_str!("../assets/copy.js"),

@@ -1,7 +1,6 @@
 //! The filter of the page of jobs, as the address has it.
 
-use host_api::filter::FilterQuery;
-use host_api::filter_text;
+use host_api::filter_text::{self, Filter};
 use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +30,7 @@ impl Shown {
     }
 
     /// Reads the filter. The error says what is wrong with it.
-    pub(crate) fn filter(&self, now: Time) -> Result<FilterQuery, String> {
+    pub(crate) fn filter(&self, now: Time) -> Result<Filter, String> {
         filter_text::parse(&self.q, now)
     }
 

@@ -60,6 +60,13 @@ pub(crate) fn number(number: impl Whole) -> String {
     pretty::count(number.whole())
 }
 
+/// Writes a number of jobs.
+pub(crate) fn jobs(jobs: impl Whole) -> String {
+    let jobs = jobs.whole();
+    let noun = if jobs == 1 { "job" } else { "jobs" };
+    format!("{} {noun}", number(jobs))
+}
+
 /// The units of bytes.
 const UNITS: &[(u64, &str)] = &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
 

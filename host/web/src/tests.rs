@@ -89,9 +89,11 @@ fn pages_of(said: Said) -> Router {
                     return axum::Json(json!({"token": "hst_secret", "id": "a", "name": text}))
                         .into_response();
                 }
+                let is_endless = uri.query().is_some_and(|it| it.contains("endless"));
+                let next = is_endless.then_some("7");
                 return axum::Json(
                     json!({"id": ID, "matched": 1, "changed": 1, "refused": 0, "refusals": [],
-                    "next_cursor": null, "state": "available", "existing": false, "jobs": [ID]}),
+                    "next_cursor": next, "state": "available", "existing": false, "jobs": [ID]}),
                 )
                 .into_response();
             }
@@ -206,6 +208,18 @@ async fn numbers_are_shown_digit_by_digit() {
     assert!(page.contains("9007199254740993"), "{page}");
 }
 
+/// The clock of the node that accepted a job is an hour ahead of the one that ran it.
+#[tokio::test]
+async fn clocks_apart_make_no_negative_waiting_times() {
+    let (_, page) = get(&pages("plain"), "/jobs/apart").await;
+    assert!(page.contains("<td class=\"number\">0 ms</td>"), "{page}");
+    let is_negative = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    for before in [">-", " -", "\"-"] {
+        let negative = page.split(before).skip(1).find(|text| is_negative(text));
+        assert_eq!(negative, None);
+    }
+}
+
 #[tokio::test]
 async fn a_log_that_cannot_be_read_is_not_shown_as_empty() {
     let (answer, page) = get(&pages("not for you"), "/jobs/hidden").await;
@@ -224,6 +238,12 @@ async fn a_node_that_takes_no_work_is_on_the_overview() {
         page.contains("this node takes no work: its disk is full"),
         "{page}"
     );
+}
+
+#[tokio::test]
+async fn the_overview_says_what_cells_have_and_use() {
+    let (_, page) = get(&pages("plain"), "/").await;
+    assert!(page.contains("0 of 128 slots in <a href=\"/nodes\">2 cells</a> are in use. Cells use 3.0 MiB of memory."), "{page}");
 }
 
 #[tokio::test]
@@ -328,7 +348,17 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
         (
             "/jobs/change",
             "action=retry&q=state:discarded&sure=true&typed=retry+1234",
-            "1 jobs changed",
+            "1 job changed",
+        ),
+        (
+            "/jobs/change",
+            "action=cancel&q=queue:a",
+            "1,234 pending, at least 1,234 scheduled",
+        ),
+        (
+            "/jobs/change",
+            "action=cancel&q=queue:a&sure=true&typed=cancel+6170",
+            "4 jobs changed of 6,170 so far",
         ),
     ] {
         shows(&pages, path, form, shown).await;
@@ -336,7 +366,6 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
     for (path, form) in [
         (job.as_str(), "action=explode"),
         ("/jobs", "handler=echo&params=%7B"),
-        ("/jobs/change", "action=retry&q=queue:a"),
         ("/jobs/change", "action=retry&q=state:running"),
         ("/components/basics", "action=rollback&value=x"),
         ("/tokens", "action=create&name=x&role=viewer&days=0"),
@@ -404,6 +433,41 @@ async fn schedules_and_selected_jobs_are_changed() {
     ] {
         is_refused(&pages, path, form).await;
     }
+}
+
+/// One page does a part of a change. The next one goes on where it stopped, unless somebody says not to.
+#[tokio::test]
+async fn a_change_of_many_goes_on_until_it_is_stopped() {
+    let pages = pages("plain");
+    let begin = "action=cancel&q=queue:endless&list=queue:endless&sure=true&typed=cancel+6170";
+    let (_, page) = post(&pages, "/jobs/change", begin).await;
+    for part in [
+        "4 jobs changed of 6,170 so far",
+        "name=\"state\" value=\"pending\"",
+        "name=\"cursor\" value=\"7\"",
+        "name=\"q\" value=\"queue:endless until:20",
+        "name=\"list\" value=\"queue:endless\"",
+        ">Stop</button>",
+        "/assets/continue.js",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let next =
+        "action=cancel&q=queue:endless&sure=true&state=running&cursor=7&changed=4&total=6170";
+    shows(
+        &pages,
+        "/jobs/change",
+        next,
+        "8 jobs changed of 6,170 so far",
+    )
+    .await;
+    let stop = format!("{next}&stop=true");
+    let (_, page) = post(&pages, "/jobs/change", &stop).await;
+    assert!(
+        page.contains("Stopped: 4 jobs changed; the others stay as they are"),
+        "{page}"
+    );
+    assert!(!page.contains("<form method"), "{page}");
 }
 
 /// A page marks no more jobs than it shows.

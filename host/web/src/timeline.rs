@@ -4,13 +4,17 @@ use host_api::attempt::AttemptView;
 use host_api::job::JobView;
 use host_core::time::Time;
 
-use crate::format::duration;
+use crate::format::{Whole, duration};
 
 /// How wide the drawing is, in its own units.
 const WIDTH: u64 = 1_000;
 
 /// The narrowest bar, so that a short attempt is seen.
 const BAR_MIN: u64 = 3;
+
+/// From which width on a bar has room for the number of its attempt, and for how it ended.
+const NUMBER_MIN: u64 = 30;
+const OUTCOME_MIN: u64 = 200;
 
 /// One attempt in the drawing.
 pub(crate) struct Bar {
@@ -19,6 +23,14 @@ pub(crate) struct Bar {
     pub(crate) outcome: String,
     /// What a pointer on it shows.
     pub(crate) text: String,
+    /// What is written in it.
+    pub(crate) label: String,
+}
+
+/// Writes a place or a width as a share of the whole, in percent.
+pub(crate) fn percent(units: impl Whole) -> String {
+    let units = units.whole();
+    format!("{}.{}%", units / 10, units % 10)
 }
 
 /// The attempts, and the words below them.
@@ -52,7 +64,13 @@ pub(crate) fn draw<'a>(
         let width = place(to).saturating_sub(x).max(BAR_MIN);
         let (number, outcome) = (attempt.number, &attempt.outcome);
         let took = duration(to.since_ms(from));
+        let label = match width {
+            OUTCOME_MIN.. => format!("{number} {outcome}, {took}"),
+            NUMBER_MIN.. => number.to_string(),
+            _ => String::new(),
+        };
         Some(Bar {
+            label,
             x,
             width,
             outcome: outcome.clone(),
@@ -76,7 +94,7 @@ mod tests {
 
     /// Times of nodes whose clocks are apart: an attempt begins before its job was accepted, and ends before it began.
     #[test]
-    fn clocks_apart_make_no_negative_times() {
+    fn clocks_apart_make_no_negative_times_in_the_timeline() {
         let job = json!({"id": "1", "state": "completed", "handler": "a", "queue": "a", "priority": 5, "attempt": 1,
             "max_attempts": 1, "waited_ms": 0, "ran_ms": 0, "wire": "http",
             "enqueued_at": "2026-05-17T18:30:10Z", "finished_at": "2026-05-17T18:30:20Z"});
@@ -96,6 +114,8 @@ mod tests {
         let bars = timeline.bars;
         assert!(bars.iter().all(|bar| bar.x + bar.width <= WIDTH));
         assert_eq!((bars[0].x, bars[0].width), (0, 500));
+        assert_eq!(bars[0].label, "1 completed, 15.0 s");
+        assert_eq!(bars[1].label, "", "it has no room");
         assert!(bars[1].text.contains("0 ms"), "{}", bars[1].text);
     }
 }

@@ -6,7 +6,7 @@ mod clone;
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -127,6 +127,14 @@ impl Child {
             stdout: ours_out.map(pipe::Receiver::from_owned_fd).transpose()?,
             stderr: Some(pipe::Receiver::from_owned_fd(errors)?),
         })
+    }
+
+    /// Returns the id of the process, as the kernel tells it; `None` once it has ended.
+    pub(crate) fn id(&self) -> Option<u32> {
+        let fd = self.process.get_ref().as_raw_fd();
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+        let id = info.lines().find_map(|line| line.strip_prefix("Pid:"));
+        id?.trim().parse().ok()
     }
 
     /// Kills the process. [`Child::wait`] returns when it has ended.

@@ -172,6 +172,14 @@ fn parse_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads a name with a value.
+fn parse_pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, such as team=billing".to_owned()),
+    }
+}
+
 /// The fewest characters of a shown id: its milliseconds.
 const SHORT_ID_CHARS_MIN: usize = 13;
 

@@ -1,8 +1,19 @@
 //! Finds values in a document by their path or pointer, without building the document.
 
+use std::borrow::Cow;
+
 use super::JsonText;
 
 impl JsonText {
+    /// Returns the document with the characters that JSON escapes as they are meant, to be searched by people.
+    pub fn unescaped(&self) -> Cow<'_, str> {
+        if self.0.contains('\\') {
+            Cow::Owned(String::from_utf16_lossy(&units(&self.0)))
+        } else {
+            Cow::Borrowed(&self.0)
+        }
+    }
+
     /// Returns whether the value at a path is `value`: a text, or a number or word as it is written. The path names
     /// keys of objects; of an array, each element counts.
     pub fn has(&self, path: &[&str], value: &str) -> bool {

@@ -1,10 +1,10 @@
 //! What this host says of itself to whoever looks at the nodes, and what it is asked to do.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use host_core::name::Name;
-use host_core::node::{Components, NodeInfo, Pool, Running};
+use host_core::node::{Components, NodeInfo, Running};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -13,28 +13,28 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub struct Presence {
     info: Mutex<NodeInfo>,
-    pools: OnceLock<Pools>,
+    completions: Mutex<Vec<Completion>>,
     components: watch::Sender<Arc<Components>>,
     unrunnable: watch::Sender<BTreeSet<Name>>,
     drain: watch::Sender<bool>,
 }
 
-/// Returns how the foreign runners are now. It waits for nothing.
-type Pools = Box<dyn Fn() -> Vec<Pool> + Send + Sync>;
+/// Adds to an info what is so now. It waits for nothing.
+type Completion = Box<dyn Fn(&mut NodeInfo) + Send>;
 
 impl Presence {
     /// Returns what this host says of itself now.
     pub fn info(&self) -> NodeInfo {
         let mut info = self.info.lock().clone();
-        if let Some(pools) = self.pools.get() {
-            info.pools = pools();
+        for complete in self.completions.lock().iter() {
+            complete(&mut info);
         }
         info
     }
 
-    /// Lets each info say how the foreign runners are then. `pools` must wait for nothing: heartbeats do.
-    pub fn set_pools(&self, pools: impl Fn() -> Vec<Pool> + Send + Sync + 'static) {
-        let _only_once = self.pools.set(Box::new(pools));
+    /// Lets each info say what is so then. `complete` must wait for nothing: heartbeats do.
+    pub fn complete_by(&self, complete: impl Fn(&mut NodeInfo) + Send + 'static) {
+        self.completions.lock().push(Box::new(complete));
     }
 
     /// Changes what it says.

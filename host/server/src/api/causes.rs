@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use host_api::cause::{CauseView, CausesQuery, CausesView};
-use host_api::filter::FilterQuery;
+use host_api::filter_text::Filter;
 use host_api::path;
 use host_core::job::State as JobState;
 use host_core::name::address;
@@ -17,7 +17,7 @@ use host_http::gate::Caller;
 
 use super::Shared;
 use super::error::ApiError;
-use super::filter::filter;
+use super::filter::checked;
 
 /// How many jobs are examined at most.
 const EXAMINED_MAX: u64 = 5_000;
@@ -43,14 +43,14 @@ pub(super) async fn list(
     caller: Caller,
     InQuery(query): InQuery<CausesQuery>,
 ) -> Result<Json<CausesView>, ApiError> {
-    let query = FilterQuery {
+    let asked = Filter {
         state: Some(JobState::Discarded),
         queue: query.queue,
         handler: query.handler,
         since: query.since,
-        ..FilterQuery::default()
+        ..Filter::default()
     };
-    let filter = filter(&query, &caller)?;
+    let filter = checked(&asked, &caller)?;
     let (mut found, mut examined, mut after) = (BTreeMap::new(), 0, None);
     loop {
         let filter = filter.clone();

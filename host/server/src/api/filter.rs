@@ -1,6 +1,7 @@
 //! Which jobs a request is about: checks the parameters that lists, counts and changes of many jobs share.
 
 use host_api::filter::FilterQuery;
+use host_api::filter_text::Filter;
 use host_api::time;
 use host_core::access::{Glob, Verb};
 use host_core::failure::FailureKind;
@@ -24,21 +25,21 @@ pub(super) fn after(query: &FilterQuery) -> Result<Option<Cursor>, ApiError> {
     Ok(cursor(query.cursor.as_deref())?.map(Cursor))
 }
 
-/// Reads the filter in `q` into the other parameters.
-pub(super) fn read_text(shared: &Shared, query: FilterQuery) -> Result<FilterQuery, ApiError> {
+/// Reads the filter of a request.
+pub(super) fn read(shared: &Shared, query: &FilterQuery) -> Result<Filter, ApiError> {
     query.read(shared.api.clock.now()).map_err(wrong)
 }
 
-/// Checks the parameters.
-pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, ApiError> {
+/// Checks a filter.
+pub(super) fn checked(query: &Filter, caller: &Caller) -> Result<JobFilter, ApiError> {
     let reason = query.failure.as_deref();
     let failure = reason.and_then(FailureKind::from_name);
     let user_kind = reason.filter(|_| failure.is_none());
-    if user_kind.is_some() || query.param.is_some() || query.fingerprint.is_some() {
+    let asks_payloads = !query.params.is_empty() || !query.words.is_empty();
+    if user_kind.is_some() || asks_payloads || query.fingerprint.is_some() {
         // Whether jobs match would give away their params and details of their failures.
         needs(caller, Verb::ReadPayload)?;
     }
-    let pair = |key, text: &Option<String>| text.as_deref().map(|text| pair(key, text));
     let (globs, names) = match query.handler.as_deref() {
         Some(text) if text.contains('*') => (Some(text), None),
         name => (None, name),
@@ -57,8 +58,9 @@ pub(super) fn filter(query: &FilterQuery, caller: &Caller) -> Result<JobFilter, 
         user_kind: user_kind.map(str::to_owned),
         wire: query.wire.clone(),
         unique_key: query.unique_key.clone(),
-        attribute: pair("attribute", &query.attribute).transpose()?,
-        param: pair("param", &query.param).transpose()?,
+        attributes: query.attributes.clone(),
+        params: query.params.clone(),
+        words: query.words.iter().map(|word| word.to_lowercase()).collect(),
         fingerprint: query.fingerprint.clone(),
         batch: query.batch.as_deref().map(batch).transpose()?,
         order: query.sort.unwrap_or_default(),
@@ -106,11 +108,4 @@ fn start_of_id(text: &str) -> Result<String, ApiError> {
         ));
     }
     Ok(text)
-}
-
-fn pair(name: &str, text: &str) -> Result<(String, String), ApiError> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| wrong(format!("{name}: expected KEY=VALUE")))?;
-    Ok((key.to_owned(), value.to_owned()))
 }

@@ -27,7 +27,7 @@ use super::Shared;
 use super::actor::Actor;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
-use super::filter::{after, filter, read_text};
+use super::filter::{after, checked, read as read_filter};
 use super::job_id::{IdInPath, unknown};
 use super::problem::kinds;
 use super::scoped::{hide_details, hide_payload, sees_payloads, shown_to};
@@ -73,8 +73,8 @@ pub(super) async fn list(
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<PageView<JobView>>, ApiError> {
     let limit = page_limit(query.limit)?;
-    let query = read_text(&shared, query)?;
-    let (filter, after) = (filter(&query, &caller)?, after(&query)?);
+    let filter = checked(&read_filter(&shared, &query)?, &caller)?;
+    let after = after(&query)?;
     let dispatch = &shared.api.dispatch;
     let page = dispatch
         .scan(move |reader| reader.jobs(&filter, after, limit))

@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use futures_util::future::join_all;
 use host_api::change::{CancelBody, CountView, ManyView, PriorityBody, RefusalView, RetryBody};
 use host_api::filter::FilterQuery;
+use host_api::filter_text::{self, Filter};
 use host_api::path;
 use host_core::command::Command;
 use host_core::id::JobId;
@@ -19,7 +20,7 @@ use super::Shared;
 use super::actor::Actor;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
-use super::filter::{after, filter, read_text};
+use super::filter::{after, checked, read};
 use super::jobs;
 use super::problem::kinds;
 
@@ -48,8 +49,8 @@ pub(super) async fn count(
         let detail = "limit: not supported with a count";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
-    let query = read_text(&shared, query)?;
-    let (filter, after) = (filter(&query, &caller)?, after(&query)?);
+    let filter = checked(&read(&shared, &query)?, &caller)?;
+    let after = after(&query)?;
     let dispatch = &shared.api.dispatch;
     let count = dispatch
         .scan(move |reader| reader.count(&filter, after, COUNT_JOBS_MAX))
@@ -151,13 +152,13 @@ async fn change(
     query: FilterQuery,
     command: impl Fn(JobId) -> Command,
 ) -> Result<Json<ManyView>, ApiError> {
-    let query = read_text(shared, query)?;
-    if query.state.is_none() {
+    let asked = read(shared, &query)?;
+    if asked.state.is_none() {
         let detail = "state: missing; specify which jobs to change";
         return Err(ApiError::new(&kinds::INVALID_QUERY, detail));
     }
     let (filter, limit, after) = (
-        filter(&query, caller)?,
+        checked(&asked, caller)?,
         page_limit(query.limit)?,
         after(&query)?,
     );
@@ -167,7 +168,7 @@ async fn change(
         .await?;
     if !page.items.is_empty() {
         // One entry of the audit stands for the page, whatever becomes of each job. No change is without it.
-        let detail = format!("all that match {}", shown(&query));
+        let detail = format!("all that match {}", shown(asked));
         let jobs = format!("{} jobs", page.items.len());
         actor.record(shared, jobs, &detail).await?;
     }
@@ -201,33 +202,15 @@ async fn change(
     }))
 }
 
-/// Shows which jobs were meant, without what jobs carry: of an attribute and a param the name, and of a key that it was
-/// named.
-fn shown(query: &FilterQuery) -> String {
-    let state = query.state.map(|state| state.as_str().to_owned());
-    let name = |pair: &Option<String>| {
-        let (name, _) = pair.as_ref()?.split_once('=')?;
-        Some(name.to_owned())
-    };
-    let parts = [
-        ("state", state),
-        ("queue", query.queue.clone()),
-        ("handler", query.handler.clone()),
-        ("since", query.since.clone()),
-        ("until", query.until.clone()),
-        ("failure", query.failure.clone()),
-        ("wire", query.wire.clone()),
-        ("fingerprint", query.fingerprint.clone()),
-        ("id", query.id.clone()),
-        ("batch", query.batch.clone()),
-        ("attribute", name(&query.attribute)),
-        ("param", name(&query.param)),
-        (
-            "unique_key",
-            query.unique_key.as_ref().map(|_| "…".to_owned()),
-        ),
-    ];
-    let parts = parts.into_iter();
-    let parts = parts.filter_map(|(name, value)| Some(format!("{name}={}", value?)));
-    parts.collect::<Vec<_>>().join(" ")
+/// Shows which jobs were meant, without what jobs carry: of an attribute and a param the name, and of a key and a word that
+/// it was named.
+fn shown(mut asked: Filter) -> String {
+    const HIDDEN: &str = "…";
+    asked.sort = None;
+    let pairs = asked.attributes.iter_mut().chain(&mut asked.params);
+    let values = pairs.map(|(_, value)| value);
+    for text in values.chain(&mut asked.words).chain(&mut asked.unique_key) {
+        HIDDEN.clone_into(text);
+    }
+    filter_text::write(&asked)
 }

@@ -38,10 +38,9 @@ impl Executors {
             info.offers = self.offers();
         });
         let executors = self.clone();
-        presence.set_pools(move || {
-            let mut pools = executors.pools();
-            shorten(&mut pools);
-            pools
+        presence.complete_by(move |info| {
+            info.pools = executors.pools();
+            shorten(&mut info.pools);
         });
     }
 }

@@ -24,6 +24,7 @@ use host_dispatch::dispatch_loop::{self, EVENTS_MAX, PARAMS_BYTES_MAX, Phase};
 use host_dispatch::foreign::{Foreign, History, KeptFor, Wiring};
 use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::logged::Logs;
+use host_dispatch::nodes::Presence;
 use host_dispatch::numbers::Numbers;
 use host_dispatch::readers::{READERS, Readers, SCANS};
 use host_dispatch::{Dispatch, REQUESTS_MAX, Shared};
@@ -163,7 +164,7 @@ impl Host {
             .map_err(ServeError::Telemetry)?;
         let (export, spans) = telemetry.unzip();
         let spans = spans.flatten();
-        reach(&base, spans.clone(), &examiner.cells, &tasks)?;
+        reach(&base, spans.clone(), (&examiner.cells, &*presence), &tasks)?;
         restore(&*store, base.runs.handlers(), &examiner).await?;
         deploy::say(&presence, base.runs.handlers());
 
@@ -392,13 +393,15 @@ impl Host {
     }
 }
 
-/// Counts the requests of handlers, and follows the files that they need.
+/// Counts the requests of handlers and the memory of cells, and follows the files that handlers need.
 fn reach(
     base: &Base,
     spans: Option<Arc<dyn Spans>>,
-    cells: &Cells,
+    (cells, presence): (&Cells, &Presence),
     tasks: &Tasks,
 ) -> Result<(), ServeError> {
+    let memory = cells.memory();
+    presence.complete_by(move |info| info.cell_memory_bytes = memory.bytes());
     cells.watch_requests(base.numbers.requests(spans));
     files::follow_reach(cells, tasks).map_err(system("listen for SIGHUP"))
 }

@@ -2,10 +2,9 @@
 //! here, in chunks, so that a page examines a bounded number of jobs.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, PRIORITY_LAST, State};
+use host_core::job::{Lifecycle, PRIORITY_LAST, Payload, State};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
@@ -16,16 +15,14 @@ use super::client::{Client, rows};
 use super::rows::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
+use crate::scan::Budget;
 use crate::start;
-
-/// How many jobs a page examines at most if few of them match the filter.
-const SCAN_JOBS_MAX: u64 = 20_000;
-
-/// How many if more than their lifecycles must be read.
-const SCAN_WHOLE_JOBS_MAX: u64 = 5_000;
 
 /// How many jobs are read at once.
 const CHUNK_JOBS_MAX: u32 = 1_000;
+
+/// How many with their params, which may be large.
+const CHUNK_WHOLE_JOBS_MAX: u32 = 100;
 
 /// Returns the jobs of one page.
 pub(super) async fn page(
@@ -35,28 +32,17 @@ pub(super) async fn page(
     limit: u32,
 ) -> Result<Page<Lifecycle>, StoreError> {
     let limit = limit.min(PAGE_ITEMS_MAX);
-    let mut items = Vec::new();
-    let mut examined = 0;
-    let is_whole = filter.needs_payload() || filter.needs_attempt();
-    let examined_max = if is_whole {
-        SCAN_WHOLE_JOBS_MAX
-    } else {
-        SCAN_JOBS_MAX
-    };
-    let mut last = None;
+    let (mut items, mut last) = (Vec::new(), None);
     let chunk = if is_by_columns(filter) {
         limit + 1
     } else {
-        CHUNK_JOBS_MAX
+        chunk(filter)
     };
-    let stopped = examine(client, filter, after, chunk, |seq, job| {
-        if items.len() == limit as usize || examined == examined_max {
-            return ControlFlow::Break(());
-        }
-        examined += 1;
-        last = Some(seq);
+    let budget = Budget::of_page();
+    let stopped = examine(client, filter, after, chunk, budget, |seq, job| {
         items.extend(job);
-        ControlFlow::Continue(())
+        last = Some(seq);
+        items.len() < limit as usize
     })
     .await?;
     let last = last.filter(|_| stopped).map(i64::unsigned_abs);
@@ -66,25 +52,22 @@ pub(super) async fn page(
     })
 }
 
-/// Counts the jobs that match, among the first `examined_max` after a place.
+/// Counts the jobs that match, among the first after a place: `examined_max`, or fewer if more than lifecycles must be
+/// read.
 pub(super) async fn count(
     client: &Client,
     filter: &JobFilter,
     after: Option<Cursor>,
     examined_max: u64,
 ) -> Result<JobCount, StoreError> {
-    let mut count = JobCount::default();
-    let (mut examined, mut last) = (0, 0_i64);
-    let stopped = examine(client, filter, after, CHUNK_JOBS_MAX, |seq, job| {
-        if examined == examined_max {
-            return ControlFlow::Break(());
-        }
-        examined += 1;
+    let (mut count, mut last) = (JobCount::default(), 0_i64);
+    let budget = Budget::of_count(examined_max);
+    let stopped = examine(client, filter, after, chunk(filter), budget, |seq, job| {
         last = seq;
         if let Some(job) = job {
             count.add(&job);
         }
-        ControlFlow::Continue(())
+        true
     })
     .await?;
     count.complete = !stopped;
@@ -165,9 +148,19 @@ fn is_by_columns(filter: &JobFilter) -> bool {
         filter.since.is_some(),
         filter.until.is_some(),
         filter.failure.is_some(),
+        filter.handlers.is_some(),
         !filter.scope.is_all(),
     ];
-    !decoded.contains(&true) && !filter.needs_payload() && !filter.needs_attempt()
+    !decoded.contains(&true) && filter.is_of_lifecycles()
+}
+
+/// Returns how many jobs are read at once, if what is read of each decides whether it matches.
+fn chunk(filter: &JobFilter) -> u32 {
+    if filter.needs_payload() {
+        CHUNK_WHOLE_JOBS_MAX
+    } else {
+        CHUNK_JOBS_MAX
+    }
 }
 
 /// A query for the jobs that match by columns, in the order of the filter. Tables that can have none and conditions
@@ -223,14 +216,15 @@ fn select(filter: &JobFilter) -> String {
     format!("SELECT seq, id, body FROM ({tables}) AS found ORDER BY seq {order} LIMIT $2")
 }
 
-/// Calls `see` for each job that matches by columns, with the job if it matches completely. Returns whether
-/// `see` stopped the search.
+/// Calls `see` for each job that matches by columns, with the job if it matches completely, until `see` wants no more or
+/// the budget is spent. Returns whether a job was left out.
 async fn examine(
     client: &Client,
     filter: &JobFilter,
     after: Option<Cursor>,
     chunk: u32,
-    mut see: impl FnMut(i64, Option<Lifecycle>) -> ControlFlow<()>,
+    mut budget: Budget,
+    mut see: impl FnMut(i64, Option<Lifecycle>) -> bool,
 ) -> Result<bool, StoreError> {
     let (low, high) = match filter.id.as_deref().map(start::ids) {
         Some(None) => return Ok(false),
@@ -252,6 +246,7 @@ async fn examine(
     };
     let limit = i64::from(chunk);
     let batch = filter.batch.map(|batch| batch.0);
+    let mut goes_on = true;
     loop {
         let found = rows(
             client,
@@ -268,18 +263,17 @@ async fn examine(
             let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
             jobs.push((row.get(0), Some(job).filter(|job| filter.has(job))));
         }
-        if filter.needs_payload() {
-            check_payloads(client, filter, &mut jobs).await?;
-        }
-        if filter.needs_attempt() {
-            check_attempts(client, filter, &mut jobs).await?;
-        }
+        let rest = Rest::of(client, filter, &jobs).await?;
         let full = jobs.len() as u64 == u64::from(chunk);
         for (seq, job) in jobs {
-            place = seq;
-            if see(seq, job).is_break() {
+            if !goes_on || !budget.job() {
                 return Ok(true);
             }
+            place = seq;
+            goes_on = see(
+                seq,
+                job.filter(|job| rest.matches(filter, &mut budget, job)),
+            );
         }
         if !full {
             return Ok(false);
@@ -287,43 +281,51 @@ async fn examine(
     }
 }
 
-/// Drops the jobs whose payloads do not match.
-async fn check_payloads(
-    client: &Client,
-    filter: &JobFilter,
-    jobs: &mut [(i64, Option<Lifecycle>)],
-) -> Result<(), StoreError> {
-    let candidates = jobs.iter().filter_map(|(_, job)| job.as_ref());
-    let ids: Vec<Uuid> = candidates.map(|job| job.id.0).collect();
-    let sql = "SELECT params, wire, unique_key, extra, job FROM host_payloads WHERE job = ANY($1)";
-    let mut matching = Vec::new();
-    for row in rows(client, "read jobs' params", sql, &[&ids]).await? {
-        let id = JobId(row.get(4));
-        let (payload, unique_key, _) = payload_of(&row, id)?;
-        if filter.has_payload(&payload, unique_key.as_deref()) {
-            matching.push(id);
-        }
-    }
-    matching.sort_unstable();
-    for (_, job) in jobs {
-        let matches = |job: &Lifecycle| matching.binary_search(&job.id).is_ok();
-        *job = job.take().filter(matches);
-    }
-    Ok(())
+/// What is not in the lifecycles of jobs, as far as a filter needs it.
+#[derive(Default)]
+struct Rest {
+    payloads: BTreeMap<JobId, (Payload, Option<String>)>,
+    latest: BTreeMap<JobId, Attempt>,
 }
 
-/// Drops the jobs whose attempts do not match.
-async fn check_attempts(
-    client: &Client,
-    filter: &JobFilter,
-    jobs: &mut [(i64, Option<Lifecycle>)],
-) -> Result<(), StoreError> {
-    let candidates = jobs.iter().filter_map(|(_, job)| job.as_ref());
-    let ids: Vec<JobId> = candidates.map(|job| job.id).collect();
-    let latest = latest_attempts(client, &ids).await?;
-    for (_, job) in jobs {
-        let matches = |job: &Lifecycle| filter.has_attempt(job, latest.get(&job.id));
-        *job = job.take().filter(matches);
+impl Rest {
+    /// Reads the rest of the jobs that may match.
+    async fn of(
+        client: &Client,
+        filter: &JobFilter,
+        jobs: &[(i64, Option<Lifecycle>)],
+    ) -> Result<Self, StoreError> {
+        let mut rest = Self::default();
+        let candidates = || jobs.iter().filter_map(|(_, job)| job.as_ref());
+        if filter.needs_payload() {
+            let ids: Vec<Uuid> = candidates().map(|job| job.id.0).collect();
+            let sql = "SELECT params, wire, unique_key, extra, job FROM host_payloads WHERE job = ANY($1)";
+            for row in rows(client, "read jobs' params", sql, &[&ids]).await? {
+                let id = JobId(row.get(4));
+                let (payload, unique_key, _) = payload_of(&row, id)?;
+                rest.payloads.insert(id, (payload, unique_key));
+            }
+        }
+        let ids = candidates().filter(|job| filter.needs_attempt(job));
+        let ids: Vec<JobId> = ids.map(|job| job.id).collect();
+        if !ids.is_empty() {
+            rest.latest = latest_attempts(client, &ids).await?;
+        }
+        Ok(rest)
     }
-    Ok(())
+
+    /// Returns whether the rest of a job matches, of which this was read.
+    fn matches(&self, filter: &JobFilter, budget: &mut Budget, job: &Lifecycle) -> bool {
+        if filter.is_of_lifecycles() {
+            return true;
+        }
+        let payload = self.payloads.get(&job.id);
+        budget.rest(payload.map_or(0, |(payload, _)| payload.params.as_str().len()));
+        // A job that was purged meanwhile has none.
+        if filter.needs_payload() && payload.is_none() {
+            return false;
+        }
+        let payload = payload.map(|(payload, key)| (payload, key.as_deref()));
+        filter.has_rest(job, payload, self.latest.get(&job.id))
+    }
 }

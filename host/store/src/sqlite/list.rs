@@ -1,8 +1,6 @@
 //! Lists and counts the jobs that match a filter. The narrowest filter decides which index is read; the
 //! others are checked row by row, columns first and encoded fields last.
 
-use std::ops::ControlFlow;
-
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
@@ -14,13 +12,11 @@ use super::moment::Moment;
 use super::payloads;
 use crate::error::StoreError;
 use crate::record::decode;
+use crate::scan::Budget;
 use crate::start;
 
-/// How many jobs a page examines at most if few of them match the filter.
-const SCAN_JOBS_MAX: u64 = 20_000;
-
-/// How many if more than their lifecycles must be read.
-const SCAN_WHOLE_JOBS_MAX: u64 = 5_000;
+/// From how many jobs of a state and a queue on the index of handlers is narrower.
+const MANY_JOBS: u64 = 20_000;
 
 /// The shortest prefix of an id, in digits, that is looked up in the index of ids. A shorter one matches too
 /// many jobs: the ids of one minute share their first eight digits.
@@ -42,23 +38,12 @@ pub(super) fn page(
     limit: u32,
 ) -> Result<Page<(i64, Lifecycle)>, StoreError> {
     let limit = limit.min(PAGE_ITEMS_MAX) as usize;
-    let mut items = Vec::new();
-    let mut examined = 0;
-    let is_whole = filter.needs_payload() || filter.needs_attempt();
-    let examined_max = if is_whole {
-        SCAN_WHOLE_JOBS_MAX
-    } else {
-        SCAN_JOBS_MAX
-    };
-    let mut last = None;
-    let stopped = examine(moment, filter, after, |seq, job| {
-        if items.len() == limit || examined == examined_max {
-            return ControlFlow::Break(());
-        }
-        examined += 1;
-        last = Some(seq);
+    let (mut items, mut last) = (Vec::new(), None);
+    let budget = Budget::of_page();
+    let stopped = examine(moment, filter, after, budget, |seq, job| {
         items.extend(job.map(|job| (seq, job)));
-        ControlFlow::Continue(())
+        last = Some(seq);
+        items.len() < limit
     })?;
     let last = last.filter(|_| stopped).map(i64::unsigned_abs);
     Ok(Page {
@@ -67,38 +52,36 @@ pub(super) fn page(
     })
 }
 
-/// Counts the jobs that match, among the first `examined_max` after a place.
+/// Counts the jobs that match, among the first after a place: `examined_max`, or fewer if more than lifecycles must be
+/// read.
 pub(super) fn count(
     moment: &Moment<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
     examined_max: u64,
 ) -> Result<JobCount, StoreError> {
-    let mut count = JobCount::default();
-    let (mut examined, mut last) = (0, 0_i64);
-    let stopped = examine(moment, filter, after, |seq, job| {
-        if examined == examined_max {
-            return ControlFlow::Break(());
-        }
-        examined += 1;
+    let (mut count, mut last) = (JobCount::default(), 0_i64);
+    let budget = Budget::of_count(examined_max);
+    let stopped = examine(moment, filter, after, budget, |seq, job| {
         last = seq;
         if let Some(job) = job {
             count.add(&job);
         }
-        ControlFlow::Continue(())
+        true
     })?;
     count.complete = !stopped;
     count.next = stopped.then_some(Cursor(last.unsigned_abs()));
     Ok(count)
 }
 
-/// Calls `see` for each job of the narrowest index, with the job if it matches. Returns whether `see` stopped
-/// the search.
+/// Calls `see` for each job of the narrowest index, with the job if it matches, until `see` wants no more or the budget
+/// is spent. Returns whether a job was left out.
 fn examine(
     moment: &Moment<'_>,
     filter: &JobFilter,
     after: Option<Cursor>,
-    mut see: impl FnMut(i64, Option<Lifecycle>) -> ControlFlow<()>,
+    mut budget: Budget,
+    mut see: impl FnMut(i64, Option<Lifecycle>) -> bool,
 ) -> Result<bool, StoreError> {
     let list = doing("list jobs");
     let ids = match filter.id.as_deref().map(start::ids) {
@@ -139,46 +122,49 @@ fn examine(
             filter.batch.map(|batch| batch.0.into_bytes()),
         ])
         .map_err(&list)?;
+    let mut goes_on = true;
     while let Some(row) = rows.next().map_err(&list)? {
+        if !goes_on || !budget.job() {
+            return Ok(true);
+        }
         let seq: i64 = row.get(0).map_err(&list)?;
         let mut job = None;
         if row.get(1).map_err(&list)? {
             let body = row.get_ref(2).and_then(|body| Ok(body.as_blob()?));
             let body = body.map_err(&list)?;
             let read: Lifecycle = decode(body, || format!("job {seq}"))?;
-            if filter.has(&read)
-                && has_payload(moment, filter, seq)?
-                && has_attempts(moment, filter, seq, &read)?
-            {
+            if filter.has(&read) && has_rest(moment, filter, &mut budget, (seq, &read))? {
                 job = Some(read);
             }
         }
-        if see(seq, job).is_break() {
-            return Ok(true);
-        }
+        goes_on = see(seq, job);
     }
     Ok(false)
 }
 
-fn has_payload(connection: &Connection, filter: &JobFilter, seq: i64) -> Result<bool, StoreError> {
-    if !filter.needs_payload() {
-        return Ok(true);
-    }
-    let (payload, unique_key, _) = payloads::of(connection, seq)?;
-    Ok(filter.has_payload(&payload, unique_key.as_deref()))
-}
-
-fn has_attempts(
+/// Returns whether what is not in a job's lifecycle matches.
+fn has_rest(
     connection: &Connection,
     filter: &JobFilter,
-    seq: i64,
-    job: &Lifecycle,
+    budget: &mut Budget,
+    (seq, job): (i64, &Lifecycle),
 ) -> Result<bool, StoreError> {
-    if !filter.needs_attempt() {
+    if filter.is_of_lifecycles() {
         return Ok(true);
     }
-    let latest = latest_attempt(connection, seq)?;
-    Ok(filter.has_attempt(job, latest.as_ref()))
+    let payload = filter
+        .needs_payload()
+        .then(|| payloads::of(connection, seq));
+    let payload = payload.transpose()?;
+    let payload = payload.as_ref();
+    budget.rest(payload.map_or(0, |(payload, ..)| payload.params.as_str().len()));
+    let latest = if filter.needs_attempt(job) {
+        latest_attempt(connection, seq)?
+    } else {
+        None
+    };
+    let payload = payload.map(|(payload, unique_key, _)| (payload, unique_key.as_deref()));
+    Ok(filter.has_rest(job, payload, latest.as_ref()))
 }
 
 /// Returns the latest ended attempt of a job.
@@ -248,7 +234,7 @@ fn narrowest(connection: &Connection, filter: &JobFilter) -> rusqlite::Result<Op
         "WHERE seq IN (SELECT seq FROM jobs WHERE id BETWEEN ?6 AND ?7)"
     } else if filter.batch.is_some() {
         "WHERE batch = ?8"
-    } else if filter.handler.is_some() && by_state.min(by_queue) > SCAN_JOBS_MAX {
+    } else if filter.handler.is_some() && by_state.min(by_queue) > MANY_JOBS {
         "WHERE handler = ?4"
     } else if by_state < by_queue {
         "WHERE state = ?2"

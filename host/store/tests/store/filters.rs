@@ -89,8 +89,10 @@ fn each_filter_finds_its_jobs_in_both_orders() {
         fill(store);
         let text = |text: &str| Some(text.to_owned());
         let even = || Some("even".parse().unwrap());
-        let pair = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
-        let cases: [(&dyn Fn(&mut JobFilter), &[u128]); 19] = [
+        let pair = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
+        let both = |team: &str, other: &str| [pair("team", team), pair("other", other)].concat();
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        let cases: [(&dyn Fn(&mut JobFilter), &[u128]); 25] = [
             (
                 &|it| {
                     it.since = Some(NOW.plus_ms(6_000));
@@ -121,8 +123,14 @@ fn each_filter_finds_its_jobs_in_both_orders() {
             (&|it| it.wire = text("hero"), &[]),
             (&|it| it.unique_key = text("key"), &[3]),
             (&|it| it.unique_key = text("ke"), &[]),
-            (&|it| it.attribute = pair("team", "a"), &[2, 4, 6]),
-            (&|it| it.attribute = pair("team", "b"), &[]),
+            (&|it| it.attributes = pair("team", "a"), &[2, 4, 6]),
+            (&|it| it.attributes = pair("team", "b"), &[]),
+            (&|it| it.attributes = both("a", "b"), &[2, 4, 6]),
+            (&|it| it.attributes = both("a", "a"), &[]),
+            (&|it| it.words = words(&["eve", "team"]), &[2, 4, 6]),
+            (&|it| it.words = words(&["luck"]), &[1, 2]),
+            (&|it| it.words = words(&["nocustomer", "no lu"]), &[1]),
+            (&|it| it.words = words(&["even", "key"]), &[]),
             (&|it| it.id = text(&id(5).to_string()), &[5]),
             (
                 &|it| it.id = text(&id(5).to_string()[..35]),
@@ -141,7 +149,7 @@ fn each_filter_finds_its_jobs_in_both_orders() {
                     it.state = Some(State::Discarded);
                     it.queue = even();
                     it.failure = Some(FailureKind::TimedOut);
-                    it.attribute = pair("other", "b");
+                    it.attributes = pair("other", "b");
                 },
                 &[2],
             ),
@@ -182,7 +190,7 @@ fn jobs_are_found_by_their_params_their_cause_and_what_they_wait_for() {
     check(|store| {
         let params = |text: &str| JsonText(text.to_owned());
         let mut first = job(1);
-        first.payload.params = params(r#"{"order": {"id": 77}, "note": "a b"}"#);
+        first.payload.params = params(r#"{"order": {"id": 77}, "note": "\u00c4 b"}"#);
         let mut second = job(2);
         second.payload.params = params(r#"{"order": {"id": 78}}"#);
         let mut third = job(3);
@@ -192,14 +200,20 @@ fn jobs_are_found_by_their_params_their_cause_and_what_they_wait_for() {
             NOW,
             vec![Command::Enqueue(vec![first, second, third])],
         );
-        let pair = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
-        for (param, expected) in [
-            (pair("order.id", "77"), vec![1]),
-            (pair("note", "a b"), vec![1]),
-            (pair("order.id", "7"), vec![]),
+        for (params, words, expected) in [
+            (vec![("order.id", "77")], vec![], vec![1]),
+            (vec![("note", "Ä b")], vec![], vec![1]),
+            (vec![("order.id", "7")], vec![], vec![]),
+            (vec![("order.id", "77"), ("note", "Ä b")], vec![], vec![1]),
+            (vec![("order.id", "78"), ("note", "Ä b")], vec![], vec![]),
+            (vec![], vec!["order", "ä b"], vec![1]),
+            (vec![], vec!["order", "7"], vec![2, 1]),
+            (vec![("order.id", "78")], vec!["77"], vec![]),
         ] {
+            let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
             let filter = JobFilter {
-                param,
+                params: params.into_iter().map(owned).collect(),
+                words: words.into_iter().map(str::to_owned).collect(),
                 ..JobFilter::default()
             };
             assert_eq!(found(store, &filter), expected, "{filter:?}");
@@ -277,6 +291,35 @@ fn check_engines(case: impl Fn(&mut dyn Store)) {
     let folder = TempDir::new().unwrap();
     case(&mut SqliteStore::open(&folder.path().join("host.db")).unwrap());
     crate::postgres::check(case);
+}
+
+#[test]
+fn a_search_for_what_few_jobs_have_takes_several_pages_and_finds_all() {
+    check_engines(|store| {
+        let rare = JsonText(r#"{"note": "rare"}"#.to_owned());
+        let new = (1..=6_000).map(|n| {
+            let mut new = job(n);
+            if n % 5_990 == 1 {
+                new.payload.params.clone_from(&rare);
+            }
+            new
+        });
+        enqueue(store, new.collect());
+        let reader = store.reader().unwrap();
+        let filter = JobFilter {
+            words: vec!["rare".to_owned()],
+            ..JobFilter::default()
+        };
+        // 5,000 jobs are as many as one page examines with their params.
+        let first = reader.matching(&filter, None, 50).unwrap();
+        assert_eq!(first.items, [id(5_991)]);
+        let second = reader.matching(&filter, first.next, 50).unwrap();
+        assert_eq!((second.items, second.next), (vec![id(1)], None));
+        let count = reader.count(&filter, None, 4_000).unwrap();
+        assert_eq!((count.jobs, count.complete), (1, false));
+        let rest = reader.count(&filter, count.next, 100_000).unwrap();
+        assert_eq!((rest.jobs, rest.complete), (1, true));
+    });
 }
 
 #[test]

@@ -392,7 +392,7 @@ fn page<'a>(
 }
 
 fn matches(filter: &JobFilter, entry: &Entry) -> bool {
+    let payload = (&entry.payload, entry.unique_key.as_deref());
     filter.has(&entry.lifecycle)
-        && filter.has_payload(&entry.payload, entry.unique_key.as_deref())
-        && filter.has_attempt(&entry.lifecycle, entry.attempts.last())
+        && filter.has_rest(&entry.lifecycle, Some(payload), entry.attempts.last())
 }

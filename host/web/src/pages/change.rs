@@ -4,23 +4,24 @@ use askama::Template;
 use axum::response::Response;
 use host_api::change::{CountView, ManyView, RefusalView};
 use host_api::filter::FilterQuery;
-use host_api::filter_text;
+use host_api::filter_text::{self, Filter};
 use host_api::job::JobView;
 use host_api::page::PageView;
 use host_api::path;
-use host_core::job::PRIORITY_LAST;
+use host_core::job::{PRIORITY_LAST, State};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::ALL;
-use super::jobs::{JOBS_SHOWN, actions, how_many};
+use super::jobs::{JOBS_SHOWN, how_many, states, until_now};
 use crate::ask::{Ask, Problem};
 use crate::filter::{Shown, jobs};
 use crate::form::Form;
+use crate::format::number;
 use crate::page::{Confirm, Frame, show};
 
 /// How many of the jobs are shown before the change.
-const SAMPLES: u32 = 5;
+const SAMPLES: usize = 5;
 
 /// From how many jobs on a click is not enough.
 const TYPED_FROM: u64 = 100;
@@ -28,8 +29,9 @@ const TYPED_FROM: u64 = 100;
 /// How many jobs one request to the API changes.
 const JOBS_AT_ONCE: u32 = 500;
 
-/// How many such requests follow each other. Then somebody says whether to go on.
-const REQUESTS: u32 = 20;
+/// How many such requests follow each other. Then the page says how far the change is, and goes on unless somebody stops
+/// it.
+const REQUESTS: u32 = 4;
 
 /// How many refusals of a change are shown.
 const REFUSALS_SHOWN: usize = 10;
@@ -38,7 +40,10 @@ const REFUSALS_SHOWN: usize = 10;
 #[derive(Default)]
 struct Change {
     action: String,
+    /// The filter of the jobs that were shown.
     q: String,
+    /// The filter of the list to go back to.
+    list: String,
     sure: bool,
     /// What was typed, if a click is not enough.
     typed: String,
@@ -47,10 +52,16 @@ struct Change {
     /// Whether only the jobs of `ids` are meant.
     is_selection: bool,
     ids: Vec<String>,
+    /// How many there were when it began.
+    total: u64,
     /// How many were changed before.
     changed: u64,
     refused: u64,
+    /// Where it goes on: at the jobs of a state, behind a place.
+    state: Option<State>,
     cursor: Option<String>,
+    /// Set if it is not to go on.
+    stop: bool,
 }
 
 impl From<Vec<(String, String)>> for Change {
@@ -60,6 +71,7 @@ impl From<Vec<(String, String)>> for Change {
             match name.as_str() {
                 "action" => change.action = value,
                 "q" => change.q = value,
+                "list" => change.list = value,
                 "sure" => change.sure = value == "true",
                 "typed" => change.typed = value,
                 "priority" => change.priority = value,
@@ -67,7 +79,10 @@ impl From<Vec<(String, String)>> for Change {
                 "id" => change.ids.push(value),
                 "changed" => change.changed = value.parse().unwrap_or_default(),
                 "refused" => change.refused = value.parse().unwrap_or_default(),
-                "cursor" => change.cursor = Some(value),
+                "total" => change.total = value.parse().unwrap_or_default(),
+                "state" => change.state = State::from_name(&value),
+                "cursor" => change.cursor = Some(value).filter(|cursor| !cursor.is_empty()),
+                "stop" => change.stop = true,
                 _ => {}
             }
         }
@@ -127,51 +142,104 @@ pub(crate) async fn change(
     ask: Ask,
     Form(fields): Form<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
-    let change = Change::from(fields);
+    let mut change = Change::from(fields);
     let action = Action::of(&change)?;
     if change.is_selection {
         return selected(&ask, change, &action).await;
     }
     let filter = Shown::of(&change.q).filter(ask.now).map_err(wrong)?;
-    let state = filter
-        .state
-        .ok_or_else(|| wrong("the filter must have a state".to_owned()))?;
-    if !actions(state)
-        .iter()
-        .any(|(action, _)| *action == change.action)
-    {
-        let detail = format!("{} jobs cannot be changed this way", state.as_str());
+    let filter = until_now(&ask, filter);
+    change.q = filter_text::write(&filter);
+    let states = states(&change.action, filter.state);
+    let Some(first) = states.first() else {
+        let state = filter.state.map_or("such", State::as_str);
+        let detail = format!("{state} jobs cannot be changed this way");
         return Err(wrong(detail));
+    };
+    if change.stop {
+        return Ok(show(&Page::new(&ask, change)));
     }
-    if !change.sure {
-        return confirm(&ask, &change, &action, &filter, "").await;
-    }
-    // Only the first request of a change was typed; the others continue it.
-    if change.cursor.is_none() && change.changed == 0 {
-        let count = count(&ask, &filter).await?;
-        if count.jobs > TYPED_FROM && change.typed.trim() != typed(&change, &count) {
-            let first = "What was typed is not that. ";
-            return confirm(&ask, &change, &action, &filter, first).await;
+    // Only the first request of a change is asked about; the others continue it.
+    if change.state.is_none() || !change.sure {
+        let matching = Matching::of(&ask, &filter, &states).await?;
+        if matching.states.is_empty() {
+            let states = states.iter().map(|state| state.as_str());
+            let states = states.collect::<Vec<_>>().join(", ");
+            return Err(wrong(format!(
+                "no job that matches is in one of these states: {states}"
+            )));
         }
+        let is_agreed = !matching.is_many() || change.typed.trim() == matching.typed(&change);
+        if !change.sure || !is_agreed {
+            let first = if change.sure {
+                "What was typed is not that. "
+            } else {
+                ""
+            };
+            return confirm(&ask, &change, &action, (&filter, &matching), first).await;
+        }
+        change.total = matching.jobs;
     }
+    let from = change.state.take().unwrap_or(*first);
+    let cursor = change.cursor.take();
     let mut done = Page::new(&ask, change);
-    for _ in 0..REQUESTS {
-        let query = FilterQuery {
-            limit: Some(JOBS_AT_ONCE),
-            cursor: done.change.cursor.take(),
-            ..filter.clone()
-        };
-        let many: ManyView = ask.post(action.routes[0], &query, &action.body).await?;
-        done.change.changed += many.changed;
-        done.change.refused += many.refused;
-        done.refusals.extend(many.refusals);
-        done.refusals.truncate(REFUSALS_SHOWN);
-        done.change.cursor = many.next_cursor;
-        if done.change.cursor.is_none() {
-            break;
-        }
-    }
+    let left = states.into_iter().skip_while(|state| *state != from);
+    done.go_on(&ask, &action, &filter, left, cursor).await?;
     Ok(show(&done))
+}
+
+/// The jobs that match and that a change can change.
+struct Matching {
+    jobs: u64,
+    is_complete: bool,
+    /// How many there are of each state that has some.
+    states: Vec<(State, CountView)>,
+}
+
+impl Matching {
+    async fn of(ask: &Ask, filter: &Filter, states: &[State]) -> Result<Self, Problem> {
+        let mut counts = Vec::new();
+        for state in states {
+            let query = FilterQuery::of(&of_state(filter, *state));
+            let count: CountView = ask.get(path::JOBS_COUNT, &query).await?;
+            counts.push((*state, count));
+        }
+        counts.retain(|(_, count)| count.jobs > 0 || !count.complete);
+        Ok(Self {
+            jobs: counts.iter().map(|(_, count)| count.jobs).sum(),
+            is_complete: counts.iter().all(|(_, count)| count.complete),
+            states: counts,
+        })
+    }
+
+    /// Says how many there are of each state, unless the filter has one.
+    fn by_state(&self, filter: &Filter) -> String {
+        if filter.state.is_some() {
+            return String::new();
+        }
+        let each = self.states.iter().map(|(state, count)| {
+            let least = if count.complete { "" } else { "at least " };
+            format!("{least}{} {}", number(count.jobs), state.as_str())
+        });
+        let each = each.collect::<Vec<_>>().join(", ");
+        format!(" {each}; jobs in other states stay as they are.")
+    }
+
+    /// Returns whether a click is not enough.
+    fn is_many(&self) -> bool {
+        self.jobs > TYPED_FROM || !self.is_complete
+    }
+
+    fn typed(&self, change: &Change) -> String {
+        format!("{} {}", change.action, self.jobs)
+    }
+}
+
+fn of_state(filter: &Filter, state: State) -> Filter {
+    Filter {
+        state: Some(state),
+        ..filter.clone()
+    }
 }
 
 /// Changes the jobs that were marked on a page.
@@ -190,7 +258,7 @@ async fn selected(ask: &Ask, change: Change, action: &Action) -> Result<Response
         let mut fields = vec![
             ("action", change.action),
             ("priority", change.priority),
-            ("q", change.q.clone()),
+            ("list", change.list.clone()),
             ("selection", "true".to_owned()),
         ];
         fields.extend(change.ids.iter().map(|id| ("id", id.clone())));
@@ -202,7 +270,7 @@ async fn selected(ask: &Ask, change: Change, action: &Action) -> Result<Response
             fields,
             typed: None,
             button: format!("{} {those}", action.words),
-            back: jobs(&change.q),
+            back: jobs(&change.list),
         }));
     }
     let mut done = Page::new(ask, change);
@@ -227,9 +295,55 @@ impl Page {
         Self {
             frame: ask.frame("Changed jobs", "/jobs"),
             refusals: Vec::new(),
-            back: jobs(&change.q),
+            back: jobs(&change.list),
             change,
         }
+    }
+
+    /// Changes jobs of these states, those of the first behind a place, as many as one page may.
+    async fn go_on(
+        &mut self,
+        ask: &Ask,
+        action: &Action,
+        filter: &Filter,
+        states: impl Iterator<Item = State>,
+        mut cursor: Option<String>,
+    ) -> Result<(), Problem> {
+        let mut requests = 0;
+        for state in states {
+            loop {
+                if requests >= REQUESTS {
+                    (self.change.state, self.change.cursor) = (Some(state), cursor);
+                    return Ok(());
+                }
+                let query = FilterQuery {
+                    limit: Some(JOBS_AT_ONCE),
+                    cursor: cursor.take(),
+                    ..FilterQuery::of(&of_state(filter, state))
+                };
+                let many: ManyView = ask.post(action.routes[0], &query, &action.body).await?;
+                // States without such jobs cost nothing.
+                requests += u32::from(many.matched > 0 || many.next_cursor.is_some());
+                self.change.changed += many.changed;
+                self.change.refused += many.refused;
+                self.refusals.extend(many.refusals);
+                self.refusals.truncate(REFUSALS_SHOWN);
+                cursor = many.next_cursor;
+                if cursor.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how many jobs it has come to, which may be more than there were when it began.
+    fn passed(&self) -> u64 {
+        self.change.changed + self.change.refused
+    }
+
+    fn changed(&self) -> String {
+        how_many(self.change.changed, true)
     }
 }
 
@@ -241,49 +355,51 @@ fn wrong(detail: String) -> Problem {
     )
 }
 
-async fn count(ask: &Ask, filter: &FilterQuery) -> Result<CountView, Problem> {
-    ask.get(path::JOBS_COUNT, filter).await
-}
-
-fn typed(change: &Change, count: &CountView) -> String {
-    format!("{} {}", change.action, count.jobs)
-}
-
 async fn confirm(
     ask: &Ask,
     change: &Change,
     action: &Action,
-    filter: &FilterQuery,
+    (filter, matching): (&Filter, &Matching),
     first: &str,
 ) -> Result<Response, Problem> {
-    // What is enqueued from now on was not on the page.
-    let filter = FilterQuery {
-        until: filter.until.clone().or(Some(ask.now.to_rfc3339())),
-        ..filter.clone()
+    let mut samples = Vec::new();
+    for (state, _) in &matching.states {
+        let room = SAMPLES.saturating_sub(samples.len());
+        if room == 0 {
+            break;
+        }
+        let query = FilterQuery {
+            limit: u32::try_from(room).ok(),
+            ..FilterQuery::of(&of_state(filter, *state))
+        };
+        let page: PageView<JobView> = ask.get(path::JOBS, &query).await?;
+        let shown = |job: JobView| format!("{} {} in {}", job.id, job.handler, job.queue);
+        samples.extend(page.items.into_iter().map(shown));
+    }
+    let (words, those) = (&action.words, how_many(matching.jobs, matching.is_complete));
+    let verb = if matching.jobs == 1 {
+        "matches"
+    } else {
+        "match"
     };
-    let q = filter_text::write(&filter);
-    let count = count(ask, &filter).await?;
-    let query = FilterQuery {
-        limit: Some(SAMPLES),
-        ..filter
-    };
-    let sample: PageView<JobView> = ask.get(path::JOBS, &query).await?;
-    let samples = sample.items.into_iter();
-    let samples = samples.map(|job| format!("{} {} in {}", job.id, job.handler, job.queue));
-    let (words, those) = (&action.words, how_many(count.jobs, count.complete));
     let confirm = Confirm {
         frame: ask.frame(format!("{words} {those}?"), "/jobs"),
-        question: format!("{first}{words} {those} that match `{q}`?"),
-        samples: samples.collect(),
+        question: format!(
+            "{first}{words} {those} that {verb} `{}`?{}",
+            change.q,
+            matching.by_state(filter)
+        ),
+        samples,
         to: "/jobs/change".to_owned(),
         fields: vec![
             ("action", change.action.clone()),
             ("priority", change.priority.clone()),
-            ("q", q),
+            ("q", change.q.clone()),
+            ("list", change.list.clone()),
         ],
-        typed: (count.jobs > TYPED_FROM).then(|| typed(change, &count)),
+        typed: matching.is_many().then(|| matching.typed(change)),
         button: format!("{words} {those}"),
-        back: jobs(&change.q),
+        back: jobs(&change.list),
     };
     Ok(show(&confirm))
 }

@@ -5,7 +5,7 @@ use axum::extract::Query;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use host_api::component::RevisionView;
 use host_api::filter::FilterQuery;
-use host_api::filter_text::{self, KEYS};
+use host_api::filter_text::{self, Filter, KEYS};
 use host_api::handler::HandlerView;
 use host_api::job::JobView;
 use host_api::page::PageView;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::ALL;
 use crate::ask::{Ask, Problem};
 use crate::filter::jobs;
-use crate::page::{Frame, show};
+use crate::page::{Frame, Verb, show};
 
 /// How many of each kind are shown.
 const SHOWN_MAX: usize = 10;
@@ -25,6 +25,8 @@ const SHOWN_MAX: usize = 10;
 #[template(path = "find.html")]
 struct Page {
     frame: Frame,
+    /// The jobs that mention it.
+    mentions: String,
     q: String,
     found: Vec<Found>,
     keys: &'static str,
@@ -59,9 +61,21 @@ pub(crate) async fn find(ask: Ask, Query(words): Query<Words>) -> Result<Respons
     }
     Ok(show(&Page {
         frame: ask.frame("Find", ""),
+        mentions: mentions(&ask, &q),
         q,
         found,
         keys: KEYS,
+    }))
+}
+
+/// Returns the page of the jobs that mention a text, for whoever may see what they mention.
+fn mentions(ask: &Ask, q: &str) -> String {
+    if q.is_empty() || !ask.may(Verb::ReadPayload) {
+        return String::new();
+    }
+    jobs(filter_text::write(&Filter {
+        words: vec![q.to_owned()],
+        ..Filter::default()
     }))
 }
 
@@ -131,9 +145,9 @@ async fn all(ask: &Ask, q: &str) -> Result<Vec<Found>, Problem> {
     };
     let failed: Result<PageView<JobView>, Problem> = ask.get(path::JOBS, &by_failure).await;
     if failed.is_ok_and(|page| !page.items.is_empty()) {
-        let page = filter_text::write(&FilterQuery {
-            limit: None,
-            ..by_failure
+        let page = filter_text::write(&Filter {
+            failure: by_failure.failure,
+            ..Filter::default()
         });
         found.push(some("Jobs that failed with", q, jobs(page)));
     }

@@ -5,7 +5,7 @@ use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::Response;
 use host_api::filter::FilterQuery;
-use host_api::filter_text::{self, KEYS};
+use host_api::filter_text::{self, Filter, KEYS};
 use host_api::job::JobView;
 use host_api::page::PageView;
 use host_api::path;
@@ -16,7 +16,7 @@ use host_core::query::Order;
 use super::ALL;
 use crate::ask::{Ask, Problem};
 use crate::filter::{Shown, jobs};
-use crate::format::{number, shorten};
+use crate::format::{self, shorten};
 use crate::page::{Frame, Verb, show, with_status};
 use crate::same::{Command, with_query};
 
@@ -37,10 +37,10 @@ struct Page {
     next: Option<String>,
     /// The same jobs in the other order: its name and address.
     turned: (&'static str, String),
-    /// The changes that all of them allow: the word of the action and of its button.
+    /// The filter of exactly what was there when the page was made, for the forms that change it.
+    shown: String,
+    /// The changes that they allow: the word of the action and of its button.
     actions: Vec<(&'static str, &'static str)>,
-    /// The changes of the jobs that are marked.
-    marked: Vec<(&'static str, &'static str)>,
     states: Vec<&'static str>,
     keys: &'static str,
 }
@@ -50,12 +50,13 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         Ok(filter) => filter,
         Err(wrong) => return Ok(refused(&ask, shown.q, wrong)),
     };
-    let query = FilterQuery {
+    let same = FilterQuery {
+        q: Some(shown.q.clone()).filter(|q| !q.is_empty()),
         limit: Some(JOBS_SHOWN),
         cursor: shown.cursor.clone(),
-        ..filter.clone()
+        ..FilterQuery::default()
     };
-    let mut page: PageView<JobView> = match ask.get(path::JOBS, &query).await {
+    let mut page: PageView<JobView> = match ask.get(path::JOBS, &same).await {
         Ok(page) => page,
         Err(problem) if problem.status == StatusCode::BAD_REQUEST => {
             return Ok(refused(&ask, shown.q, problem.detail));
@@ -85,20 +86,8 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     // What happens in other queues changes nothing here.
     let what = filter.queue.as_deref().map(|queue| ("queue", queue));
     let what = serde_urlencoded::to_string(Vec::from_iter(what)).unwrap_or_default();
-    let mut actions = filter.state.map(actions).unwrap_or_default();
-    actions.retain(|(action, _)| ask.may(verb(action)));
-    let mut marked = MARKED.to_vec();
-    marked.retain(|(action, _)| ask.may(verb(action)));
-    if let Some(state) = filter.state {
-        let allowed = self::actions(state);
-        marked.retain(|(action, _)| allowed.iter().any(|(it, _)| it == action));
-    }
-    let same = FilterQuery {
-        q: Some(shown.q.clone()).filter(|q| !q.is_empty()),
-        limit: Some(JOBS_SHOWN),
-        cursor: shown.cursor.clone(),
-        ..FilterQuery::default()
-    };
+    let mut actions = ACTIONS.to_vec();
+    actions.retain(|(action, _)| ask.may(verb(action)) && !states(action, filter.state).is_empty());
     let command = Command::of("job ls")
         .option("--filter", &shown.q)
         .option("--limit", &JOBS_SHOWN.to_string());
@@ -108,13 +97,13 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     Ok(show(&Page {
         frame: frame.live(&here.address(), shown.live.is_some(), &what),
         turned: turned(&filter),
+        shown: filter_text::write(&until_now(&ask, filter)),
         q: shown.q,
         wrong: None,
         jobs: page.items,
         count,
         next,
         actions,
-        marked,
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     }))
@@ -137,32 +126,42 @@ fn refused(ask: &Ask, q: String, wrong: String) -> Response {
         count: String::new(),
         next: None,
         turned: ("", String::new()),
+        shown: String::new(),
         actions: Vec::new(),
-        marked: Vec::new(),
         states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     };
     with_status(StatusCode::BAD_REQUEST, &page)
 }
 
+/// Leaves out what is enqueued from now on: it is not on the page.
+pub(super) fn until_now(ask: &Ask, filter: Filter) -> Filter {
+    Filter {
+        until: filter.until.or_else(|| Some(ask.now.to_rfc3339())),
+        ..filter
+    }
+}
+
 /// Returns the other order of a list: its name and address.
-fn turned(filter: &FilterQuery) -> (&'static str, String) {
+fn turned(filter: &Filter) -> (&'static str, String) {
     let (name, sort) = match filter.sort.unwrap_or_default() {
-        Order::Newest => ("oldest first", " sort:oldest"),
-        Order::Oldest => ("newest first", ""),
+        Order::Newest => ("oldest first", Some(Order::Oldest)),
+        Order::Oldest => ("newest first", None),
     };
-    (
-        name,
-        jobs(format!("{}{sort}", filter_text::write(filter)).trim()),
-    )
+    let turned = Filter {
+        sort,
+        ..filter.clone()
+    };
+    (name, jobs(filter_text::write(&turned)))
 }
 
 /// Returns how many jobs match, if counters know: those of a state, of a queue or both. A page counts no jobs one by
 /// one.
-async fn counters(ask: &Ask, filter: &FilterQuery) -> Result<Option<u64>, Problem> {
-    let rest = FilterQuery {
+async fn counters(ask: &Ask, filter: &Filter) -> Result<Option<u64>, Problem> {
+    let rest = Filter {
         state: None,
         queue: None,
+        sort: None,
         ..filter.clone()
     };
     if !filter_text::write(&rest).is_empty() {
@@ -179,9 +178,9 @@ async fn counters(ask: &Ask, filter: &FilterQuery) -> Result<Option<u64>, Proble
 }
 
 /// Writes how many jobs match.
-pub(crate) fn how_many(jobs: u64, complete: bool) -> String {
+pub(crate) fn how_many(number_of: u64, complete: bool) -> String {
     let least = if complete { "" } else { "at least " };
-    format!("{least}{} jobs", number(jobs))
+    format!("{least}{}", format::jobs(number_of))
 }
 
 /// Returns the verb that a change of many jobs needs.
@@ -193,8 +192,8 @@ fn verb(action: &str) -> Verb {
     }
 }
 
-/// The changes of jobs that are marked.
-const MARKED: &[(&str, &str)] = &[
+/// The changes of many jobs.
+const ACTIONS: &[(&str, &str)] = &[
     ("retry", "Retry"),
     ("cancel", "Cancel"),
     ("priority", "Set priority of"),
@@ -206,14 +205,21 @@ pub(crate) fn is_grave(action: &str) -> bool {
     matches!(action, "cancel" | "purge")
 }
 
-/// Returns the changes of many jobs that a state allows.
-pub(crate) fn actions(state: State) -> Vec<(&'static str, &'static str)> {
-    match state {
-        State::Discarded | State::Cancelled => vec![("retry", "Retry all"), ("purge", "Purge all")],
-        State::Completed => vec![("purge", "Purge all")],
-        _ => vec![
-            ("cancel", "Cancel all"),
-            ("priority", "Set priority of all"),
+/// Returns the states of the jobs that a change can change: only this one, if there is one. A job goes through them in
+/// this order.
+pub(super) fn states(action: &str, only: Option<State>) -> Vec<State> {
+    let allowed = match action {
+        "retry" => &[State::Discarded, State::Cancelled][..],
+        "purge" => &[State::Completed, State::Discarded, State::Cancelled],
+        "cancel" | "priority" => &[
+            State::Pending,
+            State::Scheduled,
+            State::Retryable,
+            State::Available,
+            State::Running,
         ],
-    }
+        _ => &[],
+    };
+    let is_meant = |state: &State| only.is_none_or(|only| only == *state);
+    allowed.iter().copied().filter(is_meant).collect()
 }

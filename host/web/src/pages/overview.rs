@@ -9,7 +9,7 @@ use askama::Template;
 use axum::extract::Query;
 use axum::response::Response;
 use host_api::filter::FilterQuery;
-use host_api::filter_text;
+use host_api::filter_text::{self, Filter};
 use host_api::handler::HandlerView;
 use host_api::job::JobView;
 use host_api::node::NodeView;
@@ -71,6 +71,8 @@ struct Slots {
     busy: u64,
     all: u64,
     cells: u64,
+    /// The memory of the processes of cells, as far as nodes say.
+    memory_bytes: u64,
 }
 
 impl Slots {
@@ -80,17 +82,19 @@ impl Slots {
             .filter(|node| node.state != Standing::Gone.as_str());
         let known = live.filter_map(|node| {
             let (cells, slots) = node.cells.zip(node.slots)?;
-            Some((node.running.cells, u64::from(cells), u64::from(slots)))
+            Some((node, u64::from(cells), u64::from(slots)))
         });
         let none = Self {
             busy: 0,
             all: 0,
             cells: 0,
+            memory_bytes: 0,
         };
-        let sum = known.fold(none, |sum, (busy, cells, slots)| Self {
-            busy: sum.busy + busy,
+        let sum = known.fold(none, |sum, (node, cells, slots)| Self {
+            busy: sum.busy + node.running.cells,
             all: sum.all + cells * slots,
             cells: sum.cells + cells,
+            memory_bytes: sum.memory_bytes + node.cell_memory_bytes.unwrap_or_default(),
         });
         (sum.cells > 0).then_some(sum)
     }
@@ -206,10 +210,10 @@ async fn kinds(ask: &Ask) -> Result<Vec<(String, u64, String)>, Problem> {
     kinds.sort_by_key(|(_, count)| Reverse(*count));
     kinds.truncate(ROWS_SHOWN);
     let row = |(mut kind, count): (String, u64)| {
-        let filter = FilterQuery {
+        let filter = Filter {
             state: Some(State::Discarded),
             failure: Some(kind.clone()),
-            ..FilterQuery::default()
+            ..Filter::default()
         };
         shorten(&mut kind, KIND_BYTES_MAX);
         (kind, count, jobs(filter_text::write(&filter)))

@@ -104,6 +104,12 @@ pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
             json!({"jobs": 1_234, "complete": false, "oldest": null, "newest": null, "next_cursor": "9"})
         }
         "jobs/01990f3c" | "jobs/01990f3c-1a2b-7000-8000-000000000001" => job(said),
+        "jobs/apart" => {
+            let mut apart = job(said);
+            apart["enqueued_at"] = json!("2026-05-17T19:30:00.000Z");
+            apart["finished_at"] = json!("2026-05-17T18:30:01.000Z");
+            apart
+        }
         "jobs/hidden" => {
             let mut hidden = job(said);
             hidden["id"] = json!("hidden");
@@ -153,7 +159,7 @@ pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
         }
         "nodes" => page(
             json!({"id": name, "name": name, "state": "silent", "version": name, "wires": [name],
-            "heartbeat_age_seconds": 1.5}),
+            "heartbeat_age_seconds": 1.5, "cells": 2, "slots": 64, "cell_memory_bytes": 3 << 20}),
         ),
         _ if path.ends_with("/attempts") => {
             page(json!({"number": 1, "executor": name, "component": name,

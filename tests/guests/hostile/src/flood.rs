@@ -56,12 +56,13 @@ pub(crate) fn stdout_flood(_ctx: &Ctx, params: Size) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints text that could move a terminal's cursor, forge a log record or break a decoder, then returns.
+/// Prints text that could move a terminal's cursor, forge a log record, become markup or break a decoder, then returns.
 #[handler]
 pub(crate) fn stdout_ansi(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     out.write_all(b"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;title\x07 bell\x07\r\n")?;
     out.write_all(b"{\"level\":\"error\",\"message\":\"forged\"}\n")?;
+    out.write_all(b"<script>document.title = 'owned'</script><img src=x></pre><h1>owned</h1>\n")?;
     out.write_all("\u{202e}right to left\u{2028}separated\n".as_bytes())?;
     out.write_all(b"not UTF-8: \xff\xfe\xc0\xaf\n")?;
     out.write_all(b"nul: \0 and no newline at the end")?;

@@ -16,7 +16,7 @@ use host_core::prerequisite::When;
 use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
 
-use super::{ID_CHARS, fetch, has_ended, parse_id, short_id, wait};
+use super::{ID_CHARS, fetch, has_ended, parse_id, parse_pair, short_id, wait};
 
 /// Enqueue a job for a handler.
 #[derive(Debug, Args)]
@@ -83,7 +83,7 @@ pub(super) struct Enqueue {
     #[arg(long = "input", value_name = "NAME=ID", value_parser = parse_input)]
     inputs: Vec<(String, String)>,
     /// Attach a value that the handler sees (repeatable)
-    #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_attribute)]
+    #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_pair)]
     attributes: Vec<(String, String)>,
     /// Wait until the job ends and print its result
     #[arg(long)]
@@ -225,11 +225,4 @@ fn parse_prerequisite(text: &str) -> Result<DependsOnBody, String> {
         None => (text, When::Completed),
     };
     Ok(DependsOnBody::new(parse_id(id)?, when))
-}
-
-fn parse_attribute(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err("write KEY=VALUE, such as team=billing".to_owned()),
-    }
 }

@@ -3,16 +3,17 @@
 use clap::Args;
 use host_api::client::Client;
 use host_api::filter::FilterQuery;
+use host_api::filter_text;
 use host_console::error::CliError;
 use host_core::failure::FailureKind;
 
-use super::parse_id;
+use super::{parse_id, parse_pair};
 use crate::commands::moment::{self, Moment};
 
 /// Which jobs. A job must match every option that is given.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Filter {
-    /// Only jobs that match a filter as the dashboard has it, such as 'handler:report* since:2h'
+    /// Only jobs that match a filter as the dashboard has it, such as 'handler:report* since:2h refused'
     #[arg(long = "filter", value_name = "FILTER")]
     text: Option<String>,
     /// Only jobs in this queue
@@ -40,12 +41,12 @@ pub(super) struct Filter {
     /// Only jobs with this unique key
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// Only jobs with this attribute
-    #[arg(long, value_name = "KEY=VALUE")]
-    attribute: Option<String>,
-    /// Only jobs whose params have this value; keys inside of others follow a dot
-    #[arg(long, value_name = "KEY=VALUE")]
-    param: Option<String>,
+    /// Only jobs with this attribute (repeatable)
+    #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    attributes: Vec<(String, String)>,
+    /// Only jobs whose params have this value; keys inside of others follow a dot (repeatable)
+    #[arg(long = "param", value_name = "KEY=VALUE", value_parser = parse_pair)]
+    params: Vec<(String, String)>,
     /// Only jobs that this batch counts
     #[arg(long, value_name = "ID")]
     batch: Option<String>,
@@ -65,12 +66,12 @@ impl Filter {
             &self.failure,
             &self.wire,
             &self.unique_key,
-            &self.attribute,
-            &self.param,
             &self.batch,
             &self.fingerprint,
         ];
-        texts.into_iter().any(Option::is_some) || self.since.is_some() || self.until.is_some()
+        let has_pairs = !self.attributes.is_empty() || !self.params.is_empty();
+        let has_times = self.since.is_some() || self.until.is_some();
+        texts.into_iter().any(Option::is_some) || has_pairs || has_times
     }
 
     /// Returns what `--failure` says if that is no kind of failure.
@@ -82,8 +83,18 @@ impl Filter {
     /// Returns the options as the API takes them. Asks the host for its time if one needs it.
     pub(super) fn query(&self, client: &Client) -> Result<FilterQuery, CliError> {
         let [since, until] = moment::texts([&self.since, &self.until], client)?;
+        // Only the text of a filter may have several of them.
+        let (attribute, attributes) = first(&self.attributes);
+        let (param, params) = first(&self.params);
+        let more = filter_text::write(&filter_text::Filter {
+            attributes,
+            params,
+            ..filter_text::Filter::default()
+        });
+        let text = self.text.as_deref().unwrap_or_default();
+        let text = format!("{text} {more}").trim().to_owned();
         Ok(FilterQuery {
-            q: self.text.clone(),
+            q: Some(text).filter(|text| !text.is_empty()),
             queue: self.queue.clone(),
             handler: self.handler.clone(),
             since,
@@ -92,11 +103,20 @@ impl Filter {
             failure: self.failure.clone(),
             wire: self.wire.clone(),
             unique_key: self.unique_key.clone(),
-            attribute: self.attribute.clone(),
-            param: self.param.clone(),
+            attribute,
+            param,
             batch: self.batch.clone(),
             fingerprint: self.fingerprint.clone(),
             ..FilterQuery::default()
         })
     }
+}
+
+/// Returns the first pair as a parameter has it, and the others.
+fn first(pairs: &[(String, String)]) -> (Option<String>, Vec<(String, String)>) {
+    let (first, rest) = pairs.split_first().unzip();
+    (
+        first.map(|(key, value)| format!("{key}={value}")),
+        rest.unwrap_or_default().to_vec(),
+    )
 }

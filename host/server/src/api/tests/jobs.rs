@@ -428,10 +428,10 @@ async fn logs_come_in_pages_that_can_be_followed() {
 }
 
 #[tokio::test]
-async fn lists_have_filters_for_time_attribute_key_failure_wire_and_id() {
+async fn lists_have_filters_for_time_attributes_key_failure_wire_words_and_id() {
     let host = Host::start().await;
     let first = host
-        .enqueue(r#"{"handler":"noop","unique_key":"k","attributes":{"team":"a"}}"#)
+        .enqueue(r#"{"handler":"noop","unique_key":"k","attributes":{"team":"a","city":"b"}}"#)
         .await;
     let second = host.enqueue(NOOP).await;
     for (query, expected) in [
@@ -442,6 +442,11 @@ async fn lists_have_filters_for_time_attribute_key_failure_wire_and_id() {
         ("until=2000-01-01T00:00:00Z", vec![]),
         ("attribute=team%3Da", vec![&first]),
         ("attribute=team%3Db", vec![]),
+        ("q=attr.team%3Aa+attr.city%3Ab", vec![&first]),
+        ("q=attr.team%3Aa+attr.city%3Ac", vec![]),
+        ("q=attr.team%3Aa&attribute=city%3Dc", vec![]),
+        ("q=NOOP+CITY", vec![&first]),
+        ("q=%22team:a%22", vec![]),
         ("unique_key=k", vec![&first]),
         ("wire=http&sort=newest", vec![&second, &first]),
         ("wire=rrq", vec![]),
@@ -469,6 +474,8 @@ async fn lists_have_filters_for_time_attribute_key_failure_wire_and_id() {
     for (query, detail) in [
         ("jobs?since=yesterday", "since: expected an RFC 3339 time"),
         ("jobs?attribute=team", "attribute: expected KEY=VALUE"),
+        ("jobs?q=team%3Aa", "q: `team:a`: the keys are"),
+        ("jobs?q=attr.a%3A1&param=order", "param: expected KEY=VALUE"),
         ("jobs?id=xyz", "id: expected the start of an id"),
         ("jobs?sort=random", "unknown value `random`"),
         ("jobs/count?limit=1", "not supported with a count"),
@@ -513,7 +520,7 @@ async fn many_jobs_are_changed_page_by_page() {
     let audit = host.get("/api/v1/audit?verb=operate").await.body;
     let record = &audit["items"][0]["record"];
     let entry = ["object", "outcome", "detail"].map(|field| record[field].as_str().unwrap());
-    let all = "all that match state=available";
+    let all = "all that match state:available";
     assert_eq!(entry, ["3 jobs", "done", all], "refused one by one");
     let purged = page("purge?state=cancelled").await;
     assert_eq!(purged["changed"], 2);

@@ -16,7 +16,7 @@ use host_core::node::Standing;
 
 use crate::ask::{Ask, Problem};
 use crate::filter::jobs;
-use crate::format::{number, shorten};
+use crate::format::{self, number, shorten};
 use crate::page::Verb;
 use crate::pages::ALL;
 
@@ -164,7 +164,11 @@ fn of_queues(ask: &Ask, queues: &[QueueView]) -> Vec<Concern> {
     for queue in queues {
         let waiting = queue.count(State::Available) + queue.count(State::Retryable);
         if queue.paused && waiting > 0 {
-            let text = format!("{} is paused with {} waiting", queue.name, jobs_of(waiting));
+            let text = format!(
+                "{} is paused with {} waiting",
+                queue.name,
+                format::jobs(waiting)
+            );
             concerns.push(Concern::new(text, "/queues"));
         }
     }
@@ -178,7 +182,10 @@ fn of_queues(ask: &Ask, queues: &[QueueView]) -> Vec<Concern> {
         } else {
             jobs("state:discarded")
         };
-        concerns.push(Concern::new(format!("discarded: {}", jobs_of(dead)), page));
+        concerns.push(Concern::new(
+            format!("discarded: {}", format::jobs(dead)),
+            page,
+        ));
     }
     concerns
 }
@@ -212,9 +219,4 @@ fn of_nodes(nodes: &[NodeView]) -> impl Iterator<Item = Concern> {
         let name = node.name.as_deref().unwrap_or(&node.id);
         Concern::new(format!("node {name} is {}", node.state), "/nodes")
     })
-}
-
-fn jobs_of(count: u64) -> String {
-    let noun = if count == 1 { "job" } else { "jobs" };
-    format!("{} {noun}", number(count))
 }
